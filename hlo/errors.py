@@ -1,0 +1,205 @@
+"""Source positions, diagnostics, and the one exception type that users see.
+
+Everything a user can get wrong ends in an `HloError`: a list of `Diagnostic`s, each with a stable
+code, a message, and, wherever there is a text to point at, a `Span`. Rendering is lazy: a span is
+three references, and lines and columns are computed only when an error is shown.
+"""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+# A caret line longer than this helps nobody: a window around the column is shown instead.
+_MAX_SNIPPET = 160
+
+
+class Source:
+    """A named text. Line starts are found on first use, so a source costs nothing until an error."""
+
+    __slots__ = ("_starts", "name", "text")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._starts: list[int] | None = None
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Return the 1-based line and column of a character offset."""
+        if self._starts is None:
+            starts, at = [0], self.text.find("\n")
+            while at >= 0:
+                starts.append(at + 1)
+                at = self.text.find("\n", at + 1)
+            self._starts = starts
+        offset = max(0, min(offset, len(self.text)))
+        line = bisect.bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """Return the text of a 1-based line, without its line break."""
+        self.line_column(0)
+        assert self._starts is not None
+        start = self._starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of characters `[start, end)` of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    def sub(self, start: int, end: int | None = None) -> Span:
+        """Return a range inside this one, given in offsets from its start."""
+        limit = self.end if end is None else min(self.start + end, self.end)
+        return Span(self.source, min(self.start + start, self.end), limit)
+
+    def __str__(self) -> str:
+        line, column = self.source.line_column(self.start)
+        return f"{self.source.name}:{line}:{column}"
+
+    def snippet(self) -> str:
+        """Return the source line and a caret line below it."""
+        line, column = self.source.line_column(self.start)
+        text = self.source.line(line)
+        width = max(1, min(self.end - self.start, len(text) - column + 1))
+        left = 0
+        if len(text) > _MAX_SNIPPET:
+            left = max(0, column - 1 - _MAX_SNIPPET // 2)
+            text = text[left : left + _MAX_SNIPPET]
+            width = min(width, len(text) - (column - 1 - left)) or 1
+        # A tab keeps its width in the caret line, or the caret lands in the wrong place.
+        lead = "".join("\t" if c == "\t" else " " for c in text[: column - 1 - left])
+        shown = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
+        return f"  {shown}\n  {lead}{'^' * max(1, width)}"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error: a stable code, what is wrong, where, and what may help.
+
+    `code` is kebab-case and never changes meaning once released; scripts may match on it.
+    """
+
+    code: str
+    message: str
+    span: Span | None = None
+    hint: str | None = None
+    notes: tuple[tuple[str, Span | None], ...] = field(default=())
+
+    def render(self) -> str:
+        """Return the error as text: `file:line:col: error: message [code]`, snippet, hint, notes."""
+        where = f"{self.span}: " if self.span else ""
+        lines = [f"{where}error: {self.message} [{self.code}]"]
+        if self.span:
+            lines.append(self.span.snippet())
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        for text, span in self.notes:
+            lines.append(f"{span}: note: {text}" if span else f"  note: {text}")
+            if span:
+                lines.append(span.snippet())
+        return "\n".join(lines)
+
+
+class HloError(Exception):
+    """The error of every bad input: one or more diagnostics. `str()` is what a user reads."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+        assert self.diagnostics, "an HloError says what is wrong"
+        super().__init__(self.diagnostics)
+
+    @classmethod
+    def at(
+        cls, code: str, message: str, span: Span | None = None, hint: str | None = None
+    ) -> HloError:
+        """Return an error of one diagnostic."""
+        return cls([Diagnostic(code, message, span, hint)])
+
+    @property
+    def code(self) -> str:
+        return self.diagnostics[0].code
+
+    def __str__(self) -> str:
+        return "\n".join(d.render() for d in self.diagnostics)
+
+
+class InferError(Exception):
+    """A rule of an operation is broken; raised by the op table, which knows no positions.
+
+    The parser and the verifier turn it into a `Diagnostic` at the instruction, with the span of the
+    operand or attribute that is named here.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operand: int | None = None,
+        attr: str | None = None,
+        code: str = "shape-mismatch",
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.operand = operand
+        self.attr = attr
+        self.code = code
+        self.hint = hint
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint that names the closest known word, or None when nothing is close."""
+    options: Sequence[str] = list(known)
+    close = difflib.get_close_matches(word, options, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else None
+
+
+class TextError(Exception):
+    """Text does not follow its syntax, at an offset from the start of that text.
+
+    Raised by the small readers (shapes, literals, attribute values), which see only their own piece;
+    the parser adds the piece's place in the file.
+    """
+
+    def __init__(
+        self, message: str, offset: int = 0, *, code: str = "syntax", hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.code = code
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionSpan(Span):
+    """The range of an instruction, with the starts of its operands and attributes in the source."""
+
+    operand_starts: Sequence[int] = ()
+    attr_starts: Mapping[str, int] = field(default_factory=dict)
+
+    def operand(self, index: int) -> Span:
+        """Return the place of an operand, or of the whole instruction when it is not known."""
+        if index < len(self.operand_starts):
+            start = self.operand_starts[index]
+            return Span(self.source, start, self._word_end(start))
+        return self
+
+    def attr(self, name: str) -> Span:
+        """Return the place of an attribute, or of the whole instruction when it is absent."""
+        start = self.attr_starts.get(name)
+        return self if start is None else Span(self.source, start, self._word_end(start))
+
+    def _word_end(self, start: int) -> int:
+        end, text = start, self.source.text
+        while end < self.end and (text[end].isalnum() or text[end] in "_.-%#"):
+            end += 1
+        return max(end, start + 1)

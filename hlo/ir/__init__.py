@@ -1,0 +1,7 @@
+"""The IR: modules of computations of instructions. Data and invariants; no opcode has a case here."""
+
+from hlo.ir.computation import Computation
+from hlo.ir.instruction import Instruction
+from hlo.ir.module import Module
+
+__all__ = ["Computation", "Instruction", "Module"]

@@ -1,0 +1,212 @@
+"""A function: instructions in order, parameters by number, one root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hlo.errors import Span
+from hlo.ir.instruction import Instruction
+from hlo.types import Shape
+
+if TYPE_CHECKING:
+    from hlo.ir.module import Module
+
+
+class Computation:
+    """A computation. Instructions stand in the order of the text or of building.
+
+    That order is an execution order as long as passes only add; `in_order()` falls back to a
+    post-order when a replacement has made an instruction use a later one.
+    """
+
+    def __init__(
+        self, name: str, *, execution_thread: str = "main", span: Span | None = None
+    ) -> None:
+        self.name = name
+        self.execution_thread = execution_thread
+        self.span = span
+        self.module: Module | None = None
+        self._instructions: dict[str, Instruction] = {}
+        self._parameters: list[Instruction] = []
+        self._root: Instruction | None = None
+
+    # --- reading --------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> Instruction:
+        """The instruction whose value is the result."""
+        assert self._root is not None, f"computation {self.name} has no root yet"
+        return self._root
+
+    @property
+    def has_root(self) -> bool:
+        return self._root is not None
+
+    @property
+    def parameters(self) -> Sequence[Instruction]:
+        """The parameters in the order of their numbers."""
+        return self._parameters
+
+    @property
+    def parameter_shapes(self) -> list[Shape]:
+        return [p.shape for p in self._parameters]
+
+    @property
+    def result_shape(self) -> Shape:
+        return self.root.shape
+
+    def __len__(self) -> int:
+        return len(self._instructions)
+
+    def __iter__(self) -> Iterator[Instruction]:
+        return iter(list(self._instructions.values()))
+
+    def __contains__(self, inst: object) -> bool:
+        return isinstance(inst, Instruction) and inst.parent is self
+
+    def get(self, name: str) -> Instruction | None:
+        """Return the instruction called `name`, or None."""
+        return self._instructions.get(name)
+
+    def post_order(self) -> list[Instruction]:
+        """Return every instruction after its operands and control predecessors.
+
+        Cycles, which only a broken module has, are cut where the walk meets them.
+        """
+        done: set[Instruction] = set()
+        order: list[Instruction] = []
+        for start in self._instructions.values():
+            if start in done:
+                continue
+            done.add(start)
+            stack = [(start, start.predecessors())]
+            while stack:
+                inst, rest = stack[-1]
+                for before in rest:
+                    if before not in done:
+                        done.add(before)
+                        stack.append((before, before.predecessors()))
+                        break
+                else:
+                    order.append(inst)
+                    stack.pop()
+        return order
+
+    def in_order(self) -> list[Instruction]:
+        """Return the instructions in their own order if it can be run, else in post-order."""
+        seen: set[Instruction] = set()
+        for inst in self._instructions.values():
+            for before in inst.operands:
+                if before not in seen:
+                    return self.post_order()
+            for before in inst.control_predecessors:
+                if before not in seen:
+                    return self.post_order()
+            seen.add(inst)
+        return list(self._instructions.values())
+
+    # --- building -------------------------------------------------------------------------------
+
+    def add(self, inst: Instruction, *, root: bool = False) -> Instruction:
+        """Append an instruction; its name is changed if it is taken. Returns the instruction."""
+        assert inst.parent is None, f"{inst.name} is in a computation already"
+        inst.name = self._free_name(inst.name)
+        self._instructions[inst.name] = inst
+        inst._parent = self
+        if inst.opcode == "parameter":
+            self._add_parameter(inst)
+        if root:
+            self._root = inst
+        return inst
+
+    def create(
+        self,
+        opcode: str,
+        shape: Shape,
+        operands: Iterable[Instruction] = (),
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        like: Instruction | None = None,
+        root: bool = False,
+    ) -> Instruction:
+        """Build an instruction and append it. `like` passes on its metadata and place in the source."""
+        inst = Instruction(name or opcode, opcode, shape, operands, attrs)
+        if like is not None:
+            inst.span = like.span
+            if "metadata" in like.annotations:
+                inst.annotations["metadata"] = like.annotations["metadata"]
+        return self.add(inst, root=root)
+
+    def set_root(self, inst: Instruction) -> None:
+        """Make `inst` the result of this computation."""
+        assert inst.parent is self
+        self._root = inst
+
+    def remove(self, inst: Instruction) -> None:
+        """Take an instruction out. It must have no users and not be the root."""
+        assert inst.parent is self, f"{inst.name} is not in {self.name}"
+        assert not inst.num_users, f"{inst.name} still has users"
+        assert self._root is not inst, f"{inst.name} is the root of {self.name}"
+        inst.drop_edges()
+        del self._instructions[inst.name]
+        inst._parent = None
+        if inst.opcode == "parameter":
+            # The numbers of the others are the caller's to mend: they are part of the signature.
+            self._parameters.remove(inst)
+
+    def rename(self, inst: Instruction, name: str) -> None:
+        """Give an instruction another name, made unique; its place in the order stays."""
+        assert inst.parent is self
+        if inst.name == name:
+            return
+        new = self._free_name(name)
+        self._instructions = {
+            (new if k == inst.name else k): v for k, v in self._instructions.items()
+        }
+        inst.name = new
+
+    def reorder(self, order: Sequence[Instruction]) -> None:
+        """Put the instructions in the given order, which names each of them once."""
+        assert len(order) == len(self._instructions)
+        self._instructions = {i.name: i for i in order}
+        assert len(order) == len(self._instructions)
+
+    def clone(
+        self, name: str, replace: Callable[[Instruction], Instruction | None] | None = None
+    ) -> Computation:
+        """Return a copy outside any module; called computations are shared.
+
+        `replace` may return a new instruction, built on the originals' operands, to stand for one.
+        """
+        copy = Computation(name, execution_thread=self.execution_thread, span=self.span)
+        made: dict[Instruction, Instruction] = {}
+        for inst in self.in_order():
+            new = (replace and replace(inst)) or inst
+            made[inst] = copy.add(new.clone([made[o] for o in new.operands]))
+            for before in inst.control_predecessors:
+                made[inst].add_control_predecessor(made[before])
+        if self._root is not None:
+            copy.set_root(made[self._root])
+        return copy
+
+    def _add_parameter(self, inst: Instruction) -> None:
+        number = inst.attrs["number"]
+        at = len(self._parameters)
+        while at and self._parameters[at - 1].attrs["number"] > number:
+            at -= 1
+        self._parameters.insert(at, inst)
+
+    def _free_name(self, name: str) -> str:
+        if name not in self._instructions:
+            return name
+        base = name.rsplit(".", 1)[0] if name.rsplit(".", 1)[-1].isdigit() else name
+        # The size of the computation makes a free number likely at the first try.
+        number = len(self._instructions)
+        while f"{base}.{number}" in self._instructions:
+            number += 1
+        return f"{base}.{number}"
+
+    def __repr__(self) -> str:
+        return f"<computation {self.name}: {len(self)} instructions>"

@@ -1,0 +1,183 @@
+"""One operation of a computation: opcode, shape, operands, attributes, and who uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hlo.errors import InstructionSpan
+from hlo.ops import OPS, OpSpec
+from hlo.types import Shape
+
+if TYPE_CHECKING:
+    from hlo.ir.computation import Computation
+
+
+class Instruction:
+    """An operation. Edges are kept by the methods: never write `operands` or `users` directly.
+
+    name: unique in its computation. shape: what it produces, with layout.
+    operands: in order, repeated where used twice. attrs: every attribute of the op table's record,
+    decoded, with defaults filled in. users: each user once, in order of first use.
+    control_predecessors: instructions that must run before this one although no value flows.
+    annotations: attributes any operation may have, by text name (`metadata`, `sharding`,
+    `frontend_attributes`, `backend_config`, `statistics`, ...); absent ones have no entry.
+    """
+
+    __slots__ = (
+        "_parent", "_users", "annotations", "attrs", "control_predecessors", "control_successors",
+        "name", "operands", "shape", "span", "spec",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        opcode: str,
+        shape: Shape,
+        operands: Iterable[Instruction] = (),
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        annotations: Mapping[str, Any] | None = None,
+        span: InstructionSpan | None = None,
+    ) -> None:
+        spec = OPS[opcode]
+        self.name = name
+        self.spec: OpSpec = spec
+        self.shape = shape
+        self.operands: list[Instruction] = list(operands)
+        self.attrs: dict[str, Any] = spec.defaults | attrs if attrs else dict(spec.defaults)
+        self.annotations: dict[str, Any] = dict(annotations) if annotations else {}
+        self.control_predecessors: list[Instruction] = []
+        self.control_successors: list[Instruction] = []
+        self.span = span
+        self._parent: Computation | None = None
+        # Values count uses; the order of the keys is the order of first use.
+        self._users: dict[Instruction, int] = {}
+        for operand in self.operands:
+            users = operand._users
+            users[self] = users.get(self, 0) + 1
+
+    @property
+    def opcode(self) -> str:
+        return self.spec.name
+
+    @property
+    def parent(self) -> Computation | None:
+        """The computation that holds this instruction, or None after its removal."""
+        return self._parent
+
+    @property
+    def users(self) -> Sequence[Instruction]:
+        """The instructions that have this one as an operand, each once."""
+        return list(self._users)
+
+    @property
+    def num_users(self) -> int:
+        return len(self._users)
+
+    @property
+    def operand_shapes(self) -> Sequence[Shape]:
+        return [o.shape for o in self.operands]
+
+    @property
+    def is_root(self) -> bool:
+        return self._parent is not None and self._parent.root is self
+
+    @property
+    def called_computations(self) -> list[Computation]:
+        """The computations that attributes name, in the order of the op table."""
+        found: list[Computation] = []
+        for key in self.spec.computation_attrs:
+            value = self.attrs[key]
+            if value is None:
+                continue
+            if isinstance(value, tuple):
+                found.extend(value)
+            else:
+                found.append(value)
+        return found
+
+    def replace_operand(self, index: int, new: Instruction) -> None:
+        """Make `new` the operand at `index`."""
+        old = self.operands[index]
+        if old is new:
+            return
+        old._drop_use(self)
+        self.operands[index] = new
+        new._users[self] = new._users.get(self, 0) + 1
+
+    def replace_all_uses_with(self, new: Instruction) -> None:
+        """Make every user of this instruction use `new`; the root moves too.
+
+        `new` itself keeps this instruction as an operand, so that a wrapper can be put around it.
+        """
+        if new is self:
+            return
+        for user in list(self._users):
+            if user is new:
+                continue
+            for i, operand in enumerate(user.operands):
+                if operand is self:
+                    user.replace_operand(i, new)
+        if self._parent is not None and self._parent.root is self and new._parent is self._parent:
+            self._parent.set_root(new)
+
+    def add_control_predecessor(self, other: Instruction) -> None:
+        """Order `other` before this instruction."""
+        if other not in self.control_predecessors:
+            self.control_predecessors.append(other)
+            other.control_successors.append(self)
+
+    def remove_control_predecessor(self, other: Instruction) -> None:
+        """Drop the order between `other` and this instruction."""
+        self.control_predecessors.remove(other)
+        other.control_successors.remove(self)
+
+    def clone(
+        self,
+        operands: Iterable[Instruction] | None = None,
+        *,
+        name: str | None = None,
+        shape: Shape | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Instruction:
+        """Return a copy outside any computation, by default with the same operands.
+
+        Attributes given in `attrs` replace those of the original. Called computations are shared,
+        and control edges are not copied.
+        """
+        return Instruction(
+            name or self.name,
+            self.opcode,
+            shape or self.shape,
+            self.operands if operands is None else operands,
+            self.attrs | attrs if attrs else self.attrs,
+            annotations=self.annotations,
+            span=self.span,
+        )
+
+    def drop_edges(self) -> None:
+        """Remove this instruction from the users of its operands and from control edges."""
+        for operand in self.operands:
+            operand._drop_use(self)
+        self.operands.clear()
+        for other in list(self.control_predecessors):
+            self.remove_control_predecessor(other)
+        for other in list(self.control_successors):
+            other.remove_control_predecessor(self)
+
+    def _drop_use(self, user: Instruction) -> None:
+        left = self._users[user] - 1
+        if left:
+            self._users[user] = left
+        else:
+            del self._users[user]
+
+    def predecessors(self) -> Iterator[Instruction]:
+        """Yield what must run first: operands, then control predecessors."""
+        yield from self.operands
+        yield from self.control_predecessors
+
+    def __repr__(self) -> str:
+        operands = ", ".join(o.name for o in self.operands)
+        return f"<{self.name} = {self.shape} {self.opcode}({operands})>"

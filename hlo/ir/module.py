@@ -1,0 +1,143 @@
+"""A program: computations, one of them the entry, and what the header says of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from hlo.errors import Source
+from hlo.ir.computation import Computation
+from hlo.ir.instruction import Instruction
+
+
+class Module:
+    """An HLO module.
+
+    attrs: the header's attributes by text name, decoded (`is_scheduled`, `input_output_alias`,
+    `entry_computation_layout`, ...); absent ones have no entry.
+    tables: the stack-frame index: lists of lines by table name (`FileNames`, `FunctionNames`,
+    `FileLocations`, `StackFrames`); absent ones have no entry.
+    """
+
+    def __init__(
+        self, name: str, *, attrs: Mapping[str, Any] | None = None, source: Source | None = None
+    ) -> None:
+        self.name = name
+        self.attrs: dict[str, Any] = dict(attrs) if attrs else {}
+        self.tables: dict[str, list[Any]] = {}
+        self.source = source
+        self._computations: dict[str, Computation] = {}
+        self._entry: Computation | None = None
+
+    @property
+    def entry(self) -> Computation:
+        """The computation that running the module calls."""
+        assert self._entry is not None, f"module {self.name} has no entry yet"
+        return self._entry
+
+    @property
+    def is_scheduled(self) -> bool:
+        """True when the order of instructions is the order of execution."""
+        return bool(self.attrs.get("is_scheduled"))
+
+    @property
+    def computations(self) -> list[Computation]:
+        """The computations in order of addition."""
+        return list(self._computations.values())
+
+    def get(self, name: str) -> Computation | None:
+        """Return the computation called `name`, or None."""
+        return self._computations.get(name)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Yield the instructions of all computations."""
+        for comp in self.computations:
+            yield from comp
+
+    def add(self, comp: Computation, *, entry: bool = False) -> Computation:
+        """Append a computation; its name is changed if it is taken. Returns the computation."""
+        assert comp.module is None, f"{comp.name} is in a module already"
+        base, number = comp.name, len(self._computations)
+        while comp.name in self._computations:
+            comp.name = f"{base}.{number}"
+            number += 1
+        self._computations[comp.name] = comp
+        comp.module = self
+        if entry:
+            self._entry = comp
+        return comp
+
+    def remove(self, comp: Computation) -> None:
+        """Take a computation out; nothing may call it any more."""
+        assert comp.module is self and comp is not self._entry
+        del self._computations[comp.name]
+        comp.module = None
+
+    def set_entry(self, comp: Computation) -> None:
+        assert comp.module is self
+        self._entry = comp
+
+    def callees_first(self) -> list[Computation]:
+        """Return the computations, each after those that its instructions call.
+
+        Call cycles, which only a broken module has, are cut where the walk meets them.
+        """
+        done: set[Computation] = set()
+        order: list[Computation] = []
+
+        def callees(comp: Computation) -> Iterator[Computation]:
+            for inst in comp:
+                if inst.spec.computation_attrs:
+                    yield from inst.called_computations
+
+        for start in self.computations:
+            if start in done:
+                continue
+            done.add(start)
+            stack = [(start, callees(start))]
+            while stack:
+                comp, rest = stack[-1]
+                for callee in rest:
+                    if callee not in done:
+                        done.add(callee)
+                        stack.append((callee, callees(callee)))
+                        break
+                else:
+                    order.append(comp)
+                    stack.pop()
+        return order
+
+    def callers(self) -> dict[Computation, list[Instruction]]:
+        """Return the instructions that call each computation."""
+        found: dict[Computation, list[Instruction]] = {c: [] for c in self.computations}
+        for inst in self.instructions():
+            for callee in inst.called_computations:
+                found.setdefault(callee, []).append(inst)
+        return found
+
+    def clone(self) -> Module:
+        """Return a deep copy; sources and immutable values are shared."""
+        copy = Module(self.name, attrs=self.attrs, source=self.source)
+        copy.tables = {k: list(v) for k, v in self.tables.items()}
+        made: dict[Computation, Computation] = {}
+        for comp in self.callees_first():
+            made[comp] = comp.clone(comp.name)
+            for inst in made[comp]:
+                for key in inst.spec.computation_attrs:
+                    value = inst.attrs[key]
+                    if isinstance(value, tuple):
+                        inst.attrs[key] = tuple(made[c] for c in value)
+                    elif value is not None:
+                        inst.attrs[key] = made[value]
+        for comp in self.computations:
+            copy.add(made[comp], entry=comp is self._entry)
+        return copy
+
+    # Set by `hlo.text`, which stands above this package: `str(module)` is text that parses back.
+    to_text: ClassVar[Callable[[Module], str]]
+
+    def __str__(self) -> str:
+        return type(self).to_text(self)
+
+    def __repr__(self) -> str:
+        return f"<module {self.name}: {len(self._computations)} computations>"

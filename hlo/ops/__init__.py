@@ -1,0 +1,27 @@
+"""The op table: one declaration for each opcode, one file for each family."""
+
+# Importing a family declares its operations.
+from hlo.ops import (  # noqa: F401
+    asynchronous,
+    collective,
+    contraction,
+    control,
+    convolution,
+    custom,
+    data,
+    dynamic,
+    elementwise,
+    host,
+    indexing,
+    linalg,
+    movement,
+    normalization,
+    random,
+    reduction,
+    sorting,
+    structure,
+    window,
+)
+from hlo.ops.spec import OPS, Emitter, OpSpec, Trait
+
+__all__ = ["OPS", "Emitter", "OpSpec", "Trait"]

@@ -1,0 +1,1 @@
+"""Asynchronous operations: a start, any number of updates, a done."""

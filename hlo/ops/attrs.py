@@ -1,0 +1,456 @@
+"""Attribute values and their codecs: text -> value and back.
+
+A codec reads one whole attribute value, as the grammar cut it out, and prints it the way XLA does.
+Values are immutable, so that instructions can share them. Codecs of computations are markers: only
+the parser and the printer know names, so they resolve those values themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.errors import TextError, did_you_mean
+from hlo.scan import Scanner, escape
+from hlo.types import Shape
+
+# --- the frame ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How one kind of value is written. `read` moves a scanner past it; `write` is its inverse."""
+
+    name: str
+    read: Callable[[Scanner], Any]
+    write: Callable[[Any], str]
+    holds_computations: bool = False
+
+    def parse(self, text: str) -> Any:
+        """Return the value that `text` spells. Raises TextError."""
+        scanner = Scanner(text)
+        value = self.read(scanner)
+        scanner.end()
+        return value
+
+
+@dataclass(frozen=True)
+class Attr:
+    """An attribute of an operation: its codec, whether it must be there, and what it is when absent.
+
+    A value equal to the default is not printed, unless `always` is set.
+    """
+
+    codec: Codec
+    required: bool = False
+    default: Any = None
+    always: bool = False
+
+    def prints(self, value: Any) -> bool:
+        return value is not None and (self.always or self.required or value != self.default)
+
+
+def need(codec: Codec) -> Attr:
+    """Return a required attribute."""
+    return Attr(codec, required=True)
+
+
+# --- scalars ------------------------------------------------------------------------------------
+
+
+def _write_float(value: float) -> str:
+    """Print the shortest digits that read back to the same number; integers without a point."""
+    text = repr(float(value))
+    return text.removesuffix(".0")
+
+
+INT = Codec("integer", Scanner.integer, str)
+BOOL = Codec("true or false", Scanner.boolean, lambda v: "true" if v else "false")
+FLOAT = Codec("number", Scanner.number, _write_float)
+STRING = Codec("string", Scanner.string, lambda v: f'"{escape(v)}"')
+INTS = Codec("{integers}", Scanner.integers, lambda v: "{" + ",".join(map(str, v)) + "}")
+
+
+def _read_bools(s: Scanner) -> tuple[bool, ...]:
+    s.expect("{")
+    values: list[bool] = []
+    while not s.accept("}"):
+        if values:
+            s.expect(",")
+        values.append(s.boolean())
+    return tuple(values)
+
+
+def _write_bools(values: Sequence[bool]) -> str:
+    return "{" + ",".join("true" if v else "false" for v in values) + "}"
+
+
+BOOLS = Codec("{booleans}", _read_bools, _write_bools)
+
+
+def enum(*names: str) -> Codec:
+    """Return the codec of a word out of `names`; the value is the word itself."""
+
+    def read(s: Scanner) -> str:
+        at = s.pos
+        word = s.ident("one of " + ", ".join(names))
+        if word not in names:
+            hint = did_you_mean(word, names) or "one of " + ", ".join(names)
+            raise TextError(f"unknown value {word!r}", at, code="bad-value", hint=hint)
+        return word
+
+    return Codec("one of " + "|".join(names), read, str)
+
+
+def listed(codec: Codec) -> Codec:
+    """Return the codec of `{a,b,...}`; the value is a tuple."""
+
+    def read(s: Scanner) -> tuple[Any, ...]:
+        s.expect("{")
+        values: list[Any] = []
+        while not s.accept("}"):
+            if values:
+                s.expect(",")
+            values.append(codec.read(s))
+        return tuple(values)
+
+    return Codec(
+        "{" + codec.name + ",...}", read, lambda v: "{" + ",".join(map(codec.write, v)) + "}"
+    )
+
+
+INT_GROUPS = listed(INTS)
+"""`{{0,1},{2,3}}`."""
+
+# --- computations -------------------------------------------------------------------------------
+
+
+def _resolved_elsewhere(_: Any) -> Any:
+    raise AssertionError("the parser and the printer handle computations themselves")
+
+
+COMPUTATION = Codec("computation", _resolved_elsewhere, _resolved_elsewhere, True)
+COMPUTATIONS = Codec("{computations}", _resolved_elsewhere, _resolved_elsewhere, True)
+
+# --- windows, padding, slices -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDim:
+    """One dimension of a window (convolution, reduce-window, select-and-scatter)."""
+
+    size: int = 1
+    stride: int = 1
+    pad_low: int = 0
+    pad_high: int = 0
+    lhs_dilate: int = 1  # base dilation: holes between elements of the operand
+    rhs_dilate: int = 1  # window dilation: holes between elements of the window
+    reversal: bool = False
+
+    def dilated_size(self) -> int:
+        """Return the extent of the window with its holes; 0 for an empty window."""
+        return 0 if self.size == 0 else (self.size - 1) * self.rhs_dilate + 1
+
+    def padded_base(self, size: int) -> int:
+        """Return the extent of an operand of `size` elements with its holes and padding."""
+        base = 0 if size == 0 else (size - 1) * self.lhs_dilate + 1
+        return base + self.pad_low + self.pad_high
+
+    def output_size(self, size: int) -> int:
+        """Return the number of window positions over an operand of `size` elements."""
+        base, window = self.padded_base(size), self.dilated_size()
+        return 0 if window > base or base <= 0 else (base - window) // self.stride + 1
+
+
+Window = tuple[WindowDim, ...]
+
+
+def _read_x_list(s: Scanner, read: Callable[[Scanner], Any]) -> list[Any]:
+    values = [read(s)]
+    while s.accept("x"):
+        values.append(read(s))
+    return values
+
+
+def _read_lo_hi(s: Scanner) -> tuple[int, int]:
+    low = s.integer()
+    s.expect("_")
+    return low, s.integer()
+
+
+_WINDOW_FIELDS: dict[str, Callable[[Scanner], Any]] = {
+    "size": Scanner.integer,
+    "stride": Scanner.integer,
+    "pad": _read_lo_hi,
+    "lhs_dilate": Scanner.integer,
+    "rhs_dilate": Scanner.integer,
+    "rhs_reversal": lambda s: bool(s.integer(0, 1)),
+}
+
+
+def _read_window(s: Scanner) -> Window:
+    s.expect("{")
+    fields: dict[str, list[Any]] = {}
+    while not s.accept("}"):
+        at = s.pos
+        key = s.ident("a window field")
+        if key not in _WINDOW_FIELDS:
+            raise TextError(
+                f"unknown window field {key!r}", at, code="unknown-attribute",
+                hint=did_you_mean(key, _WINDOW_FIELDS) or "one of " + ", ".join(_WINDOW_FIELDS),
+            )  # fmt: skip
+        if key in fields:
+            raise TextError(f"window field {key!r} is given twice", at, code="duplicate-attribute")
+        s.expect("=")
+        fields[key] = _read_x_list(s, _WINDOW_FIELDS[key])
+        s.accept(",")
+    sizes = fields.get("size")
+    if sizes is None:
+        if fields:
+            s.fail("a window needs its size", code="bad-value")
+        return ()
+    for key, values in fields.items():
+        if len(values) != len(sizes):
+            s.fail(f"window {key} has {len(values)} dimensions, size has {len(sizes)}",
+                   code="bad-value")  # fmt: skip
+    ones, rank = [1] * len(sizes), len(sizes)
+    return tuple(
+        WindowDim(size, stride, low, high, ld, rd, rev)
+        for size, stride, (low, high), ld, rd, rev in zip(
+            sizes,
+            fields.get("stride", ones),
+            fields.get("pad", [(0, 0)] * rank),
+            fields.get("lhs_dilate", ones),
+            fields.get("rhs_dilate", ones),
+            fields.get("rhs_reversal", [False] * rank),
+            strict=True,
+        )
+    )
+
+
+def _write_window(window: Window) -> str:
+    if not window:
+        return "{}"
+    parts = ["size=" + "x".join(str(d.size) for d in window)]
+    if any(d.stride != 1 for d in window):
+        parts.append("stride=" + "x".join(str(d.stride) for d in window))
+    if any(d.pad_low or d.pad_high for d in window):
+        parts.append("pad=" + "x".join(f"{d.pad_low}_{d.pad_high}" for d in window))
+    if any(d.lhs_dilate != 1 for d in window):
+        parts.append("lhs_dilate=" + "x".join(str(d.lhs_dilate) for d in window))
+    if any(d.rhs_dilate != 1 for d in window):
+        parts.append("rhs_dilate=" + "x".join(str(d.rhs_dilate) for d in window))
+    if any(d.reversal for d in window):
+        parts.append("rhs_reversal=" + "x".join(str(int(d.reversal)) for d in window))
+    return "{" + " ".join(parts) + "}"
+
+
+WINDOW = Codec("{size=.. stride=.. pad=..}", _read_window, _write_window)
+
+
+@dataclass(frozen=True, slots=True)
+class PadDim:
+    """Padding of one dimension: before, after (negative: cut off), and between elements."""
+
+    low: int
+    high: int
+    interior: int = 0
+
+
+def _read_padding(s: Scanner) -> tuple[PadDim, ...]:
+    if s.at_end():
+        return ()
+
+    def one(s: Scanner) -> PadDim:
+        low, high = _read_lo_hi(s)
+        return PadDim(low, high, s.integer() if s.accept("_") else 0)
+
+    return tuple(_read_x_list(s, one))
+
+
+def _write_padding(dims: tuple[PadDim, ...]) -> str:
+    # XLA prints the interior of every dimension or of none.
+    if any(d.interior for d in dims):
+        return "x".join(f"{d.low}_{d.high}_{d.interior}" for d in dims)
+    return "x".join(f"{d.low}_{d.high}" for d in dims)
+
+
+PADDING = Codec("lo_hi[_interior]x..", _read_padding, _write_padding)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDim:
+    """Elements `start, start + stride, ...` below `limit`."""
+
+    start: int
+    limit: int
+    stride: int = 1
+
+
+def _read_slices(s: Scanner) -> tuple[SliceDim, ...]:
+    s.expect("{")
+    dims: list[SliceDim] = []
+    while not s.accept("}"):
+        if dims:
+            s.expect(",")
+        s.expect("[")
+        start = s.integer()
+        s.expect(":")
+        limit = s.integer()
+        stride = s.integer() if s.accept(":") else 1
+        s.expect("]")
+        dims.append(SliceDim(start, limit, stride))
+    return tuple(dims)
+
+
+def _write_slices(dims: tuple[SliceDim, ...]) -> str:
+    # XLA prints the stride of every dimension or of none.
+    strided = any(d.stride != 1 for d in dims)
+    return (
+        "{"
+        + ", ".join(
+            f"[{d.start}:{d.limit}:{d.stride}]" if strided else f"[{d.start}:{d.limit}]"
+            for d in dims
+        )
+        + "}"
+    )
+
+
+SLICES = Codec("{[start:limit:stride],..}", _read_slices, _write_slices)
+
+# --- convolution --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConvDims:
+    """Which dimension of each array of a convolution plays which part (`b01f_01io->b01f`)."""
+
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+    kernel_input: int
+    kernel_output: int
+    kernel_spatial: tuple[int, ...]
+    output_batch: int
+    output_feature: int
+    output_spatial: tuple[int, ...]
+    # Dimensions marked `?`: they take no part and are of size one.
+    input_unknown: tuple[int, ...] = ()
+    kernel_unknown: tuple[int, ...] = ()
+    output_unknown: tuple[int, ...] = ()
+
+
+_SPATIAL = "0123456789"
+
+
+def _decode_labels(
+    s: Scanner, labels: str, named: str, what: str
+) -> tuple[list[int], list[int], list[int]]:
+    """Return the places of the named letters, of the spatial digits in order, and of `?`."""
+    spatial = sorted(c for c in labels if c in _SPATIAL)
+    for c in labels:
+        if c not in named and c not in _SPATIAL and c != "?":
+            s.fail(f"{what} labels {labels!r}: {c!r} is not one of {named}, a digit or ?",
+                   code="bad-value")  # fmt: skip
+        if c != "?" and labels.count(c) > 1:
+            s.fail(f"{what} labels {labels!r}: {c!r} is there twice", code="bad-value")
+    for c in named:
+        if c not in labels:
+            s.fail(f"{what} labels {labels!r}: {c!r} is missing", code="bad-value")
+    if spatial != list(_SPATIAL[: len(spatial)]):
+        s.fail(f"{what} labels {labels!r}: spatial dimensions are not 0,1,..", code="bad-value")
+    return (
+        [labels.index(c) for c in named],
+        [labels.index(c) for c in spatial],
+        [i for i, c in enumerate(labels) if c == "?"],
+    )
+
+
+def _read_conv_dims(s: Scanner) -> ConvDims:
+    text = s.text[s.pos :].strip()
+    left, arrow, out = text.partition("->")
+    lhs, bar, rhs = left.partition("_")
+    if not arrow or not bar:
+        s.fail("expected dimension labels such as b01f_01io->b01f")
+    (ib, if_), isp, iu = _decode_labels(s, lhs, "bf", "input")
+    (ki, ko), ksp, ku = _decode_labels(s, rhs, "io", "kernel")
+    (ob, of), osp, ou = _decode_labels(s, out, "bf", "output")
+    if not len(isp) == len(ksp) == len(osp):
+        s.fail(f"{text}: input, kernel and output differ in spatial rank", code="bad-value")
+    s.pos = len(s.text)
+    return ConvDims(ib, if_, tuple(isp), ki, ko, tuple(ksp), ob, of, tuple(osp),
+                    tuple(iu), tuple(ku), tuple(ou))  # fmt: skip
+
+
+def _write_conv_dims(d: ConvDims) -> str:
+    def one(named: dict[int, str], spatial: tuple[int, ...], unknown: tuple[int, ...]) -> str:
+        letters = named | {at: str(i) for i, at in enumerate(spatial)} | dict.fromkeys(unknown, "?")
+        return "".join(letters[i] for i in sorted(letters))
+
+    lhs = one({d.input_batch: "b", d.input_feature: "f"}, d.input_spatial, d.input_unknown)
+    rhs = one({d.kernel_input: "i", d.kernel_output: "o"}, d.kernel_spatial, d.kernel_unknown)
+    out = one({d.output_batch: "b", d.output_feature: "f"}, d.output_spatial, d.output_unknown)
+    return f"{lhs}_{rhs}->{out}"
+
+
+CONV_DIMS = Codec("dim labels", _read_conv_dims, _write_conv_dims)
+
+PRECISIONS = listed(enum("default", "high", "highest", "packed_nibble"))
+
+# --- shapes, literals, aliasing -----------------------------------------------------------------
+
+
+def _read_shape(s: Scanner) -> Shape:
+    from hlo.shape_text import read_shape
+
+    return read_shape(s)
+
+
+SHAPE = Codec("shape", _read_shape, str)
+SHAPES = listed(SHAPE)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputAlias:
+    """An output at `output` shares the buffer of operand `operand` at `operand_index`."""
+
+    output: tuple[int, ...]
+    operand: int
+    operand_index: tuple[int, ...]
+
+
+def _read_aliases(s: Scanner) -> tuple[OutputAlias, ...]:
+    s.expect("{")
+    values: list[OutputAlias] = []
+    while not s.accept("}"):
+        if values:
+            s.expect(",")
+        output = s.integers()
+        s.expect(":")
+        s.expect("(")
+        operand = s.integer(0)
+        s.expect(",")
+        index = s.integers()
+        s.expect(")")
+        values.append(OutputAlias(output, operand, index))
+    return tuple(values)
+
+
+def write_index(index: Sequence[int]) -> str:
+    """Print a shape index the way XLA does: `{0}`, `{1, 2}`."""
+    return "{" + ", ".join(map(str, index)) + "}"
+
+
+def _write_aliases(values: tuple[OutputAlias, ...]) -> str:
+    return (
+        "{"
+        + ", ".join(
+            f"{write_index(a.output)}: ({a.operand}, {write_index(a.operand_index)})"
+            for a in values
+        )
+        + "}"
+    )
+
+
+OUTPUT_ALIASES = Codec("{{output}: (operand, {index})}", _read_aliases, _write_aliases)

@@ -1,0 +1,1 @@
+"""Collectives: operations between replicas and partitions."""

@@ -1,0 +1,1 @@
+"""Contractions: dot, ragged-dot, scaled-dot."""

@@ -1,0 +1,1 @@
+"""Operations without operands: parameter, constant, iota."""

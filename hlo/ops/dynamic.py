@@ -1,0 +1,1 @@
+"""Dynamic dimensions: reading, setting, reshaping."""

@@ -1,0 +1,1 @@
+"""Elementwise operations: unary, binary, ternary, conversions."""

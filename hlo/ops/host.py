@@ -1,0 +1,1 @@
+"""Traffic with the host: infeed, outfeed, send, recv."""

@@ -1,0 +1,1 @@
+"""Indexing by values: gather, scatter, dynamic slices."""

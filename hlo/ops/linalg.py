@@ -1,0 +1,1 @@
+"""Linear algebra and transforms: fft, cholesky, triangular-solve."""

@@ -1,0 +1,1 @@
+"""Reductions: reduce, map, scan."""

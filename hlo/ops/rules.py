@@ -1,0 +1,159 @@
+"""Checks that many operations share. Each returns what it checked or raises `InferError`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hlo.errors import InferError
+from hlo.ops.spec import ComputationView, OpView
+from hlo.types import UNBOUNDED, ArrayShape, ElementType, Shape, TupleShape, compatible
+
+TypeTest = Callable[[ElementType], bool]
+
+
+def array_operand(op: OpView, index: int) -> ArrayShape:
+    """Return an operand's shape, which has to be an array."""
+    shape = op.operand_shapes[index]
+    if not isinstance(shape, ArrayShape):
+        raise InferError(
+            f"{op.opcode}: operand {index} has shape {shape}, an array is needed",
+            operand=index, code="type-mismatch",
+        )  # fmt: skip
+    return shape
+
+
+def array_operands(op: OpView) -> list[ArrayShape]:
+    """Return all operand shapes, which have to be arrays."""
+    return [array_operand(op, i) for i in range(len(op.operand_shapes))]
+
+
+def need_type(op: OpView, index: int, test: TypeTest, what: str) -> ArrayShape:
+    """Return an array operand whose element type passes `test`; `what` names the allowed types."""
+    shape = array_operand(op, index)
+    if not test(shape.element_type):
+        raise InferError(
+            f"{op.opcode}: operand {index} has element type {shape.element_type}, "
+            f"{what} is needed",
+            operand=index, code="type-mismatch",
+        )  # fmt: skip
+    return shape
+
+
+def need_same_type(op: OpView, a: int, b: int) -> ElementType:
+    """Return the element type that two array operands have to share."""
+    x, y = array_operand(op, a).element_type, array_operand(op, b).element_type
+    if x is not y:
+        raise InferError(
+            f"{op.opcode}: operands {a} and {b} differ in element type: {x}, {y}",
+            operand=b, code="type-mismatch",
+        )  # fmt: skip
+    return x
+
+
+def need_rank(op: OpView, index: int, rank: int) -> ArrayShape:
+    """Return an array operand of exactly `rank` dimensions."""
+    shape = array_operand(op, index)
+    if shape.rank != rank:
+        raise InferError(
+            f"{op.opcode}: operand {index} has shape {shape.to_string(False)}, "
+            f"rank {rank} is needed",
+            operand=index,
+        )  # fmt: skip
+    return shape
+
+
+def need_dims(
+    op: OpView, dims: Sequence[int], rank: int, attr: str, *, is_sorted: bool = False
+) -> None:
+    """Check that dimension numbers lie in `[0, rank)` and are distinct (and ascending)."""
+    for d in dims:
+        if not 0 <= d < rank:
+            raise InferError(
+                f"{op.opcode}: {attr} names dimension {d}, outside [0, {rank})",
+                attr=attr, code="bad-dimension",
+            )  # fmt: skip
+    if len(set(dims)) != len(dims):
+        raise InferError(
+            f"{op.opcode}: {attr} names a dimension twice: {{{','.join(map(str, dims))}}}",
+            attr=attr, code="bad-dimension",
+        )  # fmt: skip
+    if is_sorted and list(dims) != sorted(dims):
+        raise InferError(
+            f"{op.opcode}: {attr} is not ascending: {{{','.join(map(str, dims))}}}",
+            attr=attr, code="bad-dimension",
+        )  # fmt: skip
+
+
+def need_compatible(op: OpView, got: Shape, want: Shape, what: str, **where: Any) -> None:
+    """Check that two shapes agree but for layout; both sides are in the message."""
+    if not compatible(got, want):
+        raise InferError(
+            f"{op.opcode}: {what}: {got.to_string(False)} and {want.to_string(False)} differ", **where
+        )
+
+
+def need_signature(
+    op: OpView,
+    attr: str,
+    computation: ComputationView,
+    parameters: Sequence[Shape],
+    result: Shape | None,
+) -> None:
+    """Check the parameter shapes and the result shape of a computation that `attr` names.
+
+    A `result` of None leaves the result to the caller.
+    """
+    got = computation.parameter_shapes
+    if len(got) != len(parameters):
+        raise InferError(
+            f"{op.opcode}: {attr} {computation.name} takes {len(got)} parameters, "
+            f"{len(parameters)} are passed",
+            attr=attr, code="bad-computation",
+        )  # fmt: skip
+    for i, (have, want) in enumerate(zip(got, parameters, strict=True)):
+        if not compatible(have, want):
+            raise InferError(
+                f"{op.opcode}: {attr} {computation.name}: parameter {i} has shape "
+                f"{have.to_string(False)}, {want.to_string(False)} is passed",
+                attr=attr, code="bad-computation",
+            )  # fmt: skip
+    if result is not None and not compatible(computation.result_shape, result):
+        raise InferError(
+            f"{op.opcode}: {attr} {computation.name} returns "
+            f"{computation.result_shape.to_string(False)}, {result.to_string(False)} is needed",
+            attr=attr, code="bad-computation",
+        )  # fmt: skip
+
+
+def merge_dims(op: OpView, shapes: Sequence[ArrayShape]) -> ArrayShape:
+    """Return the shape that equal-dimension operands share; static sizes win over unbounded ones.
+
+    The element type and layout are those of the first.
+    """
+    first = shapes[0]
+    if all(s.dims == first.dims and s.dynamic == first.dynamic for s in shapes):
+        return first
+    dims, dynamic = list(first.dims), list(first.dynamic or (False,) * first.rank)
+    for i, s in enumerate(shapes[1:], 1):
+        if s.rank != first.rank or any(
+            x != y and UNBOUNDED not in (x, y) for x, y in zip(s.dims, first.dims, strict=True)
+        ):
+            raise InferError(
+                f"{op.opcode}: operands 0 and {i} differ in dimensions: "
+                f"{first.to_string(False)}, {s.to_string(False)}",
+                operand=i,
+            )  # fmt: skip
+        for d in range(first.rank):
+            if dims[d] == UNBOUNDED and s.dims[d] != UNBOUNDED:
+                dims[d], dynamic[d] = s.dims[d], s.is_dynamic_dim(d)
+            elif dims[d] == s.dims[d] and s.is_dynamic_dim(d):
+                dynamic[d] = True
+    return ArrayShape(
+        first.element_type, tuple(dims), first.layout, tuple(dynamic) if any(dynamic) else ()
+    )
+
+
+def tuple_or_single(shapes: Sequence[Shape]) -> Shape:
+    """Return the one shape, or the tuple of several: how variadic operations return."""
+    return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))

@@ -1,0 +1,168 @@
+"""The record that defines an operation, and the registry of all of them.
+
+An opcode is one `OpSpec`: everything the project knows of it that is not code generation. Rules see
+operations through the `OpView` protocol, which `ir.Instruction` fulfils, so this package knows
+neither the IR nor the text format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, Flag, auto
+from typing import Any, Protocol
+
+from hlo.errors import InferError
+from hlo.ops.attrs import Attr
+from hlo.types import Shape
+
+
+class Emitter(Enum):
+    """How code is generated for an operation: one emitter for each category."""
+
+    DATA = "data"  # parameters, constants, iota: values without operands
+    ELEMENTWISE = "elementwise"
+    MOVEMENT = "movement"  # each output element is one input element, found by index
+    INDEXING = "indexing"  # gather, scatter, dynamic slices
+    REDUCTION = "reduction"
+    CONTRACTION = "contraction"
+    WINDOW = "window"
+    SORT = "sort"
+    LINALG = "linalg"
+    RANDOM = "random"
+    CONTROL = "control"
+    STRUCTURE = "structure"  # tuples, tokens, annotations: no code of their own
+    ASYNC = "async"
+    COLLECTIVE = "collective"
+    HOST = "host"  # infeed, outfeed, send, recv
+    CUSTOM = "custom"
+
+
+class Trait(Flag):
+    """Facts that passes read. An operation without SIDE_EFFECT may be dropped when unused."""
+
+    NONE = 0
+    ELEMENTWISE = auto()  # result element i depends on operand elements i only
+    COMMUTATIVE = auto()
+    ASSOCIATIVE_INT = auto()  # associative on integers and pred, not on floats
+    IDEMPOTENT = auto()  # op(x, x) == x
+    INVOLUTION = auto()  # op(op(x)) == x
+    SIDE_EFFECT = auto()
+    INFERABLE = auto()  # the text may leave out the result shape
+    COLLECTIVE = auto()
+    NO_FOLD = auto()  # not a function of its operands alone (random state, ids, host data)
+
+
+class ComputationView(Protocol):
+    """What a rule may ask of a computation that an attribute names."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameter_shapes(self) -> Sequence[Shape]: ...
+    @property
+    def result_shape(self) -> Shape: ...
+
+
+class OpView(Protocol):
+    """An operation as its rules see it."""
+
+    @property
+    def opcode(self) -> str: ...
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def attrs(self) -> Mapping[str, Any]: ...
+    @property
+    def operand_shapes(self) -> Sequence[Shape]: ...
+
+
+class EvalContext(Protocol):
+    """What an evaluation rule may ask of the interpreter."""
+
+    def call(self, computation: Any, args: Sequence[Any]) -> Any:
+        """Evaluate a computation on values; returns its result value."""
+
+    def known_op(self, computation: Any) -> str | None:
+        """Return `add` for a computation that is just `add(p0, p1)` on scalars of one type, else None."""
+
+    def apply(self, computation: Any, args: Sequence[Any]) -> Any:
+        """Apply a computation on scalars to arrays of equal shape, element by element."""
+
+    @property
+    def host(self) -> Any:
+        """The `eval.host.Host`: queues, random state, custom-call targets, device numbers."""
+
+
+Infer = Callable[[OpView], Shape]
+Verify = Callable[[OpView], None]
+Evaluate = Callable[[OpView, Sequence[Any], EvalContext], Any]
+
+
+def _nothing_to_verify(op: OpView) -> None:
+    """The rule of operations that shape inference checks in full."""
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One operation.
+
+    name: HLO spelling. arity: operand count, or `(least, most)` with None for no bound.
+    attrs: the attributes by text name, in printing order.
+    infer: operand shapes and attributes -> result shape; raises `InferError`. Operations whose shape
+      is not determined (parameter, convert, ...) read `op.shape` and return what it has to be.
+    verify: what inference cannot see; raises `InferError`.
+    evaluate: the reference semantics on numpy values.
+    examples: instruction lines, or whole modules where computations are needed; each is a test.
+    source: the section of the specification, or the XLA file, that was followed.
+  payload: the attribute that is written between the parentheses in place of operands
+      (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
+    """
+
+    name: str
+    arity: int | tuple[int, int | None]
+    infer: Infer
+    evaluate: Evaluate
+    emitter: Emitter
+    source: str
+    examples: tuple[str, ...]
+    attrs: Mapping[str, Attr] = field(default_factory=dict)
+    verify: Verify = _nothing_to_verify
+    traits: Trait = Trait.NONE
+    payload: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "defaults", {k: a.default for k, a in self.attrs.items()})
+        names = tuple(k for k, a in self.attrs.items() if a.codec.holds_computations)
+        object.__setattr__(self, "computation_attrs", names)
+
+    defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
+    computation_attrs: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def has(self, trait: Trait) -> bool:
+        return bool(self.traits & trait)
+
+    def check_arity(self, count: int) -> None:
+        """Raise InferError unless `count` operands are allowed."""
+        lo, hi = self.arity if isinstance(self.arity, tuple) else (self.arity, self.arity)
+        if count < lo or (hi is not None and count > hi):
+            want = str(lo) if lo == hi else f"at least {lo}" if hi is None else f"{lo} to {hi}"
+            plural = "" if want == "1" else "s"
+            raise InferError(
+                f"{self.name} takes {want} operand{plural}, not {count}", code="operand-count"
+            )
+
+
+OPS: dict[str, OpSpec] = {}
+
+
+def register(spec: OpSpec) -> OpSpec:
+    """Add an operation to the table."""
+    assert spec.name not in OPS, f"{spec.name} is declared twice"
+    OPS[spec.name] = spec
+    return spec
+
+
+def ops_with(trait: Trait) -> Iterable[OpSpec]:
+    """Return the operations that have a trait."""
+    return (s for s in OPS.values() if s.traits & trait)

@@ -1,0 +1,1 @@
+"""Structure: tuples, tokens, barriers, domains."""

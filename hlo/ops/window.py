@@ -1,0 +1,1 @@
+"""Sliding windows: reduce-window, select-and-scatter."""

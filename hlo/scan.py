@@ -1,0 +1,155 @@
+"""A reader for short pieces of HLO text: shapes, layouts, attribute values.
+
+The grammar hands these over as single tokens; each is read by a few calls on a `Scanner`. White space
+and comments between words are skipped. Every failure is a `TextError` at an offset of the piece.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from hlo.errors import TextError
+
+_SKIP = re.compile(r"(?:\s++|/\*.*?\*/|//[^\n]*+)*+", re.S)
+_INT = re.compile(r"-?\d++")
+_IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
+_NUMBER = re.compile(
+    r"-?(?:inf(?![A-Za-z_])|nan(?:\(0x[0-9a-fA-F]+\))?(?![A-Za-z_])"
+    r"|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?+)"
+)
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"' + r"|'((?:[^'\\\n]|\\.)*+)'", re.S)
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.S)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_MAX_INT_DIGITS = 20
+
+
+def unescape(body: str) -> str:
+    """Return the value of a quoted string's body, with C escapes resolved."""
+    if "\\" not in body:
+        return body
+
+    def one(m: re.Match[str]) -> str:
+        e = m[1]
+        if e[0] == "x" and len(e) > 1:
+            return chr(int(e[1:], 16))
+        if e[0] in "01234567":
+            return chr(int(e, 8))
+        return _ESCAPES.get(e, e)
+
+    return _ESCAPE.sub(one, body)
+
+
+def escape(value: str) -> str:
+    """Return a string with quotes, backslashes and control characters as C escapes."""
+    out = []
+    for c in value:
+        if c in '"\\':
+            out.append("\\" + c)
+        elif c == "\n":
+            out.append("\\n")
+        elif c == "\t":
+            out.append("\\t")
+        elif c == "\r":
+            out.append("\\r")
+        elif ord(c) < 32 or ord(c) == 127:
+            out.append(f"\\{ord(c):03o}")
+        else:
+            out.append(c)
+    return "".join(out).replace("'", "\\'")
+
+
+class Scanner:
+    """A cursor over a piece of text."""
+
+    __slots__ = ("pos", "text")
+
+    def __init__(self, text: str, pos: int = 0) -> None:
+        self.text = text
+        self.pos = pos
+        self.skip()
+
+    def skip(self) -> None:
+        """Move past white space and comments."""
+        m = _SKIP.match(self.text, self.pos)
+        assert m
+        self.pos = m.end()
+
+    def fail(self, message: str, *, code: str = "syntax", hint: str | None = None) -> NoReturn:
+        raise TextError(message, self.pos, code=code, hint=hint)
+
+    def found(self) -> str:
+        """Describe what stands at the cursor, for an error message."""
+        rest = self.text[self.pos : self.pos + 20]
+        return repr(rest.split("\n")[0]) if rest else "the end of the value"
+
+    def at_end(self) -> bool:
+        return self.pos >= len(self.text)
+
+    def end(self) -> None:
+        """Fail unless everything has been read."""
+        if not self.at_end():
+            self.fail(f"unexpected {self.found()}")
+
+    def peek(self, word: str) -> bool:
+        return self.text.startswith(word, self.pos)
+
+    def accept(self, word: str) -> bool:
+        """Move past `word` if it stands at the cursor."""
+        if not self.text.startswith(word, self.pos):
+            return False
+        self.pos += len(word)
+        self.skip()
+        return True
+
+    def expect(self, word: str) -> None:
+        if not self.accept(word):
+            self.fail(f"expected {word!r}, found {self.found()}")
+
+    def _match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        m = pattern.match(self.text, self.pos)
+        if m is None:
+            self.fail(f"expected {what}, found {self.found()}")
+        self.pos = m.end()
+        self.skip()
+        return m
+
+    def integer(self, lo: int = -(2**63), hi: int = 2**63 - 1) -> int:
+        """Read an integer in `[lo, hi]`."""
+        at = self.pos
+        m = self._match(_INT, "an integer")
+        value = int(m[0]) if len(m[0]) <= _MAX_INT_DIGITS else None
+        if value is None or not lo <= value <= hi:
+            raise TextError(f"{m[0][:24]} is not in the range [{lo}, {hi}]", at, code="bad-value")
+        return value
+
+    def ident(self, what: str = "a name") -> str:
+        return self._match(_IDENT, what)[0]
+
+    def number(self) -> float:
+        """Read a decimal, `inf` or `nan`."""
+        m = self._match(_NUMBER, "a number")
+        text = m[0].split("(")[0]
+        return float(text)
+
+    def boolean(self) -> bool:
+        for word, value in (("true", True), ("false", False), ("1", True), ("0", False)):
+            if self.accept(word):
+                return value
+        self.fail(f"expected true or false, found {self.found()}")
+
+    def string(self) -> str:
+        m = self._match(_STRING, "a quoted string")
+        return unescape(m[1] if m[1] is not None else m[2])
+
+    def integers(self, open_: str = "{", close: str = "}") -> tuple[int, ...]:
+        """Read `{1,2,3}`, possibly empty."""
+        self.expect(open_)
+        values: list[int] = []
+        if self.accept(close):
+            return ()
+        while True:
+            values.append(self.integer())
+            if self.accept(close):
+                return tuple(values)
+            self.expect(",")
