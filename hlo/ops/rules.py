@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -157,3 +158,28 @@ def merge_dims(op: OpView, shapes: Sequence[ArrayShape]) -> ArrayShape:
 def tuple_or_single(shapes: Sequence[Shape]) -> Shape:
     """Return the one shape, or the tuple of several: how variadic operations return."""
     return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
+
+
+def need_memory(op: OpView, *shapes: Shape, scratch_bytes: int = 0) -> None:
+    """Check, before anything is allocated, that arrays of these shapes fit in this machine's memory.
+
+    `scratch_bytes` is what the evaluation needs besides. Raises InferError with code `out-of-memory`.
+    """
+    arrays = [leaf for s in shapes for _, leaf in s.leaves() if isinstance(leaf, ArrayShape)]
+    size = scratch_bytes + sum(s.byte_size for s in arrays)
+    if size > _MEMORY_BYTES:
+        what = ", ".join(s.to_string(False) for s in shapes) or "scratch memory"
+        raise InferError(
+            f"{op.opcode}: {what} takes {size} bytes, this machine has {_MEMORY_BYTES}",
+            code="out-of-memory",
+        )
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system can say
+        return 2**40
+
+
+_MEMORY_BYTES = _memory_bytes()
