@@ -90,7 +90,8 @@ def need_compatible(op: OpView, got: Shape, want: Shape, what: str, **where: Any
     """Check that two shapes agree but for layout; both sides are in the message."""
     if not compatible(got, want):
         raise InferError(
-            f"{op.opcode}: {what}: {got.to_string(False)} and {want.to_string(False)} differ", **where
+            f"{op.opcode}: {what}: {got.to_string(False)} and {want.to_string(False)} differ",
+            **where,
         )
 
 
@@ -161,9 +162,9 @@ def tuple_or_single(shapes: Sequence[Shape]) -> Shape:
 
 
 def need_memory(op: OpView, *shapes: Shape, scratch_bytes: int = 0) -> None:
-    """Check, before anything is allocated, that arrays of these shapes fit in this machine's memory.
+    """Check, before anything is allocated, that arrays of these shapes fit in memory.
 
-    `scratch_bytes` is what the evaluation needs besides. Raises InferError with code `out-of-memory`.
+    `scratch_bytes` is what the evaluation needs besides. Raises InferError, code `out-of-memory`.
     """
     arrays = [leaf for s in shapes for _, leaf in s.leaves() if isinstance(leaf, ArrayShape)]
     size = scratch_bytes + sum(s.byte_size for s in arrays)

@@ -36,7 +36,7 @@ def infer_window(
 ) -> tuple[int, ...]:
     """Return the number of window positions along each dimension of an operand of `sizes`.
 
-    An unbounded dimension stays unbounded. Raises InferError for a window that `need_window` refuses.
+    An unbounded dimension stays unbounded. Raises InferError where `need_window` does.
     """
     need_window(op, window, len(sizes), attr)
     return tuple(
