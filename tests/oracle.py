@@ -5,10 +5,11 @@ subprocess that is started on first use, and started again after a crash or a ti
 
     xla_run("f32[2] add(f32[2] a, f32[2] b)", [x, y]) -> [x + y]
 
-Arguments and results are flat: tuple parameters and tuple results are their leaves in order. Arrays
-have the numpy dtype of their element type (ml_dtypes for bf16, f8, s4, ...). What cannot be asked this
-way (XlaError says so): s1 and u1, token parameters, parameters of dynamic shape, and operations that
-jaxlib's way from HLO to the compiler (through MLIR) does not know.
+Arguments and results are flat: tuple parameters and tuple results are their leaves in order,
+without tokens. Arrays have the numpy dtype of their element type (ml_dtypes for bf16, f8, s4, ...).
+An array of dynamic shape comes back at its bounds, with anything beyond its sizes. What cannot be
+asked this way (XlaError says so): s1 and u1, token parameters, parameters of dynamic shape, and
+operations that jaxlib's way from HLO to the compiler (through MLIR) does not know.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from hlo.values import TOKEN_VALUE
 
 # Some compilations (convolutions, sorts with many operands) take seconds on a busy machine.
 TIMEOUT_S = 120.0
@@ -66,7 +69,9 @@ _ULPS = {64: 64.0, 32: 32.0, 16: 2.0, 8: 1.0, 4: 1.0}
 
 
 def leaves(value: Any) -> list[Any]:
-    """Return the leaves of nested tuples (and lists) in order."""
+    """Return the leaves of nested tuples (and lists) in order, without tokens."""
+    if value is TOKEN_VALUE:
+        return []
     if isinstance(value, (tuple, list)):
         return [leaf for element in value for leaf in leaves(element)]
     return [value]
@@ -84,10 +89,10 @@ def assert_same(
 ) -> None:
     """Fail unless two values (arrays, or tuples of them) agree in dtype, shape and every element.
 
-    Integers and pred agree exactly, NaN equals NaN, infinities need their sign. A float may be off by
-    `ulps` (default by type), or by `rtol` of the wanted value, or by `atol`, whichever allows most.
-    With `signed_zero`, -0 differs from 0. A complex number is compared by its parts, each allowed
-    what the larger part is allowed.
+    Integers and pred agree exactly, NaN equals NaN, infinities need their sign. A float may be off
+    by `ulps` (default by type), or by `rtol` of the wanted value, or by `atol`, whichever allows
+    most. With `signed_zero`, -0 differs from 0. A complex number is compared by its parts, each
+    allowed what the larger part is allowed. Tokens are left out.
     """
     got, want = leaves(got), leaves(want)
     assert len(got) == len(want), f"{what}: {len(got)} results, {len(want)} expected"
@@ -295,7 +300,14 @@ class _Xla:
         exe = self.device.client.compile_and_load(mlir, self.devices, self.options())
         buffers = [self.jax.device_put(a, self.device) for a in args]
         results = exe.execute_sharded(buffers).disassemble_into_single_device_arrays()
-        return [np.asarray(r[0]) for r in results]
+        shapes = self._leaf_shapes(computation.program_shape().result_shape())
+        pairs = zip(results, shapes, strict=True)
+        return [np.asarray(r[0]) for r, shape in pairs if not shape.is_token()]
+
+    def _leaf_shapes(self, shape: Any) -> list[Any]:
+        if not shape.is_tuple():
+            return [shape]
+        return [leaf for element in shape.tuple_shapes() for leaf in self._leaf_shapes(element)]
 
     def _check_types(self, program: Any) -> None:
         """MLIR has one 1-bit type, so that s1 and u1 would silently run as pred."""
