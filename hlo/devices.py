@@ -16,7 +16,7 @@ import numpy as np
 from hlo.errors import InferError, TextError
 from hlo.scan import Scanner, escape
 
-# An arrangement is written in a few characters whatever its size; listing it has to stay affordable.
+# An arrangement is written in a few characters whatever its size; listing it has to be affordable.
 MAX_LISTED_DEVICES = 1 << 24
 
 
@@ -155,7 +155,7 @@ def read_grid(s: Scanner) -> DeviceGrid:
 
 @dataclass(frozen=True, slots=True)
 class AxisRef:
-    """A mesh axis by number, or the part of it of `size` whose major neighbours number `pre_size`."""
+    """A mesh axis by number, or the part of it of `size` below a major part of `pre_size`."""
 
     axis: int
     pre_size: int = 1

@@ -1,8 +1,9 @@
 """Shardings: which devices hold which part of a value.
 
-Text: `{replicated}`, `{maximal device=0}`, `{devices=[2,2]<=[4]}`, `{mesh['x'=2], [{'x'},{}]}`, and
-tuples `{{...},{...}}` with one sharding for each leaf. Source: XLA's `xla/hlo/ir/hlo_sharding.h` and
-`named_sharding.h`, and the text that its parser and printer exchange.
+Text: `{replicated}`, `{maximal device=0}`, `{devices=[2,2]<=[4]}`, `{mesh['x'=2], [{'x'},{}]}`,
+and tuples `{{...},{...}}` with one sharding for each leaf. Source: XLA's
+`xla/hlo/ir/hlo_sharding.h` and `named_sharding.h`, and the text that its parser and printer
+exchange.
 """
 
 from __future__ import annotations
@@ -209,7 +210,8 @@ class TupleSharding(Sharding):
         # An empty tuple may have a single sharding, which stands for the tuple itself.
         if len(leaves) != len(self.elements) and not (not leaves and len(self.elements) == 1):
             raise _fail(
-                f"the sharding has {len(self.elements)} elements, the value has {len(leaves)} leaves"
+                f"the sharding has {len(self.elements)} elements, "
+                f"the value has {len(leaves)} leaves"
             )
         for element, leaf in zip(self.elements, leaves, strict=False):
             element.check(leaf, num_devices)
@@ -379,13 +381,14 @@ def _read_single(s: Scanner) -> Sharding:
         elif word == "metadata":
             metadata = _read_metadata(s)
         else:
-            raise TextError(f"unknown sharding {word!r}", at, code="bad-value",
-                            hint="one of " + ", ".join((*_WORDS, *(f + "=" for f in _FIELDS))))  # fmt: skip
+            hint = "one of " + ", ".join((*_WORDS, *(f + "=" for f in _FIELDS)))
+            raise TextError(f"unknown sharding {word!r}", at, code="bad-value", hint=hint)
     if grid is not None and kind is None and device is None:
-        if len(subgroups or ()) > len(grid.dims):
-            raise TextError(f"{len(subgroups or ())} subgroup kinds for {len(grid.dims)} dimensions",
+        kinds = subgroups or ()
+        if len(kinds) > len(grid.dims):
+            raise TextError(f"{len(kinds)} subgroup kinds for {len(grid.dims)} dimensions",
                             start, code="bad-value")  # fmt: skip
-        return TiledSharding(grid, subgroups or (), group, metadata)
+        return TiledSharding(grid, kinds, group, metadata)
     if kind is None or grid is not None or subgroups is not None:
         raise TextError("a sharding is one of " + ", ".join(WHOLE_KINDS) + ", maximal or devices=",
                         start, code="bad-value")  # fmt: skip

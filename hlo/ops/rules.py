@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hlo.errors import InferError
+from hlo.ops.attrs import OutputAlias, write_index
 from hlo.ops.spec import ComputationView, OpView
 from hlo.types import UNBOUNDED, ArrayShape, ElementType, Shape, TupleShape, compatible
 
@@ -159,6 +160,40 @@ def merge_dims(op: OpView, shapes: Sequence[ArrayShape]) -> ArrayShape:
 def tuple_or_single(shapes: Sequence[Shape]) -> Shape:
     """Return the one shape, or the tuple of several: how variadic operations return."""
     return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
+
+
+def need_token(op: OpView, index: int) -> None:
+    """Check that an operand is a token."""
+    if not op.operand_shapes[index].is_token:
+        raise InferError(
+            f"{op.opcode}: operand {index} has shape "
+            f"{op.operand_shapes[index].to_string(False)}, token[] is needed",
+            operand=index, code="type-mismatch",
+        )  # fmt: skip
+
+
+def need_aliases(op: OpView, aliases: Sequence[OutputAlias]) -> None:
+    """Check that each output aliases at most one operand, and one of its own shape."""
+    attr, seen = "output_to_operand_aliasing", set()
+    for alias in aliases:
+        text = f"{write_index(alias.output)}: ({alias.operand}, {write_index(alias.operand_index)})"
+        if alias.output in seen:
+            raise InferError(f"{op.opcode}: {attr} {text}: the output has an alias already",
+                             attr=attr, code="bad-value")  # fmt: skip
+        seen.add(alias.output)
+        if alias.operand >= len(op.operand_shapes):
+            raise InferError(
+                f"{op.opcode}: {attr} {text}: there are {len(op.operand_shapes)} operands",
+                attr=attr, code="index-out-of-range",
+            )  # fmt: skip
+        try:
+            output = op.shape.at(alias.output)
+            operand = op.operand_shapes[alias.operand].at(alias.operand_index)
+        except IndexError as e:
+            raise InferError(
+                f"{op.opcode}: {attr} {text}: {e}", attr=attr, code="index-out-of-range"
+            ) from None
+        need_compatible(op, output, operand, f"{attr} {text}", attr=attr)
 
 
 def need_memory(op: OpView, *shapes: Shape, scratch_bytes: int = 0) -> None:
