@@ -60,6 +60,14 @@ class Interpreter:
             self._known[computation] = _single_binary_op(computation)
         return self._known[computation]
 
+    def projection(self, computation: Computation) -> tuple[int, ...] | None:
+        """Return the numbers of the parameters that are the result (or its tuple), else None."""
+        root = computation.root
+        parts = root.operands if root.opcode == "tuple" else [root]
+        if any(p.opcode != "parameter" for p in parts):
+            return None
+        return tuple(p.attrs["number"] for p in parts)
+
     def apply(self, computation: Computation, args: Sequence[Any]) -> Any:
         """Apply a computation on scalars to arrays of equal shape, element by element.
 

@@ -86,6 +86,9 @@ class EvalContext(Protocol):
     def known_op(self, computation: Any) -> str | None:
         """Return `add` for a computation that is just `add(p0, p1)` on scalars of one type, else None."""
 
+    def projection(self, computation: Any) -> tuple[int, ...] | None:
+        """Return the numbers of the parameters that are the result (or its tuple), else None."""
+
     def apply(self, computation: Any, args: Sequence[Any]) -> Any:
         """Apply a computation on scalars to arrays of equal shape, element by element."""
 
