@@ -1,25 +1,62 @@
 """The reference interpreter: every instruction in order, each by its op-table rule.
 
-Slow and obvious by intent: it defines what compiled code has to compute.
+Slow and obvious by intent: it defines what compiled code has to compute. A computation is planned
+once, so that a loop of many iterations pays for its operations and little else.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hlo.errors import HloError, InferError
 from hlo.eval.host import Host
+from hlo.eval.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
-from hlo.types import ArrayShape
+from hlo.ops.rules import need_memory
+from hlo.ops.spec import Evaluate, SortKey
+from hlo.types import ArrayShape, Shape, TupleShape
+
+# How deep computations may call each other. Some operations come back through the C stack, which
+# is why this does not grow with memory.
+MAX_CALL_DEPTH = 1000
+# Python frames between one call and the next inside it, generously counted.
+_FRAMES_PER_CALL = 16
+# Values smaller than this are not worth the trouble of freeing before their computation ends.
+_WORTH_FREEING_BYTES = 4096
 
 # Operations that do nothing to a scalar, so that they do nothing to an array of scalars either.
 _SCALAR_IDENTITIES = frozenset(
     {"copy", "bitcast", "reshape", "transpose", "broadcast", "reverse", "opt-barrier"}
 )
+_CALLS = frozenset({"call", "fusion"})
+
+
+class _Step(NamedTuple):
+    """One instruction of a plan: where its value goes, how it is found, what dies with it.
+
+    Without `evaluate` it is element `operands[1]` of the tuple at `operands[0]`.
+    """
+
+    slot: int
+    evaluate: Evaluate | None
+    inst: Instruction
+    operands: tuple[int, ...]
+    dying: tuple[int, ...]
+
+
+class _Plan(NamedTuple):
+    """A computation ready to run. Values stand in numbered slots, constants from the beginning."""
+
+    initial: list[Any]
+    parameters: list[tuple[int, int]]  # slot, parameter number
+    steps: list[_Step]
+    slots: dict[Instruction, int]
+    root: int
 
 
 class Interpreter:
@@ -27,37 +64,68 @@ class Interpreter:
 
     def __init__(self, host: Host | None = None) -> None:
         self._host = host or Host()
-        # Per computation: its order, and for each position the values that die there.
-        self._plans: dict[Computation, list[tuple[Instruction, list[Instruction]]]] = {}
+        self._plans: dict[Computation, _Plan] = {}
         self._known: dict[Computation, str | None] = {}
+        self._picks: dict[Computation, bool] = {}
+        self._orders: dict[Computation, list[OrderTerm] | None] = {}
+        self._whole: dict[Computation, bool] = {}
+        self._depth = 0
 
     @property
     def host(self) -> Host:
         return self._host
 
     def call(self, computation: Computation, args: Sequence[Any]) -> Any:
-        """Evaluate a computation on values; returns its result value."""
-        values: dict[Instruction, Any] = {}
-        for inst, dying in self._plan(computation):
-            if inst.opcode == "parameter":
-                values[inst] = args[inst.attrs["number"]]
-                continue
-            operands = [values[o] for o in inst.operands]
-            for gone in dying:
-                del values[gone]
-            try:
-                values[inst] = inst.spec.evaluate(inst, operands, self)
-            except InferError as e:
-                span = inst.span
-                if span is not None and e.operand is not None:
-                    raise HloError.at(e.code, e.message, span.operand(e.operand), e.hint) from None
-                raise HloError.at(e.code, f"{inst.name}: {e.message}", span, e.hint) from None
-        return values[computation.root]
+        """Evaluate a computation on values; returns its result value.
+
+        Raises HloError at the innermost instruction that cannot run.
+        """
+        if not self._depth:
+            return self._outermost_call(computation, args)
+        plan = self._plans.get(computation) or self._make_plan(computation)
+        if self._depth > MAX_CALL_DEPTH:
+            raise InferError(
+                f"computations call each other more than {MAX_CALL_DEPTH} levels deep",
+                code="call-depth",
+            )
+        self._depth += 1
+        values = plan.initial.copy()
+        for slot, number in plan.parameters:
+            values[slot] = args[number]
+        inst = None
+        try:
+            for slot, evaluate, inst, operands, dying in plan.steps:
+                if evaluate is None:
+                    values[slot] = values[operands[0]][operands[1]]
+                else:
+                    values[slot] = evaluate(inst, [values[o] for o in operands], self)
+                for gone in dying:
+                    values[gone] = None
+        except (InferError, MemoryError) as e:
+            assert inst is not None
+            raise _at(inst, e) from None
+        finally:
+            self._depth -= 1
+        return values[plan.root]
+
+    def _outermost_call(self, computation: Computation, args: Sequence[Any]) -> Any:
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, limit + MAX_CALL_DEPTH * _FRAMES_PER_CALL))
+        self._depth = 1
+        try:
+            return self.call(computation, args)
+        except RecursionError:
+            raise HloError.at(
+                "call-depth", f"computations called by {computation.name} nest too deep"
+            ) from None
+        finally:
+            self._depth = 0
+            sys.setrecursionlimit(limit)
 
     def known_op(self, computation: Computation) -> str | None:
-        """Return the opcode of a body that is just `op(p0, p1)` on scalars of one type, else None."""
+        """Return the opcode of a body that is `op(p0, p1)` on scalars of one type, else None."""
         if computation not in self._known:
-            self._known[computation] = _single_binary_op(computation)
+            self._known[computation] = single_binary_op(computation)
         return self._known[computation]
 
     def projection(self, computation: Computation) -> tuple[int, ...] | None:
@@ -68,107 +136,180 @@ class Interpreter:
             return None
         return tuple(p.attrs["number"] for p in parts)
 
+    def picks(self, computation: Computation) -> bool:
+        """True for a function of 2n scalars whose result i is always argument i or n + i."""
+        if computation not in self._picks:
+            self._picks[computation] = picks_an_argument(computation)
+        return self._picks[computation]
+
+    def sort_keys(self, computation: Computation, arrays: Sequence[Any]) -> list[SortKey] | None:
+        """Return the keys by which a comparator orders the elements of arrays, first key first.
+
+        None when it is not a lexicographic order of keys.
+        """
+        if computation not in self._orders:
+            self._orders[computation] = order_terms(computation)
+        terms = self._orders[computation]
+        if terms is None or not self._applies_whole(computation):
+            return None
+        # The keys are functions of the even parameters; the odd ones only fill their places.
+        args = [arrays[i // 2] for i in range(len(computation.parameters))]
+        values = self._whole_values(computation, args, np.shape(arrays[0]))
+        slots = self._plans[computation].slots
+        return [SortKey(values[slots[t.key]], t.descending, t.total_order) for t in terms]
+
     def apply(self, computation: Computation, args: Sequence[Any]) -> Any:
         """Apply a computation on scalars to arrays of equal shape, element by element.
 
         Bodies of elementwise operations, tuples and calls run once on whole arrays: each operation
         then does for every element what it would have done for one. Any other body runs once an
-        element.
+        element, in row-major order.
         """
-        shape = np.broadcast_shapes(*(np.shape(a) for a in args)) if args else ()
-        arrays = [np.broadcast_to(a, shape) for a in args]
+        arrays = np.broadcast_arrays(*args) if args else []
+        dims = arrays[0].shape if arrays else ()
         if self._applies_whole(computation):
-            return _broadcast_result(self._apply_whole(computation, arrays), shape)
+            return _broadcast(self._apply_whole(computation, arrays, dims), dims)
         results = [
-            self.call(computation, [a[index] if a.shape else a for a in map(np.asarray, arrays)])
-            for index in np.ndindex(shape)
-        ] if shape else [self.call(computation, arrays)]
-        return _stack_results(results, computation, shape)
+            # The ellipsis keeps an element an array of rank 0.
+            self.call(computation, [a[(*index, ...)] for a in arrays])
+            for index in np.ndindex(dims)
+        ]
+        return _stacked(results, computation.result_shape, dims)
 
     # --- plans ----------------------------------------------------------------------------------
 
-    def _plan(self, comp: Computation) -> list[tuple[Instruction, list[Instruction]]]:
-        plan = self._plans.get(comp)
-        if plan is None:
-            order = comp.in_order()
-            last: dict[Instruction, int] = {}
-            for at, inst in enumerate(order):
-                for operand in inst.operands:
-                    last[operand] = at
-            last.pop(comp.root, None)
-            plan = [
-                (inst, [o for o in dict.fromkeys(inst.operands) if last.get(o) == at])
-                for at, inst in enumerate(order)
-            ]
-            self._plans[comp] = plan
+    def _make_plan(self, comp: Computation) -> _Plan:
+        order = comp.in_order()
+        slots = {inst: slot for slot, inst in enumerate(order)}
+        last: dict[Instruction, int] = {}
+        for at, inst in enumerate(order):
+            for operand in inst.operands:
+                last[operand] = at
+        last.pop(comp.root, None)
+        initial: list[Any] = [None] * len(order)
+        parameters: list[tuple[int, int]] = []
+        steps: list[_Step] = []
+        for slot, inst in enumerate(order):
+            opcode = inst.opcode
+            if opcode == "parameter":
+                parameters.append((slot, inst.attrs["number"]))
+                continue
+            try:
+                need_memory(inst, inst.shape)
+                if opcode == "constant":
+                    initial[slot] = inst.spec.evaluate(inst, [], self)
+                    continue
+            except (InferError, MemoryError) as e:
+                raise _at(inst, e) from None
+            dying = tuple(
+                slots[o]
+                for o in dict.fromkeys(inst.operands)
+                if last.get(o) == slot and o.opcode != "constant" and _is_worth_freeing(o.shape)
+            )
+            operands = tuple(slots[o] for o in inst.operands)
+            if opcode == "get-tuple-element":
+                step = _Step(slot, None, inst, (*operands, inst.attrs["index"]), dying)
+            else:
+                step = _Step(slot, inst.spec.evaluate, inst, operands, dying)
+            steps.append(step)
+        plan = self._plans[comp] = _Plan(initial, parameters, steps, slots, slots[comp.root])
         return plan
 
+    # --- scalar computations on arrays ----------------------------------------------------------
+
     def _applies_whole(self, comp: Computation) -> bool:
-        return all(
-            inst.opcode in ("parameter", "constant", "tuple", "get-tuple-element")
-            or inst.spec.has(Trait.ELEMENTWISE)
-            or (
-                inst.opcode in _SCALAR_IDENTITIES
-                and all(isinstance(s, ArrayShape) and not s.dims for s in inst.operand_shapes)
-                and isinstance(inst.shape, ArrayShape)
-                and not inst.shape.dims
-            )
-            or (inst.opcode in ("call", "fusion") and self._applies_whole(inst.called_computations[0]))
-            for inst in comp
+        found = self._whole.get(comp)
+        if found is None:
+            found = self._whole[comp] = all(self._step_applies_whole(inst) for inst in comp)
+        return found
+
+    def _step_applies_whole(self, inst: Instruction) -> bool:
+        if inst.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):
+            return True
+        if inst.opcode in _CALLS:
+            return self._applies_whole(inst.called_computations[0])
+        if inst.opcode in _SCALAR_IDENTITIES:
+            return _is_scalar(inst.shape) and inst.operand_shapes[0] == inst.shape
+        # A collective or a random number is not a function of the element alone.
+        return inst.spec.has(Trait.ELEMENTWISE) and not inst.spec.has(
+            Trait.SIDE_EFFECT | Trait.NO_FOLD
         )
 
-    def _apply_whole(self, comp: Computation, args: Sequence[Any]) -> Any:
-        values: dict[Instruction, Any] = {}
-        for inst, _ in self._plan(comp):
-            operands = [values[o] for o in inst.operands]
-            if inst.opcode == "parameter":
-                values[inst] = args[inst.attrs["number"]]
+    def _apply_whole(self, comp: Computation, args: Sequence[Any], dims: tuple[int, ...]) -> Any:
+        values = self._whole_values(comp, args, dims)
+        return values[self._plans[comp].root]
+
+    def _whole_values(
+        self, comp: Computation, args: Sequence[Any], dims: tuple[int, ...]
+    ) -> list[Any]:
+        """Return the value in every slot of a plan, on arrays in place of scalars."""
+        plan = self._plans.get(comp) or self._make_plan(comp)
+        # Constants take the shape of the arrays too (without memory of their own), so that every
+        # operation sees operands of one shape, as it does on scalars.
+        values = [_broadcast(v, dims) for v in plan.initial]
+        for slot, number in plan.parameters:
+            values[slot] = args[number]
+        for slot, evaluate, inst, operands, _ in plan.steps:
+            if evaluate is None:
+                values[slot] = values[operands[0]][operands[1]]
             elif inst.opcode in _SCALAR_IDENTITIES:
-                values[inst] = operands[0]
-            elif inst.opcode in ("call", "fusion"):
-                values[inst] = self._apply_whole(inst.called_computations[0], operands)
+                values[slot] = values[operands[0]]
+            elif inst.opcode in _CALLS:
+                callee = inst.called_computations[0]
+                values[slot] = self._apply_whole(callee, [values[o] for o in operands], dims)
             else:
-                values[inst] = inst.spec.evaluate(inst, operands, self)
-        return values[comp.root]
+                try:
+                    values[slot] = evaluate(inst, [values[o] for o in operands], self)
+                except (InferError, MemoryError) as e:
+                    raise _at(inst, e) from None
+        return values
 
 
-def _single_binary_op(comp: Computation) -> str | None:
-    root = comp.root
-    params = comp.parameters
-    if len(params) != 2 or len(comp) != 3 or len(root.operands) != 2:
-        return None
-    if not root.spec.has(Trait.ELEMENTWISE) or len({str(s) for s in root.operand_shapes}) != 1:
-        return None
-    if root.shape != root.operand_shapes[0] or root.called_computations:
-        return None
-    straight = list(root.operands) == list(params)
-    swapped = list(root.operands) == list(params)[::-1] and root.spec.has(Trait.COMMUTATIVE)
-    return root.opcode if straight or swapped else None
+def _at(inst: Instruction, error: InferError | MemoryError) -> HloError:
+    """Return the error of an instruction that cannot run, with its place in the text."""
+    span = inst.span
+    if isinstance(error, MemoryError):
+        message = f"{inst.name}: not enough memory for {inst.opcode} of shape {inst.shape}"
+        return HloError.at("out-of-memory", message, span)
+    if span is not None and error.operand is not None:
+        span = span.operand(error.operand)
+    elif span is not None and error.attr is not None:
+        span = span.attr(error.attr)
+    return HloError.at(error.code, f"{inst.name}: {error.message}", span, error.hint)
 
 
-def _broadcast_result(value: Any, shape: tuple[int, ...]) -> Any:
+def _is_scalar(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and not shape.dims
+
+
+def _is_worth_freeing(shape: Shape) -> bool:
+    arrays = [leaf for _, leaf in shape.leaves() if isinstance(leaf, ArrayShape)]
+    return sum(s.byte_size for s in arrays) >= _WORTH_FREEING_BYTES
+
+
+def _broadcast(value: Any, dims: tuple[int, ...]) -> Any:
     if isinstance(value, tuple):
-        return tuple(_broadcast_result(v, shape) for v in value)
-    return np.broadcast_to(value, shape)
+        return tuple(_broadcast(v, dims) for v in value)
+    return None if value is None else np.broadcast_to(value, dims)
 
 
-def _stack_results(results: list[Any], comp: Computation, shape: tuple[int, ...]) -> Any:
-    result_shape = comp.result_shape
-    leaves = [s for _, s in result_shape.leaves()]
-    arrays = []
-    for i, leaf in enumerate(leaves):
-        assert isinstance(leaf, ArrayShape)
-        out = np.empty(len(results), leaf.element_type.dtype)
-        for j, r in enumerate(results):
-            out[j] = r[i] if result_shape.is_tuple else r
-        arrays.append(out.reshape(shape))
-    return tuple(arrays) if result_shape.is_tuple else arrays[0]
+def _stacked(results: list[Any], shape: Shape, dims: tuple[int, ...]) -> Any:
+    """Return the results for the elements of an array as one array, or as a tuple of arrays."""
+    if isinstance(shape, TupleShape):
+        return tuple(
+            _stacked([r[i] for r in results], s, dims) for i, s in enumerate(shape.elements)
+        )
+    assert isinstance(shape, ArrayShape)
+    out = np.empty(len(results), shape.element_type.dtype)
+    for i, result in enumerate(results):
+        out[i] = result
+    return out.reshape(dims)
 
 
 def interpret(module: Module, args: Sequence[Any], host: Host | None = None) -> Any:
     """Run a module's entry on values in parameter order; returns the result value.
 
-    Shapes: each argument has its parameter's shape and dtype (the caller checks). Raises HloError for
-    an operation that cannot run, with its place in the text.
+    Shapes: each argument has its parameter's shape and dtype (the caller checks). Raises HloError
+    for an operation that cannot run, with its place in the text.
     """
     return Interpreter(host).call(module.entry, list(args))

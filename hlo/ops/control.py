@@ -175,7 +175,8 @@ def _branches(op: OpView) -> list[tuple[str, ComputationView]]:
     predicate = array_operand(op, 0)
     if predicate.dims or predicate.element_type not in (PRED, S32):
         raise InferError(
-            f"conditional: operand 0 has shape {predicate.to_string(False)}, pred[] or s32[] is needed",
+            f"conditional: operand 0 has shape {predicate.to_string(False)}, "
+            "pred[] or s32[] is needed",
             operand=0, code="type-mismatch",
         )  # fmt: skip
     two = ("true_computation", "false_computation")

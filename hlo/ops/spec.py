@@ -77,6 +77,15 @@ class OpView(Protocol):
     def operand_shapes(self) -> Sequence[Shape]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of an order, a value an element; by the total order of floats where it says so."""
+
+    values: Any
+    descending: bool
+    total_order: bool
+
+
 class EvalContext(Protocol):
     """What an evaluation rule may ask of the interpreter."""
 
@@ -91,6 +100,15 @@ class EvalContext(Protocol):
 
     def apply(self, computation: Any, args: Sequence[Any]) -> Any:
         """Apply a computation on scalars to arrays of equal shape, element by element."""
+
+    def picks(self, computation: Any) -> bool:
+        """True for a function of 2n scalars whose result i is always argument i or n + i."""
+
+    def sort_keys(self, computation: Any, arrays: Sequence[Any]) -> list[SortKey] | None:
+        """Return the keys by which a comparator orders the elements of arrays, first key first.
+
+        None when it is not a lexicographic order of keys.
+        """
 
     @property
     def host(self) -> Any:
