@@ -36,6 +36,10 @@ class Module:
         return self._entry
 
     @property
+    def has_entry(self) -> bool:
+        return self._entry is not None
+
+    @property
     def is_scheduled(self) -> bool:
         """True when the order of instructions is the order of execution."""
         return bool(self.attrs.get("is_scheduled"))

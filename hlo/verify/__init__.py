@@ -1,0 +1,43 @@
+"""The verifier: is this a valid module? It finds all errors of one in one run and mends none.
+
+`diagnose` checks the graph first, then each instruction by the rule of its operation, then what
+only shows across instructions: calls, pairs, devices, the header. Source: the specification of
+each operation and XLA's `xla/service/hlo_verifier.cc`.
+"""
+
+from __future__ import annotations
+
+from hlo.errors import Diagnostic, HloError
+from hlo.ir import Module
+from hlo.verify.calls import check_calls
+from hlo.verify.header import check_header
+from hlo.verify.instructions import check_instructions
+from hlo.verify.pairs import check_pairs
+from hlo.verify.partitioning import check_partitioning
+from hlo.verify.report import Report, VerifyOptions
+from hlo.verify.structure import check_structure
+
+__all__ = ["VerifyOptions", "diagnose", "verify"]
+
+
+def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagnostic]:
+    """Return everything that is wrong with a module, in the order of its text."""
+    options = options or VerifyOptions()
+    report = Report()
+    if check_structure(module, report):
+        check_instructions(module, options, report)
+        # What follows looks deeper into instructions, which has to be sound by themselves.
+        report.close_own_rules()
+        callers = module.callers()
+        check_calls(module, callers, options, report)
+        check_pairs(module, callers, report)
+        check_partitioning(module, report)
+        check_header(module, options, report)
+    return report.ordered()
+
+
+def verify(module: Module, options: VerifyOptions | None = None) -> None:
+    """Check that a module is valid. Raises HloError with all that is wrong."""
+    diagnostics = diagnose(module, options)
+    if diagnostics:
+        raise HloError(diagnostics)

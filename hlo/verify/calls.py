@@ -1,0 +1,137 @@
+"""Across calls: fusion bodies, execution threads, and what the caller and the called agree on.
+
+That parameters and results have the right shapes is each operation's own rule; here is what needs
+to see the bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from hlo.ir import Computation, Instruction, Module
+from hlo.types import Shape
+from hlo.verify.report import Report, VerifyOptions
+from hlo.verify.shapes import same
+
+_ASYNC = frozenset({"async-start", "async-update", "async-done"})
+# A body that runs on another thread is entered through an async operation, which these may hold.
+_MAY_HOLD_ASYNC = frozenset({"call", "conditional", "custom-call", "while"})
+_HOLDS_THREAD = _MAY_HOLD_ASYNC | {"fusion"}
+
+
+def check_calls(
+    module: Module,
+    callers: Mapping[Computation, list[Instruction]],
+    options: VerifyOptions,
+    report: Report,
+) -> None:
+    """Check every call between the computations of a structurally sound module."""
+    for comp in module.computations:
+        fusions = [c for c in callers[comp] if c.opcode == "fusion"]
+        if fusions:
+            _check_fused(module, comp, fusions, callers[comp], report)
+    for inst in module.instructions():
+        if not inst.spec.computation_attrs or report.breaks_own_rule(inst):
+            continue
+        _check_threads(inst, report)
+        if options.layout_sensitive:
+            _check_layouts(inst, report)
+
+
+def _check_fused(
+    module: Module,
+    comp: Computation,
+    fusions: list[Instruction],
+    callers: list[Instruction],
+    report: Report,
+) -> None:
+    """Check that a fused computation belongs to one fusion and that all of it is used."""
+    fusion = fusions[0]
+    if comp is module.entry:
+        report.add("bad-fusion", f"its body {comp.name} is the entry computation", fusion)
+    for other in callers:
+        if other is not fusion:
+            report.add(
+                "bad-fusion", f"{comp.name} is the body of fusion {fusion.name}, which owns it",
+                other, notes=[("the fusion is here", fusion)],
+            )  # fmt: skip
+    root = comp.root
+    if root.num_users:
+        report.add("bad-fusion", f"the root of fused computation {comp.name} has users", root)
+    for inst in comp:
+        if not inst.num_users and inst is not root:
+            report.add(
+                "bad-fusion",
+                f"nothing in fused computation {comp.name} uses it, and it is not the root", inst,
+            )  # fmt: skip
+
+
+def _check_threads(inst: Instruction, report: Report) -> None:
+    """Check that a body runs on its caller's thread, unless an async operation enters it."""
+    assert inst.parent is not None
+    here = inst.parent.execution_thread
+    if inst.opcode in _ASYNC:
+        for comp in inst.called_computations:
+            named = inst.attrs.get("async_execution_thread") or "main"
+            if comp.execution_thread != named:
+                report.add(
+                    "thread-mismatch",
+                    f"it runs on thread {named!r}, {comp.name} is of thread "
+                    f"{comp.execution_thread!r}",
+                    inst, attr="async_execution_thread",
+                )  # fmt: skip
+    elif inst.opcode in _HOLDS_THREAD or "to_apply" in inst.spec.computation_attrs:
+        for comp in inst.called_computations:
+            if comp.execution_thread != here:
+                report.add(
+                    "thread-mismatch",
+                    f"it is on thread {here!r}, its computation {comp.name} is of thread "
+                    f"{comp.execution_thread!r}",
+                    inst, notes=[(f"{comp.name} is here", comp)],
+                )  # fmt: skip
+    if inst.opcode == "fusion" or inst.opcode in _ASYNC:
+        for inner in _async_within(inst.called_computations):
+            report.add(
+                "thread-mismatch",
+                f"it enters thread {inner.attrs.get('async_execution_thread') or 'main'!r} inside "
+                f"{inst.opcode} {inst.name}, which stays on one thread",
+                inner,
+            )  # fmt: skip
+
+
+def _async_within(computations: Iterable[Computation]) -> Iterator[Instruction]:
+    """Yield the async operations of these computations that leave the thread they are on."""
+    for comp in computations:
+        for inst in comp:
+            if inst.opcode in _ASYNC and any(
+                c.execution_thread != comp.execution_thread for c in inst.called_computations
+            ):
+                yield inst
+
+
+def _check_layouts(inst: Instruction, report: Report) -> None:
+    """Check that values keep their layout on the way into a body and out of it."""
+    for what, outer, comp, inner in _boundaries(inst):
+        if not same(outer, inner, layouts=True):
+            report.add(
+                "layout-mismatch", f"{what} is {outer}, in {comp.name} it is {inner}", inst,
+                notes=[(f"{comp.name} is here", comp)],
+            )  # fmt: skip
+
+
+def _boundaries(inst: Instruction) -> Iterator[tuple[str, Shape, Computation, Shape]]:
+    """Yield `(what, shape outside, computation, shape inside)` of all that a caller passes."""
+    bodies, outer = inst.called_computations, inst.operand_shapes
+    if inst.opcode in ("call", "fusion"):
+        for i, shape in enumerate(bodies[0].parameter_shapes[: len(outer)]):
+            yield f"operand {i}", outer[i], bodies[0], shape
+        yield "the result", inst.shape, bodies[0], bodies[0].result_shape
+    elif inst.opcode == "while":
+        for comp in bodies:
+            yield "the operand", outer[0], comp, comp.parameter_shapes[0]
+        body = inst.attrs["body"]
+        yield "the result", inst.shape, body, body.result_shape
+    elif inst.opcode == "conditional":
+        for i, comp in enumerate(bodies):
+            yield f"operand {i + 1}", outer[i + 1], comp, comp.parameter_shapes[0]
+            yield "the result", inst.shape, comp, comp.result_shape

@@ -1,0 +1,204 @@
+"""Each instruction by itself: operand count, attributes, shape, and the rule of its operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hlo.errors import InferError
+from hlo.ir import Instruction, Module
+from hlo.ops import Trait
+from hlo.types import ArrayShape, ElementType, Shape, TupleShape, compatible
+from hlo.verify.report import Report, VerifyOptions
+from hlo.verify.shapes import (
+    in_host_memory,
+    is_unbounded,
+    layout_of,
+    same,
+    shape_problem,
+    shown,
+    without_space,
+)
+
+# Operations that pass buffers on as they are: their result has the layouts that inference finds.
+_PASSES_LAYOUT = frozenset(
+    {
+        "bitcast", "call", "conditional", "constant", "copy-done", "copy-start", "custom-call",
+        "dynamic-update-slice", "fusion", "get-tuple-element", "infeed", "opt-barrier", "outfeed",
+        "parameter", "recv", "recv-done", "send", "send-done", "tuple", "while",
+    }
+)  # fmt: skip
+# Of these, the ones that move between memory spaces.
+_PASSES_ORDER_ONLY = frozenset({"copy-start", "recv", "send"})
+# Operations besides the elementwise ones whose result has the layout of its operands.
+_KEEPS_LAYOUT = frozenset(
+    {
+        "all-reduce", "all-to-all", "cholesky", "collective-permute", "concatenate",
+        "dynamic-slice", "dynamic-update-slice", "fft", "map", "pad", "reduce-window", "reverse",
+        "select-and-scatter", "slice", "sort", "triangular-solve",
+    }
+)  # fmt: skip
+
+
+def check_instructions(module: Module, options: VerifyOptions, report: Report) -> None:
+    """Check every instruction of a structurally sound module."""
+    checker = _Checker(options, report)
+    for comp in module.computations:
+        for inst in comp:
+            checker.check(inst)
+
+
+class _Checker:
+    def __init__(self, options: VerifyOptions, report: Report) -> None:
+        self._options = options
+        self._report = report
+        # Shapes that are fine, by identity: a module shares few among many instructions. The
+        # values keep the keys from being reused.
+        self._sound: dict[int, Shape] = {}
+
+    def check(self, inst: Instruction) -> None:
+        if id(inst.shape) not in self._sound and not self._shape_is_sound(inst):
+            return
+        if not self._has_its_attributes(inst):
+            return
+        try:
+            inst.spec.check_arity(len(inst.operands))
+            inferred = self._infer(inst)
+            inst.spec.verify(inst)
+        except InferError as e:
+            self._report.add_infer_error(inst, e)
+            return
+        shape = inst.shape
+        if inferred is not shape and inferred != shape:
+            self._compare(inst, inferred)
+        if self._options.layout_sensitive:
+            self._check_kept_layout(inst)
+
+    def _shape_is_sound(self, inst: Instruction) -> bool:
+        shape = inst.shape
+        problem = shape_problem(shape)
+        if problem is None and not self._options.allow_unbounded_dynamism and is_unbounded(shape):
+            problem = "unbounded-dimension", "dimensions without a bound are not allowed"
+        if problem is None and not self._options.allow_host_memory_space and in_host_memory(shape):
+            problem = "host-memory", "values in the host's memory space are not allowed"
+        if problem is not None:
+            self._report.add(problem[0], problem[1], inst)
+            return False
+        self._sound[id(shape)] = shape
+        return True
+
+    def _has_its_attributes(self, inst: Instruction) -> bool:
+        spec, attrs = inst.spec, inst.attrs
+        if attrs.keys() != spec.attrs.keys():
+            for key in spec.attrs.keys() - attrs.keys():
+                self._report.add("missing-attribute", f"attribute {key} is missing", inst)
+            for key in attrs.keys() - spec.attrs.keys():
+                self._report.add(
+                    "unknown-attribute", f"it has no attribute {key}", inst, attr=key,
+                    hint="one of " + ", ".join(spec.attrs) if spec.attrs else None,
+                )  # fmt: skip
+            return False
+        missing = [k for k, a in spec.attrs.items() if a.required and attrs[k] is None]
+        for key in missing:
+            self._report.add("missing-attribute", f"attribute {key} is missing", inst)
+        return not missing
+
+    def _infer(self, inst: Instruction) -> Shape:
+        if not self._options.allow_mixed_precision:
+            return inst.spec.infer(inst)
+        try:
+            return inst.spec.infer(inst)
+        except InferError as e:
+            # Operands that differ in precision only count as the widest of them.
+            promoted = _promote(inst.operand_shapes)
+            if e.code not in ("type-mismatch", "shape-mismatch") or promoted is None:
+                raise
+            return inst.spec.infer(_Operation(inst.opcode, inst.shape, inst.attrs, promoted))
+
+    def _compare(self, inst: Instruction, inferred: Shape) -> None:
+        """Report a declared shape that is not the inferred one."""
+        got, layouts = inst.shape, self._options.layout_sensitive
+        layouts = layouts and inst.opcode in _PASSES_LAYOUT
+        if same(inferred, got, layouts=layouts, orders_only=inst.opcode in _PASSES_ORDER_ONLY):
+            return
+        if self._options.allow_mixed_precision and _same_but_precision(inferred, got):
+            return
+        code = "shape-mismatch"
+        if compatible(inferred, got):
+            code = "layout-mismatch"
+        elif compatible(inferred, got, ignore_element_type=True):
+            code = "type-mismatch"
+        self._report.add(
+            code,
+            f"the result is {shown(got, layouts=layouts)}, the operands and attributes give "
+            f"{shown(inferred, layouts=layouts)}",
+            inst,
+        )
+
+    def _check_kept_layout(self, inst: Instruction) -> None:
+        """Check that the layout stays where the operation cannot change it."""
+        result = inst.shape
+        if not isinstance(result, ArrayShape) or not (
+            inst.opcode in _KEEPS_LAYOUT or inst.spec.has(Trait.ELEMENTWISE)
+        ):
+            return
+        # An element size is part of the layout, and the element type may change.
+        want = replace(without_space(layout_of(result)), element_bits=0)
+        for i, operand in enumerate(inst.operand_shapes):
+            if isinstance(operand, ArrayShape) and operand.rank == result.rank:
+                if replace(without_space(layout_of(operand)), element_bits=0) != want:
+                    self._report.add(
+                        "layout-mismatch",
+                        f"the result is {result}, operand {i} is {operand}: this operation "
+                        "does not change layouts",
+                        inst, operand=i,
+                    )  # fmt: skip
+
+
+# --- mixed precision ----------------------------------------------------------------------------
+
+
+class _Operation:
+    """An operation on other operand shapes. Fulfils `ops.spec.OpView`."""
+
+    def __init__(
+        self, opcode: str, shape: Shape, attrs: Mapping[str, Any], operand_shapes: Sequence[Shape]
+    ) -> None:
+        self.opcode = opcode
+        self.shape = shape
+        self.attrs = attrs
+        self.operand_shapes = operand_shapes
+
+
+def _promote(shapes: Sequence[Shape]) -> list[Shape] | None:
+    """Return the shapes with every float as the widest among them; None when all are alike."""
+    floats = {
+        s.element_type
+        for shape in shapes
+        for _, s in shape.leaves()
+        if isinstance(s, ArrayShape) and s.element_type.is_float
+    }
+    if len(floats) < 2:
+        return None
+    widest = max(floats, key=lambda t: t.bits)
+    return [_with_float(s, widest) for s in shapes]
+
+
+def _with_float(shape: Shape, et: ElementType) -> Shape:
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(_with_float(s, et) for s in shape.elements))
+    if isinstance(shape, ArrayShape) and shape.element_type.is_float:
+        return shape.with_type(et)
+    return shape
+
+
+def _same_but_precision(a: Shape, b: Shape) -> bool:
+    if not compatible(a, b, ignore_element_type=True):
+        return False
+    for (_, x), (_, y) in zip(a.leaves(), b.leaves(), strict=True):
+        if isinstance(x, ArrayShape) and isinstance(y, ArrayShape):
+            both_float = x.element_type.is_float and y.element_type.is_float
+            if x.element_type is not y.element_type and not both_float:
+                return False
+    return True

@@ -1,0 +1,187 @@
+"""Operations that come in pairs or chains: async, the native start and done, send and receive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hlo.ir import Computation, Instruction, Module
+from hlo.types import Shape, TupleShape
+from hlo.verify.report import Report
+from hlo.verify.shapes import same
+
+_CHAIN = frozenset({"async-start", "async-update", "async-done"})
+# What the only user of an operation has to be.
+_USER: Mapping[str, frozenset[str]] = {
+    "async-start": frozenset({"async-update", "async-done"}),
+    "async-update": frozenset({"async-update", "async-done"}),
+    "all-gather-start": frozenset({"all-gather-done"}),
+    "all-reduce-start": frozenset({"all-reduce-done"}),
+    "collective-permute-start": frozenset({"collective-permute-done"}),
+    "copy-start": frozenset({"copy-done"}),
+    # A loop may carry an open transfer from one iteration to the next, in a tuple.
+    "send": frozenset({"send-done", "tuple"}),
+    "recv": frozenset({"recv-done", "tuple"}),
+}
+# What the first operand of an operation has to be.
+_OPERAND: Mapping[str, frozenset[str]] = {
+    "async-update": frozenset({"async-start", "async-update"}),
+    "async-done": frozenset({"async-start", "async-update"}),
+    "all-gather-done": frozenset({"all-gather-start"}),
+    "all-reduce-done": frozenset({"all-reduce-start"}),
+    "collective-permute-done": frozenset({"collective-permute-start"}),
+    "copy-done": frozenset({"copy-start"}),
+    "send-done": frozenset({"send", "get-tuple-element"}),
+    "recv-done": frozenset({"recv", "get-tuple-element"}),
+}
+_TRANSFERS = frozenset({"send", "recv", "send-done", "recv-done"})
+
+
+def check_pairs(
+    module: Module, callers: Mapping[Computation, list[Instruction]], report: Report
+) -> None:
+    """Check that what is started is done once, by its own counterpart, on the same channel."""
+    async_bodies = _check_async_bodies(callers, report)
+    for comp in module.computations:
+        for inst in comp:
+            opcode = inst.opcode
+            if report.breaks_own_rule(inst):
+                continue
+            if opcode in _USER:
+                _check_user(inst, async_bodies, report)
+            if opcode in _OPERAND:
+                _check_operand(inst, report)
+            if opcode in _CHAIN:
+                _check_async_shape(inst, report)
+            if opcode in ("send", "recv"):
+                _check_same_transfer(inst, report)
+    _check_channels(module, report)
+
+
+def _check_user(inst: Instruction, async_bodies: set[Computation], report: Report) -> None:
+    wanted = _USER[inst.opcode]
+    if inst.opcode in ("send", "recv") and inst.is_root and inst.parent in async_bodies:
+        return  # the async operation around it is what waits
+    names = " or ".join(sorted(wanted))
+    users = inst.users
+    if len(users) != 1:
+        report.add(
+            "bad-pair", f"exactly one {names} has to use it, it has {len(users)} users", inst,
+            notes=[("a user is here", u) for u in users[:2]],
+        )  # fmt: skip
+    elif users[0].opcode not in wanted:
+        report.add(
+            "bad-pair", f"its user has to be {names}, not {users[0].opcode} {users[0].name}", inst,
+            notes=[("the user is here", users[0])],
+        )  # fmt: skip
+
+
+def _check_operand(inst: Instruction, report: Report) -> None:
+    wanted = _OPERAND[inst.opcode]
+    operand = inst.operands[0]
+    if operand.opcode not in wanted:
+        report.add(
+            "bad-pair",
+            f"its operand has to be {' or '.join(sorted(wanted))}, not {operand.opcode} "
+            f"{operand.name}",
+            inst, operand=0,
+        )  # fmt: skip
+    elif inst.opcode in _CHAIN and inst.called_computations != operand.called_computations:
+        report.add(
+            "bad-pair",
+            f"it waits for {_bodies(inst)}, its operand {operand.name} runs {_bodies(operand)}",
+            inst, operand=0,
+        )  # fmt: skip
+
+
+def _bodies(inst: Instruction) -> str:
+    return ", ".join(c.name for c in inst.called_computations) or "nothing"
+
+
+def _check_async_bodies(
+    callers: Mapping[Computation, list[Instruction]], report: Report
+) -> set[Computation]:
+    """Check what async operations wrap: one operation on all the parameters, or only transfers."""
+    bodies: set[Computation] = set()
+    for comp, instructions in callers.items():
+        chain = [c for c in instructions if c.opcode in _CHAIN]
+        if not chain:
+            continue
+        bodies.add(comp)
+        for other in instructions:
+            if other.opcode not in _CHAIN:
+                report.add(
+                    "bad-async", f"it calls {comp.name}, which is wrapped by an async operation",
+                    other, notes=[("the async operation is here", chain[0])],
+                )  # fmt: skip
+        only_transfers = all(
+            i.opcode in _TRANSFERS or i.opcode in ("parameter", "tuple", "get-tuple-element")
+            for i in comp
+        )
+        if len(comp) != len(comp.parameters) + 1 and not only_transfers:
+            report.add(
+                "bad-async",
+                f"async computation {comp.name} has {len(comp)} instructions, it may have its "
+                "parameters and a root",
+                chain[0], notes=[(f"{comp.name} is here", comp)],
+            )  # fmt: skip
+    return bodies
+
+
+def _check_async_shape(inst: Instruction, report: Report) -> None:
+    """Check the tuple `((operands), result, contexts...)` of an async chain against its body."""
+    shape: Shape = inst.shape
+    if inst.opcode == "async-done":
+        shape = inst.operands[0].shape
+    bodies = inst.called_computations
+    if not bodies or not isinstance(shape, TupleShape) or len(shape.elements) < 2:
+        return  # the operation's own rule says so
+    body = bodies[0]
+    for i, (what, want) in enumerate(
+        (("parameters", TupleShape(tuple(body.parameter_shapes))), ("result", body.result_shape))
+    ):
+        if not same(shape.elements[i], want, layouts=False):
+            report.add(
+                "shape-mismatch",
+                f"element {{{i}}} of the async shape is {shape.elements[i].to_string(False)}, the "
+                f"{what} of {body.name} are {want.to_string(False)}",
+                inst,
+            )  # fmt: skip
+
+
+def _check_same_transfer(inst: Instruction, report: Report) -> None:
+    for done in inst.users:
+        if done.opcode != inst.opcode + "-done":
+            continue
+        for key in ("channel_id", "is_host_transfer"):
+            here, there = inst.attrs.get(key), done.attrs.get(key)
+            if here != there:
+                report.add(
+                    "bad-channel", f"its {key} is {_said(there)}, that of {inst.name} is "
+                    f"{_said(here)}",
+                    done, attr=key, notes=[(f"{inst.name} is here", inst)],
+                )  # fmt: skip
+
+
+def _said(value: object) -> str:
+    return "not given" if value is None else str(value).lower()
+
+
+def _check_channels(module: Module, report: Report) -> None:
+    """Check that a channel is either for transfers or for one kind of collective."""
+    first: dict[int, Instruction] = {}
+    for inst in module.instructions():
+        channel = inst.attrs.get("channel_id")
+        if not channel:
+            if channel == 0 and inst.opcode in ("all-reduce", "all-reduce-start"):
+                report.add("bad-channel", "channel 0 is not a channel", inst, attr="channel_id")
+            continue  # transfers inside one program use 0: no channel to another
+        other = first.setdefault(channel, inst)
+        if _channel_kind(other) != _channel_kind(inst):
+            report.add(
+                "bad-channel", f"channel {channel} is also that of {other.opcode} {other.name}",
+                inst, attr="channel_id", notes=[(f"{other.name} is here", other)],
+            )  # fmt: skip
+
+
+def _channel_kind(inst: Instruction) -> str:
+    return "transfer" if inst.opcode in _TRANSFERS else inst.opcode

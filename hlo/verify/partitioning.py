@@ -1,0 +1,231 @@
+"""Devices: shardings against shapes, replica groups and permutations against the device counts.
+
+Source: XLA's `collective_ops_utils.h` for how a collective's attributes choose its participants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hlo.errors import InferError
+from hlo.ir import Instruction, Module
+from hlo.replica_groups import ReplicaGroups
+from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.verify.report import Report
+
+# Collectives whose groups may differ in size.
+_UNEVEN = frozenset({"all-reduce", "all-reduce-start"})
+_CROSS_REPLICA = "cross_replica"
+_CROSS_PARTITION = "cross_partition"
+_CROSS_BOTH = "cross_replica_and_partition"
+_FLATTENED = "flattened_id"
+
+
+def check_partitioning(module: Module, report: Report) -> None:
+    """Check all that names devices."""
+    replicas = module.attrs.get("replica_count", 1)
+    partitions = module.attrs.get("num_partitions", 1)
+    all_reduces: list[Instruction] = []
+    for comp in module.computations:
+        for inst in comp:
+            if report.breaks_own_rule(inst):
+                continue
+            if "sharding" in inst.annotations:
+                _check_sharding(inst, partitions, report)
+            attrs = inst.attrs
+            if "replica_groups" in attrs:
+                _check_groups(inst, replicas, partitions, report)
+            elif "source_target_pairs" in attrs:
+                _check_permutation(inst, replicas, partitions, report)
+            if inst.opcode in _UNEVEN:
+                all_reduces.append(inst)
+    _check_same_constraint(all_reduces, report)
+
+
+# --- shardings ----------------------------------------------------------------------------------
+
+
+def _check_sharding(inst: Instruction, partitions: int, report: Report) -> None:
+    sharding = inst.annotations["sharding"]
+    try:
+        sharding.check(inst.shape, partitions if partitions > 1 else None)
+    except InferError as e:
+        report.add(e.code, e.message, inst, attr="sharding", hint=e.hint)
+    if inst.opcode == "while":
+        body, condition = inst.attrs["body"], inst.attrs["condition"]
+        _check_alike(inst, [body.root, *body.parameters[:1], *condition.parameters[:1]], report)
+    elif inst.opcode == "conditional":
+        _check_alike(inst, [c.root for c in inst.called_computations], report)
+
+
+def _check_alike(inst: Instruction, others: Iterable[Instruction], report: Report) -> None:
+    """Check that what flows in and out of a body is sharded as the instruction that runs it."""
+    here = inst.annotations["sharding"]
+    for other in others:
+        there = other.annotations.get("sharding")
+        if there is not None and there != here:
+            report.add(
+                "bad-sharding", f"its sharding is {here}, that of {other.name} is {there}",
+                inst, attr="sharding", notes=[(f"{other.name} is here", other)],
+            )  # fmt: skip
+
+
+# --- replica groups -----------------------------------------------------------------------------
+
+
+def _mode(inst: Instruction) -> str | None:
+    """Return how a collective's ids are meant; None when its attributes contradict each other."""
+    said = inst.attrs.get("mode")
+    if said is not None:
+        return str(said)
+    # Collectives without this attribute never mean global ids, which is not the same as not now.
+    global_ids = inst.attrs.get("use_global_device_ids")
+    if inst.attrs.get("channel_id") is None:
+        return None if global_ids else _CROSS_REPLICA
+    if global_ids is None:
+        return _CROSS_PARTITION
+    return _FLATTENED if global_ids else _CROSS_BOTH
+
+
+def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Report) -> None:
+    groups: ReplicaGroups = inst.attrs["replica_groups"]
+    mode = _mode(inst)
+    if mode is None:
+        report.add(
+            "bad-replica-groups", "use_global_device_ids needs a channel_id", inst,
+            attr="use_global_device_ids",
+        )  # fmt: skip
+        return
+    ids, what = {
+        _CROSS_REPLICA: (replicas, "replicas"),
+        _CROSS_BOTH: (replicas, "replicas"),
+        _CROSS_PARTITION: (partitions, "partitions"),
+        _FLATTENED: (replicas * partitions, "devices"),
+    }.get(mode, (1, "devices"))
+    try:
+        lists = groups.lists()
+    except InferError as e:
+        report.add(e.code, e.message, inst, attr="replica_groups")
+        return
+    problem = _groups_problem(inst, lists, mode, ids, what)
+    if problem is not None:
+        report.add("bad-replica-groups", problem, inst, attr="replica_groups")
+        return
+    size = len(lists[0]) if lists else ids
+    if mode == _CROSS_BOTH:
+        size *= partitions
+    _check_parts(inst, size, report)
+
+
+def _groups_problem(
+    inst: Instruction, lists: tuple[tuple[int, ...], ...], mode: str, ids: int, what: str
+) -> str | None:
+    if not lists:
+        return "flattened ids need replica groups" if mode == _FLATTENED else None
+    seen: set[int] = set()
+    for group in lists:
+        if not group:
+            return "a replica group is empty"
+        for i in group:
+            if i in seen:
+                return f"{i} is in the replica groups twice"
+            seen.add(i)
+    for i in range(len(seen)):
+        if i not in seen:
+            return f"the replica groups have {len(seen)} ids, {i} is not one of them"
+    # A count of one is what a module has that says nothing of devices.
+    if ids not in (1, len(seen)):
+        return f"the replica groups have {len(seen)} ids, the module has {ids} {what}"
+    if inst.opcode not in _UNEVEN and len({len(g) for g in lists}) > 1:
+        return f"the replica groups of {inst.opcode} differ in size"
+    return None
+
+
+def _check_parts(inst: Instruction, size: int, report: Report) -> None:
+    """Check that data is split or joined in as many parts as a group has members."""
+    opcode, operands = inst.opcode, inst.operand_shapes
+    dims = inst.attrs.get("dimensions")
+    if opcode in ("all-gather", "all-gather-start", "reduce-scatter"):
+        result = inst.shape
+        if opcode == "all-gather-start" and isinstance(result, TupleShape):
+            result = result.elements[1]
+        small, large = operands[0], _first(result)
+        if opcode == "reduce-scatter":
+            small, large = large, small
+        parts = _ratio(large, small, dims)
+        if parts is not None and size != 1 and parts != size:
+            report.add(
+                "bad-replica-groups",
+                f"a dimension is in {parts} parts, a group has {size} members", inst,
+                attr="replica_groups",
+            )  # fmt: skip
+    elif opcode == "all-to-all":
+        if not dims and len(operands) != size:
+            report.add(
+                "bad-replica-groups",
+                f"it has {len(operands)} operands, a group has {size} members", inst,
+                attr="replica_groups",
+            )  # fmt: skip
+        elif dims:
+            split = operands[0]
+            assert isinstance(split, ArrayShape)
+            if split.dims[dims[0]] % size:
+                report.add(
+                    "bad-replica-groups",
+                    f"dimension {dims[0]} of {split.to_string(False)} cannot be split over a group "
+                    f"of {size} members",
+                    inst, attr="dimensions",
+                )  # fmt: skip
+
+
+def _first(shape: Shape) -> Shape:
+    return shape.elements[0] if isinstance(shape, TupleShape) else shape
+
+
+def _ratio(large: Shape, small: Shape, dims: tuple[int, ...] | None) -> int | None:
+    """Return in how many parts of `small` the dimension of `large` falls, rounded up."""
+    if not dims or not isinstance(large, ArrayShape) or not isinstance(small, ArrayShape):
+        return None
+    part = small.dims[dims[0]]
+    return -(-large.dims[dims[0]] // part) if part > 0 else None
+
+
+# --- permutations -------------------------------------------------------------------------------
+
+
+def _check_permutation(inst: Instruction, replicas: int, partitions: int, report: Report) -> None:
+    across_replicas = inst.attrs.get("channel_id") is None
+    limit = replicas if across_replicas else partitions
+    pairs = inst.attrs["source_target_pairs"]
+    for place, what in enumerate(("source", "target")):
+        seen: set[int] = set()
+        for pair in pairs:
+            if len(pair) != 2:
+                report.add(
+                    "bad-replica-groups", f"{{{','.join(map(str, pair))}}} is not a pair of ids",
+                    inst, attr="source_target_pairs",
+                )  # fmt: skip
+                return
+            i = pair[place]
+            # Several buffers may be permuted at once, each with its pairs.
+            if i in seen and len(inst.operands) == 1:
+                report.add(
+                    "bad-replica-groups", f"{i} is a {what} twice", inst, attr="source_target_pairs"
+                )
+            elif i < 0 or (limit != 1 and i >= limit):
+                report.add(
+                    "bad-replica-groups", f"{what} {i} is not in [0, {limit})", inst,
+                    attr="source_target_pairs",
+                )  # fmt: skip
+            seen.add(i)
+
+
+def _check_same_constraint(all_reduces: list[Instruction], report: Report) -> None:
+    for inst in all_reduces[1:]:
+        first = all_reduces[0]
+        if inst.attrs.get("constrain_layout") != first.attrs.get("constrain_layout"):
+            report.add(
+                "mixed-constraints",
+                f"all all-reduces constrain their layout or none: {first.name} differs", inst,
+                attr="constrain_layout", notes=[(f"{first.name} is here", first)],
+            )  # fmt: skip

@@ -1,0 +1,90 @@
+"""Where checks put what they find: diagnostics with the place of the instruction that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo.errors import Diagnostic, InferError, Span
+from hlo.ir import Computation, Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """What the verifier insists on beyond what every module has to fulfil.
+
+    layout_sensitive: the layouts of a result and of what it is made from have to agree, except
+      where an operation may change them (as after layout assignment).
+    allow_mixed_precision: floating-point operands may differ in precision from each other and from
+      the result.
+    allow_unbounded_dynamism: dimensions written `?` are allowed.
+    allow_host_memory_space: layouts may name memory space 5, which is the host's.
+    """
+
+    layout_sensitive: bool = False
+    allow_mixed_precision: bool = False
+    allow_unbounded_dynamism: bool = True
+    allow_host_memory_space: bool = True
+
+
+class Report:
+    """The diagnostics found so far."""
+
+    def __init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+        self._broken: set[Instruction] = set()
+        self._closed = False
+
+    def close_own_rules(self) -> None:
+        """Keep the set of instructions that break a rule of their own as it is now."""
+        self._closed = True
+
+    def breaks_own_rule(self, inst: Instruction) -> bool:
+        """True when an instruction cannot be relied on to be what its opcode says."""
+        return inst in self._broken
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        inst: Instruction | None = None,
+        *,
+        comp: Computation | None = None,
+        operand: int | None = None,
+        attr: str | None = None,
+        hint: str | None = None,
+        notes: Sequence[tuple[str, Instruction | Computation]] = (),
+    ) -> None:
+        """Record an error at an instruction (its operand, its attribute) or at a computation."""
+        if inst is not None and not self._closed:
+            self._broken.add(inst)
+        span = _place(inst, operand, attr) if inst is not None else comp.span if comp else None
+        subject = f"{inst.name}: {inst.opcode}: " if inst is not None else ""
+        self.diagnostics.append(
+            Diagnostic(
+                code, subject + message, span, hint, tuple((text, at.span) for text, at in notes)
+            )
+        )
+
+    def add_infer_error(self, inst: Instruction, error: InferError) -> None:
+        """Record a broken rule of the op table, whose message begins with the opcode already."""
+        self._broken.add(inst)
+        span = _place(inst, error.operand, error.attr)
+        self.diagnostics.append(
+            Diagnostic(error.code, f"{inst.name}: {error.message}", span, error.hint)
+        )
+
+    def ordered(self) -> list[Diagnostic]:
+        """Return the diagnostics in the order of the text; those without a place come last."""
+        return sorted(
+            self.diagnostics, key=lambda d: (d.span is None, d.span.start if d.span else 0)
+        )
+
+
+def _place(inst: Instruction, operand: int | None, attr: str | None) -> Span | None:
+    span = inst.span
+    if span is None:
+        return None
+    if operand is not None:
+        return span.operand(operand)
+    return span if attr is None else span.attr(attr)

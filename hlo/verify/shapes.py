@@ -1,0 +1,152 @@
+"""What makes a shape and its layout valid by themselves, and when two shapes are the same.
+
+Source: "Shapes and Layout" and XLA's `xla/layout_util.cc`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from hlo.types import (
+    MAX_ELEMENTS,
+    UNBOUNDED,
+    ArrayShape,
+    BufferShape,
+    DimLevel,
+    Layout,
+    Shape,
+    Tile,
+    TupleShape,
+    compatible,
+)
+
+HOST_MEMORY_SPACE = 5
+
+Problem = tuple[str, str]
+"""A diagnostic code and a message."""
+
+
+def shape_problem(shape: Shape) -> Problem | None:
+    """Return what is wrong with a shape, or None."""
+    for _, leaf in shape.leaves():
+        array = leaf.element if isinstance(leaf, BufferShape) else leaf
+        if isinstance(array, ArrayShape):
+            problem = _array_problem(array) or _layout_problem(array)
+            if problem is not None:
+                return problem
+    return None
+
+
+def _array_problem(shape: ArrayShape) -> Problem | None:
+    if shape.dynamic and len(shape.dynamic) != shape.rank:
+        return "bad-shape", f"{len(shape.dynamic)} dynamic flags for {shape.rank} dimensions"
+    for d, size in enumerate(shape.dims):
+        if size < 0 and not (size == UNBOUNDED and shape.is_dynamic_dim(d)):
+            return "bad-shape", f"dimension {d} has size {size}"
+    if UNBOUNDED not in shape.dims and max(shape.num_elements, shape.byte_size) > MAX_ELEMENTS:
+        return "bad-shape", f"{shape.to_string(False)} has more bytes than 64 bits can count"
+    return None
+
+
+def _layout_problem(shape: ArrayShape) -> Problem | None:
+    layout = shape.layout
+    if layout is None or layout is Layout.default(shape.rank):
+        return None
+    message = _layout_message(shape, layout)
+    return None if message is None else ("bad-layout", f"layout {layout}: {message}")
+
+
+def _layout_message(shape: ArrayShape, layout: Layout) -> str | None:
+    rank = shape.rank
+    if sorted(layout.minor_to_major) != list(range(rank)):
+        return (
+            f"the order is not a permutation of the {rank} dimensions of {shape.to_string(False)}"
+        )
+    if layout.levels and len(layout.levels) != rank:
+        return f"{len(layout.levels)} dimension levels for {rank} dimensions"
+    for level in layout.levels:
+        if level.kind not in ("D", "C", "S", "H"):
+            return f"{level} is not a dimension level: one of D, C, S, H"
+        if level.kind == "D" and level != DimLevel("D"):
+            return f"a dense dimension is unique and ordered, not {level}"
+    for tile in layout.tiles:
+        if any(size < 1 and size != Tile.COMBINE for size in tile.sizes):
+            return f"tile {tile} has a size below 1"
+    if layout.tail_padding < 1:
+        return f"the tail padding alignment is {layout.tail_padding}, at least 1 is needed"
+    for what, et in (("index", layout.index_type), ("pointer", layout.pointer_type)):
+        if et is not None and not (et.is_integer and not et.is_signed):
+            return f"the {what} type is {et}, an unsigned integer is needed"
+    if layout.element_bits < 0:
+        return f"the element size is {layout.element_bits} bits"
+    if layout.memory_space < 0:
+        return f"the memory space is {layout.memory_space}"
+    if layout.dynamic_prefix_bytes < 0:
+        return f"the metadata prefix is {layout.dynamic_prefix_bytes} bytes"
+    for split in layout.splits:
+        if not 0 <= split.dim < rank:
+            return f"split {split} names dimension {split.dim}, outside [0, {rank})"
+        inner = [0, *split.indices, shape.dims[split.dim]]
+        if any(a >= b for a, b in pairwise(inner)):
+            return (
+                f"the indices of split {split} do not ascend inside dimension {split.dim} "
+                f"of size {shape.dims[split.dim]}"
+            )
+    return None
+
+
+def is_unbounded(shape: Shape) -> bool:
+    """True when some dimension is written `?`."""
+    return any(isinstance(s, ArrayShape) and UNBOUNDED in s.dims for _, s in shape.leaves())
+
+
+def in_host_memory(shape: Shape) -> bool:
+    """True when some array lies in the host's memory space."""
+    return any(
+        isinstance(s, ArrayShape)
+        and s.layout is not None
+        and s.layout.memory_space == HOST_MEMORY_SPACE
+        for _, s in shape.leaves()
+    )
+
+
+def order_only(layout: Layout) -> Layout:
+    """Return the layout with nothing but the order of its dimensions."""
+    return Layout(layout.minor_to_major)
+
+
+def without_space(layout: Layout) -> Layout:
+    """Return the layout without tiles and memory space, which analyses fill in late."""
+    return replace(layout, tiles=(), memory_space=0)
+
+
+def same(a: Shape, b: Shape, *, layouts: bool, orders_only: bool = False) -> bool:
+    """True when two shapes agree; with `layouts` in the layout of each array too."""
+    if not layouts:
+        return compatible(a, b)
+    if a == b:
+        return True
+    if not compatible(a, b):
+        return False
+    for (_, x), (_, y) in zip(a.leaves(), b.leaves(), strict=True):
+        if isinstance(x, ArrayShape) and isinstance(y, ArrayShape):
+            p, q = layout_of(x), layout_of(y)
+            if orders_only:
+                p, q = order_only(p), order_only(q)
+            if p != q:
+                return False
+    return True
+
+
+def layout_of(shape: ArrayShape) -> Layout:
+    """Return the layout of an array; one that is left open is row-major."""
+    return shape.layout if shape.layout is not None else Layout.default(shape.rank)
+
+
+def shown(shape: Shape, *, layouts: bool) -> str:
+    """Return a shape for an error message, shortened when it is long."""
+    text = shape.to_string(layouts)
+    if len(text) <= 200 or not isinstance(shape, TupleShape):
+        return text
+    return f"{text[:200]}... ({len(shape.elements)} elements)"

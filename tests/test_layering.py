@@ -1,0 +1,110 @@
+"""Imports point one way: `tools -> api -> {verify, eval, text, ...} -> ir -> ops -> ... -> errors`.
+
+Every import statement counts, also one inside a function. `import hlo` alone names no room.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Which rooms a room may import besides itself. A room is a file or a package directly under `hlo`.
+_GROUND = {"errors", "scan", "types", "values", "numerals", "shape_text", "devices"}
+_VALUES = _GROUND | {"literal", "layout", "sharding", "replica_groups"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "scan": {"errors"},
+    "types": {"errors"},
+    "values": {"errors", "types"},
+    "numerals": {"errors", "scan", "types"},
+    "shape_text": {"errors", "scan", "types"},
+    "devices": {"errors", "scan"},
+    "layout": _GROUND,
+    "literal": _GROUND,
+    "replica_groups": _GROUND,
+    "sharding": _GROUND,
+    "ops": _VALUES,
+    "ir": _VALUES | {"ops"},
+    "text": _VALUES | {"ops", "ir"},
+    "verify": _VALUES | {"ops", "ir"},
+    "eval": _VALUES | {"ops", "ir"},
+    "analysis": _VALUES | {"ops", "ir"},
+    "builder": _VALUES | {"ops", "ir"},
+    "passes": _VALUES | {"ops", "ir", "analysis", "eval"},
+    "codegen": _VALUES | {"ops", "ir", "analysis"},
+    "runtime": _VALUES,
+    "files": _VALUES,
+    "compile": _VALUES | {"ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
+    "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "files", "compile"},
+}
+
+
+def _modules(tree: ast.AST, package: list[str]) -> set[str]:
+    """Return the dotted names that a file imports; relative ones are resolved against `package`."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            name = ".".join([*base, *([node.module] if node.module else [])])
+            found.add(name)
+            # `from hlo import types` names a room in the list of names.
+            if name == "hlo":
+                found.update(f"hlo.{alias.name}" for alias in node.names)
+    return found
+
+
+def _room(path: Path) -> str:
+    parts = path.relative_to(ROOT / "hlo").with_suffix("").parts
+    return parts[0]
+
+
+def _source_files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", _source_files("hlo"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_of_a_room_point_down(path: Path) -> None:
+    room = _room(path)
+    package = list(path.relative_to(ROOT).parent.parts)
+    rooms = {
+        name.split(".")[1]
+        for name in _modules(ast.parse(path.read_text()), package)
+        if name.startswith("hlo.") and name.split(".")[1] in _rooms()
+    }
+    if room == "__init__":
+        return
+    assert room in ALLOWED, f"{room} is a new room: say in this test what it may import"
+    assert rooms <= ALLOWED[room] | {room}, f"{room} may not import {rooms - ALLOWED[room]}"
+
+
+def _rooms() -> set[str]:
+    return {_room(p) for p in _source_files("hlo")} - {"__init__"}
+
+
+def test_no_file_below_the_tools_imports_them() -> None:
+    for path in _source_files("hlo"):
+        package = list(path.relative_to(ROOT).parent.parts)
+        names = _modules(ast.parse(path.read_text()), package)
+        assert not {n for n in names if n.split(".")[0] in ("hlo_tools", "tools")}, path
+
+
+def test_only_tools_import_the_command_line_library() -> None:
+    for path in _source_files("hlo"):
+        assert "click" not in _modules(ast.parse(path.read_text()), []), path
+
+
+def test_the_allowed_edges_have_no_cycle() -> None:
+    order: list[str] = []
+    left = dict(ALLOWED)
+    while left:
+        free = [r for r, below in left.items() if not (below - set(order))]
+        assert free, f"these rooms import each other: {sorted(left)}"
+        order.extend(free)
+        for room in free:
+            del left[room]
