@@ -11,7 +11,24 @@ from typing import Any
 import numpy as np
 
 from hlo.ir import Computation, Instruction
+from hlo.ops import Trait
 from hlo.types import ArrayShape
+
+
+def single_binary_op(comp: Computation) -> str | None:
+    """Return the opcode of a body that is `op(p0, p1)` on scalars of one type, else None."""
+    root, params = comp.root, list(comp.parameters)
+    if len(params) != 2 or len(comp) != 3 or len(root.operands) != 2:
+        return None
+    if not root.spec.has(Trait.ELEMENTWISE) or root.called_computations:
+        return None
+    shapes = [root.shape, *root.operand_shapes]
+    if any(not isinstance(s, ArrayShape) or s.dims for s in shapes):
+        return None
+    if len({s.to_string(False) for s in shapes}) != 1:
+        return None
+    swapped = root.operands == params[::-1] and root.spec.has(Trait.COMMUTATIVE)
+    return root.opcode if root.operands == params or swapped else None
 
 
 def picks_an_argument(comp: Computation) -> bool:
