@@ -1,14 +1,15 @@
 """The verifier: is this a valid module? It finds all errors of one in one run and mends none.
 
 `diagnose` checks the graph first, then each instruction by the rule of its operation, then what
-only shows across instructions: calls, pairs, devices, the header. Source: the specification of
-each operation and XLA's `xla/service/hlo_verifier.cc`.
+only shows across instructions: calls, pairs, devices, buffers, the header. Source: the specification
+of each operation and XLA's `xla/service/hlo_verifier.cc`.
 """
 
 from __future__ import annotations
 
 from hlo.errors import Diagnostic, HloError
 from hlo.ir import Module
+from hlo.verify.buffers import check_buffers
 from hlo.verify.calls import check_calls
 from hlo.verify.header import check_header
 from hlo.verify.instructions import check_instructions
@@ -32,6 +33,7 @@ def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagn
         check_calls(module, callers, options, report)
         check_pairs(module, callers, report)
         check_partitioning(module, report)
+        check_buffers(module, report)
         check_header(module, options, report)
     return report.ordered()
 

@@ -32,6 +32,8 @@ def check_partitioning(module: Module, report: Report) -> None:
                 continue
             if "sharding" in inst.annotations:
                 _check_sharding(inst, partitions, report)
+            if "parameter_replication" in inst.annotations:
+                _check_replication(inst, report)
             attrs = inst.attrs
             if "replica_groups" in attrs:
                 _check_groups(inst, replicas, partitions, report)
@@ -56,6 +58,16 @@ def _check_sharding(inst: Instruction, partitions: int, report: Report) -> None:
         _check_alike(inst, [body.root, *body.parameters[:1], *condition.parameters[:1]], report)
     elif inst.opcode == "conditional":
         _check_alike(inst, [c.root for c in inst.called_computations], report)
+
+
+def _check_replication(inst: Instruction, report: Report) -> None:
+    flags = inst.annotations["parameter_replication"]
+    leaves = sum(1 for _ in inst.shape.leaves())
+    if len(flags) != leaves:
+        report.add(
+            "bad-value", f"parameter_replication has {len(flags)} flags for {leaves} leaves", inst,
+            attr="parameter_replication",
+        )  # fmt: skip
 
 
 def _check_alike(inst: Instruction, others: Iterable[Instruction], report: Report) -> None:
