@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.errors import TextError, did_you_mean
+from hlo.literal import write_literal
 from hlo.scan import Scanner, escape
-from hlo.types import Shape
+from hlo.shape_text import read_shape
 
 # --- the frame ----------------------------------------------------------------------------------
 
@@ -127,11 +128,14 @@ INT_GROUPS = listed(INTS)
 
 
 def _resolved_elsewhere(_: Any) -> Any:
-    raise AssertionError("the parser and the printer handle computations themselves")
+    raise AssertionError("the parser and the printer handle these values themselves")
 
 
 COMPUTATION = Codec("computation", _resolved_elsewhere, _resolved_elsewhere, True)
 COMPUTATIONS = Codec("{computations}", _resolved_elsewhere, _resolved_elsewhere, True)
+
+LITERAL = Codec("literal", _resolved_elsewhere, _resolved_elsewhere)
+"""A `literal.Literal`. The parser reads it, since the text means something only with a shape."""
 
 # --- windows, padding, slices -------------------------------------------------------------------
 
@@ -401,14 +405,16 @@ PRECISIONS = listed(enum("default", "high", "highest", "packed_nibble"))
 # --- shapes, literals, aliasing -----------------------------------------------------------------
 
 
-def _read_shape(s: Scanner) -> Shape:
-    from hlo.shape_text import read_shape
-
-    return read_shape(s)
-
-
-SHAPE = Codec("shape", _read_shape, str)
+SHAPE = Codec("shape", read_shape, str)
 SHAPES = listed(SHAPE)
+
+
+def _read_after_shape(_: Any) -> Any:
+    raise AssertionError("a literal is read by the parser, which knows the shape")
+
+
+# The payload of `constant`: a `Literal` of the result's shape.
+LITERAL = Codec("literal", _read_after_shape, write_literal)
 
 
 @dataclass(frozen=True, slots=True)
