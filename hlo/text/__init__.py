@@ -1,6 +1,5 @@
-"""HLO text: `parse` and `print_module`."""
+"""HLO text: `parse` and the printer."""
 
 from hlo.text.parser import parse
-from hlo.text.printer import PrintOptions, print_module
 
-__all__ = ["PrintOptions", "parse", "print_module"]
+__all__ = ["parse"]

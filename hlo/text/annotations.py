@@ -1,0 +1,205 @@
+"""Attributes that any operation may have: how each is read, kept and written.
+
+`ANNOTATIONS` lists them in XLA's printing order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from hlo import sharding
+from hlo.errors import TextError, did_you_mean
+from hlo.ops.attrs import BOOLS, Codec
+from hlo.scan import Scanner, escape
+from hlo.text import terminals
+
+# --- metadata -----------------------------------------------------------------------------------
+
+_INT_FIELDS = (
+    "source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id",
+)  # fmt: skip
+_FIELDS = (
+    "op_type", "op_name", "source_file", "source_line", "source_end_line", "source_column",
+    "source_end_column", "stack_frame_id", "profile_type", "deduplicated_name", "scheduling_name",
+    "metadata_payload",
+)  # fmt: skip
+_METADATA = re.compile(
+    rf"\{{{terminals.GAP}(?:(?:(?:{'|'.join(_INT_FIELDS)})=-?\d{{1,18}}+"
+    rf"|(?:op_type|op_name|source_file|deduplicated_name|scheduling_name)={terminals.STRING})"
+    rf"(?:[\s,]\s*+|(?=\}})))*+\}}",
+    re.S,
+)
+
+
+class OpMetadata:
+    """Where an operation came from. Most of a dump is this, so it is decoded when it is asked for.
+
+    fields: values by name, in the order of XLA's proto: `op_name`, `source_line`, ...
+    """
+
+    __slots__ = ("_fields", "_text")
+
+    def __init__(self, fields: Mapping[str, Any] | None = None, *, text: str = "") -> None:
+        self._fields: dict[str, Any] | None = None if fields is None else dict(fields)
+        self._text = text
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        if self._fields is None:
+            self._fields = _read_metadata_fields(Scanner(self._text))
+        return MappingProxyType(self._fields)
+
+    @property
+    def op_name(self) -> str:
+        name: str = self.fields.get("op_name", "")
+        return name
+
+    @property
+    def op_type(self) -> str:
+        name: str = self.fields.get("op_type", "")
+        return name
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OpMetadata):
+            return NotImplemented
+        return self is other or self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.fields.items()))
+
+    def __str__(self) -> str:
+        known = self.fields
+        parts = []
+        for name in _FIELDS:
+            if name in known:
+                value = known[name]
+                parts.append(f'{name}="{escape(value)}"' if isinstance(value, str) else f"{name}={value}")
+        return "{" + " ".join(parts) + "}"
+
+    def __repr__(self) -> str:
+        return f"OpMetadata({self})"
+
+
+def _read_metadata_fields(s: Scanner) -> dict[str, Any]:
+    s.expect("{")
+    found: dict[str, Any] = {}
+    while not s.accept("}"):
+        at = s.pos
+        name = s.ident("a metadata field")
+        if name not in _FIELDS:
+            raise TextError(
+                f"unknown metadata field {name!r}", at, code="unknown-attribute",
+                hint=did_you_mean(name, _FIELDS) or "one of " + ", ".join(_FIELDS),
+            )  # fmt: skip
+        if name in found:
+            raise TextError(f"metadata field {name!r} is given twice", at, code="duplicate-attribute")
+        s.expect("=")
+        found[name] = s.integer() if name in _INT_FIELDS else s.string()
+        s.accept(",")
+    return {name: found[name] for name in _FIELDS if name in found}
+
+
+@lru_cache(maxsize=1 << 12)
+def _metadata(text: str) -> OpMetadata:
+    return OpMetadata(text=text)
+
+
+def _read_metadata(s: Scanner) -> OpMetadata:
+    m = _METADATA.match(s.text, s.pos)
+    if m is None:
+        return OpMetadata(_read_metadata_fields(s))
+    s.pos = m.end()
+    s.skip()
+    return _metadata(m[0])
+
+
+METADATA = Codec("{op_name=.. source_file=..}", _read_metadata, str)
+
+# --- others -------------------------------------------------------------------------------------
+
+_BRACES = re.compile(terminals.BRACES, re.S)
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
+
+
+def _read_braces(s: Scanner) -> str:
+    """Read text in balanced braces, kept as it is written."""
+    m = _BRACES.match(s.text, s.pos)
+    if m is None:
+        s.fail(f"expected text in braces, found {s.found()}")
+    s.pos = m.end()
+    s.skip()
+    return m[0]
+
+
+def _write_string_or_dict(value: str) -> str:
+    return value if _BRACES.fullmatch(value) else f'"{escape(value)}"'
+
+
+def _read_string_or_dict(s: Scanner) -> str:
+    return _read_braces(s) if s.peek("{") else s.string()
+
+
+BACKEND_CONFIG = Codec('"string" or {json}', _read_string_or_dict, _write_string_or_dict)
+
+
+def _read_frontend_attributes(s: Scanner) -> Mapping[str, str]:
+    s.expect("{")
+    found: dict[str, str] = {}
+    while not s.accept("}"):
+        if found:
+            s.expect(",")
+        at = s.pos
+        key = s.string() if s.peek('"') else s.ident("an attribute name")
+        if key in found:
+            raise TextError(f"{key!r} is given twice", at, code="duplicate-attribute")
+        s.expect("=")
+        found[key] = _read_string_or_dict(s)
+    return MappingProxyType(found)
+
+
+def _write_frontend_attributes(values: Mapping[str, str]) -> str:
+    def key(name: str) -> str:
+        return name if _KEY.fullmatch(name) else f'"{escape(name)}"'
+
+    inside = (f"{key(k)}={_write_string_or_dict(v)}" for k, v in sorted(values.items()))
+    return "{" + ",".join(inside) + "}"
+
+
+FRONTEND_ATTRIBUTES = Codec('{name="value",..}', _read_frontend_attributes, _write_frontend_attributes)
+
+
+def _read_statistics(s: Scanner) -> tuple[tuple[str, float], ...]:
+    s.expect("{")
+    found: list[tuple[str, float]] = []
+    while not s.accept("}"):
+        if found:
+            s.expect(",")
+        name = s.ident("a statistic")
+        s.expect("=")
+        found.append((name, s.number()))
+    return tuple(found)
+
+
+def _write_statistics(values: tuple[tuple[str, float], ...]) -> str:
+    return "{" + ",".join(f"{k}={v:g}" for k, v in values) + "}"
+
+
+STATISTICS = Codec("{visualizing_index=0,name=1.5}", _read_statistics, _write_statistics)
+# The value that an instruction had in the program before optimization: its own small language,
+# which nothing here computes with.
+ORIGIN = Codec("{origin}", _read_braces, str)
+
+ANNOTATIONS: dict[str, Codec] = {
+    "parameter_replication": BOOLS,
+    "sharding": Codec("{sharding}", sharding.read, sharding.write),
+    "frontend_attributes": FRONTEND_ATTRIBUTES,
+    "statistics": STATISTICS,
+    "origin": ORIGIN,
+    "metadata": METADATA,
+    "backend_config": BACKEND_CONFIG,
+}
+CONTROL_PREDECESSORS = "control-predecessors"
