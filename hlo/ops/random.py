@@ -1,1 +1,174 @@
 """Random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import InferError
+from hlo.ops import rules
+from hlo.ops.attrs import INT, enum, need
+from hlo.ops.random_eval import philox_bits, threefry_bits
+from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.types import U64, ArrayShape, ElementType, Shape, TupleShape, array
+
+# --- rng ----------------------------------------------------------------------------------------
+
+
+def _infer_rng(op: OpView) -> Shape:
+    normal = op.attrs["distribution"] == "rng_normal"
+    what = "a floating-point type" if normal else "a floating-point, integer or pred type"
+    for i in range(2):
+        rules.need_type(op, i, lambda t: t.is_float or not (normal or t.is_complex), what)
+        rules.need_rank(op, i, 0)
+    et = rules.need_same_type(op, 0, 1)
+    return array(et, rules.array_result(op).dims)
+
+
+def _uniform(
+    low: np.ndarray, high: np.ndarray, dims: tuple[int, ...], et: ElementType, rng: Any
+) -> np.ndarray:
+    """Return values in `[low, high)`; all are `low` where that is empty."""
+    if et.is_float:
+        a, b = float(low), float(high)
+        if not a < b:
+            return np.full(dims, low, et.dtype)
+        unit = rng.random(dims)
+        # The sum of two products, since b - a may overflow.
+        rounded = (a * (1.0 - unit) + b * unit).astype(et.dtype)
+        return np.where(rounded >= high, np.nextafter(high, low), rounded)
+    a, b = int(low), int(high)
+    if not a < b:
+        return np.full(dims, low, et.dtype)
+    wide = np.int64 if et.is_signed else np.uint64
+    return rng.integers(a, b, dims, dtype=wide).astype(et.dtype)
+
+
+def _evaluate_rng(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    shape = rules.array_result(op)
+    rules.need_memory(op, shape, scratch_bytes=8 * shape.num_elements)
+    et, rng = shape.element_type, ctx.host.rng
+    with np.errstate(all="ignore"):
+        if op.attrs["distribution"] == "rng_normal":
+            mean, deviation = (float(a) for a in args)
+            return (mean + deviation * rng.standard_normal(shape.dims)).astype(et.dtype)
+        return np.asarray(_uniform(args[0], args[1], shape.dims, et, rng))
+
+
+register(
+    OpSpec(
+        "rng", 2, _infer_rng, _evaluate_rng, Emitter.RANDOM, "RngNormal, RngUniform",
+        examples=(
+            "f32[2,3] rng(f32[] a, f32[] b), distribution=rng_uniform",
+            "bf16[4] rng(bf16[] mu, bf16[] sigma), distribution=rng_normal",
+        ),
+        attrs={"distribution": need(enum("rng_uniform", "rng_normal"))},
+        traits=Trait.NO_FOLD,
+    )
+)  # fmt: skip
+
+# --- rng-bit-generator --------------------------------------------------------------------------
+
+# The default is what XLA:CPU takes.
+_ALGORITHMS = {
+    "rng_default": (philox_bits, (2, 3)),
+    "rng_three_fry": (threefry_bits, (2,)),
+    "rng_philox": (philox_bits, (2, 3)),
+}
+
+
+def _infer_rng_bit_generator(op: OpView) -> Shape:
+    state = rules.need_type(op, 0, lambda t: t is U64, "u64")
+    rules.need_rank(op, 0, 1)
+    algorithm = op.attrs["algorithm"]
+    _, sizes = _ALGORITHMS[algorithm]
+    if state.dims[0] not in sizes:
+        raise InferError(
+            f"rng-bit-generator: the state of {algorithm} has {' or '.join(map(str, sizes))} "
+            f"elements, not {state.dims[0]}",
+            operand=0,
+        )
+    result = op.shape
+    if not (
+        isinstance(result, TupleShape)
+        and len(result.elements) == 2
+        and isinstance(result.elements[1], ArrayShape)
+    ):
+        raise InferError(
+            f"rng-bit-generator: the result is a pair of the state and an array, "
+            f"not {result.to_string(False)}",
+            code="type-mismatch",
+        )
+    data = result.elements[1]
+    et = data.element_type
+    if et.is_complex or et.is_pred:
+        raise InferError(
+            f"rng-bit-generator: random bits are of an integer or floating-point type, not {et}",
+            code="type-mismatch",
+        )
+    return TupleShape((array(U64, state.dims), array(et, data.dims)))
+
+
+def _bits_as(values: np.ndarray, et: ElementType) -> np.ndarray:
+    """Return the low bits of uint32s or uint64s as values of a type of that many bits."""
+    if et.bits >= 8:
+        return values.astype(f"u{et.byte_width}").view(et.dtype)
+    low = (values & np.uint32(2**et.bits - 1)).astype(np.uint8)
+    if et.is_float:
+        return low.view(et.dtype)
+    if et.is_signed:
+        sign = np.int8(1 << (et.bits - 1))
+        return ((low.view(np.int8) ^ sign) - sign).astype(et.dtype)
+    return low.astype(et.dtype)
+
+
+def _evaluate_rng_bit_generator(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    assert isinstance(op.shape, TupleShape)
+    data = op.shape.elements[1]
+    assert isinstance(data, ArrayShape)
+    # The rounds keep about eight words an element at a time.
+    rules.need_memory(op, op.shape, scratch_bytes=64 * data.num_elements)
+    generate, _ = _ALGORITHMS[op.attrs["algorithm"]]
+    et = data.element_type
+    state, values = generate(tuple(int(v) for v in args[0]), data.dims, et.bits)
+    return np.array(state, np.uint64), _bits_as(np.asarray(values), et)
+
+
+register(
+    OpSpec(
+        "rng-bit-generator", 1, _infer_rng_bit_generator, _evaluate_rng_bit_generator,
+        Emitter.RANDOM, "RngBitGenerator",
+        examples=(
+            "(u64[2], u32[3,5]) rng-bit-generator(u64[2] state), algorithm=rng_three_fry",
+            "(u64[3], u64[7]) rng-bit-generator(u64[3] state), algorithm=rng_philox",
+            "(u64[2], u8[9]) rng-bit-generator(u64[2] state), algorithm=rng_default",
+        ),
+        attrs={"algorithm": need(enum("rng_default", "rng_three_fry", "rng_philox"))},
+    )
+)  # fmt: skip
+
+# --- rng-get-and-update-state -------------------------------------------------------------------
+
+
+def _infer_rng_state(op: OpView) -> Shape:
+    return array(U64, (2,))
+
+
+def _evaluate_rng_state(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    """Return the host's 128-bit counter, low half first, and then add the delta to it."""
+    state = ctx.host.rng_state
+    ctx.host.rng_state = (state + op.attrs["delta"]) % 2**128
+    return np.array([state % 2**64, state >> 64], np.uint64)
+
+
+register(
+    OpSpec(
+        "rng-get-and-update-state", 0, _infer_rng_state, _evaluate_rng_state, Emitter.RANDOM,
+        "RngGetAndUpdateState",
+        examples=("u64[2] rng-get-and-update-state(), delta=3",),
+        attrs={"delta": need(INT)},
+        traits=Trait.SIDE_EFFECT | Trait.NO_FOLD,
+    )
+)  # fmt: skip

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
+
 from hlo.errors import InferError
 from hlo.ops.attrs import OutputAlias, write_index
 from hlo.ops.spec import ComputationView, OpView
-from hlo.types import UNBOUNDED, ArrayShape, ElementType, Shape, TupleShape, compatible
+from hlo.types import (
+    UNBOUNDED,
+    ArrayShape,
+    ElementType,
+    Shape,
+    TupleShape,
+    compatible,
+    complex_part,
+)
 
 TypeTest = Callable[[ElementType], bool]
 
@@ -28,6 +39,16 @@ def array_operand(op: OpView, index: int) -> ArrayShape:
 def array_operands(op: OpView) -> list[ArrayShape]:
     """Return all operand shapes, which have to be arrays."""
     return [array_operand(op, i) for i in range(len(op.operand_shapes))]
+
+
+def array_result(op: OpView) -> ArrayShape:
+    """Return the declared result shape, which has to be an array."""
+    if not isinstance(op.shape, ArrayShape):
+        raise InferError(
+            f"{op.opcode}: the result has shape {op.shape.to_string(False)}, an array is needed",
+            code="type-mismatch",
+        )
+    return op.shape
 
 
 def need_type(op: OpView, index: int, test: TypeTest, what: str) -> ArrayShape:
@@ -129,10 +150,13 @@ def need_signature(
         )  # fmt: skip
 
 
-def merge_dims(op: OpView, shapes: Sequence[ArrayShape]) -> ArrayShape:
+def merge_dims(
+    op: OpView, shapes: Sequence[ArrayShape], numbers: Sequence[int] | None = None
+) -> ArrayShape:
     """Return the shape that equal-dimension operands share; static sizes win over unbounded ones.
 
-    The element type and layout are those of the first.
+    The element type and layout are those of the first. `numbers` are the operands' own numbers where
+    `shapes` are not all of them.
     """
     first = shapes[0]
     if all(s.dims == first.dims and s.dynamic == first.dynamic for s in shapes):
@@ -142,10 +166,11 @@ def merge_dims(op: OpView, shapes: Sequence[ArrayShape]) -> ArrayShape:
         if s.rank != first.rank or any(
             x != y and UNBOUNDED not in (x, y) for x, y in zip(s.dims, first.dims, strict=True)
         ):
+            a, b = (numbers[0], numbers[i]) if numbers else (0, i)
             raise InferError(
-                f"{op.opcode}: operands 0 and {i} differ in dimensions: "
+                f"{op.opcode}: operands {a} and {b} differ in dimensions: "
                 f"{first.to_string(False)}, {s.to_string(False)}",
-                operand=i,
+                operand=b,
             )  # fmt: skip
         for d in range(first.rank):
             if dims[d] == UNBOUNDED and s.dims[d] != UNBOUNDED:
@@ -155,6 +180,24 @@ def merge_dims(op: OpView, shapes: Sequence[ArrayShape]) -> ArrayShape:
     return ArrayShape(
         first.element_type, tuple(dims), first.layout, tuple(dynamic) if any(dynamic) else ()
     )
+
+
+def higher_precision(a: ElementType, b: ElementType) -> ElementType:
+    """Return the type that mixed operands meet in: complex first, then float range, then width.
+
+    Of two types that differ in none of these (`f8e5m2` and `f8e5m2fnuz`) the first is taken.
+    """
+    return b if _precision(b) > _precision(a) else a
+
+
+def _precision(et: ElementType) -> tuple[bool, bool, int, int, int, bool]:
+    part = complex_part(et)
+    exponent = digits = 0
+    if part.is_float:
+        info = ml_dtypes.finfo(part.dtype)
+        exponent, digits = math.frexp(float(info.max))[1], int(info.nmant)
+    bits = 1 if et.is_pred else part.bits
+    return et.is_complex, part.is_float, exponent, digits, bits, et.is_signed
 
 
 def tuple_or_single(shapes: Sequence[Shape]) -> Shape:
