@@ -2,14 +2,19 @@
 
 An array is a numpy array in logical (row-major) order, in the numpy dtype of its element type, also
 when it is a scalar (rank 0). A tuple is a Python tuple. A token is `TOKEN_VALUE`. An array with
-dynamic dimensions is a `DynamicArray`.
+dynamic dimensions is a `DynamicArray`, unless its sizes are its bounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from hlo.errors import InferError
+from hlo.types import UNBOUNDED
 
 
 class _Token:
@@ -38,3 +43,47 @@ class DynamicArray:
     def actual(self) -> np.ndarray:
         """The elements that are meant: a view of `data`."""
         return self.data[tuple(slice(0, n) for n in self.sizes)]
+
+
+def on_arrays(f: Callable[..., np.ndarray], args: Sequence[Any]) -> Any:
+    """Apply an elementwise `f` to arrays of which some may be dynamic.
+
+    Shapes: the result of `f` has the dimensions of its dynamic operands, and their sizes. Raises
+    InferError when two dynamic operands differ in size.
+    """
+    sizes = {a.sizes for a in args if isinstance(a, DynamicArray)}
+    if not sizes:
+        return f(*args)
+    if len(sizes) > 1:
+        shown = " and ".join("[" + ",".join(map(str, s)) + "]" for s in sorted(sizes))
+        raise InferError(f"dynamic operands differ in size: {shown}")
+    data = f(*(a.data if isinstance(a, DynamicArray) else a for a in args))
+    return DynamicArray(data, sizes.pop())
+
+
+def with_sizes(data: np.ndarray, sizes: Sequence[int]) -> np.ndarray | DynamicArray:
+    """Return an array at its bounds of which only the leading `sizes` are meant.
+
+    That is `data` itself when the sizes are the bounds.
+    """
+    return data if data.shape == tuple(sizes) else DynamicArray(data, tuple(sizes))
+
+
+def bounded(array: np.ndarray, bounds: Sequence[int]) -> np.ndarray | DynamicArray:
+    """Return an array of dynamic dimensions, stored at its bounds; an unbounded one is as it is."""
+    dims = tuple(n if b == UNBOUNDED else b for n, b in zip(array.shape, bounds, strict=True))
+    if array.shape == dims:
+        return array
+    data = np.zeros(dims, array.dtype)
+    data[tuple(slice(0, n) for n in array.shape)] = array
+    return DynamicArray(data, array.shape)
+
+
+def actual(value: np.ndarray | DynamicArray) -> np.ndarray:
+    """Return the elements of an array that are meant."""
+    return value.actual if isinstance(value, DynamicArray) else value
+
+
+def at_bounds(value: np.ndarray | DynamicArray) -> np.ndarray:
+    """Return an array at its bounds, with its padding."""
+    return value.data if isinstance(value, DynamicArray) else value

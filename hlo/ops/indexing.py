@@ -170,7 +170,6 @@ def _batch_dims(dims: IndexDims, indices: ArrayShape) -> list[tuple[int, bool]]:
 
 
 def _evaluate_gather(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    rules.need_memory(op, op.shape)
     operand, indices = args
     return gather(
         operand, indices, _index_dims(op, _GATHER), op.attrs["slice_sizes"], op.attrs["offset_dims"]
@@ -279,7 +278,6 @@ def _combiner(op: OpView, types: Sequence[ElementType], ctx: EvalContext) -> Com
 
 def _evaluate_scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     count = len(args) // 2
-    rules.need_memory(op, op.shape)
     types = [s.element_type for s in rules.array_operands(op)[:count]]
     with np.errstate(all="ignore"):
         results = scatter(
