@@ -7,13 +7,11 @@ dynamic dimensions is a `DynamicArray`, unless its sizes are its bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from hlo.errors import InferError
 from hlo.types import UNBOUNDED
 
 
@@ -43,22 +41,6 @@ class DynamicArray:
     def actual(self) -> np.ndarray:
         """The elements that are meant: a view of `data`."""
         return self.data[tuple(slice(0, n) for n in self.sizes)]
-
-
-def on_arrays(f: Callable[..., np.ndarray], args: Sequence[Any]) -> Any:
-    """Apply an elementwise `f` to arrays of which some may be dynamic.
-
-    Shapes: the result of `f` has the dimensions of its dynamic operands, and their sizes. Raises
-    InferError when two dynamic operands differ in size.
-    """
-    sizes = {a.sizes for a in args if isinstance(a, DynamicArray)}
-    if not sizes:
-        return f(*args)
-    if len(sizes) > 1:
-        shown = " and ".join("[" + ",".join(map(str, s)) + "]" for s in sorted(sizes))
-        raise InferError(f"dynamic operands differ in size: {shown}")
-    data = f(*(a.data if isinstance(a, DynamicArray) else a for a in args))
-    return DynamicArray(data, sizes.pop())
 
 
 def with_sizes(data: np.ndarray, sizes: Sequence[int]) -> np.ndarray | DynamicArray:

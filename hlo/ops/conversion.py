@@ -1,0 +1,279 @@
+"""Conversions: between element types, between bit patterns, to a lower precision; copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import InferError
+from hlo.ops.attrs import INT, need
+from hlo.ops.casts import convert, float_info, integer_range, widen
+from hlo.ops.rules import (
+    array_operand,
+    array_operands,
+    array_result,
+    merge_dims,
+    need_type,
+)
+from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.types import ArrayShape, ElementType, Layout, Shape, element_type_of
+
+# --- convert ------------------------------------------------------------------------------------
+
+
+def _infer_convert(op: OpView) -> Shape:
+    return array_operand(op, 0).with_type(array_result(op).element_type)
+
+
+def _evaluate_convert(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    return convert(args[0], array_result(op).element_type)
+
+
+# --- bitcast-convert ----------------------------------------------------------------------------
+
+
+def _infer_bitcast_convert(op: OpView) -> Shape:
+    shape, et = array_operand(op, 0), array_result(op).element_type
+    old = shape.element_type
+    if old.is_complex != et.is_complex:
+        raise InferError(
+            f"bitcast-convert: {old} to {et}: complex only goes to complex", code="type-mismatch"
+        )
+    if max(old.bits, et.bits) % min(old.bits, et.bits):
+        raise InferError(
+            f"bitcast-convert: {old} to {et}: {old.bits} and {et.bits} bits do not divide",
+            code="type-mismatch",
+        )
+    dims, dynamic = shape.dims, shape.dynamic
+    if old.bits > et.bits:
+        dims = (*dims, old.bits // et.bits)
+        dynamic = (*dynamic, False) if dynamic else ()
+    elif old.bits < et.bits:
+        ratio = et.bits // old.bits
+        if not dims or dims[-1] != ratio:
+            raise InferError(
+                f"bitcast-convert: {shape.to_string(False)} to {et}: the last dimension has to be "
+                f"the ratio of widths, {ratio}",
+                operand=0,
+            )
+        dims, dynamic = dims[:-1], dynamic[:-1] if any(dynamic[:-1]) else ()
+    return ArrayShape(et, dims, Layout.default(len(dims)), dynamic)
+
+
+def _split_bits(a: np.ndarray, unit: int) -> np.ndarray:
+    """Return the bits of each element in pieces of `unit` (1, 2, 4 or 8), lowest first.
+
+    Shapes: [...] -> uint8 [..., pieces].
+    """
+    et = element_type_of(a.dtype)
+    codes = np.ascontiguousarray(a).reshape(*a.shape, 1).view(np.uint8)
+    if unit >= min(et.bits, 8):
+        return codes & np.uint8((1 << unit) - 1) if unit < 8 else codes
+    shifts = np.arange(0, min(et.bits, 8), unit, dtype=np.uint8)
+    pieces = (codes[..., None] >> shifts) & np.uint8((1 << unit) - 1)
+    return pieces.reshape(*a.shape, -1)
+
+
+def _join_bits(pieces: np.ndarray, unit: int, et: ElementType) -> np.ndarray:
+    """Return the elements whose bits are the pieces of the last dimension: `_split_bits` undone."""
+    if unit < 8:
+        per_byte = min(et.bits, 8) // unit
+        shifts = np.arange(0, per_byte * unit, unit, dtype=np.uint8)
+        grouped = pieces.reshape(*pieces.shape[:-1], -1, per_byte) << shifts
+        pieces = np.bitwise_or.reduce(grouped, axis=-1)
+    if et.is_pred:
+        return np.asarray(pieces[..., 0] != 0)
+    if et.bits < 8:
+        # The upper bits of a stored sub-byte value are its own business: numbers go through a cast.
+        code = pieces[..., 0]
+        return code.view(et.dtype) if et.is_float else code.astype(et.dtype)
+    return np.ascontiguousarray(pieces).view(et.dtype)[..., 0]
+
+
+def bitcast_elements(a: np.ndarray, et: ElementType) -> np.ndarray:
+    """Reinterpret the bits of elements; a change of width splits or joins along a last dimension.
+
+    Shapes: [...] -> [..., ratio] to a narrower type, [..., ratio] -> [...] to a wider one, the
+    lowest bits first.
+    """
+    old = element_type_of(a.dtype)
+    unit = min(old.bits, et.bits, 8)
+    pieces = _split_bits(a, unit)
+    if old.bits > et.bits:
+        pieces = pieces.reshape(*a.shape, old.bits // et.bits, -1)
+    elif old.bits < et.bits:
+        pieces = pieces.reshape(*a.shape[:-1], -1)
+    return _join_bits(pieces, unit, et)
+
+
+def _evaluate_bitcast_convert(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    return bitcast_elements(args[0], array_result(op).element_type)
+
+
+# --- reduce-precision ---------------------------------------------------------------------------
+
+
+def _infer_reduce_precision(op: OpView) -> Shape:
+    shape = need_type(op, 0, lambda et: et.is_float, "floating-point")
+    for attr, least in (("exponent_bits", 1), ("mantissa_bits", 0)):
+        if op.attrs[attr] < least:
+            raise InferError(
+                f"reduce-precision: {attr} is {op.attrs[attr]}, at least {least} is needed",
+                attr=attr, code="bad-value",
+            )  # fmt: skip
+    return shape
+
+
+def reduce_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np.ndarray:
+    """Round to a format of fewer bits and back, in the type of `x`.
+
+    Ties go to even; too large gives infinity (what the type has for it), too small for the format's
+    normal numbers a zero; NaN stays. More bits than the type has change nothing.
+    """
+    et = element_type_of(x.dtype)
+    info = float_info(et)
+    signed = et.name != "f8e8m0fnu"
+    width = et.bits - 1 if signed else et.bits
+    own_mantissa = info.nmant
+    own_exponent = width - own_mantissa
+    code = x.view(f"u{x.dtype.itemsize}")
+    kind = code.dtype.type
+    sign = code & kind(1 << width) if signed else np.zeros_like(code)
+    size = code & kind((1 << width) - 1)
+    with np.errstate(all="ignore"):
+        infinity = np.array(np.inf, np.float32).astype(x.dtype).view(code.dtype)
+        largest = np.asarray(info.max).astype(x.dtype).view(code.dtype)
+        zero = np.array(0.0, np.float32).astype(x.dtype).view(code.dtype)
+        negative_zero = np.array(-0.0, np.float32).astype(x.dtype).view(code.dtype)
+        if mantissa_bits < own_mantissa:
+            cut = own_mantissa - mantissa_bits
+            last = (size >> kind(cut)) & kind(1)
+            # Just under half a unit, and half where the last bit kept is odd. The carry out of the
+            # mantissa is right as it is: it raises the exponent.
+            size = ((size + (kind((1 << (cut - 1)) - 1) + last)) >> kind(cut)) << kind(cut)
+        over = size > largest
+        if exponent_bits < own_exponent:
+            bias, reduced = 1 - int(info.minexp), (1 << (exponent_bits - 1)) - 1
+            if not signed:
+                bias = 127
+            exponent = (size >> kind(own_mantissa)).astype(np.int64)
+            over |= exponent > bias + reduced
+            under = exponent <= bias - reduced
+            size = np.where(under, zero, size)
+            over &= ~under
+        sign_of_zero = np.where(sign != 0, negative_zero, zero)
+        result = np.where(size == 0, sign_of_zero if signed else size, sign | size)
+        result = np.where(over, infinity | sign if signed else infinity, result)
+    return np.where(np.isnan(widen(x)), x, result.astype(code.dtype).view(x.dtype))
+
+
+def _evaluate_reduce_precision(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    return reduce_precision(args[0], op.attrs["exponent_bits"], op.attrs["mantissa_bits"])
+
+
+# --- stochastic-convert -------------------------------------------------------------------------
+
+
+def _infer_stochastic_convert(op: OpView) -> Shape:
+    value = need_type(op, 0, lambda et: et.is_float, "floating-point")
+    random = need_type(op, 1, lambda et: et.is_integer and not et.is_signed, "unsigned integer")
+    if value.element_type.bits != random.element_type.bits:
+        raise InferError(
+            f"stochastic-convert: operand 1 has element type {random.element_type}, "
+            f"as many bits as {value.element_type} has are needed",
+            operand=1, code="type-mismatch",
+        )  # fmt: skip
+    return merge_dims(op, array_operands(op)).with_type(array_result(op).element_type)
+
+
+def stochastic_convert(x: np.ndarray, random: np.ndarray, et: ElementType) -> np.ndarray:
+    """Round floats to a signed integer, at random, up as often as the fraction is large.
+
+    That is away from zero where `random / 2**bits` is below the fraction. Saturates; NaN gives 0.
+    """
+    low, high = integer_range(et)
+    with np.errstate(all="ignore"):
+        value = widen(x).astype(np.float64)
+        size = np.abs(value)
+        whole = np.floor(size)
+        # The fraction, as a number of as many bits as the random one has, is cut off to an integer.
+        fraction = np.ldexp(size - whole, random.dtype.itemsize * 8)
+        up = np.isfinite(size) & (random < convert(fraction, element_type_of(random.dtype)))
+        rounded = np.copysign(whole + up, value)
+        # Saturation looks at the operand: what is rounded up to the end is there already.
+        ends = np.where(value >= high, np.inf, np.where(value <= low, -np.inf, rounded))
+        return convert(np.where(np.isnan(value), 0, ends), et)
+
+
+def _evaluate_stochastic_convert(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    et = array_result(op).element_type
+    if not et.is_signed:
+        raise InferError(
+            f"stochastic-convert: to {et} has no defined result: only signed integers have",
+            code="unsupported",
+        )
+    return stochastic_convert(args[0], args[1], et)
+
+
+# --- copy, bitcast ------------------------------------------------------------------------------
+
+
+def _infer_copy(op: OpView) -> Shape:
+    return op.operand_shapes[0]
+
+
+def _evaluate_copy(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    # Values are never written to, so that sharing one is as good as copying it.
+    return args[0]
+
+
+register(
+    OpSpec(
+        "convert", 1, _infer_convert, _evaluate_convert, Emitter.ELEMENTWISE,
+        "003: ConvertElementType",
+        (
+            "s8[7] convert(f32[7] x)",
+            "bf16[7] convert(f32[7] x)",
+            "f32[7] convert(s4[7] x)",
+            "pred[7] convert(s32[7] x)",
+        ),
+        traits=Trait.ELEMENTWISE,
+    )
+)  # fmt: skip
+register(
+    OpSpec(
+        "bitcast-convert", 1, _infer_bitcast_convert, _evaluate_bitcast_convert,
+        Emitter.ELEMENTWISE, "003: BitcastConvertType",
+        (
+            "u32[7] bitcast-convert(f32[7] x)",
+            "u8[7,4] bitcast-convert(f32[7] x)",
+            "s16[7] bitcast-convert(u4[7,4] x)",
+        ),
+    )
+)  # fmt: skip
+register(
+    OpSpec(
+        "reduce-precision", 1, _infer_reduce_precision, _evaluate_reduce_precision,
+        Emitter.ELEMENTWISE, "003: ReducePrecision",
+        ("f32[7] reduce-precision(f32[7] x), exponent_bits=5, mantissa_bits=10",),
+        attrs={"exponent_bits": need(INT), "mantissa_bits": need(INT)},
+        traits=Trait.ELEMENTWISE,
+    )
+)  # fmt: skip
+register(
+    OpSpec(
+        "stochastic-convert", 2, _infer_stochastic_convert, _evaluate_stochastic_convert,
+        Emitter.ELEMENTWISE, "XLA hlo_evaluator.cc: HandleStochasticConvert",
+        ("s8[7] stochastic-convert(f32[7] x, u32[7] random)",),
+        traits=Trait.ELEMENTWISE,
+    )
+)  # fmt: skip
+register(
+    OpSpec(
+        "copy", 1, _infer_copy, _evaluate_copy, Emitter.MOVEMENT, "XLA hlo_opcode.h: copy",
+        ("f32[2,3] copy(f32[2,3] x)", "f32[2,3]{0,1} copy(f32[2,3]{1,0} x)"),
+        traits=Trait.INFERABLE,
+    )
+)  # fmt: skip
