@@ -69,9 +69,7 @@ def reduce(
     fast = fast_op(ctx, computation) if n == 1 else None
     if fast is not None:
         x, init = cast(arrays[0], types[1]), cast(inits[0], types[0])
-        return (
-            _reduce_fast(to_work(x, fast), to_work(init, fast), tuple(axes), fast.ufunc, types[0]),
-        )
+        return (_reduce_fast(x, init, tuple(axes), fast, types[0]),)
     kept = [d for d in range(arrays[0].ndim) if d not in axes]
     out = tuple(arrays[0].shape[d] for d in kept)
     length = math.prod(arrays[0].shape[d] for d in axes)

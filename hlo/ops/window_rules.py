@@ -9,6 +9,9 @@ from hlo.ops.attrs import Window
 from hlo.ops.spec import OpView
 from hlo.types import UNBOUNDED
 
+# Positions in a padded and dilated operand, and differences of two, fit in 64 bits.
+_MAX_EXTENT = 2**62
+
 
 def need_window(op: OpView, window: Window, rank: int, attr: str = "window") -> None:
     """Check that a window has `rank` dimensions of positive size, stride and dilation."""
@@ -39,6 +42,13 @@ def infer_window(
     An unbounded dimension stays unbounded. Raises InferError where `need_window` does.
     """
     need_window(op, window, len(sizes), attr)
+    for i, (n, d) in enumerate(zip(sizes, window, strict=True)):
+        base = max(n, 0) * d.lhs_dilate + abs(d.pad_low) + abs(d.pad_high)
+        if max(base, d.dilated_size(), d.stride) > _MAX_EXTENT:
+            raise InferError(
+                f"{op.opcode}: {attr} dimension {i} reaches over more than 2^62 elements",
+                attr=attr, code="bad-value",
+            )  # fmt: skip
     return tuple(
         UNBOUNDED if n == UNBOUNDED else d.output_size(n)
         for n, d in zip(sizes, window, strict=True)
