@@ -13,7 +13,7 @@ from typing import Any
 
 from hlo import sharding
 from hlo.errors import TextError, did_you_mean
-from hlo.ops.attrs import BOOLS, Codec
+from hlo.ops.attrs import BOOLS, INTS, Codec
 from hlo.scan import Scanner, escape
 from hlo.text import terminals
 
@@ -74,10 +74,11 @@ class OpMetadata:
     def __str__(self) -> str:
         known = self.fields
         parts = []
-        for name in _FIELDS:
-            if name in known:
-                value = known[name]
-                parts.append(f'{name}="{escape(value)}"' if isinstance(value, str) else f"{name}={value}")
+        for name, value in known.items():
+            if isinstance(value, str):
+                parts.append(f'{name}="{escape(value)}"')
+            else:
+                parts.append(f"{name}={INTS.write(value) if isinstance(value, tuple) else value}")
         return "{" + " ".join(parts) + "}"
 
     def __repr__(self) -> str:
@@ -98,7 +99,11 @@ def _read_metadata_fields(s: Scanner) -> dict[str, Any]:
         if name in found:
             raise TextError(f"metadata field {name!r} is given twice", at, code="duplicate-attribute")
         s.expect("=")
-        found[name] = s.integer() if name in _INT_FIELDS else s.string()
+        if name in _INT_FIELDS:
+            found[name] = s.integer()
+        else:
+            # The kinds of profile that gave the numbers.
+            found[name] = s.integers() if name == "profile_type" else s.string()
         s.accept(",")
     return {name: found[name] for name in _FIELDS if name in found}
 

@@ -507,6 +507,15 @@ class Builder:
                 )
             spec.check_arity(len(operands))
             full = spec.defaults | attrs
+            for key in spec.computation_attrs:
+                callees = full[key] if isinstance(full[key], tuple) else (full[key],)
+                if not all(c is None or c.has_root for c in callees):
+                    if self.errors:  # the callee's own
+                        return None
+                    raise InferError(
+                        f"{spec.name} calls itself: its result shape has to be written",
+                        attr=key, code="missing-shape",
+                    )  # fmt: skip
             return spec.infer(_View(spec.name, full, [o.shape for o in operands]))
         except InferError as e:
             place: Span = span

@@ -1,0 +1,270 @@
+"""IR to text. With the default options the text parses back to the same module.
+
+Source: the forms and the order of attributes are those of XLA's `HloModule::ToString`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.ir import Computation, Instruction, Module
+from hlo.literal import write_literal
+from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
+from hlo.scan import escape
+from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
+from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
+from hlo.types import Shape
+
+
+@dataclass(frozen=True)
+class PrintOptions:
+    """What is printed, and how. The default is XLA's default with constants in full.
+
+    operand_shapes: the long form, `add(f32[2]{0} %a, ..)`. percent: `%` before names.
+    signatures: `(p: f32[2]) -> f32[2]` after a computation's name.
+    constant_limit: arrays of more elements, and all tuples, are printed as `{...}`; None for none.
+    layouts: layouts in shapes. index_comments: `/*index=5*/` before every fifth operand.
+    compact_gte: `%t#1` in place of a get-tuple-element, which then has no line of its own.
+    bodies: called computations in place of their names. canonical_names: `tmp_0, tmp_1, ..`.
+    names: names of the module and of computations. program_layout: `entry_computation_layout`
+    also where the module leaves it open.
+    """
+
+    operand_shapes: bool = False
+    percent: bool = True
+    signatures: bool = True
+    constant_limit: int | None = None
+    metadata: bool = True
+    backend_config: bool = True
+    layouts: bool = True
+    control_predecessors: bool = True
+    index_comments: bool = True
+    compact_gte: bool = False
+    bodies: bool = False
+    canonical_names: bool = False
+    names: bool = True
+    program_layout: bool = False
+    parameter_replication: bool = True
+
+    @staticmethod
+    def short_parsable() -> PrintOptions:
+        """Return the form that is easiest to write by hand: no `%`, signatures, or metadata."""
+        return PrintOptions(
+            percent=False, signatures=False, metadata=False, control_predecessors=False,
+            index_comments=False,
+        )  # fmt: skip
+
+    @staticmethod
+    def canonical() -> PrintOptions:
+        """Return the form in which modules that differ in names only are equal."""
+        return PrintOptions(
+            operand_shapes=True, percent=False, signatures=False, metadata=False,
+            backend_config=False, control_predecessors=False, index_comments=False, bodies=True,
+            canonical_names=True, program_layout=True,
+        )  # fmt: skip
+
+    @staticmethod
+    def fingerprint() -> PrintOptions:
+        """Return the form that XLA hashes: canonical, without large constants and names."""
+        return PrintOptions(
+            operand_shapes=True, percent=False, signatures=False, metadata=False,
+            backend_config=False, control_predecessors=False, index_comments=False, bodies=True,
+            canonical_names=True, program_layout=True, names=False, constant_limit=1,
+            parameter_replication=False,
+        )  # fmt: skip
+
+
+DEFAULT = PrintOptions()
+
+
+def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
+    """Return the text of a module."""
+    printer = _Printer(options)
+    parts = [printer.header(module)]
+    for comp in _callees_first(module):
+        parts.append(printer.computation(comp, entry=comp is module.entry))
+    return "\n\n".join(parts) + "\n"
+
+
+def print_computation(comp: Computation, options: PrintOptions = DEFAULT) -> str:
+    """Return the text of a computation."""
+    return _Printer(options).computation(comp, entry=False)
+
+
+def print_instruction(inst: Instruction, options: PrintOptions = DEFAULT) -> str:
+    """Return the text of an instruction, on one line unless it has bodies."""
+    printer = _Printer(options)
+    if options.canonical_names and inst.parent is not None:
+        printer.number(inst.parent)
+    return printer.instruction(inst)
+
+
+def _callees_first(module: Module) -> list[Computation]:
+    """Return the computations in their own order if no call goes forward in it, else callees first."""
+    seen: set[Computation] = set()
+    for comp in module.computations:
+        for inst in comp:
+            if inst.spec.computation_attrs and not seen.issuperset(inst.called_computations):
+                return module.callees_first()
+        seen.add(comp)
+    return module.computations
+
+
+class _Printer:
+    def __init__(self, options: PrintOptions) -> None:
+        self.options = options
+        self.mark = "%" if options.percent else ""
+        self._shapes: dict[Shape, str] = {}
+        self._numbers: dict[Instruction, int] = {}
+
+    # --- the head -------------------------------------------------------------------------------
+
+    def header(self, module: Module) -> str:
+        options = self.options
+        attrs: dict[str, Any] = {}
+        for key, value in module.attrs.items():
+            if value not in (None, False, ()):
+                attrs[key] = value
+        if options.program_layout and "entry_computation_layout" not in attrs:
+            entry = module.entry
+            attrs["entry_computation_layout"] = ProgramShape(
+                tuple(entry.parameter_shapes), entry.result_shape
+            )
+        text = f"HloModule {module.name if options.names else ''}"
+        for key, codec in MODULE_ATTRS.items():
+            if key in attrs:
+                text += f", {key}={codec.write(attrs[key])}"
+        if options.metadata:
+            for name in TABLES:
+                if name in module.tables:
+                    text += "\n\n" + write_table(name, module.tables[name]).rstrip("\n")
+        return text
+
+    # --- computations ---------------------------------------------------------------------------
+
+    def number(self, comp: Computation) -> list[Instruction]:
+        """Return the instructions in printing order, numbered for canonical names."""
+        order = comp.in_order()
+        if self.options.canonical_names:
+            self._numbers |= {inst: i for i, inst in enumerate(order)}
+        return order
+
+    def computation(self, comp: Computation, *, entry: bool) -> str:
+        head = "ENTRY " if entry else ""
+        if self.options.names:
+            head += self.mark + comp.name + " "
+        if self.options.signatures and comp.has_root:
+            head += self.signature(comp) + " "
+        tail = ""
+        if comp.execution_thread != "main":
+            tail = f', execution_thread="{escape(comp.execution_thread)}"'
+        return head + self.body(comp, "") + tail
+
+    def signature(self, comp: Computation) -> str:
+        parts = [f"{p.name}: {p.shape.to_string(False)}" for p in comp.parameters]
+        return f"({', '.join(parts)}) -> {comp.result_shape.to_string(False)}"
+
+    def body(self, comp: Computation, indent: str) -> str:
+        """Return `{ instructions }` with the closing brace at `indent`."""
+        lines = ["{"]
+        for inst in self.number(comp):
+            if not self.is_compact(inst):
+                lines.append(f"{indent}  {self.instruction(inst, indent + '  ')}")
+        lines.append(indent + "}")
+        return "\n".join(lines)
+
+    def is_compact(self, inst: Instruction) -> bool:
+        """True for a get-tuple-element that operands spell as `tuple#index`."""
+        return (
+            self.options.compact_gte
+            and inst.opcode == "get-tuple-element"
+            and inst.num_users > 0
+            and not (inst.is_root or inst.annotations)
+            and not (inst.control_predecessors or inst.control_successors)
+        )
+
+    # --- instructions ---------------------------------------------------------------------------
+
+    def name(self, inst: Instruction) -> str:
+        if self.options.canonical_names:
+            return f"{self.mark}tmp_{self._numbers[inst]}"
+        return self.mark + inst.name
+
+    def shape(self, shape: Shape) -> str:
+        text = self._shapes.get(shape)
+        if text is None:
+            text = self._shapes[shape] = shape.to_string(self.options.layouts)
+        return text
+
+    def instruction(self, inst: Instruction, indent: str = "") -> str:
+        spec = inst.spec
+        if spec.payload is not None:
+            attr = spec.attrs[spec.payload]
+            value = inst.attrs[spec.payload]
+            arguments = (
+                write_literal(value, self.options.constant_limit) if attr.codec is LITERAL
+                else attr.codec.write(value)
+            )  # fmt: skip
+        else:
+            arguments = self.operands(inst)
+        root = "ROOT " if inst.is_root else ""
+        text = f"{root}{self.name(inst)} = {self.shape(inst.shape)} {spec.name}({arguments})"
+        return text + "".join(f", {a}" for a in self.attributes(inst, indent))
+
+    def operands(self, inst: Instruction) -> str:
+        options = self.options
+        parts = []
+        for i, operand in enumerate(inst.operands):
+            text = self.operand(operand)
+            if options.operand_shapes:
+                text = f"{self.shape(operand.shape)} {text}"
+            if options.index_comments and i and i % 5 == 0:
+                text = f"/*index={i}*/{text}"
+            parts.append(text)
+        return ", ".join(parts)
+
+    def operand(self, inst: Instruction) -> str:
+        path = ""
+        while self.is_compact(inst):
+            path = f"#{inst.attrs['index']}{path}"
+            inst = inst.operands[0]
+        return self.name(inst) + path
+
+    def attributes(self, inst: Instruction, indent: str) -> Iterable[str]:
+        options = self.options
+        spec = inst.spec
+        for key, attr in spec.attrs.items():
+            if key == spec.payload:
+                continue
+            value = inst.attrs[key]
+            if attr.prints(value):
+                yield f"{key}={self.value(attr, value, indent)}"
+        annotations: Mapping[str, Any] = inst.annotations
+        for key, codec in ANNOTATIONS.items():
+            if key == "statistics" and options.control_predecessors and inst.control_predecessors:
+                names = ", ".join(map(self.name, inst.control_predecessors))
+                yield f"{CONTROL_PREDECESSORS}={{{names}}}"
+            if key not in annotations:
+                continue
+            if key == "metadata" and not options.metadata:
+                continue
+            if key == "backend_config" and not options.backend_config:
+                continue
+            if key == "parameter_replication" and not options.parameter_replication:
+                continue
+            yield f"{key}={codec.write(annotations[key])}"
+
+    def value(self, attr: Attr, value: Any, indent: str) -> str:
+        if attr.codec is COMPUTATION:
+            return self.callee(value, indent)
+        if attr.codec is COMPUTATIONS:
+            return "{" + ", ".join(self.callee(c, indent) for c in value) + "}"
+        return attr.codec.write(value)
+
+    def callee(self, comp: Computation, indent: str) -> str:
+        if self.options.bodies:
+            return f"\n{indent}{self.body(comp, indent)}"
+        return self.mark + comp.name
+
