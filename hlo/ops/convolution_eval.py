@@ -1,9 +1,10 @@
 """The numeric kernel of convolution: patches of the input times the filter, by matrix products.
 
 Groups of either kind end as a dimension g of independent convolutions: input
-`[n, g, space..., c]`, filter `[g, taps..., c, o]`, output `[n, g, positions..., o]`. Padding and the holes of a dilated
-input are zeros that take part in the products, as "zero padding" says: zero times infinity is NaN.
-Blocks of output positions are computed one after the other, so that memory does not grow with them.
+`[n, g, space..., c]`, filter `[g, taps..., c, o]`, output `[n, g, positions..., o]`. Padding and
+the holes of a dilated input are zeros that take part in the products, as "zero padding" says: zero
+times infinity is NaN. Blocks of output positions are computed one after the other, so that memory
+does not grow with their number.
 """
 
 from __future__ import annotations
