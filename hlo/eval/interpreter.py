@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hlo.errors import HloError, InferError
+from hlo.eval import dynamic
 from hlo.eval.host import Host
 from hlo.eval.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
 from hlo.ir import Computation, Instruction, Module
@@ -69,6 +70,7 @@ class Interpreter:
         self._picks: dict[Computation, bool] = {}
         self._orders: dict[Computation, list[OrderTerm] | None] = {}
         self._whole: dict[Computation, bool] = {}
+        self._dynamic: dict[Module | Computation, bool] = {}
         self._depth = 0
 
     @property
@@ -210,10 +212,19 @@ class Interpreter:
             if opcode == "get-tuple-element":
                 step = _Step(slot, None, inst, (*operands, inst.attrs["index"]), dying)
             else:
-                step = _Step(slot, inst.spec.evaluate, inst, operands, dying)
+                evaluate = dynamic.evaluate if self._is_dynamic(comp) else inst.spec.evaluate
+                step = _Step(slot, evaluate, inst, operands, dying)
             steps.append(step)
         plan = self._plans[comp] = _Plan(initial, parameters, steps, slots, slots[comp.root])
         return plan
+
+    def _is_dynamic(self, comp: Computation) -> bool:
+        """True when arrays of dynamic size may come up in the module of a computation."""
+        home = comp.module or comp
+        if home not in self._dynamic:
+            computations = home.computations if isinstance(home, Module) else [home]
+            self._dynamic[home] = any(map(dynamic.may_be_dynamic, computations))
+        return self._dynamic[home]
 
     # --- scalar computations on arrays ----------------------------------------------------------
 
@@ -309,7 +320,10 @@ def _stacked(results: list[Any], shape: Shape, dims: tuple[int, ...]) -> Any:
 def interpret(module: Module, args: Sequence[Any], host: Host | None = None) -> Any:
     """Run a module's entry on values in parameter order; returns the result value.
 
-    Shapes: each argument has its parameter's shape and dtype (the caller checks). Raises HloError
-    for an operation that cannot run, with its place in the text.
+    Shapes: each argument has its parameter's shape and dtype (the caller checks); a dimension that
+    is dynamic may be smaller than its bound. Raises HloError for an operation that cannot run, with
+    its place in the text.
     """
-    return Interpreter(host).call(module.entry, list(args))
+    shapes = module.entry.parameter_shapes
+    values = [dynamic.bind(a, s) for a, s in zip(args, shapes, strict=True)]
+    return Interpreter(host).call(module.entry, values)

@@ -241,5 +241,7 @@ def _accumulate(
     offsets = np.zeros((), np.int64)
     for size, step in zip(view.shape[len(targets) :], steps[len(targets) :], strict=True):
         offsets = offsets[..., None] + np.arange(size) * step
-    at = sum((t * step for t, step in zip(targets, steps, strict=False)), np.int64(0))
+    at = np.zeros(len(unit), np.int64)
+    for target, step in zip(targets, steps, strict=False):
+        at += target * step
     ufunc.at(flat.reshape(-1), (at[:, None] + offsets.reshape(-1)).reshape(-1), unit.reshape(-1))

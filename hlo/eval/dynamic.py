@@ -1,0 +1,202 @@
+"""Operations on arrays with dynamic dimensions.
+
+An operation is evaluated on the elements that are meant, as if the arrays had those sizes, and its
+results are stored at their bounds again. Most operations need no more than that; `dynamic_rules`
+has the others. Nothing depends on what the padding holds, but for slices that reach into it.
+
+Source: "SetDimensionSize" of the specification; XLA's `dynamic_dimension_inference.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import HloError, InferError
+from hlo.eval.dynamic_rules import RULES, Arg, as_it_is, elementwise, share
+from hlo.ops import OPS, Emitter, Trait
+from hlo.ops.rules import array_result
+from hlo.ops.spec import EvalContext, OpView
+from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
+from hlo.values import DynamicArray, at_bounds, bounded, with_sizes
+
+# These hand values on, or look at sizes themselves.
+_DIRECT = frozenset(
+    {Emitter.CONTROL, Emitter.STRUCTURE, Emitter.ASYNC, Emitter.HOST, Emitter.CUSTOM}
+)
+# These make arrays of dynamic size, whatever the shapes say.
+_MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
+
+
+@dataclass(frozen=True)
+class _View:
+    """An operation with other shapes and attributes than its instruction's. An `OpView`."""
+
+    opcode: str
+    shape: Shape
+    attrs: Mapping[str, Any]
+    operand_shapes: Sequence[Shape]
+
+
+def may_be_dynamic(ops: Iterable[OpView]) -> bool:
+    """True when some of the operations have, or make, arrays of dynamic size."""
+    return any(op.opcode in _MAKERS or _has_dynamic_leaf(op.shape) for op in ops)
+
+
+def _has_dynamic_leaf(shape: Shape) -> bool:
+    return any(isinstance(leaf, ArrayShape) and leaf.dynamic for _, leaf in shape.leaves())
+
+
+def bind(value: Any, shape: Shape) -> Any:
+    """Return an argument as a value of a parameter: dynamic dimensions are stored at their bounds.
+
+    Raises HloError for a size above its bound.
+    """
+    if isinstance(shape, TupleShape):
+        return tuple(bind(v, s) for v, s in zip(value, shape.elements, strict=True))
+    if not isinstance(shape, ArrayShape) or not shape.dynamic or isinstance(value, DynamicArray):
+        return value
+    if not _fits(value, shape):
+        raise HloError.at(
+            "shape-mismatch",
+            f"an argument of sizes {list(value.shape)} is given for {shape.to_string(False)}",
+        )
+    return bounded(value, shape.dims)
+
+
+def _fits(value: np.ndarray, shape: ArrayShape) -> bool:
+    return value.ndim == shape.rank and all(
+        bound == UNBOUNDED or n == bound or (n < bound and shape.is_dynamic_dim(d))
+        for d, (n, bound) in enumerate(zip(value.shape, shape.dims, strict=True))
+    )
+
+
+def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    """Evaluate an operation of which some operands may have dynamic dimensions.
+
+    Raises InferError when sizes do not fit together.
+    """
+    spec = OPS[op.opcode]
+    if spec.emitter in _DIRECT or not any(map(_varies, args, op.operand_shapes)):
+        return spec.evaluate(op, args, ctx)
+    if op.opcode in _AT_BOUNDS:
+        return _AT_BOUNDS[op.opcode](op, args, ctx)
+    for i, value in enumerate(args):
+        if not isinstance(value, (np.ndarray, DynamicArray)):
+            raise InferError(
+                f"{op.opcode}: dynamic dimensions are not supported beside operand {i} of shape "
+                f"{op.operand_shapes[i].to_string(False)}",
+                operand=i, code="unsupported",
+            )  # fmt: skip
+    parts = [Arg(value, shape) for value, shape in zip(args, op.operand_shapes, strict=True)]
+    rule = elementwise if spec.has(Trait.ELEMENTWISE) else RULES.get(op.opcode, as_it_is)
+    case = rule(op, parts)
+    arrays = [p.array for p in parts]
+    shapes = [
+        array(s.element_type, a.shape)
+        for s, a in zip(op.operand_shapes, arrays, strict=True)
+        if isinstance(s, ArrayShape)
+    ]
+    view = _View(op.opcode, op.shape, {**op.attrs, **case.attrs}, shapes)
+    shape = (
+        spec.infer(view) if case.dims is None else array(array_result(op).element_type, case.dims)
+    )
+    return _stored(op, spec.evaluate(replace(view, shape=shape), arrays, ctx), op.shape)
+
+
+def _varies(value: Any, shape: Shape) -> bool:
+    return isinstance(value, DynamicArray) or (
+        isinstance(shape, ArrayShape) and UNBOUNDED in shape.dims
+    )
+
+
+def _stored(op: OpView, value: Any, shape: Shape) -> Any:
+    """Return a result at the bounds of its declared shape."""
+    if isinstance(shape, TupleShape):
+        return tuple(_stored(op, v, s) for v, s in zip(value, shape.elements, strict=True))
+    assert isinstance(shape, ArrayShape)
+    if len(shape.dims) != value.ndim or any(
+        n > bound != UNBOUNDED for n, bound in zip(value.shape, shape.dims, strict=True)
+    ):
+        raise InferError(
+            f"{op.opcode}: the result has sizes {list(value.shape)} at run time, "
+            f"its shape is {shape.to_string(False)}"
+        )
+    return bounded(value, shape.dims)
+
+
+# --- in place -----------------------------------------------------------------------------------
+
+
+def _dynamic_update_slice(
+    op: OpView, args: Sequence[Any], ctx: EvalContext
+) -> np.ndarray | DynamicArray:
+    """Write what is meant of the update into the operand; the start is clamped by the bounds."""
+    operand, update = (Arg(v, s) for v, s in zip(args[:2], op.operand_shapes, strict=False))
+    shapes = [array(s.element_type, v.shape) for s, v in _with_bounds(op, args)]
+    view = _View(op.opcode, shapes[0], op.attrs, shapes)
+    evaluate, starts = OPS[op.opcode].evaluate, list(args[2:])
+    written = np.zeros(update.data.shape, bool)
+    written[tuple(slice(0, n) for n in update.sizes)] = True
+    mask = evaluate(view, [np.zeros(operand.data.shape, bool), written, *starts], ctx)
+    moved = evaluate(view, [operand.data, update.data, *starts], ctx)
+    # An update of a whole dimension sets its size.
+    sizes = [
+        update.sizes[d] if update.varies[d] and update.data.shape[d] == bound else operand.sizes[d]
+        for d, bound in enumerate(operand.data.shape)
+    ]
+    return with_sizes(np.where(mask, moved, operand.data), sizes)
+
+
+def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    """Combine what is meant of the updates into the operands, whose bounds say what fits."""
+    parts = [Arg(value, shape) for value, shape in zip(args, op.operand_shapes, strict=True)]
+    count = len(args) // 2
+    operands, indices, updates = parts[:count], parts[count], parts[count + 1 :]
+    for p in operands:
+        p.part = list(p.data.shape)
+    at = op.attrs["index_vector_dim"]
+    if at < indices.data.ndim:
+        indices.part[at] = indices.data.shape[at]
+    index_dims = [d for d in range(indices.data.ndim) if d != at]
+    update_dims = [
+        d for d in range(updates[0].data.ndim) if d not in op.attrs["update_window_dims"]
+    ]
+    for d, i in zip(update_dims, index_dims, strict=True):
+        share(parts, [(count, i), *((count + 1 + k, d) for k in range(count))])
+    batching = zip(
+        op.attrs["input_batching_dims"], op.attrs["scatter_indices_batching_dims"], strict=True
+    )
+    whole = [p.data for p in operands]
+    for d, i in batching:
+        for p in operands:
+            p.part[d] = indices.part[i]
+    arrays = [p.array for p in parts]
+    shapes = [
+        array(s.element_type, a.shape)
+        for (s, _), a in zip(_with_bounds(op, args), arrays, strict=True)
+    ]
+    result = OPS[op.opcode].evaluate(_View(op.opcode, op.shape, op.attrs, shapes), arrays, ctx)
+    results = []
+    for p, old, new in zip(operands, whole, result if count > 1 else [result], strict=True):
+        data = old.copy()
+        data[tuple(slice(0, n) for n in new.shape)] = new
+        results.append(with_sizes(data, p.sizes))
+    return tuple(results) if count > 1 else results[0]
+
+
+def _with_bounds(op: OpView, args: Sequence[Any]) -> list[tuple[ArrayShape, np.ndarray]]:
+    return [
+        (s, at_bounds(v))
+        for s, v in zip(op.operand_shapes, args, strict=True)
+        if isinstance(s, ArrayShape)
+    ]
+
+
+_AT_BOUNDS: dict[str, Callable[[OpView, Sequence[Any], EvalContext], Any]] = {
+    "dynamic-update-slice": _dynamic_update_slice,
+    "scatter": _scatter,
+}

@@ -1,0 +1,296 @@
+"""What takes part of operands with dynamic dimensions, operation by operation.
+
+A rule sees the operands whole. It may narrow or widen the part of each that takes part (by default
+what is meant), change attributes that speak of sizes, and say what dimensions the result has where
+shape inference cannot know.
+
+Source: XLA's `dynamic_dimension_inference.cc`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import InferError
+from hlo.ops.attrs import SliceDim
+from hlo.ops.rules import array_result
+from hlo.ops.spec import OpView
+from hlo.types import UNBOUNDED, ArrayShape, Shape
+from hlo.values import DynamicArray, actual, at_bounds
+
+
+class Arg:
+    """An operand: its value at its bounds, the sizes that are meant, and which may vary."""
+
+    def __init__(self, value: np.ndarray | DynamicArray, shape: Shape) -> None:
+        self.data = at_bounds(value)
+        self.sizes = actual(value).shape
+        assert isinstance(shape, ArrayShape)
+        self.varies = [
+            shape.is_dynamic_dim(d) or n != self.data.shape[d] for d, n in enumerate(self.sizes)
+        ]
+        # The part that takes part; a rule may make it smaller, or let it reach into the padding.
+        self.part = list(self.sizes)
+
+    @property
+    def array(self) -> np.ndarray:
+        return self.data[tuple(slice(0, n) for n in self.part)]
+
+
+@dataclass
+class Case:
+    """What a rule says besides the parts: changed attributes and the result's dimensions."""
+
+    attrs: dict[str, Any]
+    dims: Sequence[int] | None = None
+
+
+Rule = Callable[[OpView, list[Arg]], Case]
+
+# --- parts --------------------------------------------------------------------------------------
+
+
+def share(args: list[Arg], places: Sequence[tuple[int, int]], *, spreads: bool = False) -> int:
+    """Make dimensions of several operands take part with one size, and return it.
+
+    places: pairs of operand and dimension. Fixed sizes give way to dynamic ones, and of those the
+    least is taken; where a dynamic dimension of size one `spreads`, it goes with any other size.
+    """
+    varying = [args[i].sizes[d] for i, d in places if args[i].varies[d]]
+    sizes = varying or [args[i].sizes[d] for i, d in places]
+    size = sizes[0]
+    for other in sizes[1:]:
+        one = spreads and min(size, other) == 1
+        size = max(size, other) if one else min(size, other)
+    for i, d in places:
+        args[i].part[d] = min(size, args[i].sizes[d])
+    return size
+
+
+def _share_all(args: list[Arg], but: Sequence[int] = ()) -> None:
+    for d in range(args[0].data.ndim):
+        if d not in but:
+            share(args, [(i, d) for i in range(len(args))])
+
+
+def as_it_is(op: OpView, args: list[Arg]) -> Case:
+    return Case({})
+
+
+def elementwise(op: OpView, args: list[Arg]) -> Case:
+    """Bring operands to one size; scalars (of select, clamp) stay scalars."""
+    rank = array_result(op).rank
+    full = [i for i, a in enumerate(args) if a.data.ndim == rank]
+    dims = [share(args, [(i, d) for i in full], spreads=True) for d in range(rank)]
+    for i in full:
+        if args[i].part != dims:
+            args[i].data = np.broadcast_to(args[i].array, dims)
+            args[i].part = dims
+    return Case({}, dims)
+
+
+def _reduce(op: OpView, args: list[Arg]) -> Case:
+    _share_all(args[: len(args) // 2])
+    return Case({})
+
+
+def _sort(op: OpView, args: list[Arg]) -> Case:
+    _share_all(args)
+    return Case({})
+
+
+def _concatenate(op: OpView, args: list[Arg]) -> Case:
+    _share_all(args, op.attrs["dimensions"])
+    return Case({})
+
+
+def _dot(op: OpView, args: list[Arg]) -> Case:
+    for name in ("batch_dims", "contracting_dims"):
+        for x, y in zip(op.attrs["lhs_" + name], op.attrs["rhs_" + name], strict=True):
+            share(args, [(0, x), (1, y)])
+    return Case({})
+
+
+def _convolution(op: OpView, args: list[Arg]) -> Case:
+    labels = op.attrs["dim_labels"]
+    if op.attrs["feature_group_count"] == 1:
+        share(args, [(0, labels.input_feature), (1, labels.kernel_input)])
+    return Case({})
+
+
+def _select_and_scatter(op: OpView, args: list[Arg]) -> Case:
+    """Take as much of the source as there are windows in the operand."""
+    operand, source = args[:2]
+    for d, dim in enumerate(op.attrs["window"]):
+        source.part[d] = min(dim.output_size(operand.sizes[d]), source.data.shape[d])
+    return Case({})
+
+
+# --- sizes in attributes ------------------------------------------------------------------------
+
+
+def _slice(op: OpView, args: list[Arg]) -> Case:
+    """Keep whole dimensions whole; a slice of a part is of fixed size and may hold padding."""
+    dims = []
+    for d, s in enumerate(op.attrs["slice"]):
+        if s == SliceDim(0, args[0].data.shape[d]):
+            dims.append(SliceDim(0, args[0].sizes[d]))
+        else:
+            args[0].part[d] = args[0].data.shape[d]
+            dims.append(s)
+    return Case({"slice": tuple(dims)})
+
+
+def _whole_or_fixed(arg: Arg, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return window sizes for the part that is there: all of a dimension stays all of it."""
+    for d, size in enumerate(sizes):
+        if size != arg.data.shape[d]:
+            arg.part[d] = arg.data.shape[d]
+    return tuple(
+        n if size == bound else size
+        for size, bound, n in zip(sizes, arg.data.shape, arg.sizes, strict=True)
+    )
+
+
+def _dynamic_slice(op: OpView, args: list[Arg]) -> Case:
+    sizes = _whole_or_fixed(args[0], op.attrs["dynamic_slice_sizes"])
+    return Case({"dynamic_slice_sizes": sizes})
+
+
+def _gather(op: OpView, args: list[Arg]) -> Case:
+    operand, indices = args
+    sizes = _whole_or_fixed(operand, op.attrs["slice_sizes"])
+    at = op.attrs["index_vector_dim"]
+    if at < indices.data.ndim:
+        indices.part[at] = indices.data.shape[at]
+    batching = zip(
+        op.attrs["operand_batching_dims"], op.attrs["start_indices_batching_dims"], strict=True
+    )
+    for d, i in batching:
+        operand.part[d] = indices.part[i]
+    return Case({"slice_sizes": sizes})
+
+
+def _broadcast(op: OpView, args: list[Arg]) -> Case:
+    dims = list(array_result(op).dims)
+    for d, n in zip(op.attrs["dimensions"], args[0].sizes, strict=True):
+        dims[d] = n
+    if UNBOUNDED in dims:
+        raise InferError(
+            f"broadcast: the size of dimension {dims.index(UNBOUNDED)} of the result is not known",
+            code="unsupported",
+        )
+    return Case({}, dims)
+
+
+def _bitcast_convert(op: OpView, args: list[Arg]) -> Case:
+    """Between types of different width, the last dimension counts the parts of an element."""
+    sizes, result = list(args[0].sizes), array_result(op)
+    if result.rank > len(sizes):
+        return Case({}, [*sizes, result.dims[-1]])
+    if result.rank < len(sizes) and sizes[-1] != args[0].data.shape[-1]:
+        raise InferError(
+            f"bitcast-convert: only {sizes[-1]} of {args[0].data.shape[-1]} parts of each element "
+            f"are there",
+            operand=0,
+        )
+    return Case({}, sizes[: result.rank])
+
+
+def _bitcast(op: OpView, args: list[Arg]) -> Case:
+    if args[0].data.shape != array_result(op).dims:
+        raise InferError(
+            "bitcast: an operand of dynamic dimensions can only keep its dimensions",
+            operand=0, code="unsupported",
+        )  # fmt: skip
+    return Case({}, args[0].sizes)
+
+
+def _reshape(op: OpView, args: list[Arg]) -> Case:
+    return Case({}, _reshape_sizes(op, args[0]))
+
+
+def _reshape_sizes(op: OpView, arg: Arg) -> list[int]:
+    """Return the sizes of a reshape's result.
+
+    Dimensions fall into groups of equal product of bounds. In each, the one result dimension that
+    can vary takes up what varies in the operand.
+    """
+    bounds, sizes, result = arg.data.shape, arg.sizes, array_result(op)
+    out = list(result.dims)
+    if out.count(UNBOUNDED) == 1:
+        known = math.prod(n for n in out if n != UNBOUNDED)
+        out[out.index(UNBOUNDED)] = math.prod(sizes) // known if known else 0
+    elif math.prod(bounds):
+        for ins, outs in _groups(bounds, out):
+            there, whole = math.prod(sizes[i] for i in ins), math.prod(bounds[i] for i in ins)
+            if there != whole and outs:
+                d = _varying_dim(op, result, outs)
+                out[d] = out[d] * there // whole
+    if math.prod(out) != math.prod(sizes) or UNBOUNDED in out:
+        raise InferError(
+            f"reshape: sizes {list(sizes)} of {op.operand_shapes[0].to_string(False)} do not "
+            f"divide into {result.to_string(False)}",
+            operand=0,
+        )
+    return out
+
+
+def _varying_dim(op: OpView, result: ArrayShape, outs: range) -> int:
+    """Return the dimension out of a group that takes up what varies: the order of XLA's choice."""
+    inferred = op.attrs["inferred_dimension"]
+    choices = (
+        [d for d in outs if d == inferred],
+        [d for d in outs if result.is_dynamic_dim(d)][-1:],
+        [d for d in outs if result.dims[d] != 1],
+        list(outs),
+    )
+    for found in choices:
+        if len(found) == 1:
+            return found[0]
+    raise InferError(
+        f"reshape: it is ambiguous which of the dimensions {list(outs)} of "
+        f"{result.to_string(False)} varies",
+        operand=0, code="unsupported",
+    )  # fmt: skip
+
+
+def _groups(a: Sequence[int], b: Sequence[int]) -> Iterable[tuple[range, range]]:
+    """Cut two lists of sizes of one product, none of them 0, into groups of equal products."""
+    i = j = 0
+    while i < len(a) or j < len(b):
+        i0, j0, left, right = i, j, 1, 1
+        if i < len(a):
+            left, i = a[i], i + 1
+        if j < len(b):
+            right, j = b[j], j + 1
+        while left != right:
+            if left < right:
+                left, i = left * a[i], i + 1
+            else:
+                right, j = right * b[j], j + 1
+        yield range(i0, i), range(j0, j)
+
+
+RULES: dict[str, Rule] = {
+    "map": elementwise,
+    "reduce": _reduce,
+    "reduce-window": _reduce,
+    "sort": _sort,
+    "concatenate": _concatenate,
+    "dot": _dot,
+    "convolution": _convolution,
+    "select-and-scatter": _select_and_scatter,
+    "slice": _slice,
+    "dynamic-slice": _dynamic_slice,
+    "gather": _gather,
+    "broadcast": _broadcast,
+    "bitcast": _bitcast,
+    "bitcast-convert": _bitcast_convert,
+    "reshape": _reshape,
+}
