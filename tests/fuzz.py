@@ -1,0 +1,226 @@
+"""Mutates valid modules and reads what comes out: only our own errors, each with a place, and soon.
+
+    python tests/fuzz.py --count 20000 [--seed 0] [--keep DIR]
+
+Prints the first input of every kind of failure, and exits 1 when there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from hlo.errors import HloError
+from hlo.ops import OPS
+from hlo.text import parse
+from hlo.verify import verify
+
+# Far above what any of these small inputs takes: reaching it is a hang.
+LIMIT_S = 10
+NESTING = 100_000
+_TOKEN = re.compile(r"[A-Za-z_][\w.-]*|-?\d+(?:\.\d+)?|\s+|.", re.S)
+_WORDS = (
+    "{", "}", "(", ")", "[", "]", ",", "=", ":", "->", "%", "#", "*", "?", "<=", "...", "\0", "é",
+    "-1", "0", "1", "2", "5", "999999999999999999999", "9223372036854775807", "1e999", "nan", "inf",
+    "true", "f32", "s32", "pred", "bf16", "c64", "s4", "token", "opaque", "f32[2]", "f32[0,3]",
+    "s32[]", "(f32[2], s32[])", "token[]", "b(f32[2])", "f32[<=4]", "f32[?]",
+    "f32[1000000000000,1000000000000]", "ENTRY", "ROOT", "HloModule", "parameter(0)", "/*", "*/",
+    "//", '"', "'", "{...}", "T(8,128)", "S(1)", "dimensions={0}", "to_apply=", "x", "metadata={}",
+    "sharding={devices=[2]<=[2]}", "replica_groups={{0,1}}", "is_scheduled=true", "index=7",
+)  # fmt: skip
+
+
+class Hang(Exception):
+    """An input took longer than LIMIT_S."""
+
+
+def corpus() -> list[str]:
+    """Return the valid modules that mutation starts from: op-table examples and text tests."""
+    texts = [text for spec in OPS.values() for text in spec.examples]
+    for path in sorted(Path(__file__).parent.glob("filetests/**/*.hlo")):
+        texts += re.split(r"^//\s*-{5,}\s*$", path.read_text(), flags=re.M)
+    return [t for t in texts if len(t) < 20_000]
+
+
+# --- mutations ----------------------------------------------------------------------------------
+
+
+def _bytes(rng: random.Random, text: str, _: Sequence[str]) -> str:
+    chars = list(text)
+    for _i in range(rng.randint(1, 4)):
+        at = rng.randrange(len(chars) + 1)
+        kind = rng.randrange(3)
+        if kind == 0 and at < len(chars):
+            chars[at] = chr(rng.choice((rng.randrange(128), rng.randrange(0x250))))
+        elif kind == 1 and at < len(chars):
+            del chars[at]
+        else:
+            chars.insert(at, chr(rng.randrange(1, 128)))
+    return "".join(chars)
+
+
+def _tokens(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
+    tokens = _TOKEN.findall(text)
+    for _i in range(rng.randint(1, 3)):
+        at = rng.randrange(len(tokens) + 1)
+        kind = rng.randrange(5)
+        if kind == 0 and at < len(tokens):
+            del tokens[at]
+        elif kind == 1 and at < len(tokens):
+            tokens[at] = rng.choice(_WORDS)
+        elif kind == 2:
+            tokens.insert(at, rng.choice(_WORDS))
+        elif kind == 3 and tokens:
+            tokens.insert(at, rng.choice(tokens))
+        else:
+            other = _TOKEN.findall(rng.choice(corpus))
+            if other and at < len(tokens):
+                tokens[at] = rng.choice(other)
+    return "".join(tokens)
+
+
+def _numbers(rng: random.Random, text: str, _: Sequence[str]) -> str:
+    """Change one number, which keeps the text well-formed and makes it mean something else."""
+    places = [m for m in re.finditer(r"(?<![\w.])-?\d+", text)]
+    if not places:
+        return text
+    m = rng.choice(places)
+    value = rng.choice((0, 1, 2, 3, 7, -1, int(m[0]) + 1, int(m[0]) - 1, 2**31, 2**63 - 1, 2**64))
+    return text[: m.start()] + str(value) + text[m.end() :]
+
+
+def _names(rng: random.Random, text: str, _: Sequence[str]) -> str:
+    """Put one word of the text in the place of another."""
+    places = list(re.finditer(r"[A-Za-z_][\w.-]*", text))
+    if len(places) < 2:
+        return text
+    a, b = rng.sample(places, 2)
+    return text[: a.start()] + b[0] + text[a.end() :]
+
+
+def _lines(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
+    lines = text.split("\n")
+    at = rng.randrange(len(lines))
+    kind = rng.randrange(4)
+    if kind == 0:
+        del lines[at]
+    elif kind == 1:
+        lines.insert(at, lines[rng.randrange(len(lines))])
+    elif kind == 2:
+        other = rng.randrange(len(lines))
+        lines[at], lines[other] = lines[other], lines[at]
+    else:
+        lines.insert(at, rng.choice(rng.choice(corpus).split("\n")))
+    return "\n".join(lines)
+
+
+def _truncate(rng: random.Random, text: str, _: Sequence[str]) -> str:
+    return text[: rng.randrange(len(text) + 1)]
+
+
+def _nest(rng: random.Random, text: str, _: Sequence[str]) -> str:
+    opening, closing = rng.choice(
+        (("(", ")"), ("{", "}"), ("[", "]"), ("f32[] add(", ")"), ("/*", ""))
+    )
+    depth = rng.choice((3, 50, 1000, NESTING))
+    at = rng.randrange(len(text) + 1)
+    end = closing * depth if rng.random() < 0.5 else ""
+    return text[:at] + opening * depth + end + text[at:]
+
+
+# Deep nesting makes long texts, so it comes up less often.
+_MUTATIONS: list[Callable[[random.Random, str, Sequence[str]], str]] = [
+    _bytes, _bytes, _tokens, _tokens, _tokens, _tokens, _numbers, _numbers, _numbers, _names,
+    _names, _lines, _lines, _truncate, _nest,
+]  # fmt: skip
+
+
+def mutants(count: int, seed: int) -> Iterator[str]:
+    """Yield `count` mutated modules."""
+    rng = random.Random(seed)
+    texts = corpus()
+    for _ in range(count):
+        text = rng.choice(texts)
+        for _i in range(rng.choice((1, 1, 1, 2, 3))):
+            text = rng.choice(_MUTATIONS)(rng, text, texts)
+        yield text
+
+
+# --- judging ------------------------------------------------------------------------------------
+
+
+def failure(text: str) -> str | None:
+    """Return what is wrong with how a text is taken, or None. Valid and rejected are both fine."""
+    previous = signal.signal(signal.SIGALRM, _on_alarm)
+    signal.alarm(LIMIT_S)
+    try:
+        verify(parse(text))
+    except HloError as e:
+        bare = [d for d in e.diagnostics if d.span is None]
+        return f"no position: {bare[0].code}: {bare[0].message}" if bare else _render(e)
+    except BaseException as e:
+        if isinstance(e, KeyboardInterrupt):
+            raise
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        return f"{type(e).__name__} at {Path(frame.filename).name}:{frame.lineno}: {str(e)[:200]}"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+    return None
+
+
+def _render(error: HloError) -> str | None:
+    """Return what is wrong with the text of an error, which has to be made too."""
+    try:
+        shown = str(error)
+    except Exception as e:
+        return f"rendering: {type(e).__name__}: {e}"
+    return None if re.match(r"\S+:\d+:\d+: error: ", shown) else f"not an error text: {shown[:80]}"
+
+
+def _on_alarm(signum: int, frame: FrameType | None) -> None:
+    raise Hang(f"more than {LIMIT_S} s")
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--count", type=int, default=20_000)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--keep", type=Path, help="folder for the inputs that failed")
+    options = arguments.parse_args()
+    kinds: Counter[str] = Counter()
+    start = time.monotonic()
+    slowest = 0.0
+    for i, text in enumerate(mutants(options.count, options.seed)):
+        began = time.monotonic()
+        found = failure(text)
+        slowest = max(slowest, time.monotonic() - began)
+        if found is None:
+            continue
+        kind = re.sub(r"\d+", "N", found)[:120]
+        kinds[kind] += 1
+        if kinds[kind] == 1:
+            print(f"--- {i}: {found}\n{text[:1500]}\n", flush=True)
+            if options.keep:
+                options.keep.mkdir(parents=True, exist_ok=True)
+                (options.keep / f"{options.seed}-{i}.hlo").write_text(text, errors="replace")
+    for kind, times in kinds.most_common():
+        print(f"{times:6d}  {kind}")
+    print(
+        f"{options.count} inputs in {time.monotonic() - start:.0f} s, slowest {slowest:.1f} s, "
+        f"{sum(kinds.values())} failures"
+    )
+    return 1 if kinds else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
