@@ -1,1 +1,139 @@
-"""Custom calls."""
+"""Custom calls: operations whose meaning is a function outside the module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hlo.errors import InferError, did_you_mean
+from hlo.literal import Literal, read_literal, write_literal
+from hlo.ops.attrs import (
+    BOOL,
+    COMPUTATION,
+    COMPUTATIONS,
+    CONV_DIMS,
+    INT,
+    OUTPUT_ALIASES,
+    PRECISIONS,
+    SHAPES,
+    STRING,
+    WINDOW,
+    Attr,
+    Codec,
+    enum,
+    need,
+)
+from hlo.ops.custom_targets import builtin_target
+from hlo.ops.outside import conforming
+from hlo.ops.rules import need_aliases, need_compatible
+from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.scan import Scanner
+from hlo.shape_text import read_shape
+from hlo.types import Shape
+
+
+def _read_typed_literal(s: Scanner) -> Literal:
+    """Read a shape and then a literal of it: `f32[2]{0} {1, 2}`."""
+    shape = read_shape(s)
+    literal = read_literal(s.text, shape, s.pos)
+    s.pos = len(s.text)
+    return literal
+
+
+TYPED_LITERAL = Codec(
+    "shape literal", _read_typed_literal, lambda v: f"{v.shape} {write_literal(v)}"
+)
+
+API_VERSIONS = (
+    "API_VERSION_ORIGINAL",
+    "API_VERSION_STATUS_RETURNING",
+    "API_VERSION_STATUS_RETURNING_UNIFIED",
+    "API_VERSION_TYPED_FFI",
+)
+
+
+def _infer(op: OpView) -> Shape:
+    # What the target returns is known to the target alone.
+    return op.shape
+
+
+def _verify(op: OpView) -> None:
+    need_aliases(op, op.attrs["output_to_operand_aliasing"])
+    constraints = op.attrs["operand_layout_constraints"]
+    if constraints is not None:
+        attr, operands = "operand_layout_constraints", op.operand_shapes
+        if len(constraints) != len(operands):
+            raise InferError(
+                f"custom-call: {attr} has {len(constraints)} shapes for {len(operands)} operands",
+                attr=attr, code="operand-count",
+            )  # fmt: skip
+        for i, (want, got) in enumerate(zip(constraints, operands, strict=True)):
+            need_compatible(op, want, got, f"{attr} and operand {i}", attr=attr)
+    if op.attrs["to_apply"] is not None and op.attrs["called_computations"]:
+        raise InferError(
+            "custom-call: to_apply and called_computations say the same, give one of them",
+            attr="to_apply", code="bad-value",
+        )  # fmt: skip
+    for attr in ("feature_group_count", "batch_group_count"):
+        if op.attrs[attr] < 1:
+            raise InferError(
+                f"custom-call: {attr} is {op.attrs[attr]}, at least 1 is needed",
+                attr=attr, code="bad-value",
+            )  # fmt: skip
+
+
+def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    name = op.attrs["custom_call_target"]
+    target = ctx.host.custom_calls.get(name) or builtin_target(name)
+    if target is None:
+        hint = f"register a function: Host(custom_calls={{{name!r}: f}}), f(op, args) -> value"
+        close = did_you_mean(name, ctx.host.custom_calls)
+        raise InferError(
+            f"custom-call: nothing is known of target {name!r}",
+            attr="custom_call_target", code="unknown-custom-call",
+            hint=f"{close} Or {hint}" if close else hint,
+        )  # fmt: skip
+    return conforming(op, target(op, args), op.shape, f"the result of target {name!r}")
+
+
+register(
+    OpSpec(
+        "custom-call",
+        (0, None),
+        _infer,
+        _evaluate,
+        Emitter.CUSTOM,
+        "003 CustomCall",
+        (
+            'f32[4] custom-call(f32[4] x), custom_call_target="Sharding", sharding={replicated}',
+            'f32[2,3] custom-call(f32[2,3] x), custom_call_target="MoveToHost", '
+            "operand_layout_constraints={f32[2,3]{1,0}}, custom_call_has_side_effect=true, "
+            "api_version=API_VERSION_TYPED_FFI",
+        ),
+        attrs={
+            "window": Attr(WINDOW),
+            "dim_labels": Attr(CONV_DIMS),
+            "feature_group_count": Attr(INT, default=1),
+            "batch_group_count": Attr(INT, default=1),
+            "operand_precision": Attr(PRECISIONS, default=()),
+            "padding_type": Attr(
+                enum("PADDING_INVALID", "PADDING_VALID", "PADDING_SAME"), default="PADDING_INVALID"
+            ),
+            "custom_call_target": need(STRING),
+            "operand_layout_constraints": Attr(SHAPES),
+            "custom_call_has_side_effect": Attr(BOOL, default=False),
+            "literal": Attr(TYPED_LITERAL),
+            "output_to_operand_aliasing": Attr(OUTPUT_ALIASES, default=()),
+            "schedule": Attr(
+                enum("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"),
+                default="SCHEDULE_NONE",
+            ),
+            "api_version": Attr(enum(*API_VERSIONS), default="API_VERSION_ORIGINAL"),
+            "to_apply": Attr(COMPUTATION),
+            "called_computations": Attr(COMPUTATIONS, default=()),
+        },
+        verify=_verify,
+        # Without the attribute that says so a target may still do more than return a value.
+        traits=Trait.SIDE_EFFECT | Trait.NO_FOLD,
+    )
+)

@@ -1,1 +1,213 @@
-"""Traffic with the host: infeed, outfeed, send, recv."""
+"""Exchange with the host and between programs: infeed, outfeed, send, receive."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from hlo.errors import InferError
+from hlo.ops.attrs import BOOL, INT, SHAPE, STRING, Attr
+from hlo.ops.outside import conforming, zeros
+from hlo.ops.rules import need_compatible, need_token
+from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.types import TOKEN, U32, Shape, TupleShape, array
+from hlo.values import TOKEN_VALUE
+
+_HANDLE = array(U32, ())
+_TRANSFER = {"channel_id": Attr(INT), "is_host_transfer": Attr(BOOL, default=False)}
+_EFFECTS = Trait.SIDE_EFFECT | Trait.NO_FOLD
+
+
+def _data_of_result(op: OpView, length: int) -> Shape:
+    """Return the first element of the declared result, which nothing else determines."""
+    if not isinstance(op.shape, TupleShape) or len(op.shape.elements) != length:
+        raise InferError(
+            f"{op.opcode}: the result has shape {op.shape.to_string(False)}, "
+            f"a tuple of {length} elements is needed",
+        )
+    return op.shape.elements[0]
+
+
+# --- infeed, outfeed ------------------------------------------------------------------------------
+
+
+def _infer_infeed(op: OpView) -> Shape:
+    need_token(op, 0)
+    return TupleShape((_data_of_result(op, 2), TOKEN))
+
+
+def _infeed(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    queue: deque[Any] = ctx.host.infeed
+    if not queue:
+        raise InferError(
+            f"infeed: no value is left to read, {_data_of_result(op, 2).to_string(False)} is next",
+            code="empty-queue", hint="put values into Host.infeed before the run",
+        )  # fmt: skip
+    data = conforming(op, queue.popleft(), _data_of_result(op, 2), "the next value")
+    return data, TOKEN_VALUE
+
+
+register(
+    OpSpec(
+        "infeed",
+        1,
+        _infer_infeed,
+        _infeed,
+        Emitter.HOST,
+        "003 Infeed",
+        (
+            """HloModule infeed_example
+ENTRY e {
+  t = token[] after-all()
+  ROOT i = ((f32[2], s32[]), token[]) infeed(t), infeed_config="a"
+}
+""",
+        ),
+        attrs={"infeed_config": Attr(STRING, default="")},
+        traits=_EFFECTS,
+    )
+)
+
+
+def _infer_outfeed(op: OpView) -> Shape:
+    need_token(op, 1)
+    declared = op.attrs["outfeed_shape"]
+    if declared is not None:
+        need_compatible(
+            op, declared, op.operand_shapes[0], "outfeed_shape and operand 0", attr="outfeed_shape"
+        )
+    return TOKEN
+
+
+def _outfeed(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    ctx.host.outfeed.append(args[0])
+    return TOKEN_VALUE
+
+
+register(
+    OpSpec(
+        "outfeed",
+        2,
+        _infer_outfeed,
+        _outfeed,
+        Emitter.HOST,
+        "003 Outfeed",
+        (
+            """HloModule outfeed_example
+ENTRY e {
+  x = f32[2] parameter(0)
+  t = token[] after-all()
+  ROOT o = token[] outfeed(x, t), outfeed_shape=f32[2]{0}, outfeed_config="a"
+}
+""",
+        ),
+        attrs={"outfeed_shape": Attr(SHAPE), "outfeed_config": Attr(STRING, default="")},
+        traits=_EFFECTS,
+    )
+)
+
+# --- send, recv -----------------------------------------------------------------------------------
+
+_SEND_EXAMPLE = """HloModule send_example
+ENTRY e {
+  x = f32[2] parameter(0)
+  t = token[] after-all()
+  s = (f32[2], u32[], token[]) send(x, t), channel_id=7, is_host_transfer=true
+  ROOT d = token[] send-done(s), channel_id=7, is_host_transfer=true
+}
+"""
+_RECV_EXAMPLE = """HloModule recv_example
+ENTRY e {
+  t = token[] after-all()
+  r = (f32[2], u32[], token[]) recv(t), channel_id=8, is_host_transfer=true
+  ROOT d = (f32[2], token[]) recv-done(r), channel_id=8, is_host_transfer=true
+}
+"""
+
+
+def _channel(op: OpView, ctx: EvalContext) -> deque[Any]:
+    queue: deque[Any] = ctx.host.channels.setdefault(op.attrs["channel_id"] or 0, deque())
+    return queue
+
+
+def _infer_send(op: OpView) -> Shape:
+    need_token(op, 1)
+    return TupleShape((op.operand_shapes[0], _HANDLE, TOKEN))
+
+
+def _send(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    _channel(op, ctx).append(args[0])
+    return args[0], zeros(_HANDLE), TOKEN_VALUE
+
+
+def _need_open_transfer(op: OpView) -> Shape:
+    """Return the data of operand 0, which has to be `(data, u32[], token[])`."""
+    shape = op.operand_shapes[0]
+    if not (
+        isinstance(shape, TupleShape)
+        and len(shape.elements) == 3
+        and shape.elements[1].to_string(False) == "u32[]"
+        and shape.elements[2].is_token
+    ):
+        raise InferError(
+            f"{op.opcode}: operand 0 has shape {shape.to_string(False)}, "
+            "(data, u32[], token[]) is needed",
+            operand=0, code="type-mismatch",
+        )  # fmt: skip
+    return shape.elements[0]
+
+
+def _infer_send_done(op: OpView) -> Shape:
+    _need_open_transfer(op)
+    return TOKEN
+
+
+def _send_done(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    return TOKEN_VALUE
+
+
+def _infer_recv(op: OpView) -> Shape:
+    need_token(op, 0)
+    return TupleShape((_data_of_result(op, 3), _HANDLE, TOKEN))
+
+
+def _recv(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    # The data arrives by the time of recv-done: what sends it may run in between.
+    return zeros(op.shape)
+
+
+def _infer_recv_done(op: OpView) -> Shape:
+    return TupleShape((_need_open_transfer(op), TOKEN))
+
+
+def _recv_done(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    queue, shape = _channel(op, ctx), _need_open_transfer(op)
+    if not queue:
+        raise InferError(
+            f"recv-done: nothing was sent on channel {op.attrs['channel_id'] or 0}, "
+            f"{shape.to_string(False)} is next",
+            code="empty-queue", hint="put values into Host.channels before the run",
+        )  # fmt: skip
+    return conforming(op, queue.popleft(), shape, "the value on the channel"), TOKEN_VALUE
+
+
+for _name, _arity, _infer, _evaluate, _source, _example in (
+    ("send", 2, _infer_send, _send, "003 Send", _SEND_EXAMPLE),
+    ("send-done", 1, _infer_send_done, _send_done, "003 SendDone", _SEND_EXAMPLE),
+    ("recv", 1, _infer_recv, _recv, "003 Recv", _RECV_EXAMPLE),
+    ("recv-done", 1, _infer_recv_done, _recv_done, "003 RecvDone", _RECV_EXAMPLE),
+):
+    register(
+        OpSpec(
+            _name,
+            _arity,
+            _infer,
+            _evaluate,
+            Emitter.HOST,
+            _source,
+            (_example,),
+            attrs=_TRANSFER,
+            traits=_EFFECTS,
+        )
+    )

@@ -1,0 +1,131 @@
+"""Custom-call targets whose meaning does not depend on a library.
+
+Most are notes to a partitioner, a layout pass or a memory planner: on one device they return their
+operand. Any other target is a function that the user registers with the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import InferError
+from hlo.ops.outside import zeros
+from hlo.ops.rules import array_operand
+from hlo.ops.sorting_eval import key_order
+from hlo.ops.spec import OpView
+from hlo.types import S32, ArrayShape, BufferShape, Shape, TupleShape, compatible
+from hlo.values import DynamicArray, at_bounds, with_sizes
+
+Target = Callable[[OpView, Sequence[Any]], Any]
+
+# Names of the annotations that the Shardy partitioner leaves begin so.
+_SHARDY = "xla.sdy."
+
+
+def _content(shape: Shape) -> Shape:
+    return shape.element if isinstance(shape, BufferShape) else shape
+
+
+def _annotation(op: OpView, args: Sequence[Any]) -> Any:
+    """Return the operand; an annotation without a result returns the empty tuple."""
+    name = op.attrs["custom_call_target"]
+    if op.shape == TupleShape():
+        return ()
+    if len(args) == 1 and compatible(_content(op.operand_shapes[0]), _content(op.shape)):
+        return args[0]
+    raise InferError(
+        f"custom-call: {name} turns ({', '.join(s.to_string(False) for s in op.operand_shapes)}) "
+        f"into {op.shape.to_string(False)}, which takes several devices",
+        code="unsupported-participants",
+    )
+
+
+def _first_operand(op: OpView, args: Sequence[Any]) -> Any:
+    """Return the first operand; the others only say something of it."""
+    return args[0]
+
+
+def _fresh(op: OpView, args: Sequence[Any]) -> Any:
+    """Return a new buffer; it has no stated content, here it is zeros."""
+    return zeros(op.shape)
+
+
+def _top_k(op: OpView, args: Sequence[Any]) -> Any:
+    """Return the largest elements of the last dimension, largest first, and their positions."""
+    operand = array_operand(op, 0)
+    results = op.shape.elements if isinstance(op.shape, TupleShape) else ()
+    if len(results) != 2 or not all(isinstance(s, ArrayShape) and s.rank for s in results):
+        raise InferError(
+            f"custom-call: TopK returns values and positions, not {op.shape.to_string(False)}",
+            code="bad-value",
+        )
+    values, positions = results
+    assert isinstance(values, ArrayShape) and isinstance(positions, ArrayShape)
+    k = values.dims[-1]
+    wanted = (*operand.dims[:-1], k)
+    if values.dims != wanted or positions.dims != wanted or k > operand.dims[-1]:
+        raise InferError(
+            f"custom-call: TopK of {operand.to_string(False)} does not return "
+            f"{op.shape.to_string(False)}",
+            code="bad-value",
+        )
+    order = key_order(args[0], descending=True, total_order=True)[..., :k]
+    return np.take_along_axis(args[0], order, -1), order.astype(positions.element_type.dtype)
+
+
+def _pad_to_static(op: OpView, args: Sequence[Any]) -> Any:
+    """Return an array of dynamic dimensions at its bounds, and its sizes as s32 scalars."""
+    value = args[0]
+    sizes = value.sizes if isinstance(value, DynamicArray) else value.shape
+    return at_bounds(value), *(np.asarray(n, S32.dtype) for n in sizes)
+
+
+def _slice_to_dynamic(op: OpView, args: Sequence[Any]) -> Any:
+    """Return an array of dynamic dimensions from its content at the bounds and its sizes."""
+    data, sizes = args[0], [int(n) for n in args[1:]]
+    fits = len(sizes) == data.ndim and all(
+        0 <= n <= d for n, d in zip(sizes, data.shape, strict=True)
+    )
+    if not fits:
+        raise InferError(
+            f"custom-call: SliceToDynamic: sizes {sizes} do not fit into "
+            f"{op.operand_shapes[0].to_string(False)}",
+            code="index-out-of-range",
+        )
+    return with_sizes(data, sizes)
+
+
+_TARGETS: dict[str, Target] = {
+    **dict.fromkeys(
+        (
+            "Sharding",
+            "SPMDFullToShardShape",
+            "SPMDShardToFullShape",
+            "InspectSharding",
+            "AssumeGatherIndicesInBound",
+            "LayoutConstraint",
+            "annotate_device_placement",
+            "MoveToHost",
+            "MoveToDevice",
+            "PinToDevice",
+            "PinToDeviceSram",
+            "Pin",
+            "Unpin",
+        ),
+        _annotation,
+    ),
+    "SetBound": _first_operand,
+    "AllocateBuffer": _fresh,
+    "CreateBuffer": _fresh,
+    "TopK": _top_k,
+    "PadToStatic": _pad_to_static,
+    "SliceToDynamic": _slice_to_dynamic,
+}
+
+
+def builtin_target(name: str) -> Target | None:
+    """Return the meaning of a target that needs no library, or None."""
+    return _annotation if name.startswith(_SHARDY) else _TARGETS.get(name)
