@@ -125,7 +125,7 @@ class Literal:
     def __hash__(self) -> int:
         if self.elided or not isinstance(self.shape, ArrayShape):
             return hash((self.shape, self.elided))
-        return hash((self.shape, self.array.reshape(-1)[:16].tobytes()))
+        return hash((self.shape, bits_of(self.array.reshape(-1)[:16]).tobytes()))
 
     def __repr__(self) -> str:
         return f"Literal({self.shape.to_string(False)} {write_literal(self, 10)})"

@@ -14,7 +14,7 @@ from typing import NoReturn
 import ml_dtypes
 import numpy as np
 
-from hlo.types import ElementType, complex_part
+from hlo.types import ElementType, complex_part, element_type_of
 
 # --- characters ---------------------------------------------------------------------------------
 
@@ -132,7 +132,10 @@ def bits_of(array: np.ndarray) -> np.ndarray:
     array = np.ascontiguousarray(array)
     if array.dtype.kind == "c":
         return array.view(np.uint32 if array.itemsize == 8 else np.uint64)
-    return array.view(_UNSIGNED[array.itemsize])
+    bits = array.view(_UNSIGNED[array.itemsize])
+    # numpy leaves anything in the unused bits of a sub-byte element.
+    width = element_type_of(array.dtype).bits
+    return bits & np.uint8((1 << width) - 1) if width < 8 else bits
 
 
 def from_double(values: np.ndarray, et: ElementType) -> np.ndarray:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
 
 from hlo.errors import InferError
+from hlo.memory import check_memory, memory_bytes
 from hlo.ops.attrs import OutputAlias, write_index
 from hlo.ops.spec import ComputationView, OpView
 from hlo.types import (
@@ -246,19 +246,6 @@ def need_memory(op: OpView, *shapes: Shape, scratch_bytes: int = 0) -> None:
     """
     arrays = [leaf for s in shapes for _, leaf in s.leaves() if isinstance(leaf, ArrayShape)]
     size = scratch_bytes + sum(s.byte_size for s in arrays)
-    if size > _MEMORY_BYTES:
+    if size > memory_bytes():
         what = ", ".join(s.to_string(False) for s in shapes) or "scratch memory"
-        raise InferError(
-            f"{op.opcode}: {what} takes {size} bytes, this machine has {_MEMORY_BYTES}",
-            code="out-of-memory",
-        )
-
-
-def _memory_bytes() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system can say
-        return 2**40
-
-
-_MEMORY_BYTES = _memory_bytes()
+        check_memory(size, f"{op.opcode}: {what}")

@@ -6,17 +6,15 @@ Source: "Shapes and Layout" and XLA's `xla/layout_util.cc`.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
+from hlo.layout import layout_problem
 from hlo.types import (
     MAX_ELEMENTS,
     UNBOUNDED,
     ArrayShape,
     BufferShape,
-    DimLevel,
     Layout,
     Shape,
-    Tile,
     TupleShape,
     compatible,
 )
@@ -50,50 +48,8 @@ def _array_problem(shape: ArrayShape) -> Problem | None:
 
 
 def _layout_problem(shape: ArrayShape) -> Problem | None:
-    layout = shape.layout
-    if layout is None or layout is Layout.default(shape.rank):
-        return None
-    message = _layout_message(shape, layout)
-    return None if message is None else ("bad-layout", f"layout {layout}: {message}")
-
-
-def _layout_message(shape: ArrayShape, layout: Layout) -> str | None:
-    rank = shape.rank
-    if sorted(layout.minor_to_major) != list(range(rank)):
-        return (
-            f"the order is not a permutation of the {rank} dimensions of {shape.to_string(False)}"
-        )
-    if layout.levels and len(layout.levels) != rank:
-        return f"{len(layout.levels)} dimension levels for {rank} dimensions"
-    for level in layout.levels:
-        if level.kind not in ("D", "C", "S", "H"):
-            return f"{level} is not a dimension level: one of D, C, S, H"
-        if level.kind == "D" and level != DimLevel("D"):
-            return f"a dense dimension is unique and ordered, not {level}"
-    for tile in layout.tiles:
-        if any(size < 1 and size != Tile.COMBINE for size in tile.sizes):
-            return f"tile {tile} has a size below 1"
-    if layout.tail_padding < 1:
-        return f"the tail padding alignment is {layout.tail_padding}, at least 1 is needed"
-    for what, et in (("index", layout.index_type), ("pointer", layout.pointer_type)):
-        if et is not None and not (et.is_integer and not et.is_signed):
-            return f"the {what} type is {et}, an unsigned integer is needed"
-    if layout.element_bits < 0:
-        return f"the element size is {layout.element_bits} bits"
-    if layout.memory_space < 0:
-        return f"the memory space is {layout.memory_space}"
-    if layout.dynamic_prefix_bytes < 0:
-        return f"the metadata prefix is {layout.dynamic_prefix_bytes} bytes"
-    for split in layout.splits:
-        if not 0 <= split.dim < rank:
-            return f"split {split} names dimension {split.dim}, outside [0, {rank})"
-        inner = [0, *split.indices, shape.dims[split.dim]]
-        if any(a >= b for a, b in pairwise(inner)):
-            return (
-                f"the indices of split {split} do not ascend inside dimension {split.dim} "
-                f"of size {shape.dims[split.dim]}"
-            )
-    return None
+    message = layout_problem(shape)
+    return None if message is None else ("bad-layout", f"layout {shape.layout}: {message}")
 
 
 def is_unbounded(shape: Shape) -> bool:

@@ -1,0 +1,399 @@
+"""Layouts as places in memory: index arithmetic, sizes, and arrays to physical buffers and back.
+
+An array's dimensions are put from major to minor, then each tile splits the minor dimensions it
+names into tiles and positions in a tile, whole tiles being made by padding. The result is the
+array of *physical dimensions*, in row-major order; padding up to `L(n)` elements follows. An
+element takes `E(bits)`: several go into a byte from the low-order bits up, and in more bits than
+it has an integer is extended. A dynamic shape's metadata prefix `M(bytes)` stands in front.
+
+Source: "Shapes and Layout" (document 001) and XLA's `docs/tiled_layout.md`; for the order of
+elements in a byte, of which these say nothing, XLA's CPU code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import InferError
+from hlo.memory import check_memory
+from hlo.types import MAX_ELEMENTS, ArrayShape, DimLevel, ElementType, Layout, Tile
+
+# --- validity -----------------------------------------------------------------------------------
+
+
+def layout_problem(shape: ArrayShape) -> str | None:
+    """Return what is wrong with a shape's layout, or None. No layout is fine."""
+    layout, rank = shape.layout, shape.rank
+    if layout is None or layout is Layout.default(rank):
+        return None
+    if sorted(layout.minor_to_major) != list(range(rank)):
+        return (
+            f"the order is not a permutation of the {rank} dimensions of {shape.to_string(False)}"
+        )
+    if layout.levels and len(layout.levels) != rank:
+        return f"{len(layout.levels)} dimension levels for {rank} dimensions"
+    for level in layout.levels:
+        if level.kind not in ("D", "C", "S", "H"):
+            return f"{level} is not a dimension level: one of D, C, S, H"
+        if level.kind == "D" and level != DimLevel("D"):
+            return f"a dense dimension is unique and ordered, not {level}"
+    for tile in layout.tiles:
+        if any(size < 1 and size != Tile.COMBINE for size in tile.sizes):
+            return f"tile {tile} has a size below 1"
+        if tile.sizes and tile.sizes[-1] == Tile.COMBINE:
+            return f"tile {tile}: its last dimension has no more minor one to combine with"
+    if layout.tail_padding < 1:
+        return f"the tail padding alignment is {layout.tail_padding}, at least 1 is needed"
+    for what, et in (("index", layout.index_type), ("pointer", layout.pointer_type)):
+        if et is not None and not (et.is_integer and not et.is_signed):
+            return f"the {what} type is {et}, an unsigned integer is needed"
+    if layout.memory_space < 0:
+        return f"the memory space is {layout.memory_space}"
+    if layout.dynamic_prefix_bytes < 0:
+        return f"the metadata prefix is {layout.dynamic_prefix_bytes} bytes"
+    return _element_problem(layout.element_bits, shape.element_type) or _split_problem(shape)
+
+
+def _element_problem(bits: int, et: ElementType) -> str | None:
+    least = 1 if et.is_pred else et.bits
+    if bits and bits < least:
+        return f"elements of {bits} bits do not hold {et}"
+    if bits and bits % 8 and 8 % bits:
+        return f"elements of {bits} bits are neither whole bytes nor a fraction of one"
+    return None
+
+
+def _split_problem(shape: ArrayShape) -> str | None:
+    assert shape.layout is not None
+    for split in shape.layout.splits:
+        if not 0 <= split.dim < shape.rank:
+            return f"split {split} names dimension {split.dim}, outside [0, {shape.rank})"
+        inner = [0, *split.indices, shape.dims[split.dim]]
+        if any(a >= b for a, b in pairwise(inner)):
+            return (
+                f"the indices of split {split} do not ascend inside dimension {split.dim} "
+                f"of size {shape.dims[split.dim]}"
+            )
+    return None
+
+
+def validate_layout(shape: ArrayShape) -> None:
+    """Raise InferError, code `bad-layout`, if the shape's layout is not valid for it."""
+    problem = layout_problem(shape)
+    if problem is not None:
+        raise InferError(f"layout {shape.layout}: {problem}", code="bad-layout")
+
+
+# --- the physical dimensions --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Tiling:
+    """One tile applied to the dimensions `dims`, major to minor.
+
+    They begin with `lead` dimensions of size 1 where the tile names more than there are. `groups`
+    says how many of them `*` combines into each *merged* dimension; the tile has a size for each of
+    the last merged ones.
+    """
+
+    dims: tuple[int, ...]
+    lead: int
+    groups: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def grouped(self) -> list[tuple[int, ...]]:
+        """The dimensions that make up each merged one."""
+        ends = list(accumulate(self.groups))
+        return [self.dims[end - n : end] for end, n in zip(ends, self.groups, strict=True)]
+
+    @property
+    def merged(self) -> list[int]:
+        return [math.prod(group) for group in self.grouped]
+
+    @property
+    def kept(self) -> int:
+        """The number of merged dimensions that the tile leaves alone."""
+        return len(self.groups) - len(self.sizes)
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of tiles along each tiled dimension."""
+        return [-(-d // t) for d, t in zip(self.merged[self.kept :], self.sizes, strict=True)]
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """The dimensions after tiling."""
+        return (*self.merged[: self.kept], *self.counts, *self.sizes)
+
+
+def _tiling(dims: tuple[int, ...], tile: Tile) -> _Tiling:
+    lead = max(0, len(tile.sizes) - len(dims))
+    full = (1,) * lead + dims
+    groups = [1] * (len(full) - len(tile.sizes))
+    count = 0
+    for size in tile.sizes:
+        count += 1
+        if size != Tile.COMBINE:
+            groups.append(count)
+            count = 0
+    sizes = tuple(size for size in tile.sizes if size != Tile.COMBINE)
+    return _Tiling(full, lead, tuple(groups), sizes)
+
+
+def _layout_of(shape: ArrayShape) -> Layout:
+    """Return the layout, if it says where each element is."""
+    validate_layout(shape)
+    layout = shape.layout or Layout.default(shape.rank)
+    if any(d < 0 for d in shape.dims):
+        raise InferError(f"{shape.to_string(False)} has no size", code="bad-layout")
+    for has, what in (
+        (any(x.kind != "D" for x in layout.levels), "a sparse layout"),
+        (layout.physical_shape is not None, "a physical shape of its own"),
+        (layout.splits, "a split over several memories"),
+    ):
+        if has:
+            raise InferError(f"layout {layout}: {what} has no single buffer", code="unsupported")
+    return layout
+
+
+def _major_to_minor(layout: Layout) -> tuple[int, ...]:
+    return layout.minor_to_major[::-1]
+
+
+def _tilings(shape: ArrayShape, layout: Layout) -> list[_Tiling]:
+    dims = tuple(shape.dims[d] for d in _major_to_minor(layout))
+    steps: list[_Tiling] = []
+    for tile in layout.tiles:
+        steps.append(_tiling(dims, tile))
+        dims = steps[-1].inner
+    return steps
+
+
+def physical_dims(shape: ArrayShape) -> tuple[int, ...]:
+    """Return the dimensions in memory, major to minor, with whole tiles."""
+    layout = _layout_of(shape)
+    steps = _tilings(shape, layout)
+    return steps[-1].inner if steps else tuple(shape.dims[d] for d in _major_to_minor(layout))
+
+
+def physical_elements(shape: ArrayShape) -> int:
+    """Return the number of elements in memory, with the padding of tiles and tail."""
+    align = _layout_of(shape).tail_padding
+    count = -(-math.prod(physical_dims(shape)) // align) * align
+    if count > MAX_ELEMENTS:
+        raise InferError(f"{shape} has more elements than 64 bits can count", code="bad-layout")
+    return count
+
+
+def element_bits(shape: ArrayShape) -> int:
+    """Return the bits that one element takes in memory."""
+    bits = shape.layout.element_bits if shape.layout is not None else 0
+    return bits or shape.element_type.byte_width * 8
+
+
+def physical_bytes(shape: ArrayShape) -> int:
+    """Return the size of the buffer: prefix, elements, padding."""
+    layout = _layout_of(shape)
+    return layout.dynamic_prefix_bytes + -(-physical_elements(shape) * element_bits(shape) // 8)
+
+
+# --- indices ------------------------------------------------------------------------------------
+
+
+def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
+    """Return the place of an element, in elements from the start of the (unprefixed) buffer.
+
+    index: one int for each dimension, or arrays of one shape. Raises InferError if one is outside.
+    """
+    layout = _layout_of(shape)
+    if len(index) != shape.rank:
+        raise InferError(
+            f"{shape.to_string(False)} has {shape.rank} dimensions, the index {len(index)}",
+            code="index-out-of-range",
+        )
+    at = [np.asarray(i, np.int64) for i in index]
+    for d, (i, size) in enumerate(zip(at, shape.dims, strict=True)):
+        if np.any((i < 0) | (i >= size)):
+            raise InferError(
+                f"an index is outside dimension {d} of {shape.to_string(False)}",
+                code="index-out-of-range",
+            )
+    at = [at[d] for d in _major_to_minor(layout)]
+    for step in _tilings(shape, layout):
+        at = _into_tiles(step, at)
+    linear = np.zeros(np.broadcast_shapes(*(i.shape for i in at)), np.int64)
+    for i, size in zip(at, physical_dims(shape), strict=True):
+        linear = linear * size + i
+    return int(linear) if linear.ndim == 0 else linear
+
+
+def _into_tiles(step: _Tiling, index: list[np.ndarray]) -> list[np.ndarray]:
+    rest = iter([np.zeros((), np.int64)] * step.lead + index)
+    merged: list[np.ndarray] = []
+    for group in step.grouped:
+        value = np.zeros((), np.int64)
+        for size in group:
+            value = value * size + next(rest)
+        merged.append(value)
+    tiled = list(zip(merged[step.kept :], step.sizes, strict=True))
+    return [*merged[: step.kept], *(i // t for i, t in tiled), *(i % t for i, t in tiled)]
+
+
+def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
+    """Return the index of the element at a place in the buffer, or None where padding is.
+
+    The inverse of `linear_index`. Raises InferError for a place outside the buffer.
+    """
+    layout = _layout_of(shape)
+    if not 0 <= linear < physical_elements(shape):
+        raise InferError(
+            f"{linear} is outside the {physical_elements(shape)} elements of {shape}",
+            code="index-out-of-range",
+        )
+    dims = physical_dims(shape)
+    if linear >= math.prod(dims):
+        return None  # the tail
+    at = _unravel(linear, dims)
+    for step in reversed(_tilings(shape, layout)):
+        outer = _out_of_tiles(step, at)
+        if outer is None:
+            return None
+        at = outer
+    logical = dict(zip(_major_to_minor(layout), at, strict=True))
+    return tuple(logical[d] for d in range(shape.rank))
+
+
+def _unravel(linear: int, dims: Sequence[int]) -> list[int]:
+    index: list[int] = []
+    for size in reversed(dims):
+        linear, i = divmod(linear, size)
+        index.append(i)
+    return index[::-1]
+
+
+def _out_of_tiles(step: _Tiling, index: list[int]) -> list[int] | None:
+    merged = index[: step.kept]
+    split = len(step.sizes)
+    tiles, inside = index[step.kept : step.kept + split], index[step.kept + split :]
+    for tile, i, size, limit in zip(
+        tiles, inside, step.sizes, step.merged[step.kept :], strict=True
+    ):
+        merged.append(tile * size + i)
+        if merged[-1] >= limit:
+            return None
+    outer = [i for at, group in zip(merged, step.grouped, strict=True) for i in _unravel(at, group)]
+    return outer[step.lead :]
+
+
+# --- buffers ------------------------------------------------------------------------------------
+
+
+def pack(array: np.ndarray, shape: ArrayShape) -> np.ndarray:
+    """Return the physical buffer of an array given in logical order.
+
+    array: the shape's dimensions and dtype. Returns bytes (uint8, 1-d) of `physical_bytes(shape)`;
+    padding and metadata prefix are zero. Raises InferError when the layout has no single buffer.
+    """
+    layout = _layout_of(shape)
+    if array.shape != shape.dims or array.dtype != shape.element_type.dtype:
+        raise InferError(
+            f"an array {array.dtype}{list(array.shape)} is not a {shape.to_string(False)}",
+            code="type-mismatch",
+        )
+    size = physical_bytes(shape)
+    # The elements of a packed buffer pass through a byte each.
+    check_memory(size + physical_elements(shape) * array.dtype.itemsize, f"packing {shape}")
+    array = array.transpose(_major_to_minor(layout))
+    for step in _tilings(shape, layout):
+        array = _tile(array, step)
+    elements = np.zeros(physical_elements(shape), array.dtype)
+    elements[: array.size] = array.reshape(-1)
+    buffer = np.zeros(size, np.uint8)
+    buffer[layout.dynamic_prefix_bytes :] = _to_bits(
+        elements, shape.element_type, element_bits(shape)
+    )
+    return buffer
+
+
+def unpack(buffer: np.ndarray, shape: ArrayShape) -> np.ndarray:
+    """Return the array, in logical order, whose physical buffer this is: the inverse of `pack`."""
+    layout = _layout_of(shape)
+    size = physical_bytes(shape)
+    if buffer.dtype != np.uint8 or buffer.ndim != 1 or len(buffer) != size:
+        raise InferError(
+            f"{shape} takes a buffer of {size} bytes, not {buffer.dtype}{list(buffer.shape)}",
+            code="shape-mismatch",
+        )
+    bits = buffer[layout.dynamic_prefix_bytes :]
+    elements = _from_bits(bits, shape.element_type, element_bits(shape))
+    dims = physical_dims(shape)
+    array = elements[: math.prod(dims)].reshape(dims)
+    for step in reversed(_tilings(shape, layout)):
+        array = _untile(array, step)
+    logical = array.transpose(np.argsort(_major_to_minor(layout)) if shape.rank else None)
+    return np.ascontiguousarray(logical).reshape(shape.dims)
+
+
+def _tile(array: np.ndarray, step: _Tiling) -> np.ndarray:
+    merged = array.reshape(step.merged)
+    counts, sizes, kept = step.counts, step.sizes, step.kept
+    pad = [(0, 0)] * kept + [
+        (0, c * t - d) for c, t, d in zip(counts, sizes, step.merged[kept:], strict=True)
+    ]
+    merged = np.pad(merged, pad) if pad else merged
+    pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
+    return merged.reshape([*step.merged[:kept], *pairs]).transpose(_tile_order(kept, len(sizes)))
+
+
+def _untile(array: np.ndarray, step: _Tiling) -> np.ndarray:
+    counts, sizes, kept = step.counts, step.sizes, step.kept
+    order = np.argsort(_tile_order(kept, len(sizes))) if array.ndim else None
+    whole = [c * t for c, t in zip(counts, sizes, strict=True)]
+    merged = array.transpose(order).reshape([*step.merged[:kept], *whole])
+    used = merged[tuple(slice(0, n) for n in step.merged)]
+    return used.reshape(step.dims[step.lead :])
+
+
+def _tile_order(kept: int, tiled: int) -> list[int]:
+    """Return the permutation that moves the positions in a tile behind the tiles."""
+    return [*range(kept), *range(kept, kept + 2 * tiled, 2), *range(kept + 1, kept + 2 * tiled, 2)]
+
+
+def _to_bits(elements: np.ndarray, et: ElementType, bits: int) -> np.ndarray:
+    """Return elements as bytes, each in `bits` bits, the first in the low-order bits of a byte."""
+    octets = _extend(elements.view(np.uint8), et)
+    if bits >= 8:
+        wide = np.zeros((len(elements), bits // 8), np.uint8)
+        wide[:, : et.byte_width] = octets.reshape(-1, et.byte_width)
+        if et.is_signed:
+            wide[:, et.byte_width :] = -(wide[:, et.byte_width - 1 : et.byte_width] >> 7)
+        return wide.reshape(-1)
+    per_byte = 8 // bits
+    small = np.zeros((-(-len(octets) // per_byte), per_byte), np.uint8)
+    small.reshape(-1)[: len(octets)] = octets & ((1 << bits) - 1)
+    return np.bitwise_or.reduce(small << (np.arange(per_byte, dtype=np.uint8) * bits), axis=1)
+
+
+def _from_bits(octets: np.ndarray, et: ElementType, bits: int) -> np.ndarray:
+    if bits >= 8:
+        octets = octets.reshape(-1, bits // 8)[:, : et.byte_width].reshape(-1)
+    else:
+        shifts = np.arange(8 // bits, dtype=np.uint8) * bits
+        octets = ((octets[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)
+    return octets != 0 if et.is_pred else _extend(octets, et).view(et.dtype)
+
+
+def _extend(octets: np.ndarray, et: ElementType) -> np.ndarray:
+    """Return the bytes of elements with the unused bits of a narrow type made zero or sign."""
+    if et.bits >= 8:
+        return octets
+    low = octets & np.uint8((1 << et.bits) - 1)
+    sign = np.uint8(1 << (et.bits - 1) if et.is_signed else 0)
+    return (low ^ sign) - sign
