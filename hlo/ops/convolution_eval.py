@@ -119,7 +119,7 @@ class Convolution:
             total: np.ndarray | None = None
             for tap in np.ndindex(taps):
                 shifted = region[(slice(None), *map(_shift, self.window, box[2:], tap))]
-                part = shifted * factors[(slice(None), *tap)]
+                part = shifted * factors[(slice(None), *tap, 0)]
                 total = part if total is None else np.add(total, part, out=total)
             assert total is not None
             y[box] = np.moveaxis(self.products.finish(total), -2, 1)
