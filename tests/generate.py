@@ -125,8 +125,8 @@ def _unary(g: Generator, x: Instruction) -> None:
     if et.is_pred:
         g.emit("not", [x], {})
     elif et.is_integer:
-        names = ["not", "popcnt", "count-leading-zeros", "sign"]
-        names += ["negate", "abs"] if et.is_signed else []
+        names = ["not", "popcnt", "count-leading-zeros"]
+        names += ["negate", "abs", "sign"] if et.is_signed else []
         g.emit(g.rng.choice(names), [x], {})
     elif g.exact(x) and g.rng.random() < 0.8:
         names = ["negate", "abs", "floor", "ceil", "round-nearest-even", "sign", "copy"]

@@ -1,8 +1,8 @@
 """The verifier: is this a valid module? It finds all errors of one in one run and mends none.
 
 `diagnose` checks the graph first, then each instruction by the rule of its operation, then what
-only shows across instructions: calls, pairs, devices, buffers, the header. Source: the specification
-of each operation and XLA's `xla/service/hlo_verifier.cc`.
+only shows across instructions: calls, pairs, devices, buffers, the header. Source: the
+specification of each operation and XLA's `xla/service/hlo_verifier.cc`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hlo.errors import Diagnostic, Span
+from hlo.errors import Diagnostic, InferError, Span
 from hlo.ir import Computation, Instruction, Module
+from hlo.layout import physical_bytes
 from hlo.types import ArrayShape, Shape
 from hlo.verify.report import Report, VerifyOptions
 from hlo.verify.shapes import layout_of, same, shape_problem, shown, without_space
@@ -104,7 +105,12 @@ class _Header:
             if source is None or target is None:
                 continue
             both = f"{place} is {source}, the output at {_index(alias.output)} is {target}"
-            if _bits(source) != _bits(target):
+            try:
+                differ = self._size(source) != self._size(target)
+            except InferError as e:
+                self.add(e.code, key, f"{both}: {e.message}")
+                continue
+            if differ:
                 self.add(code, key, f"{both}: they differ in size")
             elif alias.must and not same(source, target, layouts=self._options.layout_sensitive):
                 self.add(code, key, f"{both}: a must-alias needs the same shape")
@@ -122,6 +128,12 @@ class _Header:
             elif place in aliased:
                 self.add(code, key, f"{where} is the alias of an output already")
             seen.add(place)
+
+    def _size(self, shape: ArrayShape) -> int:
+        """Return how much memory an array takes, in its layout if layouts are settled."""
+        if self._options.layout_sensitive:
+            return physical_bytes(shape)
+        return shape.num_elements * shape.element_type.bits
 
     def _leaf(self, key: str, parameter: int, index: Index) -> ArrayShape | None:
         """Return the array of a parameter that an attribute names, or report and return None."""
@@ -144,10 +156,6 @@ class _Header:
             self.add("bad-alias", key, f"{what} is {leaf.to_string(False)}, an array is needed")
             return None
         return leaf
-
-
-def _bits(shape: ArrayShape) -> int:
-    return shape.num_elements * shape.element_type.bits
 
 
 def _index(index: Index) -> str:

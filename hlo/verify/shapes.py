@@ -1,7 +1,4 @@
-"""What makes a shape and its layout valid by themselves, and when two shapes are the same.
-
-Source: "Shapes and Layout" and XLA's `xla/layout_util.cc`.
-"""
+"""What makes a shape valid by itself, and when two shapes are the same."""
 
 from __future__ import annotations
 
@@ -48,8 +45,11 @@ def _array_problem(shape: ArrayShape) -> Problem | None:
 
 
 def _layout_problem(shape: ArrayShape) -> Problem | None:
+    layout = shape.layout
+    if layout is None or layout is Layout.default(shape.rank):
+        return None
     message = layout_problem(shape)
-    return None if message is None else ("bad-layout", f"layout {shape.layout}: {message}")
+    return None if message is None else ("bad-layout", f"layout {layout}: {message}")
 
 
 def is_unbounded(shape: Shape) -> bool:
