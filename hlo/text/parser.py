@@ -5,13 +5,14 @@ from __future__ import annotations
 from hlo.errors import Source
 from hlo.ir import Module
 from hlo.text.build import Builder
-from hlo.text.syntax import read
+from hlo.text.recovery import read
+from hlo.text.report import Report
 
 
 def parse(text: str, name: str = "<string>") -> Module:
     """Return the module that `text` spells. `name` stands for the text in errors.
 
-    Raises HloError with all errors that could be found.
+    Raises HloError with all the errors that could be found.
     """
-    source = Source(name, text)
-    return Builder(source, read(source)).module()
+    report = Report(Source(name, text))
+    return Builder(report, read(report)).module()

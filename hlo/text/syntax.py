@@ -1,4 +1,4 @@
-"""From text to records: the grammar at work, and what is said when the text does not follow it.
+"""From text to records: the grammar's callbacks.
 
 A record is a light tuple or list of tokens (strings that know their place). Names and values are not
 looked at here; `build.py` makes IR of records.
@@ -14,19 +14,16 @@ from typing import Any, NamedTuple
 
 from lark import Lark, Token
 from lark.lexer import TerminalDef
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from hlo.errors import Diagnostic, HloError, Source, Span
 from hlo.text import terminals
-
-MAX_ERRORS = 20
 
 
 class InstructionRecord(NamedTuple):
     """`definition shape opcode arguments attributes`; what the text leaves out is None.
 
     arguments: an OPERANDS or PAYLOAD token, or a list of OPERAND tokens and records of operations.
-    attributes: ATTRIBUTE tokens and inline records.
+    attributes: ATTRIBUTE tokens and inline records. declared: the shape that an older spelling has
+    in front of the name as well.
     """
 
     definition: Token | None
@@ -34,6 +31,7 @@ class InstructionRecord(NamedTuple):
     opcode: Token
     arguments: Any
     attributes: list[Any]
+    declared: Token | None = None
 
 
 class InlineRecord(NamedTuple):
@@ -57,15 +55,14 @@ class ComputationRecord(NamedTuple):
 
 @dataclass
 class ModuleRecord:
-    """A file. `dropped` holds the places of what could not be read, with the name it defines."""
+    """A file. `dropped` holds the names that are defined where the text does not follow the grammar."""
 
     header: Token | None = None
     attributes: list[Any] = field(default_factory=list)
     tables: list[Token] = field(default_factory=list)
     computations: list[ComputationRecord] = field(default_factory=list)
     single: InstructionRecord | None = None
-    errors: list[Diagnostic] = field(default_factory=list)
-    dropped: list[tuple[int, str]] = field(default_factory=list)
+    dropped: set[str] = field(default_factory=set)
 
 
 class _Records:
@@ -103,8 +100,7 @@ class _Records:
 
     @staticmethod
     def typed(parts: list[Any]) -> InstructionRecord:
-        # `shape %name = shape op(..)`: the shape is said twice, the second one counts.
-        return InstructionRecord(*parts[1:])
+        return InstructionRecord(*parts[1:], parts[0])
 
     @staticmethod
     def operation(parts: list[Any]) -> InstructionRecord:
@@ -169,12 +165,3 @@ def grammar() -> Lark:
         edit_terminals=_fill_terminal, g_regex_flags=re.S,
     )  # fmt: skip
 
-
-def read(source: Source) -> ModuleRecord:
-    """Return the records of a file; its `errors` say what does not follow the grammar."""
-    try:
-        record: ModuleRecord = grammar().parse(source.text)  # type: ignore[assignment]
-        return record
-    except (UnexpectedToken, UnexpectedCharacters) as e:
-        at = getattr(e, "pos_in_stream", None)
-        raise HloError.at("syntax", "unexpected text", Span(source, at or 0, (at or 0) + 1)) from None

@@ -1,0 +1,100 @@
+"""Async sugar: `add-start(a, b)` for an async-start whose computation is one `add`.
+
+Source: the rules of XLA's text parser for opcodes that end in -start, -update or -done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo.errors import InferError
+from hlo.ir import Computation, Instruction
+from hlo.ops import OPS, OpSpec
+from hlo.text.attributes import Attributes, Schema
+from hlo.types import Shape, TupleShape
+
+_PARTS = ("start", "update", "done")
+
+
+@dataclass(frozen=True)
+class AsyncOpcode:
+    """`add-start` taken apart: the operation that runs, and the one that the text stands for."""
+
+    inner: OpSpec
+    spec: OpSpec
+
+    @staticmethod
+    def of(opcode: str) -> AsyncOpcode | None:
+        """Return the parts of an opcode that is not in the table, or None for any other word."""
+        name, _, part = opcode.rpartition("-")
+        inner = OPS.get(name)
+        if inner is None or part not in _PARTS or inner.payload is not None:
+            return None
+        return AsyncOpcode(inner, OPS[f"async-{part}"])
+
+    @property
+    def is_start(self) -> bool:
+        return self.spec.name == "async-start"
+
+    def schema(self) -> Schema:
+        """Return the attributes of both operations; those of the inner one are said at the start."""
+        outer = Schema.of(self.spec)
+        attrs = {k: a for k, a in outer.attrs.items() if k != "calls"}
+        if self.is_start:
+            attrs |= Schema.of(self.inner).attrs
+        required = tuple(k for k, a in attrs.items() if a.required)
+        return Schema(f"{self.inner.name}-{self.spec.name.removeprefix('async-')}", attrs, required)
+
+
+def wrap(
+    opcode: AsyncOpcode, shape: Shape | None, operands: list[Instruction], attributes: Attributes
+) -> Computation | None:
+    """Check one part of an async operation; for the start, return the computation that it calls.
+
+    `attributes` is left with those of the outer operation. Raises InferError.
+    """
+    if not opcode.is_start:
+        chain = operands[0] if len(operands) == 1 else None
+        if chain is None or chain.opcode not in ("async-start", "async-update"):
+            raise InferError(
+                f"{opcode.spec.name} takes one operand, an async-start or async-update",
+                operand=0, code="bad-async-chain",
+            )  # fmt: skip
+        inner = inner_opcode(chain)
+        if inner != opcode.inner.name:
+            raise InferError(
+                f"this ends an asynchronous {opcode.inner.name}, its operand starts a {inner}",
+                operand=0, code="bad-async-chain",
+            )  # fmt: skip
+        return None
+    if (
+        not isinstance(shape, TupleShape)
+        or len(shape.elements) < 2
+        or not isinstance(shape.elements[0], TupleShape)
+    ):
+        raise InferError(
+            "the shape of an asynchronous start is ((operands), result, contexts..)",
+            code="bad-async-shape",
+        )
+    comp = Computation("async_wrapped")
+    parameters = [
+        comp.create("parameter", o.shape, attrs={"number": i}, name="async_param")
+        for i, o in enumerate(operands)
+    ]
+    own = {k: attributes.own.pop(k) for k in opcode.inner.attrs if k in attributes.own}
+    root = comp.create(
+        opcode.inner.name, shape.elements[1], parameters, own, name="async_op", root=True
+    )
+    root.annotations.update(attributes.annotations)
+    thread = attributes.own.get("async_execution_thread")
+    comp.execution_thread = thread or "main"
+    attributes.own["calls"] = comp
+    return comp
+
+
+def inner_opcode(inst: Instruction) -> str:
+    """Return the opcode that an async operation runs: that of its computation's root."""
+    while inst.opcode in ("async-update", "async-done") and inst.operands:
+        inst = inst.operands[0]
+    callees = inst.called_computations
+    return callees[0].root.opcode if callees and callees[0].has_root else ""
