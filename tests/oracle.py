@@ -118,7 +118,7 @@ def _mismatches(
     if np.issubdtype(want.dtype, np.complexfloating):
         part = np.dtype(f"f{want.dtype.itemsize // 2}")
         with np.errstate(invalid="ignore"):
-            size = np.maximum(np.abs(want.real), np.abs(want.imag))
+            size = np.fmax(np.abs(want.real), np.abs(want.imag))
         return np.asarray(
             _float_mismatches(got.real, want.real, size, part, ulps, rtol, atol, zero)
             | _float_mismatches(got.imag, want.imag, size, part, ulps, rtol, atol, zero)

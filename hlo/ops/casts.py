@@ -54,6 +54,9 @@ def narrow(a: np.ndarray, et: ElementType) -> np.ndarray:
     with np.errstate(all="ignore"):
         if et.is_float and et.bits < 32 and a.dtype == _F64:
             a = _round_to_odd(a)
+        if et.name == "f4e2m1fn":
+            # It has no NaN; ml_dtypes makes a zero of it whose sign depends on the NaN's.
+            a = np.where(np.isnan(a), np.float32(np.nan), a)
         return a.astype(et.dtype)
 
 

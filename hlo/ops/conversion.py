@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
+from hlo.layout import pack, physical_bytes, unpack
 from hlo.ops.attrs import INT, need
 from hlo.ops.casts import convert, float_info, integer_range, widen
 from hlo.ops.rules import (
@@ -18,7 +19,7 @@ from hlo.ops.rules import (
     need_type,
 )
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
-from hlo.types import ArrayShape, ElementType, Layout, Shape, element_type_of
+from hlo.types import UNBOUNDED, ArrayShape, ElementType, Layout, Shape, element_type_of
 
 # --- convert ------------------------------------------------------------------------------------
 
@@ -41,17 +42,13 @@ def _infer_bitcast_convert(op: OpView) -> Shape:
         raise InferError(
             f"bitcast-convert: {old} to {et}: complex only goes to complex", code="type-mismatch"
         )
-    if max(old.bits, et.bits) % min(old.bits, et.bits):
-        raise InferError(
-            f"bitcast-convert: {old} to {et}: {old.bits} and {et.bits} bits do not divide",
-            code="type-mismatch",
-        )
     dims, dynamic = shape.dims, shape.dynamic
-    if old.bits > et.bits:
-        dims = (*dims, old.bits // et.bits)
+    have, want = old.bits, et.bits  # powers of two, all of them
+    if have > want:
+        dims = (*dims, have // want)
         dynamic = (*dynamic, False) if dynamic else ()
-    elif old.bits < et.bits:
-        ratio = et.bits // old.bits
+    elif have < want:
+        ratio = want // have
         if not dims or dims[-1] != ratio:
             raise InferError(
                 f"bitcast-convert: {shape.to_string(False)} to {et}: the last dimension has to be "
@@ -67,29 +64,21 @@ def _split_bits(a: np.ndarray, unit: int) -> np.ndarray:
 
     Shapes: [...] -> uint8 [..., pieces].
     """
-    et = element_type_of(a.dtype)
     codes = np.ascontiguousarray(a).reshape(*a.shape, 1).view(np.uint8)
-    if unit >= min(et.bits, 8):
-        return codes & np.uint8((1 << unit) - 1) if unit < 8 else codes
-    shifts = np.arange(0, min(et.bits, 8), unit, dtype=np.uint8)
+    shifts = np.arange(0, min(element_type_of(a.dtype).bits, 8), unit, dtype=np.uint8)
     pieces = (codes[..., None] >> shifts) & np.uint8((1 << unit) - 1)
     return pieces.reshape(*a.shape, -1)
 
 
 def _join_bits(pieces: np.ndarray, unit: int, et: ElementType) -> np.ndarray:
     """Return the elements whose bits are the pieces of the last dimension: `_split_bits` undone."""
-    if unit < 8:
-        per_byte = min(et.bits, 8) // unit
-        shifts = np.arange(0, per_byte * unit, unit, dtype=np.uint8)
-        grouped = pieces.reshape(*pieces.shape[:-1], -1, per_byte) << shifts
-        pieces = np.bitwise_or.reduce(grouped, axis=-1)
-    if et.is_pred:
-        return np.asarray(pieces[..., 0] != 0)
-    if et.bits < 8:
-        # The upper bits of a stored sub-byte value are its own business: numbers go through a cast.
-        code = pieces[..., 0]
-        return code.view(et.dtype) if et.is_float else code.astype(et.dtype)
-    return np.ascontiguousarray(pieces).view(et.dtype)[..., 0]
+    shifts = np.arange(0, min(et.bits, 8), unit, dtype=np.uint8)
+    grouped = pieces.reshape(*pieces.shape[:-1], -1, len(shifts)) << shifts
+    octets = np.bitwise_or.reduce(grouped, axis=-1, dtype=np.uint8)
+    if et.is_pred or (et.bits < 8 and not et.is_float):
+        # How the unused bits of a stored number are filled is its type's business.
+        return octets[..., 0].astype(et.dtype)
+    return np.ascontiguousarray(octets).view(et.dtype)[..., 0]
 
 
 def bitcast_elements(a: np.ndarray, et: ElementType) -> np.ndarray:
@@ -98,13 +87,15 @@ def bitcast_elements(a: np.ndarray, et: ElementType) -> np.ndarray:
     Shapes: [...] -> [..., ratio] to a narrower type, [..., ratio] -> [...] to a wider one, the
     lowest bits first.
     """
-    old = element_type_of(a.dtype)
-    unit = min(old.bits, et.bits, 8)
+    old, new = element_type_of(a.dtype).bits, et.bits
+    if old == new and old >= 8 and not et.is_pred:
+        return a.view(et.dtype)
+    unit = min(old, new, 8)
     pieces = _split_bits(a, unit)
-    if old.bits > et.bits:
-        pieces = pieces.reshape(*a.shape, old.bits // et.bits, -1)
-    elif old.bits < et.bits:
-        pieces = pieces.reshape(*a.shape[:-1], -1)
+    if old > new:
+        pieces = pieces.reshape(*a.shape, old // new, new // unit)
+    elif old < new:
+        pieces = pieces.reshape(*a.shape[:-1], new // unit)
     return _join_bits(pieces, unit, et)
 
 
@@ -229,6 +220,26 @@ def _evaluate_copy(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return args[0]
 
 
+def _infer_bitcast(op: OpView) -> Shape:
+    operand, result = array_operand(op, 0), array_result(op)
+    if UNBOUNDED in (*operand.dims, *result.dims):
+        return result
+    have, want = physical_bytes(operand), physical_bytes(result)
+    if have != want:
+        raise InferError(
+            f"bitcast: {operand} takes {have} bytes, the result {result} {want}", operand=0
+        )
+    return result
+
+
+def _evaluate_bitcast(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    operand, result = array_operand(op, 0), array_result(op)
+    row_major = all(s.layout is None or s.layout.is_default for s in (operand, result))
+    if row_major and operand.element_type is result.element_type:
+        return args[0].reshape(result.dims)
+    return unpack(pack(args[0], operand), result)
+
+
 register(
     OpSpec(
         "convert", 1, _infer_convert, _evaluate_convert, Emitter.ELEMENTWISE,
@@ -275,5 +286,16 @@ register(
         "copy", 1, _infer_copy, _evaluate_copy, Emitter.MOVEMENT, "XLA hlo_opcode.h: copy",
         ("f32[2,3] copy(f32[2,3] x)", "f32[2,3]{0,1} copy(f32[2,3]{1,0} x)"),
         traits=Trait.INFERABLE,
+    )
+)  # fmt: skip
+register(
+    OpSpec(
+        "bitcast", 1, _infer_bitcast, _evaluate_bitcast, Emitter.MOVEMENT,
+        "XLA hlo_opcode.h: the same buffer under another shape",
+        (
+            "f32[6] bitcast(f32[2,3] x)",
+            "f32[3,2]{0,1} bitcast(f32[2,3]{1,0} x)",
+            "u32[3,2]{1,0} bitcast(f32[2,3]{0,1} x)",
+        ),
     )
 )  # fmt: skip
