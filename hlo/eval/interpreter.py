@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hlo.errors import HloError, InferError
+from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
 from hlo.eval.host import Host
 from hlo.eval.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
@@ -72,10 +72,16 @@ class Interpreter:
         self._whole: dict[Computation, bool] = {}
         self._dynamic: dict[Module | Computation, bool] = {}
         self._depth = 0
+        self._device_counts = (1, 1)
 
     @property
     def host(self) -> Host:
         return self._host
+
+    @property
+    def device_counts(self) -> tuple[int, int]:
+        """Numbers of replicas and of partitions that the running module is for."""
+        return self._device_counts
 
     def call(self, computation: Computation, args: Sequence[Any]) -> Any:
         """Evaluate a computation on values; returns its result value.
@@ -112,8 +118,10 @@ class Interpreter:
 
     def _outermost_call(self, computation: Computation, args: Sequence[Any]) -> Any:
         limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, limit + MAX_CALL_DEPTH * _FRAMES_PER_CALL))
+        sys.setrecursionlimit(limit + MAX_CALL_DEPTH * _FRAMES_PER_CALL)
         self._depth = 1
+        attrs = computation.module.attrs if computation.module else {}
+        self._device_counts = attrs.get("replica_count", 1), attrs.get("num_partitions", 1)
         try:
             return self.call(computation, args)
         except RecursionError:
@@ -278,15 +286,15 @@ class Interpreter:
 
 def _at(inst: Instruction, error: InferError | MemoryError) -> HloError:
     """Return the error of an instruction that cannot run, with its place in the text."""
-    span = inst.span
     if isinstance(error, MemoryError):
         message = f"{inst.name}: not enough memory for {inst.opcode} of shape {inst.shape}"
-        return HloError.at("out-of-memory", message, span)
-    if span is not None and error.operand is not None:
-        span = span.operand(error.operand)
-    elif span is not None and error.attr is not None:
-        span = span.attr(error.attr)
-    return HloError.at(error.code, f"{inst.name}: {error.message}", span, error.hint)
+        return HloError.at("out-of-memory", message, inst.span)
+    where: Span | None = inst.span
+    if inst.span is not None and error.operand is not None:
+        where = inst.span.operand(error.operand)
+    elif inst.span is not None and error.attr is not None:
+        where = inst.span.attr(error.attr)
+    return HloError.at(error.code, f"{inst.name}: {error.message}", where, error.hint)
 
 
 def _is_scalar(shape: Shape) -> bool:

@@ -12,6 +12,7 @@ from hlo.ops import (  # noqa: F401
     data,
     dynamic,
     elementwise,
+    exchange,
     host,
     indexing,
     linalg,

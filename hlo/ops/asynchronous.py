@@ -12,34 +12,12 @@ from typing import Any
 from hlo.errors import InferError
 from hlo.ops.attrs import COMPUTATION, INT, OUTPUT_ALIASES, STRING, Attr, need
 from hlo.ops.outside import zeros
-from hlo.ops.rules import need_compatible, need_signature
+from hlo.ops.rules import need_compatible, need_signature, need_tuple
 from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.start_done import element_of_operand
 from hlo.types import U32, Shape, TupleShape, array
 
 _THREAD = Attr(STRING, default="main")
-
-
-def need_tuple(op: OpView, shape: Shape, least: int, what: str, **where: Any) -> TupleShape:
-    """Return a shape that has to be a tuple of at least `least` elements; `what` says which."""
-    if not isinstance(shape, TupleShape) or len(shape.elements) < least:
-        raise InferError(
-            f"{op.opcode}: {what} has shape {shape.to_string(False)}, "
-            f"a tuple of at least {least} elements is needed",
-            **where,
-        )
-    return shape
-
-
-def element_of_operand(index: int, least: int) -> tuple[Any, Any]:
-    """Return the rules of an operation that takes one element out of what its start returned."""
-
-    def infer(op: OpView) -> Shape:
-        return need_tuple(op, op.operand_shapes[0], least, "operand 0", operand=0).elements[index]
-
-    def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-        return args[0][index]
-
-    return infer, evaluate
 
 
 # --- async-start, async-update, async-done --------------------------------------------------------

@@ -205,6 +205,17 @@ def tuple_or_single(shapes: Sequence[Shape]) -> Shape:
     return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
 
 
+def need_tuple(op: OpView, shape: Shape, least: int, what: str, **where: Any) -> TupleShape:
+    """Return a shape that has to be a tuple of at least `least` elements; `what` says which."""
+    if not isinstance(shape, TupleShape) or len(shape.elements) < least:
+        raise InferError(
+            f"{op.opcode}: {what} has shape {shape.to_string(False)}, "
+            f"a tuple of at least {least} elements is needed",
+            **where,
+        )
+    return shape
+
+
 def need_token(op: OpView, index: int) -> None:
     """Check that an operand is a token."""
     if not op.operand_shapes[index].is_token:

@@ -93,7 +93,7 @@ class EvalContext(Protocol):
         """Evaluate a computation on values; returns its result value."""
 
     def known_op(self, computation: Any) -> str | None:
-        """Return `add` for a computation that is just `add(p0, p1)` on scalars of one type, else None."""
+        """Return the opcode of a body that is `op(p0, p1)` on scalars of one type, else None."""
 
     def projection(self, computation: Any) -> tuple[int, ...] | None:
         """Return the numbers of the parameters that are the result (or its tuple), else None."""
@@ -109,6 +109,10 @@ class EvalContext(Protocol):
 
         None when it is not a lexicographic order of keys.
         """
+
+    @property
+    def device_counts(self) -> tuple[int, int]:
+        """Numbers of replicas and of partitions that the running module is for."""
 
     @property
     def host(self) -> Any:
@@ -130,13 +134,13 @@ class OpSpec:
 
     name: HLO spelling. arity: operand count, or `(least, most)` with None for no bound.
     attrs: the attributes by text name, in printing order.
-    infer: operand shapes and attributes -> result shape; raises `InferError`. Operations whose shape
-      is not determined (parameter, convert, ...) read `op.shape` and return what it has to be.
+    infer: operand shapes and attributes -> result shape; raises `InferError`. Operations whose
+      shape is not determined (parameter, convert, ...) read `op.shape` and return what it has to be.
     verify: what inference cannot see; raises `InferError`.
     evaluate: the reference semantics on numpy values.
     examples: instruction lines, or whole modules where computations are needed; each is a test.
     source: the section of the specification, or the XLA file, that was followed.
-  payload: the attribute that is written between the parentheses in place of operands
+    payload: the attribute that is written between the parentheses in place of operands
       (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
     """
 
