@@ -297,7 +297,8 @@ def _read_named(s: Scanner) -> Sharding:
     s.accept(",")
     fields: dict[str, tuple[AxisRef, ...]] = {}
     metadata: Metadata = ()
-    kind, dims = "dims", []
+    kind = "dims"
+    dims: list[DimSharding] = []
     if s.accept("["):
         while not s.accept("]"):
             if dims:

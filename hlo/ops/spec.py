@@ -135,7 +135,7 @@ class OpSpec:
     name: HLO spelling. arity: operand count, or `(least, most)` with None for no bound.
     attrs: the attributes by text name, in printing order.
     infer: operand shapes and attributes -> result shape; raises `InferError`. Operations whose
-      shape is not determined (parameter, convert, ...) read `op.shape` and return what it has to be.
+      shape is not determined (parameter, convert) read `op.shape` and return what it has to be.
     verify: what inference cannot see; raises `InferError`.
     evaluate: the reference semantics on numpy values.
     examples: instruction lines, or whole modules where computations are needed; each is a test.
