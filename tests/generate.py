@@ -25,7 +25,7 @@ _TYPES = [ELEMENT_TYPES[n] for n in (
 )]  # fmt: skip
 # Whole numbers up to here are exact in a type.
 _EXACT = {"f64": 2.0**53, "f32": 2.0**24, "f16": 2.0**11, "bf16": 2.0**8}
-_MAX_ELEMENTS = 200
+_MAX_ELEMENTS = 700
 
 _Production = Callable[["Generator", Instruction], None]
 
@@ -103,7 +103,14 @@ class Generator:
             return None
         return max((self.bound.get(i, 0.0) for i in insts), default=0.0)
 
-    def scalar(self, et: ElementType, value: int) -> Instruction:
+    def identity(self, opcode: str, et: ElementType) -> Instruction:
+        """Return what a reduction starts from; XLA assumes that it changes nothing."""
+        if opcode in ("maximum", "minimum"):
+            low, high = value_range(et)
+            return self.scalar(et, low if opcode == "maximum" else high)
+        return self.scalar(et, opcode == "and")
+
+    def scalar(self, et: ElementType, value: float) -> Instruction:
         literal = Literal(array(et, ()), np.asarray(value).astype(et.dtype))
         return self.emit("constant", (), {"literal": literal}, shape=array(et, ()),
                          bound=abs(value))  # fmt: skip
@@ -117,6 +124,17 @@ class Generator:
         return self.module.add(comp)
 
 
+def value_range(et: ElementType) -> tuple[float, float]:
+    """Return the least and the largest value of a type."""
+    if et.is_pred:
+        return 0, 1
+    if et.is_float:
+        return -math.inf, math.inf
+    if et.is_signed:
+        return -(2 ** (et.bits - 1)), 2 ** (et.bits - 1) - 1
+    return 0, 2**et.bits - 1
+
+
 # --- productions --------------------------------------------------------------------------------
 
 
@@ -125,8 +143,9 @@ def _unary(g: Generator, x: Instruction) -> None:
     if et.is_pred:
         g.emit("not", [x], {})
     elif et.is_integer:
-        names = ["not", "popcnt", "count-leading-zeros"]
-        names += ["negate", "abs", "sign"] if et.is_signed else []
+        # XLA folds count-leading-zeros of a negative constant to a negative number.
+        names = ["negate", "abs", "sign"] if et.is_signed else ["count-leading-zeros"]
+        names += ["not", "popcnt"]
         g.emit(g.rng.choice(names), [x], {})
     elif g.exact(x) and g.rng.random() < 0.8:
         names = ["negate", "abs", "floor", "ceil", "round-nearest-even", "sign", "copy"]
@@ -234,6 +253,8 @@ def _slice(g: Generator, x: Instruction) -> None:
 
 
 def _pad(g: Generator, x: Instruction) -> None:
+    if not g.array(x).rank:
+        return  # the text format has no way to write no padding
     dims = tuple(
         PadDim(g.rng.randint(-1, 2), g.rng.randint(0, 2), g.rng.randint(0, 1))
         for _ in g.array(x).dims
@@ -253,8 +274,7 @@ def _pad(g: Generator, x: Instruction) -> None:
 def _concatenate(g: Generator, x: Instruction) -> None:
     if not g.array(x).rank:
         return
-    y = g.like(x)
-    dim = g.rng.randrange(g.array(x).rank)
+    y, dim = g.like(x), g.rng.randrange(g.array(x).rank)
     g.emit("concatenate", [x, y], {"dimensions": (dim,)}, bound=g.size(x, y))
 
 
@@ -271,7 +291,7 @@ def _reduce(g: Generator, x: Instruction) -> None:
         return
     et = g.type(x)
     name = g.rng.choice(["and", "or"] if et.is_pred else ["add", "maximum", "minimum"])
-    init = g.scalar(et, 0)
+    init = g.identity(name, et)
     dims = tuple(d for d in range(g.array(x).rank) if g.rng.random() < 0.6)
     size = g.size(x)
     if size is not None and name == "add":
@@ -292,15 +312,14 @@ def _reduce_window(g: Generator, x: Instruction) -> None:
         for _ in g.array(x).dims
     )  # fmt: skip
     attrs = {"window": window, "to_apply": g.body("maximum", et)}
-    g.emit("reduce-window", [x, g.scalar(et, 0)], attrs, bound=g.size(x))
+    g.emit("reduce-window", [x, g.identity("maximum", et)], attrs)
 
 
 def _dot(g: Generator, x: Instruction) -> None:
     et = g.type(x)
     if g.array(x).rank != 2 or et.is_pred or et.bits < 32:
         return
-    y = g.like(x)
-    dim = g.rng.randrange(2)
+    y, dim = g.like(x), g.rng.randrange(2)
     size = g.size(x, y)
     attrs = {"lhs_contracting_dims": (dim,), "rhs_contracting_dims": (dim,)}
     bound = None if size is None else size * size * max(1, g.array(x).dims[dim])
@@ -378,6 +397,7 @@ def arguments(seed: int, module: Module) -> list[np.ndarray]:
     for shape in module.entry.parameter_shapes:
         assert isinstance(shape, ArrayShape)
         et = shape.element_type
-        low, high = (0, 1) if et.is_pred else (0 if et.is_integer and not et.is_signed else -4, 4)
-        found.append(np.asarray(rng.integers(low, high + 1, shape.dims)).astype(et.dtype))
+        low, high = value_range(et)
+        values = rng.integers(max(-4, low), min(4, high) + 1, shape.dims)
+        found.append(np.asarray(values).astype(et.dtype))
     return found
