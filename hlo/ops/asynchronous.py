@@ -97,7 +97,7 @@ def _pass_on(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 
 # The start says what runs; older texts repeat it on the others.
-_REPEATED = {"async_execution_thread": _THREAD, "calls": Attr(COMPUTATION)}
+_REPEATED = {"async_execution_thread": Attr(STRING), "calls": Attr(COMPUTATION)}
 
 register(
     OpSpec(
