@@ -1,0 +1,37 @@
+# `make` alone shows what there is. Everything runs in .venv, made on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help run test lint format fuzz bench clean
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+$(BIN)/hlo-run: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(BIN)/pytest: $(BIN)/hlo-run
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,dev]'
+	@touch $@
+
+run: $(BIN)/hlo-run  ## set up, then run an example model on random inputs
+	$(BIN)/hlo-run examples/resnet20.hlo --seed 1
+
+test: $(BIN)/pytest  ## set up, then run the tests
+	$(BIN)/pytest -q -n auto
+
+lint: $(BIN)/pytest  ## style and types
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+format: $(BIN)/pytest  ## rewrite the sources in the house style
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+fuzz: $(BIN)/pytest  ## 20,000 mutated modules through the parser and the verifier
+	$(BIN)/python tests/fuzz.py --count 20000
+
+bench: $(BIN)/pytest  ## timings beside XLA's in the same run
+	$(BIN)/python bench/parse.py
+
+clean:  ## remove what the other commands made
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Read-only facts about modules: what a computation does, costs, lives."""
