@@ -71,9 +71,11 @@ def _check_threads(inst: Instruction, report: Report) -> None:
     assert inst.parent is not None
     here = inst.parent.execution_thread
     if inst.opcode in _ASYNC:
+        named = inst.attrs.get("async_execution_thread")
+        if named is None and inst.opcode == "async-start":
+            named = "main"  # what continues or ends a chain need not repeat what it began with
         for comp in inst.called_computations:
-            named = inst.attrs.get("async_execution_thread") or "main"
-            if comp.execution_thread != named:
+            if named is not None and comp.execution_thread != named:
                 report.add(
                     "thread-mismatch",
                     f"it runs on thread {named!r}, {comp.name} is of thread "

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo.ir import Computation, Instruction, Module
-from hlo.types import Shape, TupleShape
 from hlo.verify.report import Report
-from hlo.verify.shapes import same
 
 _CHAIN = frozenset({"async-start", "async-update", "async-done"})
 # What the only user of an operation has to be.
@@ -41,6 +39,7 @@ def check_pairs(
 ) -> None:
     """Check that what is started is done once, by its own counterpart, on the same channel."""
     async_bodies = _check_async_bodies(callers, report)
+    starts: dict[Instruction, Instruction] = {}  # of each link of an async chain
     for comp in module.computations:
         for inst in comp:
             opcode = inst.opcode
@@ -50,8 +49,11 @@ def check_pairs(
                 _check_user(inst, async_bodies, report)
             if opcode in _OPERAND:
                 _check_operand(inst, report)
-            if opcode in _CHAIN:
-                _check_async_shape(inst, report)
+            if opcode == "async-start":
+                starts[inst] = inst
+            elif opcode in _CHAIN and inst.operands[0] in starts:
+                starts[inst] = starts[inst.operands[0]]
+                _check_repeated(inst, starts[inst], report)
             if opcode in ("send", "recv"):
                 _check_same_transfer(inst, report)
     _check_channels(module, report)
@@ -85,16 +87,18 @@ def _check_operand(inst: Instruction, report: Report) -> None:
             f"{operand.name}",
             inst, operand=0,
         )  # fmt: skip
-    elif inst.opcode in _CHAIN and inst.called_computations != operand.called_computations:
-        report.add(
-            "bad-pair",
-            f"it waits for {_bodies(inst)}, its operand {operand.name} runs {_bodies(operand)}",
-            inst, operand=0,
-        )  # fmt: skip
 
 
-def _bodies(inst: Instruction) -> str:
-    return ", ".join(c.name for c in inst.called_computations) or "nothing"
+def _check_repeated(inst: Instruction, start: Instruction, report: Report) -> None:
+    """Check that a link of an async chain repeats what the chain began with, if it says it."""
+    for key in ("calls", "async_execution_thread"):
+        here, there = inst.attrs.get(key), start.attrs.get(key)
+        if here is not None and here != there:
+            here, there = getattr(here, "name", here), getattr(there, "name", there)
+            report.add(
+                "bad-pair", f"its {key} is {here}, that of {start.name} is {there}", inst,
+                attr=key, notes=[(f"{start.name} is here", start)],
+            )  # fmt: skip
 
 
 def _check_async_bodies(
@@ -125,27 +129,6 @@ def _check_async_bodies(
                 chain[0], notes=[(f"{comp.name} is here", comp)],
             )  # fmt: skip
     return bodies
-
-
-def _check_async_shape(inst: Instruction, report: Report) -> None:
-    """Check the tuple `((operands), result, contexts...)` of an async chain against its body."""
-    shape: Shape = inst.shape
-    if inst.opcode == "async-done":
-        shape = inst.operands[0].shape
-    bodies = inst.called_computations
-    if not bodies or not isinstance(shape, TupleShape) or len(shape.elements) < 2:
-        return  # the operation's own rule says so
-    body = bodies[0]
-    for i, (what, want) in enumerate(
-        (("parameters", TupleShape(tuple(body.parameter_shapes))), ("result", body.result_shape))
-    ):
-        if not same(shape.elements[i], want, layouts=False):
-            report.add(
-                "shape-mismatch",
-                f"element {{{i}}} of the async shape is {shape.elements[i].to_string(False)}, the "
-                f"{what} of {body.name} are {want.to_string(False)}",
-                inst,
-            )  # fmt: skip
 
 
 def _check_same_transfer(inst: Instruction, report: Report) -> None:

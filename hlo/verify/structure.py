@@ -101,18 +101,20 @@ def _check_edges(
 def _check_parameters(comp: Computation, report: Report) -> None:
     found = [inst for inst in comp if inst.opcode == "parameter"]
     if sorted(map(id, found)) != sorted(map(id, comp.parameters)):
-        report.add("bad-parameter", f"the parameters of {comp.name} are not those in it", comp=comp)
+        report.add(
+            "bad-parameter-number", f"the parameters of {comp.name} are not those in it", comp=comp
+        )
     seen: dict[int, Instruction] = {}
     for inst in found:
         number = inst.attrs["number"]
         if number in seen:
             report.add(
-                "bad-parameter", f"parameter {number} of {comp.name} is there twice", inst,
+                "bad-parameter-number", f"parameter {number} of {comp.name} is there twice", inst,
                 notes=[("the first is here", seen[number])],
             )  # fmt: skip
         elif not 0 <= number < len(found):
             report.add(
-                "bad-parameter",
+                "bad-parameter-number",
                 f"number {number} is not in [0, {len(found)}): {comp.name} has {len(found)} "
                 "parameters, numbered without gaps",
                 inst,
