@@ -265,7 +265,7 @@ def _polynomial(coefficients: Sequence[float], u: np.ndarray) -> np.ndarray:
 
 def erf(x: np.ndarray) -> np.ndarray:
     """Return the error function, within 2 ulp of f64 (1 ulp of f32 when computed there)."""
-    x = np.atleast_1d(x)
+    shape, x = x.shape, np.atleast_1d(x)
     size = np.abs(x)
     result = x * _polynomial(_ERF_NEAR, 2 * np.minimum(size, 1) ** 2 - 1)
     far = size > 1
@@ -275,4 +275,4 @@ def erf(x: np.ndarray) -> np.ndarray:
         u = ((y - 2.5) / (y + 2.5) - _ERFC_FROM) * (2 / (_ERFC_TO - _ERFC_FROM)) - 1
         value = 1 - np.exp(-y * y) * _polynomial(_ERFC_FAR, u)
         result[far] = np.copysign(value, x[far])
-    return result
+    return result.reshape(shape)
