@@ -189,25 +189,14 @@ class ChunkReader:
 
     def _check_order(self, classes: np.ndarray, tokens: np.ndarray) -> TextError | None:
         kinds = classes[tokens]
-        before = (
-            np.concatenate([np.array([self._last], np.uint8), kinds[:-1]]) if len(kinds) else kinds
-        )
+        before = np.concatenate([np.array([self._last], np.uint8), kinds])[:-1]
         wrong = ~self._order[before, kinds]
         if self._et.is_complex and not wrong.any():
-            # The chunk holds whole pairs: each word but one a pair is followed by its comma.
-            opens = np.flatnonzero(kinds == _OPEN_PAIR)
-            for step, kind in enumerate((_WORDS, _COMMA, _WORDS, _CLOSE_PAIR), 1):
-                at = np.minimum(opens + step, len(kinds) - 1)
-                wrong[at[kinds[at] != kind]] = True
-            if len(opens) * 2 != np.count_nonzero(kinds == _WORDS) and not wrong.any():
-                inside = np.zeros(len(kinds) + 4, bool)
-                for step in (1, 3):
-                    inside[opens + step] = True
-                wrong = (kinds == _WORDS) & ~inside[: len(kinds)]
+            wrong = _outside_pairs(kinds)
         if not wrong.any():
             return None
-        at = int(tokens[np.argmax(wrong)])
-        return TextError(_unexpected(int(classes[at]), self._et), at)
+        first = int(tokens[np.argmax(wrong)])
+        return TextError(_unexpected(int(classes[first]), self._et), first)
 
     def _check_brackets(
         self, classes: np.ndarray, brackets: np.ndarray, starts: np.ndarray
@@ -236,6 +225,16 @@ class ChunkReader:
         if have > want:
             at = int(starts[(want - rows.values) * per_value])
         return TextError(rows.mismatch(kind, have, want_kind, want), at, code="literal-shape")
+
+
+def _outside_pairs(kinds: np.ndarray) -> np.ndarray:
+    """Return which tokens depart from `(word, word)`. No pair may be cut."""
+    place = np.arange(len(kinds))
+    since_open = place - np.maximum.accumulate(np.where(kinds == _OPEN_PAIR, place, -9))
+    due = np.array([_OPEN_PAIR, _WORDS, _COMMA, _WORDS, _CLOSE_PAIR], np.uint8)
+    inside = since_open < len(due)
+    stray = (kinds == _WORDS) | (kinds == _CLOSE_PAIR)
+    return np.where(inside, kinds != due[np.where(inside, since_open, 0)], stray)
 
 
 def _unexpected(kind: int, et: ElementType) -> str:

@@ -31,6 +31,7 @@ from hlo.numerals import (
     join_payloads,
 )
 from hlo.types import (
+    TOKEN,
     UNBOUNDED,
     ArrayShape,
     ElementType,
@@ -72,7 +73,9 @@ class Literal:
 
     @classmethod
     def of(cls, value: Any) -> Literal:
-        """Return the literal of a numpy array or scalar, or of a tuple of such."""
+        """Return the literal of a numpy array or scalar, of a token, or of a tuple of such."""
+        if value is TOKEN_VALUE:
+            return cls(TOKEN)
         if isinstance(value, tuple):
             parts = [cls.of(v) for v in value]
             return cls(TupleShape(tuple(p.shape for p in parts)), parts)

@@ -109,7 +109,7 @@ class Words:
                 chars[starts[lengths > k] + k] = ord(" ")
             chars[starts] = ord("1")
         try:
-            values = np.fromstring(bytes(data), dtype, sep=" ")
+            values: np.ndarray = np.fromstring(bytes(data), dtype, sep=" ")
         except ValueError:
             return None
         return values if len(values) == len(self) else None
@@ -122,7 +122,7 @@ _PAYLOAD_BITS = {
     "f64": 52, "f32": 23, "f16": 10, "bf16": 7, "f8e5m2": 2, "f8e4m3": 3, "f8e3m4": 4,
 }  # fmt: skip
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_HAS_INF = {name for name in _PAYLOAD_BITS}
+_HAS_INF = set(_PAYLOAD_BITS)
 _EXPONENT = _table(b"eE")
 _NO_NAN = {"f4e2m1fn"}
 

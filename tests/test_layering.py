@@ -39,9 +39,10 @@ ALLOWED: dict[str, set[str]] = {
     "passes": _VALUES | {"ops", "ir", "analysis", "eval"},
     "codegen": _VALUES | {"ops", "ir", "analysis"},
     "runtime": _VALUES,
-    "files": _VALUES,
+    "arguments": _VALUES,
+    "files": _VALUES | {"arguments"},
     "compile": _VALUES | {"ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
-    "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "files", "compile"},
+    "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "compile"},
 }
 
 

@@ -11,10 +11,9 @@ from hlo.errors import InferError
 from hlo.literal import Literal
 from hlo.ops.attrs import INT, LITERAL, need
 from hlo.ops.casts import convert
-from hlo.ops.rules import array_result, need_compatible, need_memory
+from hlo.ops.rules import array_result, need_compatible
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, register
-from hlo.types import UNBOUNDED, ArrayShape, Shape
-from hlo.values import DynamicArray
+from hlo.types import UNBOUNDED, Shape
 
 # --- parameter ----------------------------------------------------------------------------------
 
@@ -55,12 +54,7 @@ def _infer_constant(op: OpView) -> Shape:
 
 def _constant(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     literal: Literal = op.attrs["literal"]
-    if literal.elided:
-        need_memory(op, literal.shape)
-    value = literal.value
-    if isinstance(op.shape, ArrayShape) and op.shape.is_dynamic:
-        return DynamicArray(value, op.shape.dims)
-    return value
+    return literal.value
 
 
 register(
@@ -103,14 +97,13 @@ def _infer_iota(op: OpView) -> Shape:
 
 def _iota(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     shape, dim = array_result(op), op.attrs["iota_dimension"]
-    need_memory(op, shape)
     size = shape.dims[dim] if shape.num_elements else 0
     ramp = convert(np.arange(size, dtype=np.int64), shape.element_type)
     along = ramp.reshape([-1 if d == dim else 1 for d in range(shape.rank)])
     result = np.empty(shape.dims, ramp.dtype)
     if shape.num_elements:
         result[...] = along
-    return DynamicArray(result, shape.dims) if shape.is_dynamic else result
+    return result
 
 
 register(

@@ -1,0 +1,92 @@
+"""HLO, the operation language of XLA: parse, build, walk, edit, verify and run it.
+
+    module = hlo.load("model.hlo")
+    hlo.verify(module)
+    result = hlo.interpret(module, x, y)
+    print(module)
+
+Names load their part of the package on first use, so `import hlo` itself costs nothing. Every error
+that an input can cause is an `HloError`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hlo.api import interpret, load, parse, verify
+    from hlo.errors import Diagnostic, HloError
+    from hlo.eval import Host
+    from hlo.ir import Computation, Instruction, Module
+    from hlo.layout import pack, unpack
+    from hlo.literal import Literal
+    from hlo.ops import OPS
+    from hlo.text import PrintOptions, print_module
+    from hlo.types import ArrayShape, Layout, Shape, TupleShape
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "OPS",
+    "ArrayShape",
+    "Computation",
+    "Diagnostic",
+    "HloError",
+    "Host",
+    "Instruction",
+    "Layout",
+    "Literal",
+    "Module",
+    "PrintOptions",
+    "Shape",
+    "TupleShape",
+    "interpret",
+    "load",
+    "pack",
+    "parse",
+    "print_module",
+    "unpack",
+    "verify",
+]
+
+_HOMES = {
+    "hlo.api": ("interpret", "load", "parse", "verify"),
+    "hlo.errors": ("Diagnostic", "HloError"),
+    "hlo.eval": ("Host",),
+    "hlo.ir": ("Computation", "Instruction", "Module"),
+    "hlo.layout": ("pack", "unpack"),
+    "hlo.literal": ("Literal",),
+    "hlo.ops": ("OPS",),
+    "hlo.text": ("PrintOptions", "print_module"),
+    "hlo.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hlo' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """This module. `hlo.verify` is the function, also once the room `hlo.verify` has been imported.
+
+    The import system sets each room as an attribute of the package, and would replace the function.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and name in _HOME):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,64 @@
+"""The library's front: what `import hlo` offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hlo.arguments import Parameter, bind_arguments
+from hlo.eval import Host
+from hlo.eval import interpret as evaluate
+from hlo.files import read_text
+from hlo.ir import Module
+from hlo.text import parse as parse_text
+from hlo.values import DynamicArray
+from hlo.verify import verify as verify_module
+
+
+def parse(source: str, name: str = "<string>") -> Module:
+    """Return the module that a text spells. `name` stands for the text in error messages.
+
+    Raises HloError with all errors of the text. The module may still break rules that `verify`
+    checks.
+    """
+    return parse_text(source, name)
+
+
+def load(path: str | Path) -> Module:
+    """Return the module in a file. Raises HloError if it cannot be read, or with all its errors."""
+    return parse_text(read_text(path), str(path))
+
+
+def verify(module: Module) -> None:
+    """Check that a module is valid. Raises HloError with everything that is wrong."""
+    verify_module(module)
+
+
+def parameters_of(module: Module) -> list[Parameter]:
+    """Return the parameters of a module's entry, as input files and specs address them."""
+    return [Parameter(p.attrs["number"], p.name, p.shape) for p in module.entry.parameters]
+
+
+def run_values(module: Module, values: Sequence[Any], host: Host | None = None) -> Any:
+    """Run a verified module on checked values; returns numpy arrays and tuples of them."""
+    return _visible(evaluate(module, values, host))
+
+
+def interpret(module: Module, *args: Any, host: Host | None = None) -> Any:
+    """Verify a module and run it on the reference interpreter.
+
+    args: one for each parameter of the entry, tuples nested, or all leaves flat; numpy arrays of
+    the parameter's dimensions and dtype, in logical order whatever the layout (see
+    `hlo.layout.pack` for physical buffers), or Python numbers and lists that convert exactly.
+    Returns a numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual
+    size. Raises HloError for arguments that do not fit and operations that cannot run.
+    """
+    verify_module(module)
+    return run_values(module, bind_arguments(parameters_of(module), args), host)
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_visible(v) for v in value)
+    return value.actual if isinstance(value, DynamicArray) else value

@@ -1,0 +1,229 @@
+"""Values for parameters: checked, made up, and put together from their leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import HloError, InferError
+from hlo.memory import check_memory
+from hlo.numerals import from_double, integer_range
+from hlo.types import (
+    UNBOUNDED,
+    ArrayShape,
+    ElementType,
+    Kind,
+    Shape,
+    TokenShape,
+    TupleShape,
+    complex_part,
+)
+from hlo.values import TOKEN_VALUE, DynamicArray
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a program, as those see it who give its value."""
+
+    number: int
+    name: str
+    shape: Shape
+
+    def leaves(self) -> Iterator[tuple[Path, str, Shape]]:
+        """Yield index path, name and shape of each leaf but tokens, which need no value."""
+        for path, shape in self.shape.leaves():
+            if not isinstance(shape, TokenShape):
+                yield path, ".".join([self.name, *map(str, path)]), shape
+
+
+def assemble(shape: Shape, leaves: Mapping[Path, Any], path: Path = ()) -> Any:
+    """Return the nested value of a shape from its leaves by index path."""
+    if isinstance(shape, TupleShape):
+        return tuple(assemble(s, leaves, (*path, i)) for i, s in enumerate(shape.elements))
+    return TOKEN_VALUE if isinstance(shape, TokenShape) else leaves[path]
+
+
+# --- checking -----------------------------------------------------------------------------------
+
+
+def bind_arguments(parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
+    """Return one checked value for each parameter.
+
+    args: one for each parameter, tuples nested, or all leaves (but tokens) flat. Raises HloError.
+    """
+    leaves = [(p, *leaf) for p in parameters for leaf in p.leaves()]
+    if len(args) == len(parameters) and all(map(_may_be_whole, parameters, args)):
+        return [
+            _nested(arg, p.shape, f"argument {p.number} ({p.name})")
+            for p, arg in zip(parameters, args, strict=True)
+        ]
+    if len(args) != len(leaves):
+        counts = f"{len(parameters)} parameters"
+        if len(leaves) != len(parameters):
+            counts += f" ({len(leaves)} arrays in all)"
+        raise HloError.at("argument-count", f"{len(args)} arguments for {counts}")
+    found: dict[int, dict[Path, Any]] = {p.number: {} for p in parameters}
+    for arg, (p, path, name, shape) in zip(args, leaves, strict=True):
+        found[p.number][path] = as_leaf(arg, shape, f"argument {name}")
+    return [assemble(p.shape, found[p.number]) for p in parameters]
+
+
+def _may_be_whole(parameter: Parameter, arg: Any) -> bool:
+    return not isinstance(parameter.shape, TupleShape) or isinstance(arg, (tuple, list))
+
+
+def _nested(value: Any, shape: Shape, what: str) -> Any:
+    if isinstance(shape, TupleShape):
+        if not isinstance(value, (tuple, list)) or len(value) != len(shape.elements):
+            have = f"{len(value)}" if isinstance(value, (tuple, list)) else "no"
+            raise HloError.at(
+                "type-mismatch",
+                f"{what}: a tuple of {len(shape.elements)} is needed, it has {have} elements",
+            )
+        return tuple(
+            _nested(v, s, f"{what}.{i}")
+            for i, (v, s) in enumerate(zip(value, shape.elements, strict=True))
+        )
+    return TOKEN_VALUE if isinstance(shape, TokenShape) else as_leaf(value, shape, what)
+
+
+def as_leaf(value: Any, shape: Shape, what: str) -> np.ndarray | DynamicArray:
+    """Return a value as the array that a shape needs. `what` names it in errors.
+
+    numpy arrays need the shape's dtype, or its bits: `|V2` and `uint16` arrays are taken as bf16,
+    and so on; sub-byte integers may come as int8 or uint8 of small values. Python numbers and lists
+    are converted if the type holds their kind. A dynamic dimension may be shorter than its bound.
+    Raises HloError.
+    """
+    if not isinstance(shape, ArrayShape):
+        raise HloError.at("unsupported", f"{what}: there are no values of shape {shape}")
+    if isinstance(value, DynamicArray):
+        value = value.actual
+    et = shape.element_type
+    if not isinstance(value, (np.ndarray, np.generic)):
+        value = _from_python(value, shape, what)
+    array = _as_type(np.asarray(value), et, what, shape)
+    fits = array.ndim == shape.rank and all(
+        n == size or size == UNBOUNDED or (shape.is_dynamic_dim(d) and n < size)
+        for d, (n, size) in enumerate(zip(array.shape, shape.dims, strict=True))
+    )
+    if not fits:
+        raise HloError.at(
+            "shape-mismatch",
+            f"{what} has dimensions {list(array.shape)}, {shape.to_string(False)} is needed",
+        )
+    return np.asarray(array, order="C")
+
+
+# numpy's kinds of numbers, and the kinds of element types that hold their values.
+_HELD_BY = {
+    "b": set(Kind),
+    "i": {Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT, Kind.COMPLEX},
+    "u": {Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT, Kind.COMPLEX},
+    "f": {Kind.FLOAT, Kind.COMPLEX},
+    "c": {Kind.COMPLEX},
+}
+
+
+def _from_python(value: Any, shape: ArrayShape, what: str) -> np.ndarray:
+    """Return a number, or nested lists of numbers, as an array of the shape's type."""
+    et = shape.element_type
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise HloError.at("shape-mismatch", f"{what}: its lists differ in length") from None
+    if array.size and et.kind not in _HELD_BY.get(array.dtype.kind, ()):
+        raise HloError.at(
+            "type-mismatch",
+            f"{what}: {array.dtype} numbers do not convert to {shape.to_string(False)}",
+        )
+    if et.is_integer and array.size:
+        return _small_integers(array, et, what)
+    if et.is_float:
+        return from_double(array.astype(np.float64), et)
+    return array.astype(et.dtype)
+
+
+def _as_type(array: np.ndarray, et: ElementType, what: str, shape: ArrayShape) -> np.ndarray:
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    dtype = array.dtype
+    if dtype == et.dtype:
+        return array
+    if dtype.itemsize == et.byte_width:
+        of_numpy = et.dtype.isbuiltin == 1
+        if dtype.type is np.void and dtype.names is None:
+            # Bytes without a type: how numpy's files hold types that it does not know.
+            octets = np.array(array, order="C")
+            return octets.view(np.uint8) != 0 if et.is_pred else octets.view(et.dtype)
+        if et.is_integer and not of_numpy and dtype.kind in "iu":
+            return _small_integers(array, et, what)
+        if et.is_float and not of_numpy and dtype.kind == "u":
+            if et.bits < 8 and np.any(array >= 1 << et.bits):
+                raise HloError.at("type-mismatch", f"{what} has bits outside the {et.bits} of {et}")
+            return np.array(array, order="C").view(et.dtype)
+    name = f"numpy.{dtype.name}" if dtype.isbuiltin == 1 else dtype.name
+    raise HloError.at(
+        "type-mismatch",
+        f"{what} has dtype {name}, {shape.to_string(False)} is needed",
+        hint=f"{et} is dtype {et.dtype.type.__module__}.{et.dtype.name}",
+    )
+
+
+def _small_integers(array: np.ndarray, et: ElementType, what: str) -> np.ndarray:
+    lo, hi = integer_range(et)
+    if array.size and (int(array.min()) < lo or int(array.max()) > hi):
+        raise HloError.at("type-mismatch", f"{what} has values outside {et}: [{lo}, {hi}]")
+    return array.astype(et.dtype)
+
+
+# --- making up ----------------------------------------------------------------------------------
+
+# Random integers are 0 .. 9: as indices they are likely to be inside, as operands not to overflow.
+_RANDOM_INTEGERS = 10
+
+
+def need_size(shape: Shape, what: str) -> ArrayShape:
+    """Return an array shape of a known size that fits in memory. Raises HloError."""
+    if not isinstance(shape, ArrayShape):
+        raise HloError.at("unsupported", f"{what}: there are no values of shape {shape}")
+    if UNBOUNDED in shape.dims:
+        raise HloError.at(
+            "shape-mismatch", f"{what}: {shape.to_string(False)} has no size, so it needs a value"
+        )
+    try:
+        check_memory(shape.byte_size, f"{what}, {shape.to_string(False)},")
+    except InferError as e:
+        raise HloError.at(e.code, e.message) from None
+    return shape
+
+
+def random_array(shape: ArrayShape, seed: Sequence[int]) -> np.ndarray:
+    """Return random elements of a shape, the same for the same seed.
+
+    Floats and the parts of complex numbers are standard normal (f8e8m0fnu: powers of two near 1),
+    integers uniform from 0 to 9 or what the type holds, pred even.
+    """
+    rng, et, dims = np.random.default_rng(seed), shape.element_type, shape.dims
+    if et.is_pred:
+        return rng.integers(0, 2, dims, dtype=np.uint8).astype(bool)
+    if et.is_integer:
+        most = min(_RANDOM_INTEGERS, integer_range(et)[1] + 1)
+        return rng.integers(0, most, dims, dtype=np.uint8).astype(et.dtype)
+    if et.is_complex:
+        part = complex_part(et).dtype
+        return rng.standard_normal((*dims, 2), dtype=part.type).view(et.dtype)[..., 0]
+    if et.name == "f8e8m0fnu":
+        return from_double(2.0 ** rng.integers(-3, 4, dims), et)
+    if et.bits <= 32:
+        return np.asarray(rng.standard_normal(dims, dtype=np.float32)).astype(et.dtype)
+    return np.asarray(rng.standard_normal(dims))
+
+
+def zero_array(shape: ArrayShape) -> np.ndarray:
+    """Return zeros of a shape; f8e8m0fnu, which has none, gets its smallest number."""
+    return np.zeros(shape.dims, f"V{shape.element_type.byte_width}").view(shape.element_type.dtype)
