@@ -246,6 +246,16 @@ def test_unsigned_indices_beyond_s64_are_out_of_range() -> None:
     assert got.tolist() == [0, 1, 0, 0]
 
 
+def test_every_update_counts_where_index_vectors_are_empty() -> None:
+    # They all go to the origin, as the specification has it; compiled XLA takes one of them.
+    attrs = SCATTERS["no index"][3].replace("inserted_window_dims={}", "inserted_window_dims={1}")
+    text = scatter("s32", "2,5", "2,0", "2,1", attrs, ADD)
+    updates = np.array([[3], [4]], np.int32)
+    got = run(text, np.zeros((2, 5), np.int32), np.zeros((2, 0), np.int32), updates)
+    assert got[0, 0] == 7
+    assert got.sum() == 7
+
+
 VARIADIC = """HloModule variadic
 combine {
   a = s32[] parameter(0)

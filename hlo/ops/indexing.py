@@ -255,7 +255,8 @@ def _infer_scatter(op: OpView) -> Shape:
 
 
 # Bodies for which numpy has a running form that rounds and overflows as the operation does. Zeros
-# of two signs and NaNs make minimum and maximum safe on integers only.
+# of two signs and NaNs make minimum and maximum safe on integers only, infinities the product safe
+# on all but complex numbers.
 _UFUNCS = {
     "add": np.add, "multiply": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
     "xor": np.bitwise_xor, "minimum": np.minimum, "maximum": np.maximum,
@@ -272,7 +273,9 @@ def _combiner(op: OpView, types: Sequence[ElementType], ctx: EvalContext) -> Com
     if ctx.projection(comp) == tuple(range(count, 2 * count)):
         return Combiner(apply, overwrites=True)
     known = ctx.known_op(comp) if count == 1 else None
-    runs = known in ("add", "multiply") or types[0].is_integer or types[0].is_pred
+    et = types[0]
+    exact = et.is_integer or et.is_pred
+    runs = exact or known == "add" or (known == "multiply" and not et.is_complex)
     return Combiner(apply, ufunc=_UFUNCS.get(known) if known and runs else None)
 
 
