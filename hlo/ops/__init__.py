@@ -11,6 +11,7 @@ from hlo.ops import (  # noqa: F401
     custom,
     data,
     dynamic,
+    dynamic_slice,
     elementwise,
     exchange,
     host,
