@@ -86,6 +86,8 @@ def test_dimensions_may_be_none_all_or_empty() -> None:
         "c = f32[3] reduce(z, i), dimensions={0}, to_apply=add_f32",
         "d = f32[0] reduce(z, i), dimensions={1}, to_apply=add_f32",
         "e = f32[3] reduce(z, i), dimensions={0}, to_apply=fn",
+        "g = f32[] reduce(i, zero), dimensions={}, to_apply=add_f32",
+        "h = f32[] reduce(i, zero), dimensions={}, to_apply=fn",
         "f = f32[2,3] reduce(x, zero), dimensions={}, to_apply=fn",
     ]
     fn = (
@@ -93,7 +95,8 @@ def test_dimensions_may_be_none_all_or_empty() -> None:
         "p = f32[] multiply(a, b) ROOT r = f32[] subtract(s, p) }\n"
     )
     shapes = ["f32[2,3]", "f32[]", "f32[3]", "f32[0]", "f32[3]", "f32[2,3]"]
-    results = list(zip("abcdef", shapes, strict=True))
+    shapes += ["f32[]", "f32[]"]
+    results = list(zip("abcdefgh", shapes, strict=True))
     args = [integral("f32", (2, 3), 1), np.zeros((0, 3), np.float32), np.float32(5)]
     # The initial value takes part once in each result, also where there is nothing to reduce.
     run_both(module(binary("add", "f32") + fn, lines, results), args)

@@ -13,7 +13,7 @@ from hlo.ops.attrs import BOOL, COMPUTATION, INT, INTS, Attr, need
 from hlo.ops.combiner import need_reducer, need_scalar
 from hlo.ops.rules import array_operand, array_operands, merge_dims, need_dims, need_memory
 from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
-from hlo.types import ArrayShape, Shape, TupleShape, array
+from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 # --- reduce -------------------------------------------------------------------------------------
 
@@ -161,20 +161,23 @@ def _scan_parts(op: OpView) -> tuple[int, int]:
 
 def _scan_length(op: OpView, dim: int, inputs: list[ArrayShape], outputs: int) -> int:
     """Return the number of steps: the size that the scanned operands, or else the results, have."""
+    steps = UNBOUNDED
     for i, shape in enumerate(inputs):
         if not 0 <= dim < shape.rank:
             raise InferError(
                 f"scan: dimensions={{{dim}}}, operand {i} has rank {shape.rank}",
                 attr="dimensions", code="bad-dimension",
             )  # fmt: skip
-        if shape.dims[dim] != inputs[0].dims[dim]:
+        size = shape.dims[dim]
+        if UNBOUNDED not in (size, steps) and size != steps:
             raise InferError(
                 f"scan: operands 0 and {i} differ in dimension {dim}: "
                 f"{inputs[0].to_string(False)}, {shape.to_string(False)}",
                 operand=i,
             )
+        steps = size if steps == UNBOUNDED else steps
     if inputs:
-        return inputs[0].dims[dim]
+        return steps
     declared = op.shape.elements if isinstance(op.shape, TupleShape) else (op.shape,)
     if outputs and declared and isinstance(declared[0], ArrayShape) and dim < declared[0].rank:
         return declared[0].dims[dim]

@@ -84,14 +84,15 @@ def reduce(
         length = 1
     for r in range(length):
         done = as_parts(ctx.apply(computation, [*done, *(row[r] for row in rows)]))
-    return tuple(np.ascontiguousarray(d).reshape(out) for d in done)
+    return tuple(np.asarray(d, order="C") for d in done)
 
 
 def _reduce_fast(
     x: np.ndarray, init: np.ndarray, axes: tuple[int, ...], fast: FastOp, et: ElementType
 ) -> np.ndarray:
-    # numpy casts f32 to f64 piece by piece; the types that it does not know are cast before.
-    values = x if x.dtype == np.float32 else to_work(x, fast)
+    # numpy casts f32 to f64 piece by piece; the types that it does not know are cast before. Its
+    # order of adding goes by strides, which must not matter.
+    values = np.asarray(x if x.dtype == np.float32 else to_work(x, fast), order="C")
     with np.errstate(all="ignore"):
         total = fast.ufunc.reduce(
             values, axis=axes, dtype=fast.work, initial=to_work(init, fast)[()]

@@ -21,7 +21,7 @@ from hlo.ops.rules import (
     tuple_or_single,
 )
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
-from hlo.types import PRED, S32, Shape, TupleShape, array
+from hlo.types import PRED, S32, UNBOUNDED, Shape, TupleShape, array
 
 
 def _infer_sort(op: OpView) -> Shape:
@@ -96,7 +96,7 @@ def _infer_topk(op: OpView) -> Shape:
             f"topk: operand 0 has shape {operand.to_string(False)}, at least rank 1 is needed",
             operand=0,
         )
-    if not 0 <= k <= operand.dims[-1]:
+    if k < 0 or (k > operand.dims[-1] and operand.dims[-1] != UNBOUNDED):
         raise InferError(
             f"topk: k={k}, the last dimension of {operand.to_string(False)} has "
             f"{operand.dims[-1]} elements",
