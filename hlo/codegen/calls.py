@@ -1,0 +1,158 @@
+"""Calls of kernels: emitted once for each structure, run by one thread or by many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hlo.codegen.fusion import Role
+from hlo.codegen.kernel import (
+    Extent,
+    Inputs,
+    Kernel,
+    KernelEmitter,
+    scalar_parameter,
+    structure_key,
+)
+from hlo.codegen.llvm import Builder, Module
+from hlo.codegen.scalar import Cplx, Value
+from hlo.codegen.target import Target
+from hlo.ir import Instruction
+
+# Work below this many rough scalar operations is done by the calling thread alone: waking another
+# takes some microseconds.
+_PARALLEL_COST = 60_000
+# How many shares a large kernel is cut into at the most.
+_SHARES = 64
+
+_RUN = """\
+define internal void @hlo.run(ptr %threads, ptr %task, ptr %context, i64 %n, i64 %chunk) nounwind {
+  %alone = icmp eq ptr %threads, null
+  br i1 %alone, label %here, label %shared
+here:
+  call void %task(ptr %context, i64 0, i64 %n)
+  ret void
+shared:
+  %run = load ptr, ptr %threads
+  %at = getelementptr inbounds ptr, ptr %threads, i64 1
+  %state = load ptr, ptr %at
+  call void %run(ptr %state, ptr %task, ptr %context, i64 %n, i64 %chunk)
+  ret void
+}"""
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A finished kernel: its function and how its work divides."""
+
+    function: str
+    extent: Extent
+
+
+@dataclass
+class Kernels:
+    """The kernels of one module, and the calls of them from its entry function."""
+
+    module: Module
+    target: Target
+    b: Builder
+    by_key: dict[str, Emitted] = field(default_factory=dict)
+    by_body: dict[str, str] = field(default_factory=dict)
+    # One block of memory holds the arguments of whichever kernel runs on threads.
+    context_slots: int = 0
+
+    def __post_init__(self) -> None:
+        self.context = self.b.fresh()
+
+    def emit(
+        self,
+        inst: Instruction,
+        roles: Mapping[Instruction, Role],
+        step: KernelEmitter,
+        inputs: Inputs,
+        outputs: list[int],
+        places: int,
+        scratch: int,
+    ) -> Emitted:
+        """Return the kernel of one step of an instruction.
+
+        outputs: buffer numbers of the results. places, scratch: how many buffers it takes.
+        """
+        key = f"{id(step)} {structure_key(inst, roles, inputs)} {outputs}"
+        found = self.by_key.get(key)
+        if found is not None:
+            return found
+        k = Kernel(self.module, inst, roles, inputs, self.target)
+        k.outputs = [f"%buf{n}" for n in outputs]
+        k.scratch = [f"%buf{places + n}" for n in range(scratch)]
+        extent = step(k)
+        k.b.write("ret void")
+        params = [
+            f"ptr {'noalias ' if n in outputs or n >= places else 'readonly '}%buf{n}"
+            for n in range(places + scratch)
+        ]
+        for n, leaf in enumerate(inputs.scalars):
+            held = scalar_parameter(leaf, n)
+            params += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
+        params += ["i64 %begin", "i64 %end"]
+        body = k.b.finish(f"define internal void @NAME({', '.join(params)}) nounwind")
+        name = self.by_body.get(body)
+        if name is None:
+            name = f"{inst.opcode.replace('-', '_')}_{len(self.by_body)}"
+            self.by_body[body] = name
+            self.module.functions[name] = body.replace("@NAME(", f"@{name}(", 1)
+        emitted = self.by_key[key] = Emitted(name, extent)
+        return emitted
+
+    def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> None:
+        """Write the call of a kernel on buffers and scalars."""
+        args = [f"ptr {p}" for p in pointers]
+        for held in scalars:
+            args += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
+        extent = emitted.extent
+        if extent.iterations < 2 or extent.iterations * extent.cost < _PARALLEL_COST:
+            args += ["i64 0", f"i64 {extent.iterations}"]
+            self.b.write(f"call void @{emitted.function}({', '.join(args)})")
+            return
+        # A share is large enough to be worth handing out, and there are enough to balance.
+        chunk = max(
+            -(-extent.iterations // _SHARES), math.ceil(_PARALLEL_COST / 4 / max(extent.cost, 1e-9))
+        )
+        context = self._context(args)
+        task = self._task(emitted.function, args)
+        self.module.functions.setdefault("hlo.run", _RUN)
+        self.b.write(
+            f"call void @hlo.run(ptr %threads, ptr @{task}, ptr {context}, "
+            f"i64 {extent.iterations}, i64 {min(chunk, extent.iterations)})"
+        )
+
+    def _context(self, args: list[str]) -> str:
+        """Store a kernel's arguments where its tasks find them; returns the address."""
+        if len(args) > self.context_slots:
+            self.context_slots = len(args)
+        for n, arg in enumerate(args):
+            at = self.b.element_address(self.context, "i64", n)
+            self.b.write(f"store {arg}, ptr {at}")
+        return self.context
+
+    def _task(self, function: str, args: list[str]) -> str:
+        """Return the function that runs a share of a kernel with arguments from its context."""
+        name = f"{function}.task"
+        if name not in self.module.functions:
+            lines, names = [], []
+            for n, arg in enumerate(args):
+                t = arg.split(" ")[0]
+                lines += [
+                    f"  %p{n} = getelementptr inbounds i64, ptr %context, i64 {n}",
+                    f"  %a{n} = load {t}, ptr %p{n}",
+                ]
+                names.append(f"{t} %a{n}")
+            call = ", ".join([*names, "i64 %begin", "i64 %end"])
+            self.module.functions[name] = "\n".join(
+                [
+                    f"define internal void @{name}(ptr %context, i64 %begin, i64 %end) nounwind {{",
+                    *lines, f"  call void @{function}({call})", "  ret void", "}",
+                ]
+            )  # fmt: skip
+        return name

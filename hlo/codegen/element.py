@@ -1,0 +1,266 @@
+"""The value of an instruction at an index: how fused operations are emitted.
+
+Elementwise operations take their operands at the same index; movement operations map the index.
+What is not fused is loaded from memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hlo.codegen import scalar
+from hlo.codegen.fusion import Role
+from hlo.codegen.llvm import TRUE, Builder, Index, Val
+from hlo.codegen.scalar import Value
+from hlo.ir import Computation, Instruction
+from hlo.types import ArrayShape
+
+Indices = tuple[Index, ...]
+
+
+class ElementEmitter:
+    """Emits values at indices into one function.
+
+    load: called for what is not fused: `(instruction, indices) -> value`.
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        roles: Mapping[Instruction, Role],
+        load: Callable[[Instruction, Indices], Value],
+    ) -> None:
+        self.b = builder
+        self.roles = roles
+        self.load = load
+
+    def at(self, inst: Instruction, indices: Indices) -> Value:
+        """Return the element of `inst` at `indices` (one per dimension, in range)."""
+        key = (inst, indices)
+        found = self.b.remembered(key)
+        if found is None:
+            if self.roles.get(inst) is Role.FUSED:
+                found = self.compute(inst, indices)
+            else:
+                found = self.load(inst, indices)
+            self.b.remember(key, found)
+        return found
+
+    def compute(self, inst: Instruction, indices: Indices) -> Value:
+        """Return the element of a fusible instruction from those of its operands."""
+        rule = _RULES.get(inst.opcode)
+        if rule is not None:
+            return rule(self, inst, indices)
+        operands = [
+            self.at(o, indices if _array(o).dims else ())
+            for o in inst.operands  # type: ignore[attr-defined]
+        ]
+        return scalar.elementwise(self.b, inst, operands)
+
+    def call(self, comp: Computation, args: Sequence[Value]) -> list[Value]:
+        """Return the result leaves of a computation on scalars, emitted in place."""
+        values: dict[Instruction, Any] = {}
+        for inst in comp.in_order():
+            if inst.opcode == "parameter":
+                values[inst] = args[inst.attrs["number"]]
+            elif inst.opcode == "tuple":
+                values[inst] = [values[o] for o in inst.operands]
+            elif inst.opcode == "get-tuple-element":
+                values[inst] = values[inst.operands[0]][inst.attrs["index"]]
+            else:
+                values[inst] = scalar.elementwise(self.b, inst, [values[o] for o in inst.operands])
+        result = values[comp.root]
+        return result if isinstance(result, list) else [result]
+
+
+def _array(inst: Instruction) -> ArrayShape:
+    assert isinstance(inst.shape, ArrayShape)
+    return inst.shape
+
+
+def _broadcast(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    (operand,) = inst.operands
+    dims = _array(operand).dims
+    picked = [indices[d] for d in inst.attrs["dimensions"]]
+    return e.at(operand, tuple(0 if n == 1 else i for n, i in zip(dims, picked, strict=True)))
+
+
+def reshape_index(
+    b: Builder, indices: Indices, source: Sequence[int], target: Sequence[int]
+) -> Indices:
+    """Return where an element of an array of `source` dims lies in its reshape to `target` dims.
+
+    The dims are cut into the shortest groups of equal products, so that most indices pass through.
+    """
+    result: list[Index] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        i0, j0 = i, j
+        p = q = 1
+        while True:
+            if p == q and (i > i0 or j > j0) and not (p == 1 and i == i0):
+                break
+            if p <= q and i < len(source):
+                p *= source[i]
+                i += 1
+            elif j < len(target):
+                q *= target[j]
+                j += 1
+            else:
+                break
+        # Dimensions of size one belong to no group of their own: they are passed along.
+        while j < len(target) and target[j] == 1 and p == q:
+            j += 1
+        wide_s = [(n, x) for n, x in zip(source[i0:i], indices[i0:i], strict=True) if n != 1]
+        wide_t = [n for n in target[j0:j] if n != 1]
+        if len(wide_s) == len(wide_t) == 1:
+            mapped: list[Index] = [wide_s[0][1]]
+        else:
+            linear: Index = 0
+            for n, x in wide_s:
+                linear = b.add(b.mul(linear, n), x)
+            mapped = []
+            rest = math.prod(wide_t)
+            for n in wide_t:
+                rest //= n
+                mapped.append(b.urem(b.udiv(linear, rest), n) if mapped else b.udiv(linear, rest))
+        values = iter(mapped)
+        result += [0 if n == 1 else next(values) for n in target[j0:j]]
+    return tuple(result)
+
+
+def _reshape(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    (operand,) = inst.operands
+    return e.at(operand, reshape_index(e.b, indices, _array(inst).dims, _array(operand).dims))
+
+
+def _transpose(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    mapped: list[Index] = [0] * len(indices)
+    for at, d in enumerate(inst.attrs["dimensions"]):
+        mapped[d] = indices[at]
+    return e.at(inst.operands[0], tuple(mapped))
+
+
+def _reverse(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    dims = _array(inst).dims
+    flipped = [
+        e.b.sub(dims[d] - 1, i) if d in inst.attrs["dimensions"] else i
+        for d, i in enumerate(indices)
+    ]
+    return e.at(inst.operands[0], tuple(flipped))
+
+
+def _slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    mapped = [
+        e.b.add(e.b.mul(i, s.stride), s.start)
+        for i, s in zip(indices, inst.attrs["slice"], strict=True)
+    ]
+    return e.at(inst.operands[0], tuple(mapped))
+
+
+def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    b, (operand, fill) = e.b, inst.operands
+    inside, mapped = TRUE, []
+    for i, n, p in zip(indices, _array(operand).dims, inst.attrs["padding"], strict=True):
+        if n == 0:
+            return e.at(fill, ())
+        at = b.sub(i, p.low)
+        if p.low > 0:
+            inside = b.both(inside, b.compare("sge", at, 0))
+        if p.interior:
+            step = p.interior + 1
+            # Out-of-range places are clamped before the division, which is for non-negative
+            # numbers.
+            at = b.maximum(at, 0)
+            inside = b.both(inside, b.compare("eq", b.urem(at, step), 0))
+            at = b.udiv(at, step)
+        if p.high > 0 or p.interior:
+            inside = b.both(inside, b.compare("slt", at, n))
+        if p.low > 0 or p.high > 0 or p.interior:
+            at = b.minimum(b.maximum(at, 0), n - 1)
+        mapped.append(at)
+    return scalar.select(b, inside, e.at(operand, tuple(mapped)), e.at(fill, ()))
+
+
+def _iota(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    at = indices[inst.attrs["iota_dimension"]]
+    return scalar.from_index(e.b, at, _array(inst).element_type)
+
+
+def clamped_start(
+    e: ElementEmitter, inst: Instruction, first: int, sizes: Sequence[int], dims: Sequence[int]
+) -> list[Index]:
+    """Return the start indices of a dynamic slice, moved so that the slice lies inside.
+
+    first: the operand number of the first start index; sizes: of the slice; dims: of the array.
+    """
+    starts: list[Index] = []
+    for d, (size, n) in enumerate(zip(sizes, dims, strict=True)):
+        if size == n:
+            starts.append(0)
+            continue
+        operand = inst.operands[first + d]
+        value = scalar.to_index(e.b, e.at(operand, ()), _array(operand).element_type)
+        starts.append(e.b.minimum(e.b.maximum(value, 0), n - size))
+    return starts
+
+
+def _dynamic_slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    operand = inst.operands[0]
+    starts = clamped_start(e, inst, 1, inst.attrs["dynamic_slice_sizes"], _array(operand).dims)
+    return e.at(operand, tuple(e.b.add(s, i) for s, i in zip(starts, indices, strict=True)))
+
+
+def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    b, a = e.b, inst.attrs
+    operand, starts = inst.operands
+    dims, start_dims = _array(operand).dims, _array(starts).dims
+    vector_dim = a["index_vector_dim"]
+    batch = [i for d, i in enumerate(indices) if d not in a["offset_dims"]]
+    offsets = [indices[d] for d in a["offset_dims"]]
+    dropped = {*a["collapsed_slice_dims"], *a["operand_batching_dims"]}
+    window = iter(offsets)
+    mapped: list[Index] = [0 if d in dropped else next(window) for d in range(len(dims))]
+    for component, d in enumerate(a["start_index_map"]):
+        at = list(batch)
+        if vector_dim < len(start_dims):
+            at.insert(vector_dim, component)
+        value = scalar.to_index(b, e.at(starts, tuple(at)), _array(starts).element_type)
+        limit = dims[d] - a["slice_sizes"][d]
+        mapped[d] = b.add(mapped[d], b.minimum(b.maximum(value, 0), limit))
+    for d, s in zip(a["operand_batching_dims"], a["start_indices_batching_dims"], strict=True):
+        mapped[d] = batch[s - (s > vector_dim)]
+    return e.at(operand, tuple(mapped))
+
+
+def _map(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    (value,) = e.call(inst.attrs["to_apply"], [e.at(o, indices) for o in inst.operands])
+    return value
+
+
+_RULES: dict[str, Callable[[ElementEmitter, Instruction, Indices], Value]] = {
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "reverse": _reverse,
+    "slice": _slice,
+    "pad": _pad,
+    "iota": _iota,
+    "dynamic-slice": _dynamic_slice,
+    "gather": _gather,
+    "map": _map,
+}
+
+
+def physical_index(b: Builder, shape: ArrayShape, indices: Indices) -> Index:
+    """Return the element offset of `indices` in memory, for an untiled layout."""
+    assert shape.layout is not None
+    linear: Index = 0
+    for d in reversed(shape.layout.minor_to_major):
+        linear = b.add(b.mul(linear, shape.dims[d]), indices[d])
+    return linear
+
+
+__all__ = ["ElementEmitter", "Indices", "Val", "clamped_start", "physical_index", "reshape_index"]

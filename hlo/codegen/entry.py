@@ -1,0 +1,329 @@
+"""The entry function: one native function with native control flow that calls the kernels.
+
+Its signature is `void entry(ptr args, ptr results, ptr arena, ptr constants, ptr threads)`: arrays
+of pointers to the argument and result leaves, the arena of all temporaries, the data of large
+constants, and null or the caller's `Threads`: `{ void (*run)(state, task, context, n, chunk), void
+*state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n) in any order and
+wait for them all. Rank-0 values are SSA values here; loop state that is scalar lives in registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hlo.codegen import kernels, scalar  # noqa: F401  (kernels registers its emitters)
+from hlo.codegen.buffers import (
+    Buffer,
+    Liveness,
+    Origin,
+    Path,
+    Place,
+    Storage,
+    collect_leaves,
+    leaves_below,
+    place,
+    size_bytes,
+)
+from hlo.codegen.calls import Kernels
+from hlo.codegen.control import emit_conditional, emit_while
+from hlo.codegen.element import ElementEmitter, Indices, physical_index
+from hlo.codegen.fusion import Role, is_on_demand
+from hlo.codegen.kernel import (
+    PLANNERS,
+    Inputs,
+    Plan,
+    emit_on_demand,
+)
+from hlo.codegen.llvm import Builder, Module, Val
+from hlo.codegen.prepare import flatten
+from hlo.codegen.scalar import Cplx, Value
+from hlo.codegen.target import Target
+from hlo.ir import Computation, Instruction
+from hlo.types import ArrayShape, Shape
+
+# The value of an instruction: a tree of tuples with these leaves; None for tokens.
+Leaf = Value | Place | None
+
+
+@dataclass
+class Program:
+    """What code generation hands to the runtime.
+
+    llvm: the module's text. arena_bytes: size of the temporary memory. constants: arrays that the
+    entry expects one after the other, each at its offset, in `constant_bytes` bytes.
+    """
+
+    llvm: str
+    entry: str
+    arena_bytes: int
+    constants: list[tuple[int, np.ndarray]]
+    constant_bytes: int
+    arguments: list[ArrayShape]
+    results: list[ArrayShape]
+    kernels: int = 0
+
+
+@dataclass
+class EntryEmitter:
+    """Emits the entry function of a flattened computation."""
+
+    module: Module
+    symbol: str
+    target: Target
+    live: Liveness = field(default_factory=Liveness)
+    buffers: list[Buffer] = field(default_factory=list)
+    constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    constant_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.b = Builder(self.module)
+        self.kernels = Kernels(self.module, self.target, self.b)
+        # Where stored values are, once computed; and where they should go.
+        self.values: dict[Storage, Leaf] = {}
+        self.targets: dict[Storage, Buffer] = {}
+
+    # --- the whole ------------------------------------------------------------------------------
+
+    def emit(self, comp: Computation) -> Program:
+        """Emit the entry of a flattened computation."""
+        self.live.visit(comp)
+        arguments: list[ArrayShape] = []
+        results: list[ArrayShape] = []
+        for p in comp.parameters:
+            for path, leaf in p.shape.leaves():
+                if isinstance(leaf, ArrayShape):
+                    self._bind_argument((p, path), leaf, len(arguments))
+                    arguments.append(leaf)
+        outputs: list[tuple[Path, ArrayShape, Buffer]] = []
+        for path, leaf in comp.root.shape.leaves():
+            if isinstance(leaf, ArrayShape):
+                buffer = self._pointer_from("%results", len(results), Origin.OUTPUT, leaf)
+                outputs.append((path, leaf, buffer))
+                results.append(leaf)
+        self.set_targets(comp, {path: buffer for path, _, buffer in outputs})
+        self.computation(comp)
+        for path, leaf, buffer in outputs:
+            self.deliver(comp.root, path, leaf, buffer)
+        self.b.write("ret void")
+        arena = place(self.buffers)
+        self._write_entry()
+        return Program(
+            self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
+            arguments, results, len(self.kernels.by_body),
+        )  # fmt: skip
+
+    def _write_entry(self) -> None:
+        k = self.kernels
+        temps = [f"  {k.context} = alloca i64, i64 {max(1, k.context_slots)}, align 8"]
+        temps += [
+            f"  {x.pointer} = getelementptr inbounds i8, ptr %arena, i64 {x.offset}"
+            for x in self.buffers
+            if x.origin is Origin.TEMP
+        ]
+        header = (
+            f"define void @{self.symbol}(ptr noalias %args, ptr noalias %results, "
+            f"ptr noalias %arena, ptr noalias %constants, ptr %threads) nounwind"
+        )
+        text = self.b.finish(header)
+        first, rest = text.split("entry:\n", 1)
+        self.module.functions[self.symbol] = "\n".join([first + "entry:", *temps, rest])
+
+    def _pointer_from(self, table: str, number: int, origin: Origin, leaf: ArrayShape) -> Buffer:
+        at = self.b.element_address(table, "ptr", number)
+        pointer = self.b.effect("ptr", f"load ptr, ptr {at}, !invariant.load !{{}}").name
+        buffer = Buffer(size_bytes(leaf), origin, pointer)
+        self.buffers.append(buffer)
+        return buffer
+
+    def _bind_argument(self, stored: Storage, leaf: ArrayShape, number: int) -> None:
+        buffer = self._pointer_from("%args", number, Origin.PARAMETER, leaf)
+        if leaf.dims:
+            self.values[stored] = Place(buffer)
+        else:
+            self.values[stored] = scalar.load(self.b, leaf.element_type, buffer.pointer, 0)
+
+    # --- storage --------------------------------------------------------------------------------
+
+    def value(self, inst: Instruction, path: Path = ()) -> Leaf:
+        return self.values[self.live.of(inst, path)]
+
+    def _scalar_value(self, inst: Instruction) -> Value:
+        held = self.value(inst)
+        assert isinstance(held, Val | Cplx)
+        return held
+
+    def new_buffer(self, shape: Shape, position: int) -> Buffer:
+        buffer = Buffer(size_bytes(shape), Origin.TEMP, self.b.fresh(), position, position)
+        self.buffers.append(buffer)
+        return buffer
+
+    def _scratch(self, bytes_: int, position: int) -> Buffer:
+        buffer = Buffer(bytes_, Origin.TEMP, self.b.fresh(), position, position)
+        self.buffers.append(buffer)
+        return buffer
+
+    def set_targets(self, comp: Computation, wanted: dict[Path, Buffer]) -> None:
+        """Note where the results of a computation should be written, where that is safe to do."""
+        for path, buffer in wanted.items():
+            stored = self.live.of(comp.root, path)
+            if stored not in self.targets and stored not in self.values:
+                self.targets[stored] = buffer
+
+    def _buffer_for(self, inst: Instruction, path: Path) -> Buffer:
+        """Return where a new value goes: its target if that is free by then, or a new buffer."""
+        position = self.live.position[inst]
+        target = self.targets.get((inst, path))
+        if target is not None:
+            target.use(position)
+            return target
+        buffer = self.new_buffer(inst.shape.at(path), position)
+        buffer.use(self.live.last_use.get((inst, path), position))
+        return buffer
+
+    def deliver(self, root: Instruction, path: Path, leaf: ArrayShape, buffer: Buffer) -> None:
+        """Make sure that a result leaf is in a buffer."""
+        value = self.value(root, path)
+        if isinstance(value, Place):
+            if value.buffer is not buffer:
+                self.copy(value.buffer, buffer, leaf)
+        else:
+            assert value is not None
+            scalar.store(self.b, leaf.element_type, value, buffer.pointer, 0)
+
+    def copy(self, source: Buffer, target: Buffer, leaf: ArrayShape) -> None:
+        self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
+        self.b.write(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {target.pointer}, ptr {source.pointer}, "
+            f"i64 {leaf.byte_size}, i1 false)"
+        )
+
+    # --- computations ---------------------------------------------------------------------------
+
+    def computation(self, comp: Computation) -> None:
+        for inst in comp.in_order():
+            match self.live.roles[inst]:
+                case Role.KERNEL:
+                    self._kernel(inst)
+                case Role.SCALAR:
+                    self.values[inst, ()] = self._scalar(inst)
+                case Role.CONTROL if inst.opcode == "while":
+                    emit_while(self, inst)
+                case Role.CONTROL:
+                    emit_conditional(self, inst)
+
+    def _scalar(self, inst: Instruction) -> Value:
+        def load(leaf: Instruction, indices: Indices) -> Value:
+            value = self.value(leaf)
+            if isinstance(value, Place):
+                assert isinstance(leaf.shape, ArrayShape)
+                at = physical_index(self.b, leaf.shape, indices)
+                return scalar.load(self.b, leaf.shape.element_type, value.buffer.pointer, at)
+            assert value is not None
+            return value
+
+        # Loads are not remembered between instructions: memory changes in between.
+        with self.b.unremembered():
+            return ElementEmitter(self.b, self.live.roles, load).compute(inst, ())
+
+    # --- kernels --------------------------------------------------------------------------------
+
+    def _kernel(self, inst: Instruction) -> None:
+        if inst.opcode == "constant":
+            self.values[inst, ()] = Place(self._constant(inst))
+            return
+        leaves = collect_leaves(inst, self.live.roles)
+        outputs = [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
+        reused = self._overwritten(inst)
+        targets = [reused] if reused else [self._buffer_for(inst, p) for p in outputs]
+        places: list[Buffer] = list(dict.fromkeys(targets))
+        buffer_of: dict[Instruction, int] = {}
+        scalars: list[Instruction] = []
+        for leaf in leaves:
+            value = self.value(leaf)
+            if isinstance(value, Place):
+                if value.buffer not in places:
+                    places.append(value.buffer)
+                buffer_of[leaf] = places.index(value.buffer)
+            else:
+                scalars.append(leaf)
+        inputs = Inputs(leaves, buffer_of, scalars)
+        planner = PLANNERS.get(inst.opcode)
+        if is_on_demand(inst):
+            plan = Plan((emit_on_demand,))
+        elif planner is None:
+            raise AssertionError(f"no kernel for {inst.opcode}")
+        else:
+            plan = planner(inst, self.live.roles, self.target)
+        numbers = [places.index(t) for t in targets]
+        scratch = [self._scratch(n, self.live.position[inst]) for n in plan.scratch_bytes]
+        for step in plan.steps:
+            emitted = self.kernels.emit(
+                inst, self.live.roles, step, inputs, numbers, len(places), len(scratch)
+            )
+            pointers = [p.pointer for p in (*places, *scratch)]
+            self.kernels.call(emitted, pointers, [self._scalar_value(x) for x in scalars])
+        for path, target in zip(outputs, targets, strict=True):
+            leaf_shape = inst.shape.at(path)
+            assert isinstance(leaf_shape, ArrayShape)
+            if leaf_shape.dims:
+                self.values[inst, path] = Place(target)
+            else:
+                self.values[inst, path] = scalar.load(
+                    self.b, leaf_shape.element_type, target.pointer, 0
+                )
+
+    def _overwritten(self, inst: Instruction) -> Buffer | None:
+        """Return the buffer that an update-in-place operation may work on, holding its operand.
+
+        Where the operand is still needed or must not be written, it is copied first.
+        """
+        if inst.opcode not in ("dynamic-update-slice", "scatter") or inst.shape.is_tuple:
+            return None
+        operand = inst.operands[0]
+        if self.live.roles[operand] is Role.FUSED:
+            return None
+        stored = self.live.of(operand, ())
+        value = self.values[stored]
+        position = self.live.position[inst]
+        assert isinstance(value, Place)
+        others = {self.live.of(o, ()) for o in leaves_below(inst.operands[1:], self.live.roles)}
+        wanted = self.targets.get((inst, ()))
+        free = self.live.last_use[stored] <= position or value.buffer is wanted
+        if value.buffer.is_writable and free and stored not in others:
+            value.buffer.use(self.live.last_use.get((inst, ()), position))
+            return value.buffer
+        target = self._buffer_for(inst, ())
+        assert isinstance(inst.shape, ArrayShape)
+        self.copy(value.buffer, target, inst.shape)
+        return target
+
+    def _constant(self, inst: Instruction) -> Buffer:
+        data = np.ascontiguousarray(inst.attrs["literal"].value)
+        offset = -(-self.constant_bytes // 64) * 64
+        self.constants.append((offset, data))
+        self.constant_bytes = offset + max(1, data.nbytes)
+        pointer = self.b.element_address("%constants", "i8", offset)
+        buffer = Buffer(max(1, data.nbytes), Origin.CONSTANT, pointer)
+        self.buffers.append(buffer)
+        return buffer
+
+    def to_slot(self, slot: list[Val], value: Leaf) -> None:
+        """Store a scalar, part by part."""
+        assert value is not None and not isinstance(value, Place)
+        parts = [value.re, value.im] if isinstance(value, Cplx) else [value]
+        for at, part in zip(slot, parts, strict=True):
+            self.b.write(f"store {part}, ptr {at.name}")
+
+    def from_slot(self, leaf: ArrayShape, slot: list[Val]) -> Value:
+        """Load a scalar, part by part."""
+        t = scalar.ssa_type(leaf.element_type)
+        parts = [self.b.effect(t, f"load {t}, ptr {at.name}") for at in slot]
+        return Cplx(*parts) if len(parts) == 2 else parts[0]
+
+
+def emit_program(comp: Computation, symbol: str, target: Target) -> Program:
+    """Return the LLVM module of a computation and what its entry expects."""
+    module = Module(target.triple, target.data_layout)
+    return EntryEmitter(module, symbol, target).emit(flatten(comp))

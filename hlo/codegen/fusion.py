@@ -1,0 +1,134 @@
+"""Decide where each instruction of a flattened computation is computed.
+
+A `KERNEL` writes its value to memory. A `FUSED` one has no memory: its consumers compute it at the
+index they need. A `SCALAR` lives in an SSA value of the entry function. The rest moves no data.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from hlo.ir import Computation, Instruction
+from hlo.ops import Emitter, Trait
+from hlo.types import ArrayShape
+
+
+class Role(Enum):
+    KERNEL = auto()
+    FUSED = auto()
+    SCALAR = auto()
+    ALIAS = auto()  # renames values: tuples, tokens, barriers
+    CONTROL = auto()  # while, conditional
+    PARAMETER = auto()
+
+
+# Operations that can be computed at any index on demand, beside the elementwise ones.
+_ON_DEMAND = frozenset(
+    {
+        "broadcast", "reshape", "transpose", "reverse", "slice", "pad", "iota", "dynamic-slice",
+        "gather", "bitcast", "map",
+    }
+)  # fmt: skip
+ALIASES = frozenset(
+    {
+        "tuple", "get-tuple-element", "opt-barrier", "domain", "add-dependency", "after-all",
+        "async-start", "async-update", "async-done", "copy-start", "copy-done",
+    }
+)  # fmt: skip
+# Consumers that read an operand element several times, or not by a plain index.
+_REREADERS = frozenset(
+    {"dot", "convolution", "reduce-window", "select-and-scatter", "sort", "fft", "scatter", "map"}
+)
+
+_CHEAP = 4.0
+_COST = dict.fromkeys(
+    ("exponential", "log", "power", "tanh", "logistic", "sine", "cosine", "tan", "atan2", "erf",
+     "exponential-minus-one", "log-plus-one", "cbrt", "acos", "asin", "sinh", "cosh", "acosh",
+     "asinh", "atanh"), 20.0,
+) | {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0}  # fmt: skip
+_FREE = frozenset(
+    {"broadcast", "reshape", "transpose", "slice", "iota", "bitcast", "copy", "reverse"}
+)
+# A deeper chain of fused operations is cut: code size and Python's own stack are finite.
+_MAX_DEPTH = 60
+
+
+def is_on_demand(inst: Instruction) -> bool:
+    """True when any element of the result can be computed from its index alone."""
+    if not isinstance(inst.shape, ArrayShape):
+        return False
+    if inst.opcode == "bitcast-convert":
+        (operand,) = inst.operand_shapes
+        return isinstance(operand, ArrayShape) and operand.rank == inst.shape.rank
+    return inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _ON_DEMAND
+
+
+def assign_roles(comp: Computation) -> dict[Instruction, Role]:
+    """Return the role of every instruction of a flattened computation."""
+    roles: dict[Instruction, Role] = {}
+    cost: dict[Instruction, float] = {}
+    depth: dict[Instruction, int] = {}
+    for inst in comp.in_order():
+        role = _forced_role(inst)
+        if role is None:
+            role = Role.SCALAR if not inst.shape.dims else Role.FUSED  # type: ignore[attr-defined]
+        roles[inst] = role
+    # Operands come first in order, so costs of what would be inlined are known at each step.
+    for inst in comp.in_order():
+        if roles[inst] is not Role.FUSED:
+            continue
+        inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
+        cost[inst] = _own_cost(inst) + sum(cost[o] for o in inlined)
+        depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
+        if depth[inst] > _MAX_DEPTH or _must_keep(inst, roles, cost[inst], comp):
+            roles[inst] = Role.KERNEL
+    return roles
+
+
+def _forced_role(inst: Instruction) -> Role | None:
+    if inst.opcode == "parameter":
+        return Role.PARAMETER
+    if inst.opcode in ALIASES:
+        return Role.ALIAS
+    if inst.opcode in ("while", "conditional"):
+        return Role.CONTROL
+    if inst.opcode == "constant":
+        scalar = isinstance(inst.shape, ArrayShape) and not inst.shape.dims
+        return Role.SCALAR if scalar else Role.KERNEL
+    return None if is_on_demand(inst) else Role.KERNEL
+
+
+def _own_cost(inst: Instruction) -> float:
+    if inst.opcode in _FREE:
+        return 0.0
+    if inst.opcode == "gather":
+        return 6.0
+    return _COST.get(inst.opcode, 1.0)
+
+
+def _must_keep(
+    inst: Instruction, roles: dict[Instruction, Role], cost: float, comp: Computation
+) -> bool:
+    users = inst.users
+    if inst is comp.root or not users:
+        return True
+    if any(roles[u] in (Role.ALIAS, Role.CONTROL) for u in users):
+        return True
+    if cost > _CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
+        return True
+    # A kernel that is no loop over its result reads its operands from memory.
+    return any(
+        roles[u] is Role.KERNEL
+        and u.spec.emitter not in (Emitter.REDUCTION,)
+        and not is_on_demand(u)
+        and u.opcode not in ("dynamic-update-slice", "concatenate")
+        for u in users
+    )
+
+
+def _rereads(user: Instruction, operand: Instruction) -> bool:
+    if user.opcode in _REREADERS:
+        return True
+    if user.opcode in ("broadcast", "gather"):
+        return user.shape.num_elements > operand.shape.num_elements  # type: ignore[attr-defined]
+    return False

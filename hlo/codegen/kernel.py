@@ -1,0 +1,277 @@
+"""One kernel: a native function that computes one stored value from others.
+
+The signature is `void k(buffers..., scalars..., i64 begin, i64 end)`; the range is a share of the
+kernel's outermost loop, so that threads can divide it. Kernels of equal structure are emitted once:
+the key is what the text would be made of, so that the second one costs no emission either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hlo.codegen import scalar
+from hlo.codegen.element import ElementEmitter, Indices, physical_index
+from hlo.codegen.fusion import Role
+from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.merge import mergeable
+from hlo.codegen.scalar import Cplx, Value
+from hlo.codegen.target import Target
+from hlo.ir import Computation, Instruction
+from hlo.types import ArrayShape
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How a kernel's work divides: iterations of the outermost loop, and the cost of one.
+
+    cost: in rough scalar operations; bytes count as one per four.
+    """
+
+    iterations: int
+    cost: float = 1.0
+
+
+@dataclass
+class Inputs:
+    """What a kernel reads: leaves of its fused operands, mapped to parameters.
+
+    leaves: instructions that are loaded or passed as scalars, in the order of first visit.
+    buffer_of: the number of the buffer parameter of an array leaf. Two leaves in the same memory
+    have the same number, and one that the kernel overwrites has the output's.
+    """
+
+    leaves: list[Instruction]
+    buffer_of: dict[Instruction, int]
+    scalars: list[Instruction]
+
+
+class Kernel:
+    """What a kernel emitter works with."""
+
+    def __init__(
+        self,
+        module: Module,
+        inst: Instruction,
+        roles: Mapping[Instruction, Role],
+        inputs: Inputs,
+        target: Target,
+    ) -> None:
+        self.b = Builder(module)
+        self.inst = inst
+        self.roles = roles
+        self.inputs = inputs
+        self.elements = ElementEmitter(self.b, roles, self._load)
+        self.begin, self.end = "%begin", "%end"
+        self.outputs: list[str] = []
+        self.scratch: list[str] = []
+        self.target = target
+
+    @property
+    def shape(self) -> ArrayShape:
+        """The shape of the (single) result."""
+        assert isinstance(self.inst.shape, ArrayShape)
+        return self.inst.shape
+
+    def pointer(self, inst: Instruction) -> str:
+        """Return the address of an operand that is in memory."""
+        return f"%buf{self.inputs.buffer_of[inst]}"
+
+    def scalar(self, inst: Instruction) -> Value:
+        """Return an operand that is a scalar of the entry function."""
+        number = self.inputs.scalars.index(inst)
+        return scalar_parameter(inst, number)
+
+    def store(self, value: Value, indices: Indices, output: int = 0) -> None:
+        """Store an element of a result."""
+        shape = self.inst.shape
+        leaf = shape.at((output,)) if shape.is_tuple else shape
+        assert isinstance(leaf, ArrayShape)
+        at = physical_index(self.b, leaf, indices)
+        scalar.store(self.b, leaf.element_type, value, self.outputs[output], at)
+
+    def _load(self, inst: Instruction, indices: Indices) -> Value:
+        if inst not in self.inputs.buffer_of:
+            return self.scalar(inst)
+        assert isinstance(inst.shape, ArrayShape)
+        at = physical_index(self.b, inst.shape, indices)
+        return scalar.load(self.b, inst.shape.element_type, self.pointer(inst), at)
+
+
+def scalar_parameter(inst: Instruction, number: int) -> Value:
+    """Return the parameter(s) that hold a captured scalar."""
+    assert isinstance(inst.shape, ArrayShape)
+    et = inst.shape.element_type
+    t = scalar.ssa_type(et)
+    if et.is_complex:
+        return Cplx(Val(t, f"%s{number}r"), Val(t, f"%s{number}i"))
+    return Val(t, f"%s{number}")
+
+
+def structure_key(inst: Instruction, roles: Mapping[Instruction, Role], inputs: Inputs) -> str:
+    """Return a text that is equal for kernels that compute the same from the same parameters."""
+    number: dict[Instruction, str] = {}
+    for leaf in inputs.leaves:
+        place = inputs.buffer_of.get(leaf)
+        where = f"b{place}" if place is not None else f"s{inputs.scalars.index(leaf)}"
+        number[leaf] = f"{where}:{leaf.shape}"
+    parts: list[str] = []
+
+    def visit(node: Instruction) -> str:
+        """Return a node's number, having written its line. Fused depth is bounded."""
+        if node not in number:
+            operands = ",".join(visit(o) for o in node.operands)
+            parts.append(f"{node.opcode}({operands}){node.shape}{_attrs_key(node)}")
+            number[node] = f"n{len(parts)}"
+        return number[node]
+
+    visit(inst)
+    return ";".join(parts)
+
+
+def _attrs_key(inst: Instruction) -> str:
+    return ",".join(
+        f"{k}={_computation_key(v) if isinstance(v, Computation) else v!r}"
+        for k, v in inst.attrs.items()
+        if v is not None and k != "literal"
+    ) + (f"={inst.attrs['literal'].value!r}" if inst.opcode == "constant" else "")
+
+
+def _computation_key(comp: Computation) -> str:
+    number = {i: str(n) for n, i in enumerate(comp.in_order())}
+    return "{" + ";".join(
+        f"{i.opcode}({','.join(number[o] for o in i.operands)}){i.shape}{_attrs_key(i)}"
+        for i in number
+    ) + f"->{number[comp.root]}" + "}"  # fmt: skip
+
+
+# --- loops --------------------------------------------------------------------------------------
+
+
+def loop_nest(
+    b: Builder, bounds: Sequence[tuple[Index, Index]], body: Callable[[tuple[str, ...]], None]
+) -> None:
+    """Run the body for every index tuple within the bounds, the last one fastest."""
+
+    def level(at: int, indices: tuple[str, ...]) -> None:
+        if at == len(bounds):
+            body(indices)
+            return
+        with b.loop(*bounds[at]) as i:
+            level(at + 1, (*indices, i))
+
+    level(0, ())
+
+
+# Enough outer iterations to divide among any number of threads that a machine has.
+_ENOUGH_SHARES = 256
+
+
+def over_elements(
+    k: Kernel,
+    shape: ArrayShape,
+    body: Callable[[Indices], None],
+    merged: Sequence[bool] | None = None,
+) -> Extent:
+    """Loop over the elements of a shape in memory order, this kernel's share of the outermost loop.
+
+    Dimensions of size one have no loop. merged: for each pair of neighbours among the rest, in
+    memory order, whether one loop may run over both (see `merge.mergeable`); by default none.
+    """
+    b = k.b
+    order = loop_order(shape)
+    if not order:
+        with b.loop(k.begin, k.end):
+            body((0,) * shape.rank)
+        return Extent(1)
+    groups = [[order[0]]]
+    for at, d in enumerate(order[1:]):
+        if merged is not None and merged[at]:
+            groups[-1].append(d)
+        else:
+            groups.append([d])
+    sizes = [math.prod(shape.dims[d] for d in g) for g in groups]
+    # The leading loops run as one, which is what threads share out.
+    lead, iterations = 1, sizes[0]
+    while iterations < _ENOUGH_SHARES and lead < len(groups) - 1:
+        iterations *= sizes[lead]
+        lead += 1
+
+    def run(found: tuple[str, ...]) -> None:
+        first = split_index(b, found[0], sizes[:lead])
+        indices: list[Index] = [0] * shape.rank
+        for group, at in zip(groups, [*first, *found[1:]], strict=True):
+            parts = split_index(b, at, [shape.dims[d] for d in group])
+            for d, i in zip(group, parts, strict=True):
+                indices[d] = i
+        body(tuple(indices))
+
+    loop_nest(b, [(k.begin, k.end), *((0, n) for n in sizes[lead:])], run)
+    return Extent(iterations, shape.num_elements / max(iterations, 1))
+
+
+def loop_order(shape: ArrayShape) -> list[int]:
+    """Return the dimensions of more than one element, the slowest in memory first."""
+    assert shape.layout is not None
+    return [d for d in reversed(shape.layout.minor_to_major) if shape.dims[d] != 1]
+
+
+def split_index(b: Builder, at: Index, sizes: Sequence[int]) -> list[Index]:
+    """Return the indices of a row-major array of `sizes` at a linear index."""
+    parts: list[Index] = []
+    for n in reversed(sizes[1:]):
+        parts.append(b.urem(at, n))
+        at = b.udiv(at, n)
+    return [at, *reversed(parts)]
+
+
+KernelEmitter = Callable[[Kernel], Extent]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How an instruction is computed: kernels one after the other, and memory that they share.
+
+    scratch_bytes: sizes of memory that lives for this instruction only. Threads wait for each other
+    between steps, so a later step may read all that an earlier one wrote.
+    """
+
+    steps: tuple[KernelEmitter, ...]
+    scratch_bytes: tuple[int, ...] = ()
+
+
+Planner = Callable[[Instruction, Mapping[Instruction, Role], Target], Plan]
+PLANNERS: dict[str, Planner] = {}
+
+
+def kernel(*opcodes: str) -> Callable[[KernelEmitter], KernelEmitter]:
+    """Register the emitter of opcodes that are one kernel."""
+
+    def add(emitter: KernelEmitter) -> KernelEmitter:
+        planner(*opcodes)(lambda inst, roles, target: Plan((emitter,)))
+        return emitter
+
+    return add
+
+
+def planner(*opcodes: str) -> Callable[[Planner], Planner]:
+    """Register a function that chooses the kernels of opcodes by shapes and target."""
+
+    def add(plan: Planner) -> Planner:
+        for opcode in opcodes:
+            assert opcode not in PLANNERS, opcode
+            PLANNERS[opcode] = plan
+        return plan
+
+    return add
+
+
+def emit_on_demand(k: Kernel) -> Extent:
+    """Emit a kernel whose result elements are computed one by one from their index."""
+    return over_elements(
+        k,
+        k.shape,
+        lambda at: k.store(k.elements.compute(k.inst, at), at),
+        mergeable(k.inst, k.roles, loop_order(k.shape)),
+    )

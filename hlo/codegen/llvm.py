@@ -1,0 +1,352 @@
+"""A writer of LLVM IR text: functions, blocks, values, structured loops.
+
+IR is written as text because that is the fastest way to hand it to LLVM from Python. Two things
+keep it small, and so keep LLVM's own time short: integer arithmetic on known numbers is done here,
+and an operation that is written twice where the first dominates is written once (value numbering by
+scope).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+# An index: a known number, or the name of an i64 value.
+Index = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Val:
+    """A typed SSA value or constant. `name` is what LLVM IR writes: `%7`, `42`, `0x3FF...`."""
+
+    type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.name}"
+
+
+TRUE, FALSE = Val("i1", "true"), Val("i1", "false")
+
+
+def int_const(bits: int, value: int) -> Val:
+    """Return an integer constant, reduced to its width."""
+    if bits == 1:
+        return TRUE if value & 1 else FALSE
+    value &= (1 << bits) - 1
+    if value >> (bits - 1):
+        value -= 1 << bits
+    return Val(f"i{bits}", str(value))
+
+
+def float_const(type_: str, value: float) -> Val:
+    """Return a `float` or `double` constant with exact bits; NaN keeps its payload in double."""
+    if type_ == "float":
+        # LLVM writes a float as the double of the same value.
+        (single,) = struct.unpack("<f", struct.pack("<f", value))
+        return Val(type_, f"0x{struct.unpack('<Q', struct.pack('<d', single))[0]:016X}")
+    return Val(type_, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
+
+
+@dataclass
+class Module:
+    """An LLVM module under construction: globals, declarations, functions."""
+
+    target_triple: str
+    data_layout: str
+    globals: dict[str, str] = field(default_factory=dict)
+    declarations: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    metadata: list[str] = field(default_factory=list)
+
+    def declare(self, name: str, result: str, params: Sequence[str]) -> None:
+        """Declare an intrinsic or a function of another object."""
+        self.declarations[name] = f"declare {result} @{name}({', '.join(params)})"
+
+    def to_text(self) -> str:
+        """Return the module as LLVM IR."""
+        parts = [
+            f'target datalayout = "{self.data_layout}"' if self.data_layout else "",
+            f'target triple = "{self.target_triple}"',
+            *self.globals.values(),
+            *self.declarations.values(),
+            *self.functions.values(),
+            *self.metadata,
+        ]
+        return "\n".join(p for p in parts if p) + "\n"
+
+
+class Builder:
+    """Writes the body of one function.
+
+    Values made through `op` are numbered by scope: asking again for the same operation on the same
+    operands returns the first value, as long as its block dominates. `loop` and `branch` open
+    scopes.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.lines: list[str] = []
+        self._next = 0
+        self._next_label = 0
+        self._scopes: list[dict[Hashable, Any]] = [{}]
+        self._entry_allocas: list[str] = []
+        self.label = "entry"
+        # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
+        # (x, n), a remainder (m, n) by its name.
+        self._products: dict[str, tuple[str, int]] = {}
+        self._quotients: dict[tuple[str, int], tuple[str, int]] = {}
+        self._remainders: dict[str, tuple[str, int]] = {}
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        """Return an unused value name."""
+        self._next += 1
+        return f"%v{self._next}"
+
+    def op(self, type_: str, text: str) -> Val:
+        """Write a pure operation, or return the value it already has in this scope."""
+        found = self.remembered(text)
+        if found is not None:
+            return found
+        value = Val(type_, self.fresh())
+        self.lines.append(f"  {value.name} = {text}")
+        self.remember(text, value)
+        return value
+
+    def remembered(self, key: Hashable) -> Any:
+        """Return what `remember` stored under a key in a scope that is still open, or None."""
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def remember(self, key: Hashable, value: Any) -> None:
+        """Keep a value for as long as the present scope is open."""
+        self._scopes[-1][key] = value
+
+    def effect(self, type_: str, text: str) -> Val:
+        """Write an operation that must not be merged with an equal one (loads, calls)."""
+        value = Val(type_, self.fresh())
+        self.lines.append(f"  {value.name} = {text}")
+        return value
+
+    def write(self, text: str) -> None:
+        """Write a line that has no value."""
+        self.lines.append("  " + text)
+
+    def alloca(self, type_: str, count: int = 1, align: int = 0) -> Val:
+        """Reserve stack memory for the whole function; returns its address."""
+        name = self.fresh()
+        note = f", align {align}" if align else ""
+        size = f", i64 {count}" if count != 1 else ""
+        self._entry_allocas.append(f"  {name} = alloca {type_}{size}{note}")
+        return Val("ptr", name)
+
+    def intrinsic(self, name: str, type_: str, args: Sequence[Val]) -> Val:
+        """Call a pure LLVM intrinsic overloaded on its result type."""
+        full = f"llvm.{name}"
+        self.module.declare(full, type_, [a.type for a in args])
+        return self.op(type_, f"call {type_} @{full}({', '.join(map(str, args))})")
+
+    # --- index arithmetic -----------------------------------------------------------------------
+
+    def add(self, a: Index, b: Index) -> Index:
+        """Return a + b without overflow."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0:
+            return b
+        if b == 0:
+            return a
+        if isinstance(a, int):
+            a, b = b, a
+        # (m / n) * n + m % n == m: a merged loop's index is put together again.
+        if isinstance(a, str) and isinstance(b, str):
+            whole = self._quotients.get(self._products.get(a, ("", 0)))
+            if whole is not None and self._remainders.get(b) == whole:
+                return whole[0]
+        return self.op("i64", f"add nsw i64 {a}, {b}").name
+
+    def sub(self, a: Index, b: Index) -> Index:
+        if isinstance(b, int):
+            return self.add(a, -b)
+        return self.op("i64", f"sub nsw i64 {a}, {b}").name
+
+    def mul(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 0 or b == 0:
+            return 0
+        if a == 1:
+            return b
+        if b == 1:
+            return a
+        if isinstance(a, int):
+            a, b = b, a
+        name = self.op("i64", f"mul nsw i64 {a}, {b}").name
+        if isinstance(a, str) and isinstance(b, int):
+            self._products[name] = (a, b)
+        return name
+
+    def udiv(self, a: Index, b: int) -> Index:
+        """Return a // b for a >= 0 and a known b > 0."""
+        if b == 1:
+            return a
+        if isinstance(a, int):
+            return a // b
+        name = self.op("i64", f"udiv i64 {a}, {b}").name
+        self._quotients[name, b] = (a, b)
+        return name
+
+    def urem(self, a: Index, b: int) -> Index:
+        """Return a % b for a >= 0 and a known b > 0."""
+        if b == 1:
+            return 0
+        if isinstance(a, int):
+            return a % b
+        name = self.op("i64", f"urem i64 {a}, {b}").name
+        self._remainders[name] = (a, b)
+        return name
+
+    def minimum(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.intrinsic("smin.i64", "i64", [Val("i64", str(a)), Val("i64", str(b))]).name
+
+    def maximum(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.intrinsic("smax.i64", "i64", [Val("i64", str(a)), Val("i64", str(b))]).name
+
+    def compare(self, predicate: str, a: Index, b: Index) -> Val:
+        """Return the i1 of an integer comparison (`slt`, `eq`, `ult`, ...)."""
+        if isinstance(a, int) and isinstance(b, int):
+            known = {
+                "eq": a == b, "ne": a != b,
+                "slt": a < b, "sle": a <= b, "sgt": a > b, "sge": a >= b,
+            }  # fmt: skip
+            if predicate in known:
+                return TRUE if known[predicate] else FALSE
+        return self.op("i1", f"icmp {predicate} i64 {a}, {b}")
+
+    def both(self, a: Val, b: Val) -> Val:
+        """Return a and b."""
+        if a is TRUE or b is FALSE or a == TRUE:
+            return b
+        if b is TRUE or a is FALSE or b == TRUE:
+            return a
+        return self.op("i1", f"and i1 {a.name}, {b.name}")
+
+    def select(self, condition: Val, yes: Val, no: Val) -> Val:
+        if condition == TRUE or yes == no:
+            return yes
+        if condition == FALSE:
+            return no
+        return self.op(yes.type, f"select i1 {condition.name}, {yes}, {no}")
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def element_address(self, base: str, type_: str, index: Index) -> str:
+        """Return the address of element `index` of an array of `type_` at `base`."""
+        if index == 0:
+            return base
+        return self.op("ptr", f"getelementptr inbounds {type_}, ptr {base}, i64 {index}").name
+
+    # --- control flow ---------------------------------------------------------------------------
+
+    def new_label(self, stem: str) -> str:
+        self._next_label += 1
+        return f"{stem}{self._next_label}"
+
+    def place(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def jump(self, label: str) -> None:
+        self.write(f"br label %{label}")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values made inside are not reused outside."""
+        self._scopes.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @contextmanager
+    def unremembered(self) -> Iterator[None]:
+        """Values made inside are not reused outside, nor those of outside inside."""
+        kept = self._scopes
+        self._scopes = [{}]
+        try:
+            yield
+        finally:
+            self._scopes = kept
+
+    @contextmanager
+    def loop(self, start: Index, end: Index, step: int = 1, *, metadata: str = "") -> Iterator[str]:
+        """Run the body for i = start, start+step, ... below end; yields the name of i."""
+        head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
+        before = self.label
+        i, following = self.fresh(), self.fresh()
+        self.jump(head)
+        self.place(head)
+        latch = self.new_label("latch")
+        self.lines.append(f"  {i} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]")
+        self.write(f"%c{i[1:]} = icmp slt i64 {i}, {end}")
+        self.write(f"br i1 %c{i[1:]}, label %{body}, label %{done}")
+        self.place(body)
+        with self.scope():
+            yield i
+        self.jump(latch)
+        self.place(latch)
+        self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
+        note = f", !llvm.loop {metadata}" if metadata else ""
+        self.write(f"br label %{head}{note}")
+        self.place(done)
+
+    @contextmanager
+    def when(self, condition: Val) -> Iterator[None]:
+        """Run the body if the condition holds."""
+        then, done = self.new_label("then"), self.new_label("end")
+        self.write(f"br i1 {condition.name}, label %{then}, label %{done}")
+        self.place(then)
+        with self.scope():
+            yield
+        self.jump(done)
+        self.place(done)
+
+    def choose(
+        self, condition: Val, yes: Callable[[], Sequence[Val]], no: Callable[[], Sequence[Val]]
+    ) -> list[Val]:
+        """Run one of two bodies; returns the values of the one that ran."""
+        then, other, done = (self.new_label(s) for s in ("then", "else", "end"))
+        self.write(f"br i1 {condition.name}, label %{then}, label %{other}")
+        results, ends = [], []
+        for label, body in ((then, yes), (other, no)):
+            self.place(label)
+            with self.scope():
+                results.append(body())
+            ends.append(self.label)
+            self.jump(done)
+        self.place(done)
+        merged = []
+        for a, b in zip(*results, strict=True):
+            name = self.fresh()
+            self.lines.append(
+                f"  {name} = phi {a.type} [ {a.name}, %{ends[0]} ], [ {b.name}, %{ends[1]} ]"
+            )
+            merged.append(Val(a.type, name))
+        return merged
+
+    def finish(self, header: str) -> str:
+        """Return the whole function, given its `define ...` line without the brace."""
+        return "\n".join([header + " {", "entry:", *self._entry_allocas, *self.lines, "}"])

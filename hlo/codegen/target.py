@@ -1,0 +1,33 @@
+"""What code generation has to know of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine to generate code for.
+
+    vector_bits: width of a vector register; vector_registers: how many of them; features: names as
+    LLVM has them, without sign.
+    """
+
+    triple: str
+    data_layout: str
+    vector_bits: int = 128
+    vector_registers: int = 16
+    features: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(triple: str, data_layout: str, features: str) -> Target:
+        """Describe a machine from its triple and LLVM's feature string (`+avx2,-avx512f,...`)."""
+        have = frozenset(f[1:] for f in features.split(",") if f.startswith("+"))
+        arch = triple.split("-")[0]
+        if arch in ("x86_64", "i686", "i386"):
+            if "avx512f" in have:
+                return Target(triple, data_layout, 512, 32, have)
+            return Target(triple, data_layout, 256 if "avx2" in have else 128, 16, have)
+        if arch in ("aarch64", "arm64"):
+            return Target(triple, data_layout, 128, 32, have)
+        return Target(triple, data_layout, 128, 16, have)

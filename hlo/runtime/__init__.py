@@ -1,0 +1,1 @@
+"""Native code made callable on numpy arrays. Knows no opcode and no code generation."""
