@@ -23,7 +23,8 @@ from hlo.text import parse
 from hlo.types import ELEMENT_TYPES, element_type, element_type_of
 
 UNARY = """abs cbrt ceil cosine erf exponential exponential-minus-one floor log log-plus-one
-logistic negate real imag round-nearest-afz round-nearest-even rsqrt sign sine sqrt tan tanh""".split()
+logistic negate real imag round-nearest-afz round-nearest-even rsqrt sign sine sqrt tan
+tanh""".split()
 # XLA:CPU has no code for these in f32, f64 and f16 (its error is "UNIMPLEMENTED: acos").
 NOT_IN_XLA: dict[str, Callable[[float], float]] = {
     "acos": math.acos, "acosh": math.acosh, "asin": math.asin, "asinh": math.asinh,

@@ -84,19 +84,18 @@ def convert(a: np.ndarray, et: ElementType) -> np.ndarray:
     source = element_type_of(a.dtype)
     if source is et:
         return a
-    if et.is_pred:
-        return np.asarray(widen(a) != 0)
     if source.is_complex and not et.is_complex:
         return convert(np.asarray(a.real), et)
     with np.errstate(all="ignore"):
+        if et.is_pred:
+            return np.asarray(widen(a) != 0)
         if source.is_float and et.is_integer:
             return narrow(_float_to_integer(widen(a), et), et)
         if et.is_float and et.bits < 32 and source.bits >= 32 and source.is_integer:
             return narrow(_integer_to_f64(a), et)
-        # Narrower integers are exact in f32, and complex types only meet values they round once.
         via = widen(a)
         if et.is_float and et.bits < 32 and not source.is_float:
-            via = via.astype(np.float32)
+            via = via.astype(np.float32)  # exact: integers of at most 16 bits, and pred
         return narrow(via, et)
 
 

@@ -124,40 +124,35 @@ def reduce_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> n
     normal numbers a zero; NaN stays. More bits than the type has change nothing.
     """
     et = element_type_of(x.dtype)
-    info = float_info(et)
-    signed = et.name != "f8e8m0fnu"
-    width = et.bits - 1 if signed else et.bits
-    own_mantissa = info.nmant
-    own_exponent = width - own_mantissa
-    code = x.view(f"u{x.dtype.itemsize}")
-    kind = code.dtype.type
-    sign = code & kind(1 << width) if signed else np.zeros_like(code)
-    size = code & kind((1 << width) - 1)
+    mantissa = float_info(et).nmant
+    bits = x.view(f"u{x.dtype.itemsize}")
+    kind = bits.dtype.type
+
+    def code(value: float) -> np.ndarray:
+        return np.asarray(value).astype(x.dtype).view(bits.dtype)
+
+    # e8m0 is all exponent; every other type has a sign bit in front.
+    sign_bits = 0 if et.name == "f8e8m0fnu" else 1
     with np.errstate(all="ignore"):
-        infinity = np.array(np.inf, np.float32).astype(x.dtype).view(code.dtype)
-        largest = np.asarray(info.max).astype(x.dtype).view(code.dtype)
-        zero = np.array(0.0, np.float32).astype(x.dtype).view(code.dtype)
-        negative_zero = np.array(-0.0, np.float32).astype(x.dtype).view(code.dtype)
-        if mantissa_bits < own_mantissa:
-            cut = own_mantissa - mantissa_bits
-            last = (size >> kind(cut)) & kind(1)
+        sign = bits & kind(sign_bits << (et.bits - 1))
+        size = bits ^ sign
+        if mantissa_bits < mantissa:
+            cut = kind(mantissa - mantissa_bits)
+            odd = (size >> cut) & kind(1)
             # Just under half a unit, and half where the last bit kept is odd. The carry out of the
             # mantissa is right as it is: it raises the exponent.
-            size = ((size + (kind((1 << (cut - 1)) - 1) + last)) >> kind(cut)) << kind(cut)
-        over = size > largest
-        if exponent_bits < own_exponent:
-            bias, reduced = 1 - int(info.minexp), (1 << (exponent_bits - 1)) - 1
-            if not signed:
-                bias = 127
-            exponent = (size >> kind(own_mantissa)).astype(np.int64)
+            size = ((size + (kind(1) << (cut - kind(1))) - kind(1) + odd) >> cut) << cut
+        over = size > code(float(float_info(et).max))
+        under = (size == 0) if sign_bits else np.zeros(x.shape, np.bool_)  # e8m0 has no zero
+        if exponent_bits < et.bits - sign_bits - mantissa:
+            bias, reduced = int(code(1.0)) >> mantissa, (1 << (exponent_bits - 1)) - 1
+            exponent = (size >> kind(mantissa)).astype(np.int64)
             over |= exponent > bias + reduced
-            under = exponent <= bias - reduced
-            size = np.where(under, zero, size)
-            over &= ~under
-        sign_of_zero = np.where(sign != 0, negative_zero, zero)
-        result = np.where(size == 0, sign_of_zero if signed else size, sign | size)
-        result = np.where(over, infinity | sign if signed else infinity, result)
-    return np.where(np.isnan(widen(x)), x, result.astype(code.dtype).view(x.dtype))
+            under |= exponent <= bias - reduced
+        # Some types have no -0, and some no infinity: then the conversion says what there is.
+        zero = np.where(sign != 0, code(-0.0), code(0.0))
+        result = np.where(over, code(np.inf) | sign, np.where(under, zero, sign | size))
+        return np.where(np.isnan(widen(x)), x, result.view(x.dtype))
 
 
 def _evaluate_reduce_precision(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
