@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "ir": _VALUES | {"ops"},
     "text": _VALUES | {"ops", "ir"},
     "verify": _VALUES | {"ops", "ir"},
-    "eval": _VALUES | {"ops", "ir"},
+    "eval": _VALUES | {"ops", "ir", "analysis"},
     "analysis": _VALUES | {"ops", "ir"},
     "builder": _VALUES | {"ops", "ir"},
     "passes": _VALUES | {"ops", "ir", "analysis", "eval"},
