@@ -191,8 +191,8 @@ class ChunkReader:
         kinds = classes[tokens]
         before = np.concatenate([np.array([self._last], np.uint8), kinds])[:-1]
         wrong = ~self._order[before, kinds]
-        if self._et.is_complex and not wrong.any():
-            wrong = _outside_pairs(kinds)
+        if self._et.is_complex:
+            wrong |= _outside_pairs(kinds)
         if not wrong.any():
             return None
         first = int(tokens[np.argmax(wrong)])

@@ -290,7 +290,7 @@ def _raise_malformed(words: Words, pattern: re.Pattern[bytes], what: str) -> NoR
 
 # --- elements to text ---------------------------------------------------------------------------
 
-# Decimal digits that any number of a type needs at most, and those that always survive.
+# Decimal digits that survive in any number of a type, and those that it needs at most.
 _DIGITS = {
     "f64": (15, 17), "f32": (6, 9), "f16": (3, 5), "bf16": (2, 4), "f8e5m2": (1, 3),
     "f8e5m2fnuz": (1, 3), "f8e4m3": (1, 3), "f8e4m3fn": (1, 3), "f8e4m3fnuz": (1, 3),
@@ -356,8 +356,8 @@ def _shorten(x: np.ndarray, et: ElementType) -> tuple[np.ndarray, np.ndarray]:
 
 def _shortest(value: float, et: ElementType) -> str:
     """Return the fewest digits that read back to `value`, by trial."""
-    least, most = _DIGITS[et.name]
-    for digits in range(least, most + 1):
+    # A subnormal number needs fewer digits than its type does elsewhere.
+    for digits in range(1, _DIGITS[et.name][1] + 1):
         text = f"{value:.{digits}g}"
         if from_double(np.array([float(text)]), et).astype(np.float64)[0] == value:
             break
