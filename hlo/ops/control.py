@@ -48,8 +48,7 @@ scaled {
 ENTRY e {
   a = f32[3] parameter(0)
   b = f32[3] parameter(1)
-  c = f32[3] call(a, b), to_apply=scaled, is_composite=true, """
-            """frontend_attributes={composite.name="my.scaled",composite.version="1"}
+  c = f32[3] call(a, b), to_apply=scaled
   ROOT d = f32[3] call(c, a), to_apply=scaled
 }
 """,
@@ -88,14 +87,12 @@ fused {
   x = f32[2,3] parameter(0)
   y = f32[2,3] parameter(1)
   z = f32[2,3] subtract(x, y)
-  w = f32[2,3] multiply(z, z)
-  ROOT r = (f32[2,3], f32[2,3]) tuple(z, w)
+  ROOT w = f32[2,3] multiply(z, z)
 }
 ENTRY e {
   a = f32[2,3] parameter(0)
   b = f32[2,3] parameter(1)
-  ROOT c = (f32[2,3], f32[2,3]) fusion(a, b), kind=kLoop, """
-            """output_to_operand_aliasing={{0}: (0, {})}, calls=fused
+  ROOT c = f32[2,3] fusion(a, b), kind=kLoop, calls=fused
 }
 """,
         ),

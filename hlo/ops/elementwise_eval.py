@@ -73,6 +73,11 @@ def run_blocks(
     fn: Fn, args: Sequence[np.ndarray], result: ElementType, work: np.dtype
 ) -> np.ndarray:
     """Return `fn` of arrays, taken to the type `work` first and to the type `result` afterwards."""
+    first = args[0]
+    if first.size <= _BLOCK and all(a.dtype == work and a.shape == first.shape for a in args):
+        # The way of scalars, of which a loop makes very many.
+        with np.errstate(all="ignore"):
+            return narrow(fn(*args), result)
 
     def step(parts: Sequence[np.ndarray]) -> np.ndarray:
         return narrow(fn(*(widen(p).astype(work, copy=False) for p in parts)), result)
