@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from inputs import random_value
 from oracle import XlaError, assert_same, leaves, xla_parse, xla_run
 
-from hlo.eval import interpret
+from hlo.eval import Host, interpret
 from hlo.ir import Module
 from hlo.ops import OPS
 from hlo.text import parse
@@ -39,12 +40,34 @@ slice sort sqrt stochastic-convert subtract tan tanh topk transpose triangular-s
 
 EXAMPLES = [(name, i) for name, spec in OPS.items() for i in range(len(spec.examples))]
 
+_NO_THUNK = "XLA:CPU has no implementation"
+_NO_MLIR = "the way to XLA's compiler, MLIR, does not know it"
+_HOST = "it needs a host at the other end"
 # What XLA:CPU cannot be asked through jaxlib, and why.
 NOT_RUN_BY_XLA: dict[str, str] = {
-    "rng": "the numbers are not specified: each implementation draws its own",
-}
+    **dict.fromkeys(["acos", "acosh", "asin", "asinh", "atanh", "cosh", "sinh"], _NO_THUNK),
+    **dict.fromkeys(["collective-broadcast", "copy-done", "copy-start", "ragged-dot"], _NO_THUNK),
+    **dict.fromkeys(["send", "send-done", "recv", "recv-done"], _NO_THUNK),
+    **dict.fromkeys(["mulhi", "scaled-dot"], _NO_MLIR),
+    **dict.fromkeys(["infeed", "outfeed"], _HOST),
+    **dict.fromkeys(["async-start", "async-update", "async-done"],
+                    "MLIR makes the result a tuple, which XLA's verifier then rejects"),
+    "all-to-all-1": "XLA crashes on the tuple form with one participant",
+    "after-all-1": "tokens cannot be passed in",
+    "bitcast": "XLA accepts it only after layout assignment",
+    "fusion-0": "XLA crashes on several results in a fusion that it did not make",
+    "ragged-all-to-all": "XLA crashes with one participant",
+    "rng": "the numbers are free",
+}  # fmt: skip
 # Examples that XLA's parser of the tested jaxlib does not read, and why.
 NOT_READ_BY_XLA: dict[str, str] = {}
+
+
+def skip_if_listed(case: tuple[str, int], reasons: dict[str, str]) -> None:
+    """Skip a case if its operation, or this one of its examples, is listed with a reason."""
+    for key in (case[0], ids(case)):
+        if key in reasons:
+            pytest.skip(reasons[key])
 
 
 def example(name: str, index: int) -> str:
@@ -84,17 +107,34 @@ def test_an_example_verifies_and_reads_back(case: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("case", EXAMPLES, ids=ids)
 def test_xla_reads_our_print_as_the_same_module(case: tuple[str, int]) -> None:
-    if case[0] in NOT_READ_BY_XLA:
-        pytest.skip(NOT_READ_BY_XLA[case[0]])
+    skip_if_listed(case, NOT_READ_BY_XLA)
     text = example(*case)
-    assert xla_parse(str(parse(text))) == xla_parse(text)
+    ours, original = xla_parse(str(parse(text))), xla_parse(text)
+    if not text.startswith("HloModule"):
+        # XLA's parser gives a single instruction a row-major entry, whatever its layouts.
+        ours, original = ours.partition("\n")[2], original.partition("\n")[2]
+    assert ours == original
 
 
 @pytest.mark.parametrize("case", EXAMPLES, ids=ids)
 def test_the_value_of_an_example_has_the_declared_shape(case: tuple[str, int]) -> None:
     module = parse(example(*case))
-    result = interpret(module, arguments(module, case[0]))
+    result = interpret(module, arguments(module, case[0]), host(module))
     check_shape(result, module.entry.result_shape)
+
+
+def host(module: Module) -> Host:
+    """Return a world that has a value ready for everything the module reads from it."""
+    rng = np.random.default_rng(0)
+    world = Host()
+    for inst in module.instructions():
+        if inst.opcode in ("infeed", "recv"):
+            value = random_value(rng, inst.shape.at([0]))
+            if inst.opcode == "infeed":
+                world.infeed.append(value)
+            else:
+                world.channels.setdefault(inst.attrs["channel_id"], deque()).append(value)
+    return world
 
 
 def check_shape(value: Any, shape: Shape) -> None:
@@ -114,18 +154,21 @@ def check_shape(value: Any, shape: Shape) -> None:
 
 @pytest.mark.parametrize("case", EXAMPLES, ids=ids)
 def test_the_value_of_an_example_equals_that_of_xla(case: tuple[str, int]) -> None:
-    name, _ = case
-    if name in NOT_RUN_BY_XLA:
-        pytest.skip(NOT_RUN_BY_XLA[name])
+    skip_if_listed(case, NOT_RUN_BY_XLA)
     text = example(*case)
     module = parse(text)
-    args = arguments(module, name)
-    got = interpret(module, args)
+    args = arguments(module, case[0])
+    got = visible(interpret(module, args))
     try:
         want = xla_run(text, leaves(tuple(args)))
     except XlaError as e:
         pytest.fail(f"XLA cannot run this example: {e}")
-    assert_same(visible(got), want)
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        # Sums of terms that cancel are as exact as their terms, which are as large as others.
+        values = np.abs(w.astype(np.complex128))
+        largest = float(np.max(values, initial=0.0, where=np.isfinite(values)))
+        assert_same(g, w, atol=1e-6 * largest)
 
 
 def visible(value: Any) -> Sequence[Any]:
