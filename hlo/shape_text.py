@@ -132,7 +132,8 @@ def _read_dims(s: Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     dims: list[int] = []
     dynamic: list[bool] = []
     while not s.accept("]"):
-        if dims:
+        # `f32[4x2]` is how the first documents write `f32[4,2]`.
+        if dims and not s.accept("x"):
             s.expect(",")
         if s.accept("?"):
             dims.append(UNBOUNDED)

@@ -126,22 +126,39 @@ METADATA = Codec("{op_name=.. source_file=..}", _read_metadata, str)
 
 # --- others -------------------------------------------------------------------------------------
 
-_BRACES = re.compile(terminals.BRACES, re.S)
+_BRACE_PIECE = re.compile(rf"[{{}}]|{terminals.STRING}|[^{{}}\"']++|.", re.S)
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
+
+
+def _end_of_braces(text: str, start: int) -> int | None:
+    """Return where the braces that open at `start` close, or None."""
+    if not text.startswith("{", start):
+        return None
+    depth = 0
+    for m in _BRACE_PIECE.finditer(text, start):
+        if m[0] == "{":
+            depth += 1
+        elif m[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return m.end()
+    return None
 
 
 def _read_braces(s: Scanner) -> str:
     """Read text in balanced braces, kept as it is written."""
-    m = _BRACES.match(s.text, s.pos)
-    if m is None:
+    end = _end_of_braces(s.text, s.pos)
+    if end is None:
         s.fail(f"expected text in braces, found {s.found()}")
-    s.pos = m.end()
+    value = s.text[s.pos : end]
+    s.pos = end
     s.skip()
-    return m[0]
+    return value
 
 
 def _write_string_or_dict(value: str) -> str:
-    return value if _BRACES.fullmatch(value) else f'"{escape(value)}"'
+    is_dict = value and _end_of_braces(value, 0) == len(value)
+    return value if is_dict else f'"{escape(value)}"'
 
 
 def _read_string_or_dict(s: Scanner) -> str:

@@ -16,7 +16,7 @@ from hlo.ops.attrs import COMPUTATIONS, Attr
 from hlo.text import terminals
 from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
 from hlo.text.report import Report
-from hlo.text.syntax import InlineRecord, InstructionRecord
+from hlo.text.syntax import Deep, InlineRecord, InstructionRecord
 
 _KEY = re.compile(
     rf",{terminals.GAP}([A-Za-z_][A-Za-z0-9_.-]*+){terminals.GAP}={terminals.GAP}", re.S
@@ -36,8 +36,11 @@ class Piece:
     start: int
 
 
-def split(token: Token) -> Piece:
-    """Take an ATTRIBUTE or INLINE token apart."""
+def split(item: Token | Deep | InlineRecord, text: str) -> Piece:
+    """Take an attribute of a file's `text` apart. The value of an inline one is left out."""
+    token = item.key if isinstance(item, InlineRecord) else item
+    if isinstance(token, Deep):
+        token = token.token("ATTRIBUTE", text)
     m = _KEY.match(token.value)
     assert m is not None
     at = token.start_pos
@@ -115,6 +118,8 @@ class AttributeReader:
                 key, value, offset = self._inline_value(item, schema)
                 start = item.key.start_pos + offset
             else:
+                if type(item) is Deep:
+                    item = item.token("ATTRIBUTE", self._report.source.text)
                 entry = known.get((opcode, item.value))
                 if entry is None:
                     entry = self._decode(item, schema, found)
@@ -141,7 +146,7 @@ class AttributeReader:
         self, token: Token, schema: Schema, found: Attributes
     ) -> tuple[str, Any, int]:
         """Return name, value and offset of the name; the value is None after an error."""
-        piece = split(token)
+        piece = split(token, self._report.source.text)
         key, offset = piece.key, piece.key_start - token.start_pos
         attr = schema.attrs.get(key)
         if attr is not None and attr.codec.holds_computations:
@@ -199,7 +204,7 @@ class AttributeReader:
         return found
 
     def _inline_value(self, record: InlineRecord, schema: Schema) -> tuple[str, Any, int]:
-        piece = split(record.key)
+        piece = split(record, self._report.source.text)
         key, offset = piece.key, piece.key_start - record.key.start_pos
         attr = schema.attrs.get(key)
         if attr is None:

@@ -25,13 +25,21 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.literal import read_literal
 from hlo.ops import OPS, OpSpec, Trait
 from hlo.ops.attrs import LITERAL, STRING
+from hlo.scan import Scanner
+from hlo.shape_text import parse_shape, read_shape
 from hlo.text import terminals
 from hlo.text.attributes import AttributeReader, Attributes, Schema, read_names, split
 from hlo.text.header import MODULE_ATTRS, read_table
 from hlo.text.report import Report, TooManyErrors
 from hlo.text.scope import DEFINITION, Scope, SingleScope
 from hlo.text.sugar import AsyncOpcode, wrap
-from hlo.text.syntax import ComputationRecord, InlineRecord, InstructionRecord, ModuleRecord
+from hlo.text.syntax import (
+    ComputationRecord,
+    Deep,
+    InlineRecord,
+    InstructionRecord,
+    ModuleRecord,
+)
 from hlo.types import Shape, compatible
 
 _GAP = re.compile(terminals.GAP, re.S)
@@ -41,9 +49,8 @@ _OPERAND = re.compile(
     re.S,
 )
 _COMPUTATION = re.compile(
-    rf"(?P<entry>ENTRY\b{terminals.GAP})?+(?P<name>{terminals.NAME}){terminals.GAP}"
-    rf"(?:\(.*->\s*+(?P<result>{terminals.SHAPE}))?", re.S,
-)  # fmt: skip
+    rf"(?P<entry>ENTRY\b{terminals.GAP})?+(?P<name>{terminals.NAME})", re.S
+)
 # Operations in place of operands are built by recursion.
 _MAX_NESTED = 64
 
@@ -55,8 +62,7 @@ class _Draft:
     comp: Computation
     body: list[InstructionRecord]
     is_entry: bool = False
-    result: str | None = None
-    result_start: int = 0
+    result: Token | None = None
 
 
 @dataclass(frozen=True)
@@ -127,17 +133,16 @@ class Builder:
         self._connect_control()
         if len(self._report):
             return
+        # Without ENTRY it is the last one, which stands behind all that are written in place.
         drafts = list(self._drafts.values())
-        entry = next((d for d in drafts if d.is_entry), None)
-        written = [d for d in drafts if d.comp.name in self._written]
-        module.set_entry((entry or written[-1]).comp)
+        module.set_entry(next((d for d in drafts if d.is_entry), drafts[-1]).comp)
         if record.header is None:
             module.name = f"module_{module.entry.name}"
 
     def _read_header(self, module: Module) -> None:
         report = self._report
         for token in self._record.attributes:
-            piece = split(token.key if isinstance(token, InlineRecord) else token)
+            piece = split(token, self._source.text)
             key = piece.key
             codec = MODULE_ATTRS.get(key)
             if codec is None or isinstance(token, InlineRecord):
@@ -166,27 +171,27 @@ class Builder:
         """Build the module of a text that is one instruction. Its operands become parameters."""
         module.name = "_"
         module.attrs["is_scheduled"] = True
-        comp = Computation("_")
-        scope = SingleScope(self._report, comp, [record], self._dropped)
-        self._declare_inline([_Draft(comp, [record])], module)
-        for draft in list(self._drafts.values()):
-            self._build_computation(draft)
-        spec = OPS.get(record.opcode.value.rstrip())
+        draft = _Draft(Computation("_"), [record], is_entry=True)
+        scope = SingleScope(self._report, draft.comp, draft.body, self._dropped)
+        self._declare_inline([draft], module)
+        for inner in self._drafts.values():
+            if inner is not draft:
+                self._build_computation(inner)
+        spec = OPS.get(_GAP.sub("", record.opcode.value))
         if spec is not None and spec.has(Trait.ELEMENTWISE) and record.shape is not None:
-            scope.default_shape = scope.shape(record.shape.value, record.shape.start_pos)
-            if scope.default_shape is None:
-                return
-        name = "_"
-        start = (record.shape or record.opcode).start_pos
-        if record.definition is not None:
+            scope.default_shape = self._shape(record.shape)
+        start = _start(record)
+        if record.definition is None:
+            name = scope.free_name("_")
+        else:
             m = DEFINITION.match(record.definition.value)
             assert m is not None
             start = record.definition.start_pos + m.start("name")
             name = scope.check_name(m["name"], start)
-        inst = self._build_instruction(scope, record, scope.free_name(name) if name == "_" else name, start)
+        inst = self._build_instruction(scope, record, name, start)
         if inst is not None:
-            comp.add(inst, root=True)
-            module.add(comp, entry=True)
+            draft.comp.add(inst, root=True)
+            module.set_entry(draft.comp)
             self._connect_control()
 
     # --- computations ---------------------------------------------------------------------------
@@ -217,11 +222,8 @@ class Builder:
                 entry = Span(self._source, start, start + len("ENTRY"))
             comp = Computation(name, span=Span(self._source, start, record.end.end_pos))
             comp.execution_thread = self._execution_thread(record)
-            drafts.append(
-                _Draft(comp, record.body, bool(m["entry"]), m["result"], start + m.start("result"))
-            )
-            self._computations[name] = comp
-        self._written = frozenset(heads)
+            result = None if record.result is None else self._token(record.result, "SHAPE")
+            drafts.append(_Draft(comp, record.body, bool(m["entry"]), result))
         self._declare_inline(drafts, module)
 
     def _declare_inline(self, drafts: list[_Draft], module: Module) -> None:
@@ -229,6 +231,7 @@ class Builder:
 
         Each comes before the one that holds it, under a name that the text does not define.
         """
+        taken = {draft.comp.name for draft in drafts}
         for draft in drafts:
             stack = [(draft, _inline_records(draft.body))]
             while stack:
@@ -236,16 +239,15 @@ class Builder:
                 record = next(records, None)
                 if record is None:
                     stack.pop()
-                    name = outer.comp.name
-                    number = len(self._drafts)
-                    while name in self._drafts or (outer is not draft and name in self._computations):
-                        name = f"_.{number}"
-                        number += 1
-                    outer.comp.name = name
-                    self._drafts[name] = outer
-                    if outer is not draft or self._record.single is None:
-                        self._computations[name] = outer.comp
-                        module.add(outer.comp)
+                    comp = outer.comp
+                    if outer is not draft:
+                        number = len(taken)
+                        while comp.name in taken:
+                            comp.name = f"_.{number}"
+                            number += 1
+                        taken.add(comp.name)
+                    self._drafts[comp.name] = outer
+                    self._computations[comp.name] = module.add(comp)
                     continue
                 made = self._inline[id(record)] = []
                 for body in record.bodies:
@@ -254,13 +256,11 @@ class Builder:
                         inner = _Draft(Computation("_", span=span), body)
                         made.append(inner.comp)
                         stack.append((inner, _inline_records(body)))
-        if self._record.single is not None:
-            del self._drafts[drafts[0].comp.name]
 
     def _execution_thread(self, record: ComputationRecord) -> str:
         thread: str | None = None
         for item in record.attributes:
-            piece = split(item.key if isinstance(item, InlineRecord) else item)
+            piece = split(item, self._source.text)
             if piece.key != "execution_thread" or isinstance(item, InlineRecord):
                 self._report.error(
                     "unknown-attribute", f"a computation has no attribute {piece.key!r}",
@@ -313,7 +313,7 @@ class Builder:
                     for comp in self._inline[id(item)]:
                         yield self._drafts[comp.name]
                     continue
-                piece = split(item)
+                piece = split(item, self._source.text)
                 names = read_names(piece.text) or [(piece.text.removeprefix("%"), 0)]
                 yield from (self._drafts[name] for name, _ in names if name in self._drafts)
 
@@ -348,8 +348,9 @@ class Builder:
         if root is None or root.parent is not comp:
             return
         comp.set_root(root)
-        self._check_parameters(comp)
-        self._check_result(scope, draft, root)
+        if None not in scope.names.values() and not self._dropped:
+            self._check_parameters(comp)
+        self._check_result(draft, root)
 
     def _check_parameters(self, comp: Computation) -> None:
         for number, param in enumerate(comp.parameters):
@@ -363,16 +364,15 @@ class Builder:
                 )  # fmt: skip
                 return
 
-    def _check_result(self, scope: Scope, draft: _Draft, root: Instruction) -> None:
-        if draft.result is None:
-            return
-        declared = scope.shape(draft.result, draft.result_start)
-        if declared is not None and not compatible(declared, root.shape):
+    def _check_result(self, draft: _Draft, root: Instruction) -> None:
+        result = draft.result
+        declared = None if result is None else self._shape(result)
+        if result is not None and declared is not None and not compatible(declared, root.shape):
             self._report.error(
                 "signature-mismatch",
                 f"computation {draft.comp.name} is declared to return {declared.to_string(False)}, "
                 f"its root {root.name} is {root.shape.to_string(False)}",
-                draft.result_start, draft.result_start + len(draft.result),
+                result.start_pos, result.start_pos + len(result.rstrip()),
                 note=("the root is here", root.span),
             )  # fmt: skip
 
@@ -410,14 +410,15 @@ class Builder:
                 )  # fmt: skip
                 return None
             spec = wrapped.spec
-        shape: Shape | None = None
-        if record.shape is not None:
-            shape = scope.shape(record.shape.value, record.shape.start_pos)
-            if shape is not None and record.declared is not None:
-                declared = scope.shape(record.declared.value, record.declared.start_pos)
-                if declared is not None and not compatible(declared, shape):
-                    self._report.error("shape-mismatch", f"{name} has two shapes",
-                                       record.declared.start_pos)  # fmt: skip
+        shape = None if record.shape is None else self._shape(record.shape)
+        if record.declared is not None and shape is not None:
+            declared = self._shape(record.declared)
+            if declared is not None and not compatible(declared, shape):
+                self._report.error(
+                    "shape-mismatch",
+                    f"{name} is declared {declared.to_string(False)} before its name, "
+                    f"{shape.to_string(False)} after it", start,
+                )  # fmt: skip
         schema = self._schemas.get(opcode)
         if schema is None:
             schema = self._schemas[opcode] = wrapped.schema() if wrapped else Schema.of(spec)
@@ -431,7 +432,7 @@ class Builder:
         end = operands.end
         if record.attributes:
             last = record.attributes[-1]
-            end = (last.end if type(last) is InlineRecord else last).end_pos
+            end = last.end_pos if type(last) is Token else _end(last)
         span = InstructionSpan(self._source, start, end, operands.starts, attributes.starts)
         try:
             if wrapped is not None:
@@ -452,6 +453,18 @@ class Builder:
         if attributes.predecessors is not None:
             self._control.append((inst, scope, attributes))
         return inst
+
+    def _token(self, item: Token | Deep, kind: str) -> Token:
+        return item.token(kind, self._source.text) if isinstance(item, Deep) else item
+
+    def _shape(self, item: Token | Deep) -> Shape | None:
+        """Return the shape that a token spells, or None after reporting an error."""
+        token = self._token(item, "SHAPE")
+        try:
+            return parse_shape(token.value)
+        except TextError as e:
+            self._report.text_error(e, token.start_pos)
+            return None
 
     def _inferred(
         self, spec: OpSpec, attrs: dict[str, Any], operands: list[Instruction]
@@ -544,14 +557,13 @@ class Builder:
         found: list[Instruction | None] = []
         starts: list[int] = []
         for item in record.arguments:
-            if isinstance(item, Token):
-                m = _OPERAND.match(item.value)
-                assert m is not None
-                starts.append(item.start_pos)
-                found.append(scope.operand(*m.groups(), item.start_pos))
-                end = item.end_pos
+            if isinstance(item, Token | Deep):
+                token = self._token(item, "OPERAND")
+                starts.append(token.start_pos)
+                found.append(self._listed_operand(scope, token))
+                end = token.end_pos
             else:
-                start = (item.shape or item.opcode).start_pos
+                start = _start(item)
                 starts.append(start)
                 name = scope.free_name(_GAP.sub("", item.opcode.value) + ".anon")
                 inst = self._build_instruction(scope, item, name, start, depth + 1)
@@ -560,6 +572,36 @@ class Builder:
                 end = inst.span.end if inst is not None and inst.span is not None else end
         whole = [inst for inst in found if inst is not None]
         return _Operands(whole if len(whole) == len(found) else None, starts, end)
+
+    def _listed_operand(self, scope: Scope, token: Token) -> Instruction | None:
+        """Return the instruction that one operand means."""
+        text = token.value
+        m = _OPERAND.match(text)
+        assert m is not None
+        if m.end() == len(text):
+            return scope.operand(*m.groups(), token.start_pos)
+        # The shape nests too deep for a pattern.
+        scanner = Scanner(text)
+        try:
+            read_shape(scanner)
+        except TextError as e:
+            self._report.text_error(e, token.start_pos)
+            return None
+        m = _OPERAND.match(text, scanner.pos)
+        assert m is not None
+        return scope.operand(text[: scanner.pos].rstrip(), m["name"], m["path"], token.start_pos)
+
+
+def _start(record: InstructionRecord) -> int:
+    """Return where an instruction without a name begins."""
+    shape = record.shape
+    if shape is None:
+        return record.opcode.start_pos
+    return shape.start if isinstance(shape, Deep) else shape.start_pos
+
+
+def _end(item: InlineRecord | Deep) -> int:
+    return item.end if isinstance(item, Deep) else item.end.end_pos
 
 
 def _inline_records(body: list[InstructionRecord]) -> Iterator[InlineRecord]:

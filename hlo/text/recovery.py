@@ -1,7 +1,7 @@
-"""Reading text that may not follow the grammar: what is said about it, and where reading goes on.
+"""Reading text that may not follow the grammar.
 
 After an error the text is skipped up to a line on which an instruction or a computation begins or
-ends, and the parser is taken back to where it can go on with that (panic mode).
+ends, and the parser is taken back to a state that can go on with that line (panic mode).
 """
 
 from __future__ import annotations
@@ -11,31 +11,140 @@ from typing import Any
 
 from lark import Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark.parsers.lalr_analysis import Shift
+from lark.parsers.lalr_parser_state import ParserState
 
 from hlo.errors import HloError, Span
 from hlo.text import terminals
+from hlo.text.explain import explain
 from hlo.text.report import Report, TooManyErrors
 from hlo.text.syntax import ModuleRecord, grammar
+
+# Where reading can go on. The groups are named for the terminals that stand there.
+_RESUME = re.compile(
+    rf"^[ \t]*+(?:(?P<END>\}})|(?P<DEFINITION>(?:ROOT\b[ \t]*+)?+{terminals.NAME}[ \t]*+=)"
+    rf"|(?P<COMPUTATION>(?:ENTRY\b[ \t]*+)?+{terminals.NAME}[ \t]*+[({{]))",
+    re.M,
+)
+_DEFINITION = re.compile(rf"^[ \t]*+(?:ROOT\b[ \t]*+)?+({terminals.NAME})[ \t]*+=", re.M)
+# The head of a computation, on one line.
+_HEAD = re.compile(rf"(?:ENTRY\b|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
+_NAME = re.compile(rf"(?:(?:ROOT|ENTRY)\b{terminals.GAP})?+({terminals.NAME})", re.S)
 
 
 def read(report: Report) -> ModuleRecord:
     """Return the records of a file; what does not follow the grammar is reported and left out.
 
-    Raises HloError when no record can be made of the rest.
+    Raises HloError when too little is left to go on with.
     """
     text = report.source.text
     parser = grammar().parse_interactive(text)
     state, lexer = parser.parser_state, parser.lexer_thread
     dropped: set[str] = set()
     while True:
-        token: Token | None = None
         try:
             for token in lexer.lex(state):
                 state.feed_token(token)
-            end = Token("$END", "", len(text))
-            record: ModuleRecord = state.feed_token(end, True)
+            record: ModuleRecord = state.feed_token(Token("$END", "", len(text)), True)
+            record.dropped = dropped
+            return record
         except UnexpectedInput as e:
-            raise HloError.at("syntax", f"unexpected text {e}", Span(report.source, e.pos_in_stream or 0, len(text)))
-        record.dropped = dropped
-        return record
+            try:
+                expected = parser.accepts()
+                resume = _recover(report, state, expected, _place(e, text), dropped)
+            except TooManyErrors:
+                resume = None
+            if resume is None:
+                raise HloError(report.diagnostics) from None
+            lexer.state.line_ctr.char_pos = resume
+
+
+def _place(e: UnexpectedInput, text: str) -> int:
+    """Return where the text that cannot be read begins."""
+    if isinstance(e, UnexpectedToken) and e.token.type == "$END":
+        return len(text)
+    assert e.pos_in_stream is not None
+    return e.pos_in_stream
+
+
+def _recover(
+    report: Report, state: ParserState[Any], expected: set[str], at: int, dropped: set[str]
+) -> int | None:
+    """Report an error, and return where to read on with the parser in a fitting state, or None."""
+    text = report.source.text
+    in_body = {"END", "DEFINITION"} <= expected
+    if in_body and (at >= len(text) or _HEAD.match(text, at)):
+        _close_computation(report, state, at)
+        return at
+    if at >= len(text):
+        at = len(text.rstrip())
+    explain(report, at, expected, _opener(state))
+    resume = _RESUME.search(text, _next_line(text, at))
+    while resume is not None:
+        kind = resume.lastgroup
+        assert kind is not None
+        depth = _depth_for(state, kind)
+        if depth is not None:
+            begin = min(_forget(state, depth, dropped), at)
+            for m in _DEFINITION.finditer(text, begin, resume.start()):
+                dropped.add(m[1].removeprefix("%"))
+            return resume.start(kind)
+        resume = _RESUME.search(text, _next_line(text, resume.start(kind)))
+    return None
+
+
+def _close_computation(report: Report, state: ParserState[Any], at: int) -> None:
+    """Report that a computation is not closed, and close it."""
+    note = None
+    for value in reversed(state.value_stack):
+        if isinstance(value, Token) and value.type in ("COMPUTATION", "INLINE", "INLINE_LIST"):
+            m = _NAME.match(value.value)
+            end = m.end() if m else len(value)
+            place = Span(report.source, value.start_pos, value.start_pos + end)
+            note = ("the computation begins here", place)
+            break
+    at = min(at, len(report.source.text.rstrip()))
+    report.error("syntax", "'}' is missing at the end of a computation", at, note=note)
+    state.feed_token(Token("END", "}", at, end_pos=at))
+
+
+def _opener(state: ParserState[Any]) -> int | None:
+    """Return where the innermost parentheses or braces open, unless they hold instructions."""
+    for value in reversed(state.value_stack):
+        if isinstance(value, Token):
+            if value.type in ("LPAR", "DEEP_ATTRIBUTE"):
+                return value.start_pos if value.type == "LPAR" else value.end_pos - 1
+            if value.type in ("COMPUTATION", "DEFINITION", "INLINE", "INLINE_LIST"):
+                return None
+    return None
+
+
+def _next_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _depth_for(state: ParserState[Any], kind: str) -> int | None:
+    """Return how many states to keep so that the parser can go on with a terminal."""
+    table = state.parse_conf.states
+    for depth in range(len(state.state_stack), 0, -1):
+        actions = table[state.state_stack[depth - 1]]
+        # Instructions and the ends of computations stand in one and the same place.
+        wanted = (kind,) if kind == "COMPUTATION" else ("DEFINITION", "END")
+        if all(actions.get(k, (None,))[0] is Shift for k in wanted):
+            return depth
+    return None
+
+
+def _forget(state: ParserState[Any], depth: int, dropped: set[str]) -> int:
+    """Drop the states above `depth` and note the names begun there; return where they begin."""
+    values = state.value_stack[depth - 1 :]
+    del state.state_stack[depth:]
+    del state.value_stack[depth - 1 :]
+    tokens = [value for value in values if isinstance(value, Token)]
+    for token in tokens:
+        if token.type in ("DEFINITION", "COMPUTATION"):
+            m = _NAME.match(token.value)
+            assert m is not None
+            dropped.add(m[1].removeprefix("%"))
+    return min((t.start_pos for t in tokens), default=len(state.lexer.state.text.text))

@@ -18,20 +18,31 @@ from lark.lexer import TerminalDef
 from hlo.text import terminals
 
 
+class Deep(NamedTuple):
+    """A piece of text between two tokens whose brackets nest too deep for a terminal."""
+
+    start: int
+    end: int
+
+    def token(self, kind: str, text: str) -> Token:
+        """Return the piece as the token that a terminal would have made of it."""
+        return Token(kind, text[self.start : self.end], self.start, end_pos=self.end)
+
+
 class InstructionRecord(NamedTuple):
     """`definition shape opcode arguments attributes`; what the text leaves out is None.
 
     arguments: an OPERANDS or PAYLOAD token, or a list of OPERAND tokens and records of operations.
     attributes: ATTRIBUTE tokens and inline records. declared: the shape that an older spelling has
-    in front of the name as well.
+    in front of the name as well. Deep pieces stand where tokens do.
     """
 
     definition: Token | None
-    shape: Token | None
+    shape: Token | Deep | None
     opcode: Token
     arguments: Any
     attributes: list[Any]
-    declared: Token | None = None
+    declared: Token | Deep | None = None
 
 
 class InlineRecord(NamedTuple):
@@ -47,7 +58,10 @@ class InlineRecord(NamedTuple):
 
 
 class ComputationRecord(NamedTuple):
+    """`name (parameters) -> result { body }, attributes`; the parameters say nothing new."""
+
     head: Token
+    result: Token | Deep | None
     body: list[InstructionRecord]
     end: Token
     attributes: list[Any]
@@ -65,8 +79,19 @@ class ModuleRecord:
     dropped: set[str] = field(default_factory=set)
 
 
+def _item(parts: list[Any]) -> Any:
+    return parts[0]
+
+
+def _between(parts: list[Any]) -> Deep:
+    return Deep(parts[0].start_pos, parts[-1].end_pos)
+
+
 class _Records:
-    """Callbacks of the grammar's rules, called while the text is read."""
+    """What the grammar's rules make of their parts, while the text is read."""
+
+    shape = operand = arguments = inline_name = staticmethod(_item)
+    deep_shape = deep_attribute = staticmethod(_between)
 
     # Left-recursive lists: an item is appended to the list made before.
     @staticmethod
@@ -74,47 +99,57 @@ class _Records:
         return []
 
     @staticmethod
-    def one(parts: list[Any]) -> list[Any]:
-        return parts
+    def first(parts: list[Any]) -> list[Any]:
+        return [parts[-1]]
 
     @staticmethod
     def more(parts: list[Any]) -> list[Any]:
         items: list[Any] = parts[0]
-        items.append(parts[1])
+        items.append(parts[-1])
         return items
 
     more_listed = more
+
+    @staticmethod
+    def ignored(_: list[Any]) -> None:
+        return None
 
     @staticmethod
     def instruction(parts: list[Any]) -> InstructionRecord:
         return InstructionRecord(*parts)
 
     @staticmethod
-    def unshaped(parts: list[Any]) -> InstructionRecord:
+    def without_shape(parts: list[Any]) -> InstructionRecord:
         definition, opcode, arguments, attributes = parts
         return InstructionRecord(definition, None, opcode, arguments, attributes)
+
+    @staticmethod
+    def with_two_shapes(parts: list[Any]) -> InstructionRecord:
+        return InstructionRecord(*parts[1:], parts[0])
 
     @staticmethod
     def unnamed(parts: list[Any]) -> InstructionRecord:
         return InstructionRecord(None, *parts)
 
     @staticmethod
-    def typed(parts: list[Any]) -> InstructionRecord:
-        return InstructionRecord(*parts[1:], parts[0])
+    def nested(parts: list[Any]) -> list[Any]:
+        operands: list[Any] = parts[1]
+        return operands
 
     @staticmethod
     def operation(parts: list[Any]) -> InstructionRecord:
-        return InstructionRecord(None, *parts, [])
+        shape, opcode, arguments = parts
+        return InstructionRecord(None, shape, opcode, arguments, [])
 
     @staticmethod
-    def unshaped_operation(parts: list[Any]) -> InstructionRecord:
-        return InstructionRecord(None, None, *parts, [])
+    def operation_without_shape(parts: list[Any]) -> InstructionRecord:
+        opcode, arguments = parts
+        return InstructionRecord(None, None, opcode, arguments, [])
 
     @staticmethod
-    def arguments(parts: list[Any]) -> Any:
-        return parts[0]
-
-    nested = operand = arguments
+    def deep_operand(parts: list[Any]) -> Deep:
+        shape, name = parts
+        return Deep(shape.start, name.end_pos)
 
     @staticmethod
     def inline(parts: list[Any]) -> InlineRecord:
@@ -127,16 +162,25 @@ class _Records:
         return InlineRecord(key, bodies, True, end)
 
     @staticmethod
-    def inline_body(parts: list[Any]) -> Any:
-        return parts[0] if len(parts) == 1 else parts[1]
+    def inline_body(parts: list[Any]) -> list[Any]:
+        body: list[Any] = parts[1]
+        return body
+
+    @staticmethod
+    def computation(parts: list[Any]) -> ComputationRecord:
+        head, _, body, end, attributes = parts
+        return ComputationRecord(head, None, body, end, attributes)
+
+    @staticmethod
+    def with_signature(parts: list[Any]) -> ComputationRecord:
+        *_, result, _, body, end, attributes = parts
+        return ComputationRecord(parts[0], result, body, end, attributes)
+
+    no_parameters = with_signature
 
     @staticmethod
     def header(parts: list[Any]) -> list[Any]:
         return parts
-
-    @staticmethod
-    def computation(parts: list[Any]) -> ComputationRecord:
-        return ComputationRecord(*parts)
 
     @staticmethod
     def module(parts: list[Any]) -> ModuleRecord:

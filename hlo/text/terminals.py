@@ -1,75 +1,78 @@
 """The regular expressions behind the grammar's terminals.
 
 All are linear in time and constant in memory: every repetition is possessive, so that nothing is
-tried twice, and brackets are balanced to a fixed depth. Text nested deeper does not match, and is
-reported as such (`syntax.py`).
+tried twice. Brackets are balanced to a small fixed depth; the grammar has rules for deeper text.
 """
 
 from __future__ import annotations
 
 import re
 
-# Deep enough for anything that is written by a program; a limit keeps every pattern finite.
-MAX_DEPTH = 32
+# What is usual, with room to spare. Patterns grow with it, and so does the time to compile them.
+DEPTH = 4
 
 COMMENT = r"/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+"
 GAP = rf"\s*+(?:(?:{COMMENT})\s*+)*+"
-STRING = r"""(?:"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')"""
+STRING = r"""(?:"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')"""
 NAME = r"(?:%?[A-Za-z_][A-Za-z0-9_.-]*+)"
 
 
-def balanced(opening: str, closing: str, depth: int = MAX_DEPTH, *, other: str = "") -> str:
-    """Return the pattern of text in brackets, with nested pairs, strings and comments inside.
-
-    `other` lists further characters that may not appear.
-    """
+def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str:
+    """Return the pattern of text in brackets; `inside` are the alternatives of what they hold."""
     o, c = re.escape(opening), re.escape(closing)
-    inside = rf"""[^{o}{c}{other}"'/]++|{STRING}|{COMMENT}|/"""
     pattern = rf"{o}(?:{inside})*+{c}"
     for _ in range(depth - 1):
         pattern = rf"{o}(?:{inside}|{pattern})*+{c}"
     return pattern
 
 
-BRACES = balanced("{", "}")
-PARENS = balanced("(", ")")
-
 # A brace after an array shape opens its layout if a number or a colon follows, else a computation.
-LAYOUT = rf"\{{(?=\s*+[\d:])(?:[^{{}}]++|\{{[^{{}}]*+\}})*+\}}"
+LAYOUT = r"\{(?=\s*+[\d:])(?:[^{}]++|\{[^{}]*+\})*+\}"
 ARRAY = rf"[a-z][a-z0-9]*+\[[^\[\](){{}}%]*+\](?:{LAYOUT})?+"
-SHAPE = rf"(?:{ARRAY}|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
-OPERAND = rf"(?:{SHAPE}{GAP})?+{NAME}(?:#\d++)*+{GAP}"
 
-# The start of an instruction inside a computation written in place. A field of an ordinary value
-# looks like one up to the `=`, so what follows is looked at too.
+# The start of an instruction. What follows the `=` tells it from a field of a value, `n = 1`.
 INSTRUCTION = (
-    rf"{GAP}(?:ROOT\b|(?:{ARRAY}{GAP})?+%{NAME}{GAP}="
-    rf"|{NAME}{GAP}={GAP}(?:\(|[a-z][a-z0-9]*+\[|[A-Za-z][A-Za-z0-9_.-]*+{GAP}\())"
+    rf"(?:ROOT\b|(?:{ARRAY}{GAP})?+%{NAME}{GAP}="
+    rf"|{NAME}(?=[\s/]){GAP}={GAP}(?:\(|[a-z][a-z0-9]*+\[|[A-Za-z][A-Za-z0-9_.-]*+{GAP}\())"
 )
-INLINE_LIST = rf"{GAP}(?:{NAME}{GAP},{GAP})*+\{{(?:{INSTRUCTION})"
+# A computation written in place: instructions in braces, or a list with at least one such.
+INLINE_LIST = rf"{GAP}(?:{NAME}{GAP},{GAP})*+\{{{GAP}{INSTRUCTION}"
 
-# A value without brackets ends at a comma, a brace or white space. Replica groups have blanks
-# between a mesh and its axes, conversion arrows are part of dimension labels, literals are in braces
-# after their shape.
-_WORD = rf"""[^\s,{{}}()\[\]"'/=]++"""
-_SQUARES = balanced("[", "]", 4)
-VALUE = rf"(?:{BRACES}|{STRING}|(?:{_WORD}|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})++(?:\s*+{BRACES})?+)"
+# Braces end before a line that begins an instruction: there somebody forgot to close them.
+_IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!\s*+{INSTRUCTION})|{COMMENT}|/"""
+BRACES = balanced("{", "}", _IN_BRACES)
+PARENS = balanced("(", ")", rf"[^()/]++|{COMMENT}|/")
+SHAPE = rf"(?:{ARRAY}|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
+# A single instruction may have operands without names.
+_ELEMENT = rf"{NAME}(?!\[)(?:#\d++)*+{GAP}"
+OPERAND = rf"(?:{SHAPE}{GAP}(?:{_ELEMENT})?+|{_ELEMENT})"
 
-_LITERAL_PARENS = balanced("(", ")", other=r"\[\]")
-LITERAL = rf"""(?:[^()"'/\[\]]++|{COMMENT}|/|{_LITERAL_PARENS})*+"""
+# A value without braces ends at a comma, a brace or white space. Replica groups have a blank between
+# mesh and axes; the literal of a custom call has its shape in front.
+_WORD = r"""[^\s,{}()\[\]"'/=]++"""
+_SQUARES = balanced("[", "]", rf"""[^\[\]"']++|{STRING}""")
+WORDS = rf"(?:{_WORD}|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})++"
+VALUE = rf"(?:(?:{WORDS}\s*+(?=\{{))?+{BRACES}|{WORDS})"
+
+# Literals know no square brackets and no strings.
+_IN_LITERAL = rf"""[^()"'/\[\]]++|{COMMENT}|/"""
+LITERAL = rf"""(?:{_IN_LITERAL}|{balanced("(", ")", _IN_LITERAL, 8)})*+"""
 
 _LINE = rf"\d++{GAP}(?:{STRING}|\{{[^{{}}]*+\}}){GAP}"
 TABLE = rf"(?:FileNames|FunctionNames|FileLocations|StackFrames)\b{GAP}(?:{_LINE})*+"
 
 PATTERNS = {
     "gap": GAP,
+    "blank": rf"(?:\s|{COMMENT}){GAP}",
     "name": NAME,
     "shape": SHAPE,
     "operand": OPERAND,
-    "parens": PARENS,
+    "key": rf"[A-Za-z_][A-Za-z0-9_.-]*+{GAP}={GAP}",
+    "words": WORDS,
+    "text": rf"(?:{_IN_BRACES})++",
     "instruction": INSTRUCTION,
     "inline_list": INLINE_LIST,
-    "inline": rf"\{{(?:{INSTRUCTION})|\{{(?:{INLINE_LIST})",
+    "inline": rf"\{{(?:{GAP}{INSTRUCTION}|{INLINE_LIST})",
     "value": VALUE,
     "literal": LITERAL,
     "table": TABLE,
