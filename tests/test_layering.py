@@ -40,9 +40,10 @@ ALLOWED: dict[str, set[str]] = {
     "codegen": _VALUES | {"ops", "ir", "analysis"},
     "runtime": _VALUES,
     "arguments": _VALUES,
-    "files": _VALUES | {"arguments"},
+    "files": _VALUES,
+    "inputs": _VALUES | {"arguments", "files"},
     "compile": _VALUES | {"ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
-    "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "compile"},
+    "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "inputs", "compile"},
 }
 
 

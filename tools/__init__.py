@@ -1,0 +1,1 @@
+"""The commands. Each parses its flags, calls `hlo`, prints, and sets the exit code."""

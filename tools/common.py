@@ -1,0 +1,169 @@
+"""What all commands share: exit codes, errors, standard input, progress.
+
+Exit codes: 0 fine, 1 bad input, 2 bad usage, 3 a bug of ours. Results go to standard output,
+everything else to standard error. Only click is imported here, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+import hlo
+
+if TYPE_CHECKING:
+    from hlo.errors import HloError
+    from hlo.ir import Module
+
+BAD_INPUT, BAD_USAGE, BUG, INTERRUPTED = 1, 2, 3, 130
+
+REPORT_AT = "please report it, with the input, as an issue of hlo-tools"
+
+
+class Tool(click.Command):
+    """A command that ends in one of our exit codes, whatever happens."""
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, **rest: Any
+    ) -> NoReturn:
+        """Run with `args` (by default those of the process) and exit."""
+        args = list(sys.argv[1:] if args is None else args)
+        sys.exit(self._exit_code(args))
+
+    def _exit_code(self, args: list[str]) -> int:
+        from hlo.errors import HloError
+
+        debug = "--debug" in args
+        try:
+            result = super().main(args, prog_name=self.name, standalone_mode=False)
+            sys.stdout.flush()
+        except click.UsageError as e:
+            e.show()
+            return BAD_USAGE
+        except HloError as e:
+            show_error(e)
+            return BAD_INPUT
+        except MemoryError:
+            note("error: out of memory")
+            return BAD_INPUT
+        except (KeyboardInterrupt, click.Abort):
+            note("interrupted")
+            return INTERRUPTED
+        except BrokenPipeError:
+            # Whoever read our output has had enough. Python would complain again on closing it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return BAD_INPUT
+        except Exception as e:
+            if debug:
+                traceback.print_exc()
+            note(f"internal error: {type(e).__name__}: {e}")
+            note(f"This is a bug in {self.name}; {REPORT_AT}. --debug shows the traceback.")
+            return BUG
+        return result if isinstance(result, int) else 0
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that every command has."""
+    command = click.option("--debug", is_flag=True, expose_value=False, hidden=True)(command)
+    command = click.version_option(hlo.__version__, package_name="hlo-tools")(command)
+    return click.help_option("-h", "--help")(command)
+
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+def note(message: str) -> None:
+    """Write a line to standard error."""
+    click.echo(message, err=True)
+
+
+def show_error(error: HloError) -> None:
+    """Write all diagnostics of an error to standard error, in colour on a terminal."""
+    if _colour():
+        lines = str(error).split("\n")
+        note("\n".join(_coloured(line) for line in lines))
+    else:
+        note(str(error))
+    count = len(error.diagnostics)
+    if count > 1:
+        note(f"{count} errors")
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _coloured(line: str) -> str:
+    head, found, rest = line.partition("error: ")
+    if found and not line.startswith(" "):
+        return head + click.style("error: ", fg="red", bold=True) + click.style(rest, bold=True)
+    if line.strip() and not line.strip(" \t^"):
+        return click.style(line, fg="green")
+    return click.style(line, fg="cyan") if line.startswith("  hint: ") else line
+
+
+def diagnostics_json(error: HloError) -> list[dict[str, Any]]:
+    """Return the diagnostics of an error as JSON objects."""
+    found = []
+    for d in error.diagnostics:
+        entry: dict[str, Any] = {"code": d.code, "message": d.message}
+        if d.span is not None:
+            line, column = d.span.source.line_column(d.span.start)
+            entry |= {"file": d.span.source.name, "line": line, "column": column}
+        if d.hint is not None:
+            entry["hint"] = d.hint
+        found.append(entry)
+    return found
+
+
+# --- input --------------------------------------------------------------------------------------
+
+
+def load(path: str) -> Module:
+    """Return the module in a file, or on standard input for `-`."""
+    from hlo import api
+    from hlo.errors import HloError
+
+    if path != "-":
+        return api.load(path)
+    try:
+        text = click.get_binary_stream("stdin").read().decode()
+    except UnicodeDecodeError as e:
+        raise HloError.at("bad-file", f"<stdin>: byte {e.start} is not UTF-8 text") from None
+    return api.parse(text, "<stdin>")
+
+
+# --- progress -----------------------------------------------------------------------------------
+
+_PATIENCE_S = 1.0
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Show a line with the time that has passed, from the first second on, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+
+    def show() -> None:
+        start = time.monotonic()
+        while not done.wait(_PATIENCE_S):
+            click.echo(f"\r{what} {time.monotonic() - start:.0f} s", err=True, nl=False)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        click.echo("\r\x1b[K", err=True, nl=False)

@@ -1,0 +1,176 @@
+"""`hlo-opt`: verify a module and print it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import (
+    BAD_INPUT,
+    Tool,
+    common_options,
+    diagnostics_json,
+    load,
+    progress,
+    show_error,
+)
+
+if TYPE_CHECKING:
+    from hlo.ops import OpSpec
+    from hlo.text import PrintOptions
+
+_FORMS = ("default", "short", "canonical", "fingerprint")
+# Flags and the fields of PrintOptions that they set.
+_TOGGLES = {
+    "operand_shapes": "shapes of operands",
+    "percent": "% before names",
+    "signatures": "signatures of computations",
+    "metadata": "metadata",
+    "backend_config": "backend_config",
+    "layouts": "layouts in shapes",
+    "control_predecessors": "control predecessors",
+    "index_comments": "/*index=5*/ comments",
+    "compact_gte": "%t#1 for get-tuple-element",
+    "bodies": "called computations in place",
+}
+
+
+def _toggles(command: Any) -> Any:
+    for field, what in reversed(_TOGGLES.items()):
+        flag = field.replace("_", "-")
+        option = click.option(f"--{flag}/--no-{flag}", field, default=None, help=f"Print {what}.")
+        command = option(command)
+    return command
+
+
+@click.command("hlo-opt", cls=Tool, no_args_is_help=True)
+@click.argument("file", required=False)
+@click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")
+@click.option("--verify/--no-verify", default=True, help="Check that the module is valid.")
+@click.option(
+    "--print", "form", type=click.Choice(_FORMS), default="default", show_default=True,
+    help="The form of the text; the flags below change it.",
+)  # fmt: skip
+@click.option(
+    "--constants", "limit", type=click.IntRange(0), metavar="N",
+    help="Elide constants of more than N elements as {...}.",
+)  # fmt: skip
+@_toggles
+@click.option("--quiet", is_flag=True, help="Print no module, errors only.")
+@click.option("--list-ops", is_flag=True, help="List the operations, and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Errors, or the list, as JSON on stdout.")
+@common_options
+def main(
+    file: str | None, output: str | None, verify: bool, form: str, limit: int | None,
+    quiet: bool, list_ops: bool, as_json: bool, **toggles: bool | None,
+) -> int:  # fmt: skip
+    """Verify the HLO module in FILE (- for standard input) and print it.
+
+    All errors are reported at once, with their places.
+
+    \b
+    Example:
+      hlo-opt model.hlo --print=short --constants=10
+    """
+    if list_ops:
+        _list_operations(as_json)
+        return 0
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
+    from hlo.errors import HloError
+
+    try:
+        with progress(f"hlo-opt {file}"):
+            module = load(file)
+            if verify:
+                _verify(module)
+            text = "" if quiet else _print(module, _options(form, limit, toggles))
+    except HloError as e:
+        if not as_json:
+            show_error(e)
+        else:
+            click.echo(json.dumps({"file": file, "errors": diagnostics_json(e)}))
+        return BAD_INPUT
+    if as_json:
+        click.echo(json.dumps({"file": file, "errors": []}))
+    if output is not None:
+        from hlo.files import write_text
+
+        write_text(output, text)
+    elif not as_json:
+        sys.stdout.write(text)
+    return 0
+
+
+def _verify(module: Any) -> None:
+    from hlo.verify import verify
+
+    verify(module)
+
+
+def _print(module: Any, options: PrintOptions) -> str:
+    from hlo.text import print_module
+
+    return print_module(module, options)
+
+
+def _options(form: str, limit: int | None, toggles: dict[str, bool | None]) -> PrintOptions:
+    from dataclasses import replace
+
+    from hlo.text import PrintOptions
+
+    options = {
+        "default": PrintOptions,
+        "short": PrintOptions.short_parsable,
+        "canonical": PrintOptions.canonical,
+        "fingerprint": PrintOptions.fingerprint,
+    }[form]()
+    changes: dict[str, Any] = {k: v for k, v in toggles.items() if v is not None}
+    if limit is not None:
+        changes["constant_limit"] = limit
+    return replace(options, **changes)
+
+
+def _list_operations(as_json: bool) -> None:
+    """Print the op table."""
+    from hlo.ops import OPS
+
+    specs = [spec for _, spec in sorted(OPS.items())]
+    if as_json:
+        click.echo(json.dumps([_operation_json(spec) for spec in specs]))
+        return
+    click.echo(f"{'opcode':28}{'operands':10}{'category':13}attributes (! required)")
+    for spec in specs:
+        attrs = " ".join(
+            key + ("!" if attr.required else "")
+            for key, attr in spec.attrs.items()
+            if key != spec.payload
+        )
+        line = f"{spec.name:28}{_arity(spec.arity):10}{spec.emitter.value:13}{attrs}"
+        click.echo(line.rstrip())
+
+
+def _operation_json(spec: OpSpec) -> dict[str, Any]:
+    return {
+        "opcode": spec.name,
+        "operands": _arity(spec.arity),
+        "category": spec.emitter.value,
+        "traits": [str(t.name).lower().replace("_", "-") for t in spec.traits],
+        "attributes": {
+            key: {"form": attr.codec.name, "required": attr.required}
+            for key, attr in spec.attrs.items()
+            if key != spec.payload
+        },
+        "source": spec.source,
+        "examples": list(spec.examples),
+    }
+
+
+def _arity(arity: int | tuple[int, int | None]) -> str:
+    if isinstance(arity, int):
+        return str(arity)
+    least, most = arity
+    return f"{least}.." if most is None else f"{least}..{most}"
