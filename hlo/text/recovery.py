@@ -29,7 +29,8 @@ _RESUME = re.compile(
 _DEFINITION = re.compile(rf"^[ \t]*+(?:ROOT\b[ \t]*+)?+({terminals.NAME})[ \t]*+=", re.M)
 # The head of a computation, on one line.
 _HEAD = re.compile(rf"(?:ENTRY\b|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
-_NAME = re.compile(rf"(?:(?:ROOT|ENTRY)\b{terminals.GAP})?+({terminals.NAME})", re.S)
+# A word may also be the name itself: `ROOT(` begins a computation of that name.
+_NAME = re.compile(rf"(?:(?:ROOT|ENTRY)\b{terminals.GAP}(?=[%\w]))?+({terminals.NAME})", re.S)
 
 
 def read(report: Report) -> ModuleRecord:

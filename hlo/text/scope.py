@@ -6,7 +6,7 @@ import re
 from collections.abc import Set
 from functools import cached_property
 
-from hlo.errors import Span, TextError, did_you_mean
+from hlo.errors import InstructionSpan, Span, TextError, did_you_mean
 from hlo.ir import Computation, Instruction
 from hlo.shape_text import parse_shape
 from hlo.text import terminals
@@ -203,7 +203,8 @@ class SingleScope(Scope):
             )
             return None
         number = len(self.comp.parameters)
+        span = InstructionSpan(self.report.source, start, at + len(name or ""))
         name = name or self.free_name(f"_{number}")
-        inst = Instruction(name, "parameter", shape, (), {"number": number})
+        inst = Instruction(name, "parameter", shape, (), {"number": number}, span=span)
         self.add(name, inst)
         return inst
