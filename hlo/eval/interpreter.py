@@ -249,6 +249,9 @@ class Interpreter:
             return self._applies_whole(inst.called_computations[0])
         if inst.opcode in _SCALAR_IDENTITIES:
             return _is_scalar(inst.shape) and inst.operand_shapes[0] == inst.shape
+        if inst.opcode == "bitcast-convert":
+            # Elementwise unless a change of width adds or takes a dimension.
+            return _is_scalar(inst.shape) and _is_scalar(inst.operand_shapes[0])
         # A collective or a random number is not a function of the element alone.
         return inst.spec.has(Trait.ELEMENTWISE) and not inst.spec.has(
             Trait.SIDE_EFFECT | Trait.NO_FOLD
