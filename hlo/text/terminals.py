@@ -48,11 +48,15 @@ _ELEMENT = rf"{NAME}(?!\[)(?:#\d++)*+{GAP}"
 OPERAND = rf"(?:{SHAPE}{GAP}(?:{_ELEMENT})?+|{_ELEMENT})"
 
 # A value without braces ends at a comma, a brace or white space. Replica groups have a blank between
-# mesh and axes; the literal of a custom call has its shape in front.
-_WORD = r"""[^\s,{}()\[\]"'/=]++"""
+# mesh and axes; the literal of a custom call has its shape in front, on the same line.
+_WORD = r"""[^\s,{}()\[\]"'/=<]++"""
 _SQUARES = balanced("[", "]", rf"""[^\[\]"']++|{STRING}""")
-WORDS = rf"(?:{_WORD}|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})++"
-VALUE = rf"(?:(?:{WORDS}\s*+(?=\{{))?+{BRACES}|{WORDS})"
+WORDS = rf"(?:{_WORD}|<=|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})++"
+_SCALAR = r"-?(?:[\d.][\w.+-]*+|(?:inf|nan|true|false)\b)"
+_TYPED_LITERAL = rf"{ARRAY}[ \t]++(?:{BRACES}|{_SCALAR}|{PARENS})"
+_DEVICE_IDS = rf",{GAP}device_ids{GAP}={GAP}{PARENS}{GAP}"
+_MESH_GROUPS = rf"mesh{_SQUARES}{GAP}(?:{_DEVICE_IDS})?+(?:,{GAP})?+{BRACES}"
+VALUE = rf"(?:{_TYPED_LITERAL}|{_MESH_GROUPS}|(?:{WORDS}\s*+(?=\{{))?+{BRACES}|{WORDS})"
 
 # Literals know no square brackets and no strings.
 _IN_LITERAL = rf"""[^()"'/\[\]]++|{COMMENT}|/"""
