@@ -204,7 +204,11 @@ class SingleScope(Scope):
             return None
         number = len(self.comp.parameters)
         span = InstructionSpan(self.report.source, start, at + len(name or ""))
-        name = name or self.free_name(f"_{number}")
+        if name is None:
+            name = self.free_name(f"_{number}")
+        else:
+            written = self.report.source.text[at : at + 1] == "%"
+            self.check_name("%" * written + name, at)
         inst = Instruction(name, "parameter", shape, (), {"number": number}, span=span)
         self.add(name, inst)
         return inst
