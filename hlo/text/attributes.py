@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lark import Token
-
 from hlo.errors import InferError, TextError, did_you_mean
 from hlo.ir import Computation
 from hlo.ops import OpSpec
@@ -16,7 +14,7 @@ from hlo.ops.attrs import COMPUTATIONS, Attr
 from hlo.text import terminals
 from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
 from hlo.text.report import Report
-from hlo.text.syntax import Deep, InlineRecord, InstructionRecord
+from hlo.text.syntax import Deep, InlineRecord, InstructionRecord, Token
 
 _KEY = re.compile(
     rf",{terminals.GAP}([A-Za-z_][A-Za-z0-9_.-]*+){terminals.GAP}={terminals.GAP}", re.S

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lark import Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 from lark.parsers.lalr_analysis import Shift
 from lark.parsers.lalr_parser_state import ParserState
@@ -18,7 +17,7 @@ from hlo.errors import HloError, Span
 from hlo.text import terminals
 from hlo.text.explain import explain
 from hlo.text.report import Report, TooManyErrors
-from hlo.text.syntax import ModuleRecord, grammar
+from hlo.text.syntax import ModuleRecord, Token, grammar
 
 # Where reading can go on. The groups are named for the terminals that stand there.
 _RESUME = re.compile(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from lark import Token
-
 from hlo.errors import Diagnostic, InferError, InstructionSpan, Source, Span, TextError
+from hlo.text.syntax import Token
 
 MAX_ERRORS = 20
 _WORD = re.compile(r"[A-Za-z0-9_.%#-]+|.|\n", re.S)

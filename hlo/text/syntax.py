@@ -10,12 +10,24 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lark import Lark, Token
+import lark
+from lark import Lark
 from lark.lexer import TerminalDef
 
 from hlo.text import terminals
+
+if TYPE_CHECKING:
+
+    class Token(lark.Token):
+        """A string that knows its place, which lark leaves open and its lexer always sets."""
+
+        start_pos: int  # type: ignore[assignment]
+        end_pos: int  # type: ignore[assignment]
+
+else:
+    Token = lark.Token
 
 
 class Deep(NamedTuple):
