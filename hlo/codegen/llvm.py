@@ -66,6 +66,21 @@ class Module:
         """Declare an intrinsic or a function of another object."""
         self.declarations[name] = f"declare {result} @{name}({', '.join(params)})"
 
+    def plain_loop(self) -> str:
+        """Return loop metadata that keeps LLVM from vectorizing and unrolling a loop.
+
+        For loops that run seldom, or whose vector form would be gathers and scatters: it costs
+        more to compile than it ever gains.
+        """
+        if not self.metadata:
+            self.metadata += [
+                '!0 = !{!"llvm.loop.vectorize.enable", i1 false}',
+                '!1 = !{!"llvm.loop.unroll.disable"}',
+            ]
+        name = f"!{len(self.metadata)}"
+        self.metadata.append(f"{name} = distinct !{{{name}, !0, !1}}")
+        return name
+
     def to_text(self) -> str:
         """Return the module as LLVM IR."""
         parts = [
@@ -292,8 +307,11 @@ class Builder:
             self._scopes = kept
 
     @contextmanager
-    def loop(self, start: Index, end: Index, step: int = 1, *, metadata: str = "") -> Iterator[str]:
-        """Run the body for i = start, start+step, ... below end; yields the name of i."""
+    def loop(self, start: Index, end: Index, step: int = 1, *, plain: bool = False) -> Iterator[str]:
+        """Run the body for i = start, start+step, ... below end; yields the name of i.
+
+        plain: keep LLVM from vectorizing it, see `Module.plain_loop`.
+        """
         head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
         before = self.label
         i, following = self.fresh(), self.fresh()
@@ -309,7 +327,7 @@ class Builder:
         self.jump(latch)
         self.place(latch)
         self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
-        note = f", !llvm.loop {metadata}" if metadata else ""
+        note = f", !llvm.loop {self.module.plain_loop()}" if plain else ""
         self.write(f"br label %{head}{note}")
         self.place(done)
 

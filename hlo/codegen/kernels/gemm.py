@@ -244,13 +244,13 @@ class _Pack:
 
             here = b.minimum(width, b.sub(count, first))
             if k_inside:
-                with b.loop(0, here) as i, b.loop(0, p.k) as kk:
+                with b.loop(0, here) as i, b.loop(0, p.k, plain=True) as kk:
                     copy(kk, i)
             else:
                 with b.loop(0, p.k) as kk, b.loop(0, here) as i:
                     copy(kk, i)
             if count % width:
-                with b.loop(0, p.k) as kk, b.loop(here, width) as i:
+                with b.loop(0, p.k) as kk, b.loop(here, width, plain=True) as i:
                     scalar.store(b, p.et, zero, base, b.add(b.mul(kk, width), i))
         return Extent(p.batch * strips, p.k * width)
 
