@@ -9,16 +9,19 @@ from collections.abc import Iterable
 
 from hlo.errors import InferError
 from hlo.ir import Instruction, Module
+from hlo.ops.collective_eval import (
+    CROSS_BOTH,
+    CROSS_PARTITION,
+    CROSS_REPLICA,
+    FLATTENED,
+    group_mode,
+)
 from hlo.replica_groups import ReplicaGroups
 from hlo.types import ArrayShape, Shape, TupleShape
 from hlo.verify.report import Report
 
 # Collectives whose groups may differ in size.
 _UNEVEN = frozenset({"all-reduce", "all-reduce-start"})
-_CROSS_REPLICA = "cross_replica"
-_CROSS_PARTITION = "cross_partition"
-_CROSS_BOTH = "cross_replica_and_partition"
-_FLATTENED = "flattened_id"
 
 
 def check_partitioning(module: Module, report: Report) -> None:
@@ -85,23 +88,9 @@ def _check_alike(inst: Instruction, others: Iterable[Instruction], report: Repor
 # --- replica groups -----------------------------------------------------------------------------
 
 
-def _mode(inst: Instruction) -> str | None:
-    """Return how a collective's ids are meant; None when its attributes contradict each other."""
-    said = inst.attrs.get("mode")
-    if said is not None:
-        return str(said)
-    # Collectives without this attribute never mean global ids, which is not the same as not now.
-    global_ids = inst.attrs.get("use_global_device_ids")
-    if inst.attrs.get("channel_id") is None:
-        return None if global_ids else _CROSS_REPLICA
-    if global_ids is None:
-        return _CROSS_PARTITION
-    return _FLATTENED if global_ids else _CROSS_BOTH
-
-
 def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Report) -> None:
     groups: ReplicaGroups = inst.attrs["replica_groups"]
-    mode = _mode(inst)
+    mode = group_mode(inst.attrs)
     if mode is None:
         report.add(
             "bad-replica-groups", "use_global_device_ids needs a channel_id", inst,
@@ -109,10 +98,10 @@ def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Rep
         )  # fmt: skip
         return
     ids, what = {
-        _CROSS_REPLICA: (replicas, "replicas"),
-        _CROSS_BOTH: (replicas, "replicas"),
-        _CROSS_PARTITION: (partitions, "partitions"),
-        _FLATTENED: (replicas * partitions, "devices"),
+        CROSS_REPLICA: (replicas, "replicas"),
+        CROSS_BOTH: (replicas, "replicas"),
+        CROSS_PARTITION: (partitions, "partitions"),
+        FLATTENED: (replicas * partitions, "devices"),
     }.get(mode, (1, "devices"))
     try:
         lists = groups.lists()
@@ -124,7 +113,7 @@ def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Rep
         report.add("bad-replica-groups", problem, inst, attr="replica_groups")
         return
     size = len(lists[0]) if lists else ids
-    if mode == _CROSS_BOTH:
+    if mode == CROSS_BOTH:
         size *= partitions
     _check_parts(inst, size, report)
 
@@ -133,7 +122,7 @@ def _groups_problem(
     inst: Instruction, lists: tuple[tuple[int, ...], ...], mode: str, ids: int, what: str
 ) -> str | None:
     if not lists:
-        return "flattened ids need replica groups" if mode == _FLATTENED else None
+        return "flattened ids need replica groups" if mode == FLATTENED else None
     seen: set[int] = set()
     for group in lists:
         if not group:
