@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import shlex
 import sys
@@ -43,7 +44,8 @@ _EVAL = re.compile(r"//\s*EVAL:\s*([\w.-]+)\((.*)\)\s*(==|~=|raises)\s*(.*?)\s*$
 _RUN = re.compile(r"//\s*RUN:\s*(.*?)\s*$")
 _VERIFY = re.compile(r"//\s*VERIFY:\s*(.*?)\s*$")
 _CHECK = re.compile(r"//\s*CHECK(-[A-Z0-9-]+)?(\{LITERAL\})?:")
-_DIRECTIVE = re.compile(r"//\s*(ERROR\S*|EVAL|RUN|VERIFY)\s*:")
+_DIRECTIVE = re.compile(r".*//\s*(ERROR\S*|EVAL|RUN|VERIFY|CHECK\S*)\s*:")
+_COMMENT = re.compile(r"//\s*(\w.*)")
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.File | None:
@@ -67,8 +69,8 @@ class HloFile(pytest.File):
         yield self._case(start, lines)
 
     def _case(self, start: int, lines: list[str]) -> HloCase:
-        title = next((m[1] for x in lines if (m := re.match(r"//\s*(\w.*)", x))), "")
-        name = f"{start}-{title}" if title and not _DIRECTIVE.match(f"// {title}") else str(start)
+        comments = (m[1] for x in lines if not _DIRECTIVE.match(x) and (m := _COMMENT.match(x)))
+        name = "-".join([str(start), *itertools.islice(comments, 1)])
         return HloCase.from_parent(self, name=name[:60], start=start, lines=lines)
 
 
@@ -136,8 +138,8 @@ class HloCase(pytest.Item):
 
     def _reject_misspelt_directives(self) -> None:
         for offset, line in enumerate(self.lines):
-            m = _DIRECTIVE.search(line)
-            if m and not any(p.search(line) for p in (_ERROR, _EVAL, _RUN, _VERIFY)):
+            m = _DIRECTIVE.match(line)
+            if m and not any(p.search(line) for p in (_ERROR, _EVAL, _RUN, _VERIFY, _CHECK)):
                 raise CaseFailure(f"{self.path}:{self.start + offset}: cannot read {m[0]}")
 
     def _expected_errors(self) -> list[Expected]:
