@@ -1,11 +1,13 @@
 """Bring a module into the form that code generation walks: one caller for each computation.
 
-Calls, fusions and asynchronous wrappers are inlined; bodies, conditions and branches are copied for
-each instruction that names them; what no result needs is dropped. The input module stays as it is.
+Calls, fusions, asynchronous wrappers and expansions are inlined; bodies, conditions and branches
+are copied for each instruction that names them; what no result needs is dropped. The input module
+stays as it is.
 """
 
 from __future__ import annotations
 
+from hlo.codegen.lower import expand
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 
@@ -37,13 +39,14 @@ def _copy_into(
         for inst in rest:
             if inst.opcode == "parameter" and actual is not None:
                 made[inst] = actual[inst.attrs["number"]]
-            elif inst.opcode in _INLINED:
-                (callee,) = inst.called_computations[:1]
+            elif (callee := _inlined(inst)) is not None:
                 pending.append(inst)
                 frames.append(
                     (callee, iter(callee.in_order()), {}, [made[o] for o in inst.operands])
                 )
                 break
+            elif (element := _element_of(inst, made)) is not None:
+                made[inst] = element
             else:
                 new = inst.clone([made[o] for o in inst.operands])
                 for key in inst.spec.computation_attrs:
@@ -59,6 +62,19 @@ def _copy_into(
             if not frames:
                 return result
             frames[-1][2][pending.pop()] = result
+
+
+def _inlined(inst: Instruction) -> Computation | None:
+    """Return the computation that an instruction stands for, if it is one."""
+    return inst.called_computations[0] if inst.opcode in _INLINED else expand(inst)
+
+
+def _element_of(inst: Instruction, made: dict[Instruction, Instruction]) -> Instruction | None:
+    """Return what a get-tuple-element takes out of a tuple that was put together in sight."""
+    if inst.opcode != "get-tuple-element" or inst.control_predecessors:
+        return None
+    whole = made[inst.operands[0]]
+    return whole.operands[inst.attrs["index"]] if whole.opcode == "tuple" else None
 
 
 def drop_dead(comp: Computation) -> None:
