@@ -43,58 +43,61 @@ def _reason(error: OSError) -> str:
 
 
 # What reading a broken or foreign file comes to; RuntimeError is an encrypted archive.
-_FILE_ERRORS = (
-    OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, RuntimeError,
-)  # fmt: skip
+_FILE_ERRORS = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
 
 
 @contextlib.contextmanager
-def _reading(path: str | Path, what: str) -> Iterator[None]:
-    """Turn whatever goes wrong in reading a file into one HloError."""
+def _reading(path: str | Path, what: str) -> Iterator[IO[bytes]]:
+    """Open a file, and turn whatever goes wrong in reading it into one HloError."""
     try:
-        yield
+        with open(path, "rb") as file:
+            yield file
     except MemoryError:
         raise HloError.at("out-of-memory", f"{path}: no memory for what it says to hold") from None
     except _FILE_ERRORS as e:
         if isinstance(e, OSError) and e.errno is not None:
             message = _reason(e)
-        elif "pickle" in str(e):
-            message = f"not a file of numbers: {what} would have to be unpickled, which is not safe"
+        elif "allow_pickle" in str(e):
+            message = "it holds Python objects, which are never unpickled"
         else:
             message = f"broken, or not {what}: {str(e) or type(e).__name__}"
         raise HloError.at("bad-file", f"{path}: {message}") from None
 
 
+def _is_archive(file: IO[bytes]) -> bool:
+    """Tell an npz from an npy by its first bytes; anything else is left to fail."""
+    start = file.read(2)
+    file.seek(0)
+    return start == b"PK"
+
+
 def read_npy(path: str | Path) -> np.ndarray:
     """Return the array in an npy file. Raises HloError."""
-    with _reading(path, "an npy file"):
-        loaded = np.load(path, allow_pickle=False)
-    if not isinstance(loaded, np.ndarray):
-        loaded.close()
-        raise HloError.at(
-            "bad-file", f"{path}: an npz of several arrays, not an npy", hint="pass it as --inputs"
-        )
-    return loaded
+    with _reading(path, "an npy file") as file:
+        if not _is_archive(file):
+            return np.lib.format.read_array(file, allow_pickle=False)
+    raise HloError.at(
+        "bad-file", f"{path}: an npz of several arrays, not an npy", hint="pass it as --inputs"
+    )
 
 
 def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     """Return the arrays in an npz file by name. Raises HloError."""
-    with _reading(path, "an npz file"):
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            raise HloError.at(
-                "bad-file", f"{path}: one array, not an npz", hint="pass it as --input"
-            )
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
+    with _reading(path, "an npz file") as file, zipfile.ZipFile(file) as archive:
+        arrays = {}
+        for name in archive.namelist():
+            with archive.open(name) as member:
+                key = name.removesuffix(".npy")
+                arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
+        return arrays
 
 
 def read_raw(path: str | Path, shape: ArrayShape) -> np.ndarray:
     """Return the elements of a shape in a file of nothing else: little-endian, row-major order."""
-    with _reading(path, "raw elements"):
-        size = os.path.getsize(path)
+    with _reading(path, "raw elements") as file:
+        size = os.fstat(file.fileno()).st_size
         if size == shape.byte_size:
-            return np.fromfile(path, f"V{shape.element_type.byte_width}").reshape(shape.dims)
+            return np.fromfile(file, f"V{shape.element_type.byte_width}").reshape(shape.dims)
     raise HloError.at(
         "shape-mismatch",
         f"{path} has {size} bytes, {shape.to_string(False)} has {shape.byte_size}",

@@ -211,4 +211,4 @@ def _flat_value(source: str, shape: ArrayShape, what: str) -> np.ndarray:
     count = len(_NUMBER.findall(numbers))
     of = array(given.element_type, (1 if count == 1 else math.prod(dims),))
     values = _literal_value(f"{{{numbers}}}", of, what)
-    return np.array(np.broadcast_to(values, given.dims)) if count == 1 else values.reshape(dims)
+    return np.full(dims, values[0]) if count == 1 else values.reshape(dims)

@@ -7,6 +7,7 @@ everything else to standard error. Only click is imported here, so that `--help`
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import threading
@@ -43,8 +44,12 @@ class Tool(click.Command):
 
         debug = "--debug" in args
         try:
-            result = super().main(args, prog_name=self.name, standalone_mode=False)
+            # Not click's own main(), which ends in status 0 when our output is cut off.
+            with self.make_context(self.name, args) as context:
+                result = self.invoke(context)
             sys.stdout.flush()
+        except click.exceptions.Exit as e:
+            return e.exit_code
         except click.UsageError as e:
             e.show()
             return BAD_USAGE
@@ -77,7 +82,24 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.help_option("-h", "--help")(command)
 
 
-# --- messages -----------------------------------------------------------------------------------
+# --- output -------------------------------------------------------------------------------------
+
+
+def emit(text: str) -> None:
+    """Write to standard output, all of it or an error.
+
+    With PYTHONUNBUFFERED the stream itself writes what a pipe takes and forgets the rest.
+    """
+    sys.stdout.flush()
+    stream, data = sys.stdout.buffer, memoryview(text.encode())
+    while data:
+        data = data[stream.write(data) :]
+    stream.flush()
+
+
+def emit_json(value: Any) -> None:
+    """Write a value to standard output as one line of JSON."""
+    emit(json.dumps(value) + "\n")
 
 
 def note(message: str) -> None:
@@ -135,7 +157,7 @@ def load(path: str) -> Module:
     if path != "-":
         return api.load(path)
     try:
-        text = click.get_binary_stream("stdin").read().decode()
+        text = sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as e:
         raise HloError.at("bad-file", f"<stdin>: byte {e.start} is not UTF-8 text") from None
     return api.parse(text, "<stdin>")

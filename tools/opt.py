@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +11,8 @@ from .common import (
     Tool,
     common_options,
     diagnostics_json,
+    emit,
+    emit_json,
     load,
     progress,
     show_error,
@@ -92,16 +92,16 @@ def main(
         if not as_json:
             show_error(e)
         else:
-            click.echo(json.dumps({"file": file, "errors": diagnostics_json(e)}))
+            emit_json({"file": file, "errors": diagnostics_json(e)})
         return BAD_INPUT
     if as_json:
-        click.echo(json.dumps({"file": file, "errors": []}))
+        emit_json({"file": file, "errors": []})
     if output is not None:
         from hlo.files import write_text
 
         write_text(output, text)
     elif not as_json:
-        sys.stdout.write(text)
+        emit(text)
     return 0
 
 
@@ -140,9 +140,9 @@ def _list_operations(as_json: bool) -> None:
 
     specs = [spec for _, spec in sorted(OPS.items())]
     if as_json:
-        click.echo(json.dumps([_operation_json(spec) for spec in specs]))
+        emit_json([_operation_json(spec) for spec in specs])
         return
-    click.echo(f"{'opcode':28}{'operands':10}{'category':13}attributes (! required)")
+    lines = [f"{'opcode':28}{'operands':10}{'category':13}attributes (! required)"]
     for spec in specs:
         attrs = " ".join(
             key + ("!" if attr.required else "")
@@ -150,7 +150,8 @@ def _list_operations(as_json: bool) -> None:
             if key != spec.payload
         )
         line = f"{spec.name:28}{_arity(spec.arity):10}{spec.emitter.value:13}{attrs}"
-        click.echo(line.rstrip())
+        lines.append(line.rstrip())
+    emit("\n".join(lines) + "\n")
 
 
 def _operation_json(spec: OpSpec) -> dict[str, Any]:

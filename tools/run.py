@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,8 @@ from .common import (
     Tool,
     common_options,
     diagnostics_json,
+    emit,
+    emit_json,
     load,
     note,
     progress,
@@ -106,7 +107,7 @@ def main(
         elif show_time:
             note(_times(outcome))
     if as_json:
-        click.echo(json.dumps(reports if job.many else reports[0]))
+        emit_json(reports if job.many else reports[0])
     elif job.many:
         note(f"{len(files) - len(failed)} of {len(files)} files ran")
         for file in failed:
@@ -170,11 +171,11 @@ def _deliver(outcome: _Outcome, job: _Job, quiet: bool) -> None:
     if output is None:
         if not quiet:
             for name, value in results.items():
-                click.echo(f"{name} = {_shown(value)}")
+                emit(f"{name} = {_shown(value)}\n")
     elif output == "-":
         if not quiet:
             for value in results.values():
-                click.echo(literal_text(value))
+                emit(literal_text(value) + "\n")
     elif _is_folder(output):
         stem = "stdin" if outcome.file == "-" else Path(outcome.file).stem
         write_npz(Path(output) / f"{stem}.npz", results)
