@@ -31,7 +31,9 @@ from hlo.types import (
 # Tuples are walked recursively all over the project, so their depth is limited where they enter.
 MAX_NESTING = 64
 
-_PLAIN = re.compile(r"([a-z][a-z0-9]*)\[((?:\d{1,18}(?:,\d{1,18})*+)?)\](?:\{(\d{1,3}(?:,\d{1,3})*+)\})?+")
+_PLAIN = re.compile(
+    r"([a-z][a-z0-9]*)\[((?:\d{1,18}(?:,\d{1,18})*+)?)\](?:\{(\d{1,3}(?:,\d{1,3})*+)\}|(?!\{))"
+)
 _LAYOUT_START = re.compile(r"\{(?=\s*[\d:}])")
 
 
@@ -74,7 +76,7 @@ def read_shape(s: Scanner, fill_layout: bool = True) -> Shape:
 
 def _read_leaf(s: Scanner, fill_layout: bool) -> Shape:
     m = _PLAIN.match(s.text, s.pos)
-    if m is not None and m[1] in ELEMENT_TYPES and (m[3] is not None or not s.text.startswith("{", m.end())):
+    if m is not None and m[1] in ELEMENT_TYPES:
         # The usual case in one step: static dimensions and a bare permutation.
         dims = tuple(map(int, m[2].split(","))) if m[2] else ()
         order = tuple(map(int, m[3].split(","))) if m[3] else None
@@ -83,8 +85,8 @@ def _read_leaf(s: Scanner, fill_layout: bool) -> Shape:
             s.skip()
             if order is not None:
                 return ArrayShape(ELEMENT_TYPES[m[1]], dims, Layout(order))
-            layout = Layout.default(len(dims)) if fill_layout else None
-            return ArrayShape(ELEMENT_TYPES[m[1]], dims, layout)
+            default = Layout.default(len(dims)) if fill_layout else None
+            return ArrayShape(ELEMENT_TYPES[m[1]], dims, default)
     at = s.pos
     word = s.ident("a shape such as f32[2,3]")
     if word == "b" and s.accept("("):

@@ -97,7 +97,8 @@ def _read_metadata_fields(s: Scanner) -> dict[str, Any]:
                 hint=did_you_mean(name, _FIELDS) or "one of " + ", ".join(_FIELDS),
             )  # fmt: skip
         if name in found:
-            raise TextError(f"metadata field {name!r} is given twice", at, code="duplicate-attribute")
+            message = f"metadata field {name!r} is given twice"
+            raise TextError(message, at, code="duplicate-attribute")
         s.expect("=")
         if name in _INT_FIELDS:
             found[name] = s.integer()
@@ -191,7 +192,9 @@ def _write_frontend_attributes(values: Mapping[str, str]) -> str:
     return "{" + ",".join(inside) + "}"
 
 
-FRONTEND_ATTRIBUTES = Codec('{name="value",..}', _read_frontend_attributes, _write_frontend_attributes)
+FRONTEND_ATTRIBUTES = Codec(
+    '{name="value",..}', _read_frontend_attributes, _write_frontend_attributes
+)
 
 
 def _read_statistics(s: Scanner) -> tuple[tuple[str, float], ...]:

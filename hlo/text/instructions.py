@@ -144,7 +144,7 @@ class InstructionBuilder:
     # --- shapes ---------------------------------------------------------------------------------
 
     def _shape(self, scope: Scope, item: Token | Deep) -> Shape | None:
-        token = item.token("SHAPE", self._source.text) if type(item) is Deep else item
+        token = item.token("SHAPE", self._source.text) if isinstance(item, Deep) else item
         return scope.shape(token.value, token.start_pos)
 
     def _check_declared(self, scope: Scope, item: Token | Deep, shape: Shape, name: str) -> None:
@@ -248,8 +248,10 @@ class InstructionBuilder:
         found: list[Instruction | None] = []
         starts: list[int] = []
         for item in record.arguments:
-            if isinstance(item, Token | Deep):
-                token = item.token("OPERAND", self._source.text) if type(item) is Deep else item
+            if isinstance(item, Deep):
+                item = item.token("OPERAND", self._source.text)
+            if isinstance(item, Token):
+                token = item
                 starts.append(token.start_pos)
                 found.append(self._listed_operand(scope, token))
                 end = token.end_pos
@@ -270,7 +272,7 @@ class InstructionBuilder:
         m = _OPERAND.match(text)
         assert m is not None
         if m.end() == len(text):
-            return scope.operand(*m.groups(), token.start_pos)
+            return scope.operand(m["shape"], m["name"], m["path"], token.start_pos)
         # The shape nests too deep for a pattern.
         scanner = Scanner(text)
         try:

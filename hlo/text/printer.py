@@ -15,7 +15,11 @@ from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
 from hlo.scan import escape
 from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
 from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
+from hlo.text.order import instruction_post_order, post_order
+from hlo.text.sugar import wrapped_root
 from hlo.types import Shape
+
+_ASYNC = ("async-start", "async-update", "async-done")
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class PrintOptions:
     layouts: layouts in shapes. index_comments: `/*index=5*/` before every fifth operand.
     compact_gte: `%t#1` in place of a get-tuple-element, which then has no line of its own.
     bodies: called computations in place of their names. canonical_names: `tmp_0, tmp_1, ..`.
-    names: names of the module and of computations. program_layout: `entry_computation_layout`
+    names: names of the module and of computations. async_sugar: `add-start(..)` for an async-start
+    that calls one `add`. program_layout: `entry_computation_layout`
     also where the module leaves it open.
     """
 
@@ -45,6 +50,7 @@ class PrintOptions:
     bodies: bool = False
     canonical_names: bool = False
     names: bool = True
+    async_sugar: bool = True
     program_layout: bool = False
     parameter_replication: bool = True
 
@@ -62,7 +68,7 @@ class PrintOptions:
         return PrintOptions(
             operand_shapes=True, percent=False, signatures=False, metadata=False,
             backend_config=False, control_predecessors=False, index_comments=False, bodies=True,
-            canonical_names=True, program_layout=True,
+            canonical_names=True, program_layout=True, async_sugar=False,
         )  # fmt: skip
 
     @staticmethod
@@ -71,8 +77,8 @@ class PrintOptions:
         return PrintOptions(
             operand_shapes=True, percent=False, signatures=False, metadata=False,
             backend_config=False, control_predecessors=False, index_comments=False, bodies=True,
-            canonical_names=True, program_layout=True, names=False, constant_limit=1,
-            parameter_replication=False,
+            canonical_names=True, program_layout=True, async_sugar=False, names=False,
+            constant_limit=1, parameter_replication=False,
         )  # fmt: skip
 
 
@@ -82,9 +88,11 @@ DEFAULT = PrintOptions()
 def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
     """Return the text of a module."""
     printer = _Printer(options)
+    order = post_order(module) if options.canonical_names else _callees_first(module)
     parts = [printer.header(module)]
-    for comp in _callees_first(module):
-        parts.append(printer.computation(comp, entry=comp is module.entry))
+    for comp in order:
+        if not printer.is_hidden(comp):
+            parts.append(printer.computation(comp, entry=comp is module.entry))
     return "\n\n".join(parts) + "\n"
 
 
@@ -102,7 +110,7 @@ def print_instruction(inst: Instruction, options: PrintOptions = DEFAULT) -> str
 
 
 def _callees_first(module: Module) -> list[Computation]:
-    """Return the computations in their own order if no call goes forward in it, else callees first."""
+    """Return the computations in their own order if it can be read by XLA, else callees first."""
     seen: set[Computation] = set()
     for comp in module.computations:
         for inst in comp:
@@ -118,6 +126,7 @@ class _Printer:
         self.mark = "%" if options.percent else ""
         self._shapes: dict[Shape, str] = {}
         self._numbers: dict[Instruction, int] = {}
+        self._callers: dict[Computation, list[Instruction]] = {}
 
     # --- the head -------------------------------------------------------------------------------
 
@@ -140,15 +149,19 @@ class _Printer:
             for name in TABLES:
                 if name in module.tables:
                     text += "\n\n" + write_table(name, module.tables[name]).rstrip("\n")
+            if module.tables:
+                text += "\n"
         return text
 
     # --- computations ---------------------------------------------------------------------------
 
     def number(self, comp: Computation) -> list[Instruction]:
         """Return the instructions in printing order, numbered for canonical names."""
-        order = comp.in_order()
-        if self.options.canonical_names:
-            self._numbers |= {inst: i for i, inst in enumerate(order)}
+        if not self.options.canonical_names:
+            return comp.in_order()
+        scheduled = comp.module is not None and comp.module.is_scheduled
+        order = comp.in_order() if scheduled else instruction_post_order(comp)
+        self._numbers |= {inst: i for i, inst in enumerate(order)}
         return order
 
     def computation(self, comp: Computation, *, entry: bool) -> str:
@@ -200,6 +213,7 @@ class _Printer:
 
     def instruction(self, inst: Instruction, indent: str = "") -> str:
         spec = inst.spec
+        opcode = spec.name
         if spec.payload is not None:
             attr = spec.attrs[spec.payload]
             value = inst.attrs[spec.payload]
@@ -209,9 +223,28 @@ class _Printer:
             )  # fmt: skip
         else:
             arguments = self.operands(inst)
+            if self.options.async_sugar and opcode in _ASYNC:
+                opcode = self.async_opcode(inst)
         root = "ROOT " if inst.is_root else ""
-        text = f"{root}{self.name(inst)} = {self.shape(inst.shape)} {spec.name}({arguments})"
+        text = f"{root}{self.name(inst)} = {self.shape(inst.shape)} {opcode}({arguments})"
         return text + "".join(f", {a}" for a in self.attributes(inst, indent))
+
+    def async_opcode(self, inst: Instruction) -> str:
+        """Return `add-start`, `add-update`, `add-done` where the sugar applies to the whole chain."""
+        start = inst
+        while start.opcode != "async-start" and start.operands:
+            start = start.operands[0]
+        root = wrapped_root(start)
+        return inst.opcode if root is None else root.opcode + inst.opcode.removeprefix("async")
+
+    def is_hidden(self, comp: Computation) -> bool:
+        """True for a computation that async sugar stands for."""
+        if not self.options.async_sugar or not comp.name.startswith("async_wrapped"):
+            return False
+        if not self._callers and comp.module is not None:
+            self._callers = comp.module.callers()
+        callers = self._callers.get(comp, [])
+        return bool(callers) and all(wrapped_root(c) is not None for c in callers)
 
     def operands(self, inst: Instruction) -> str:
         options = self.options
@@ -234,13 +267,10 @@ class _Printer:
 
     def attributes(self, inst: Instruction, indent: str) -> Iterable[str]:
         options = self.options
-        spec = inst.spec
-        for key, attr in spec.attrs.items():
-            if key == spec.payload:
-                continue
-            value = inst.attrs[key]
-            if attr.prints(value):
-                yield f"{key}={self.value(attr, value, indent)}"
+        root = wrapped_root(inst) if options.async_sugar else None
+        yield from self.own_attributes(inst, indent, without="calls" if root is not None else None)
+        if root is not None:
+            yield from self.own_attributes(root, indent)
         annotations: Mapping[str, Any] = inst.annotations
         for key, codec in ANNOTATIONS.items():
             if key == "statistics" and options.control_predecessors and inst.control_predecessors:
@@ -255,6 +285,17 @@ class _Printer:
             if key == "parameter_replication" and not options.parameter_replication:
                 continue
             yield f"{key}={codec.write(annotations[key])}"
+
+    def own_attributes(
+        self, inst: Instruction, indent: str, without: str | None = None
+    ) -> Iterable[str]:
+        spec = inst.spec
+        for key, attr in spec.attrs.items():
+            if key in (spec.payload, without):
+                continue
+            value = inst.attrs[key]
+            if attr.prints(value):
+                yield f"{key}={self.value(attr, value, indent)}"
 
     def value(self, attr: Attr, value: Any, indent: str) -> str:
         if attr.codec is COMPUTATION:

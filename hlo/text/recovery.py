@@ -7,6 +7,7 @@ ends, and the parser is taken back to a state that can go on with that line (pan
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 from lark.exceptions import UnexpectedInput, UnexpectedToken
@@ -40,6 +41,7 @@ def read(report: Report) -> ModuleRecord:
     text = report.source.text
     parser = grammar().parse_interactive(text)
     state, lexer = parser.parser_state, parser.lexer_thread
+    assert lexer.state is not None
     dropped: set[str] = set()
     while True:
         try:
@@ -147,4 +149,4 @@ def _forget(state: ParserState[Any], depth: int, dropped: set[str]) -> int:
             m = _NAME.match(token.value)
             assert m is not None
             dropped.add(m[1].removeprefix("%"))
-    return min((t.start_pos for t in tokens), default=len(state.lexer.state.text.text))
+    return min((t.start_pos for t in tokens), default=sys.maxsize)

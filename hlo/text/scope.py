@@ -22,7 +22,8 @@ _GAP = re.compile(terminals.GAP, re.S)
 _TYPE_NAMES = frozenset(ELEMENT_TYPES) | {"token", "opaque"}
 _KEYWORDS = frozenset(
     "true false inf nan HloModule ENTRY ROOT FileLocations FileNames FunctionNames StackFrames "
-    "maximal replicated manual last_tile_dim_replicate shard_as shard_like unknown unreduced".split()
+    "maximal replicated manual last_tile_dim_replicate shard_as shard_like unknown "
+    "unreduced".split()
 )
 
 
@@ -71,7 +72,8 @@ class Scope:
             before = self._definitions.get(name)
             note = before is not None and before < start
             self.report.error(
-                "duplicate-name", f"instruction {name!r} is defined twice in {self.comp.name}", start,
+                "duplicate-name", f"instruction {name!r} is defined twice in {self.comp.name}",
+                start,
                 note=("previously defined here", self._word(before)) if note else None,
             )  # fmt: skip
         return name

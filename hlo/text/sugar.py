@@ -37,7 +37,7 @@ class AsyncOpcode:
         return self.spec.name == "async-start"
 
     def schema(self) -> Schema:
-        """Return the attributes of both operations; those of the inner one are said at the start."""
+        """Return the attributes of both operations; the inner one's stand at the start."""
         outer = Schema.of(self.spec)
         attrs = {k: a for k, a in outer.attrs.items() if k != "calls"}
         if self.is_start:
@@ -90,6 +90,37 @@ def wrap(
     comp.execution_thread = thread or "main"
     attributes.own["calls"] = comp
     return comp
+
+
+def wrapped_root(inst: Instruction) -> Instruction | None:
+    """Return what an async-start runs, if it is one operation that the sugar can say in full.
+
+    That is when reading the sugar gives the same wrapper again, names and annotations included.
+    """
+    if inst.opcode != "async-start":
+        return None
+    comp = inst.attrs["calls"]
+    if not _is_generated(comp.name, "async_wrapped") or not comp.has_root:
+        return None
+    root: Instruction = comp.root
+    thread = inst.attrs["async_execution_thread"] or "main"
+    if (
+        list(root.operands) != list(comp.parameters)
+        or len(comp) != len(comp.parameters) + 1
+        or root.name != "async_op"
+        or not all(_is_generated(p.name, "async_param") for p in comp.parameters)
+        or root.annotations != inst.annotations
+        or comp.execution_thread != thread
+        or AsyncOpcode.of(f"{root.opcode}-start") is None
+        or f"{root.opcode}-start" in OPS
+    ):
+        return None
+    return root
+
+
+def _is_generated(name: str, base: str) -> bool:
+    rest = name.removeprefix(base)
+    return name.startswith(base) and (not rest or (rest[0] == "." and rest[1:].isdigit()))
 
 
 def inner_opcode(inst: Instruction) -> str:

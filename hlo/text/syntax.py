@@ -1,7 +1,7 @@
 """From text to records: the grammar's callbacks.
 
-A record is a light tuple or list of tokens (strings that know their place). Names and values are not
-looked at here; `build.py` makes IR of records.
+A record is a light tuple or list of tokens (strings that know their place). Names and values are
+not looked at here; `build.py` makes IR of records.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ComputationRecord(NamedTuple):
 
 @dataclass
 class ModuleRecord:
-    """A file. `dropped` holds the names that are defined where the text does not follow the grammar."""
+    """A file. `dropped` holds the names defined on lines that do not follow the grammar."""
 
     header: Token | None = None
     attributes: list[Any] = field(default_factory=list)
@@ -137,7 +137,8 @@ class _Records:
 
     @staticmethod
     def with_two_shapes(parts: list[Any]) -> InstructionRecord:
-        return InstructionRecord(*parts[1:], parts[0])
+        declared, definition, shape, opcode, arguments, attributes = parts
+        return InstructionRecord(definition, shape, opcode, arguments, attributes, declared)
 
     @staticmethod
     def unnamed(parts: list[Any]) -> InstructionRecord:

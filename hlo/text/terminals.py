@@ -47,8 +47,8 @@ SHAPE = rf"(?:{ARRAY}|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
 _ELEMENT = rf"{NAME}(?!\[)(?:#\d++)*+{GAP}"
 OPERAND = rf"(?:{SHAPE}{GAP}(?:{_ELEMENT})?+|{_ELEMENT})"
 
-# A value without braces ends at a comma, a brace or white space. Replica groups have a blank between
-# mesh and axes; the literal of a custom call has its shape in front, on the same line.
+# A value without braces ends at a comma, a brace or white space. Replica groups have a blank
+# between mesh and axes; the literal of a custom call has its shape in front, on the same line.
 _WORD = r"""[^\s,{}()\[\]"'/=<]++"""
 _SQUARES = balanced("[", "]", rf"""[^\[\]"']++|{STRING}""")
 WORDS = rf"(?:{_WORD}|<=|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})++"

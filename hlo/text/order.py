@@ -1,0 +1,63 @@
+"""The orders in which XLA prints a module: they depend on the graph, not on the text it came from.
+
+Source: `HloModule::MakeComputationPostOrder` and `HloComputation::MakeInstructionPostOrder`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo.ir import Computation, Instruction, Module
+
+
+def post_order(module: Module) -> list[Computation]:
+    """Return the computations, each after those it calls, beginning at those that none calls."""
+    called = {callee for inst in module.instructions() for callee in inst.called_computations}
+    done: set[Computation] = set()
+    order: list[Computation] = []
+    starts = [c for c in module.computations if c not in called]
+    # Call cycles, which only a broken module has, are cut where the walk meets them.
+    for start in [*starts, *module.computations]:
+        if start in done:
+            continue
+        done.add(start)
+        stack = [(start, _callees(start))]
+        while stack:
+            comp, rest = stack[-1]
+            for callee in rest:
+                if callee not in done:
+                    done.add(callee)
+                    stack.append((callee, _callees(callee)))
+                    break
+            else:
+                order.append(comp)
+                stack.pop()
+    return order
+
+
+def _callees(comp: Computation) -> Iterator[Computation]:
+    for inst in instruction_post_order(comp):
+        if inst.spec.computation_attrs:
+            yield from inst.called_computations
+
+
+def instruction_post_order(comp: Computation) -> list[Instruction]:
+    """Return the instructions, each after what it needs, beginning at those without users."""
+    visiting: set[Instruction] = set()
+    done: set[Instruction] = set()
+    order: list[Instruction] = []
+    starts = [inst for inst in comp if not inst.num_users]
+    for start in [*starts, *comp]:
+        stack = [start]
+        while stack:
+            inst = stack[-1]
+            if inst in visiting:
+                stack.pop()
+                if inst not in done:
+                    done.add(inst)
+                    order.append(inst)
+                continue
+            visiting.add(inst)
+            stack.extend(o for o in reversed(inst.operands) if o not in done)
+            stack.extend(o for o in inst.control_predecessors if o not in done)
+    return order
