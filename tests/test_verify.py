@@ -8,6 +8,7 @@ import pytest
 
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction, Module
+from hlo.text import parse
 from hlo.types import BufferShape, Layout, TupleShape, array
 from hlo.verify import VerifyOptions, diagnose, verify
 
@@ -272,6 +273,63 @@ def test_host_memory_and_unbounded_dimensions_can_be_excluded() -> None:
     comp.create("parameter", unbounded, (), {"number": 1})
     assert codes(module) == []
     assert codes(module, VerifyOptions(allow_unbounded_dynamism=False)) == ["unbounded-dimension"]
+
+
+def layout(*minor_to_major: int) -> Layout:
+    return Layout(minor_to_major)
+
+
+@pytest.mark.parametrize(
+    ("dims", "order", "new_dims", "new_order", "is_bitcast"),
+    [
+        ((2, 3), (1, 0), (6,), (0,), True),
+        ((2, 3), (0, 1), (6,), (0,), False),
+        ((4, 6), (0, 1), (2, 2, 6), (1, 0, 2), True),
+        ((4, 6), (0, 1), (2, 2, 6), (0, 1, 2), False),
+        ((4, 6), (1, 0), (2, 2, 6), (0, 1, 2), False),
+        ((1, 4, 1), (0, 1, 2), (4,), (0,), True),
+        ((2, 6), (1, 0), (4, 3), (1, 0), True),
+        ((2, 6), (0, 1), (4, 3), (0, 1), False),
+        ((0, 3), (0, 1), (3, 0), (1, 0), True),
+        ((), (), (1,), (0,), True),
+    ],
+)
+def test_reshapes_can_be_held_to_bitcasts(
+    dims: tuple[int, ...],
+    order: tuple[int, ...],
+    new_dims: tuple[int, ...],
+    new_order: tuple[int, ...],
+    is_bitcast: bool,
+) -> None:
+    comp = Computation("entry")
+    p = comp.create("parameter", array("f32", dims).with_layout(layout(*order)), (), {"number": 0})
+    comp.create("reshape", array("f32", new_dims).with_layout(layout(*new_order)), [p], root=True)
+    module = Module("m")
+    module.add(comp, entry=True)
+    assert codes(module) == []
+    wanted = [] if is_bitcast else ["layout-mismatch"]
+    assert codes(module, VerifyOptions(reshapes_are_bitcasts=True)) == wanted
+
+
+def test_broadcast_dimensions_can_be_held_to_ascend() -> None:
+    comp = Computation("entry")
+    p = comp.create("parameter", array("f32", (2, 3)), (), {"number": 0})
+    comp.create("broadcast", array("f32", (3, 2)), [p], {"dimensions": (1, 0)}, root=True)
+    module = Module("m")
+    module.add(comp, entry=True)
+    assert codes(module) == []
+    assert codes(module, VerifyOptions(sorted_broadcasts=True)) == ["bad-dimension"]
+
+
+def test_names_can_be_held_to_those_of_the_schedule() -> None:
+    text = """HloModule m
+ENTRY e {
+  a = f32[2] parameter(0), metadata={scheduling_name="a"}
+  b.remat = f32[2] negate(a), metadata={scheduling_name="b"}
+  ROOT c = f32[2] negate(b.remat), metadata={scheduling_name="b"}
+}"""
+    assert codes(parse(text)) == []
+    assert codes(parse(text), VerifyOptions(names_unchanged=True)) == ["renamed"]
 
 
 # --- speed and buffers --------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hlo.errors import InferError
-from hlo.ir import Instruction, Module
+from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
 from hlo.types import ArrayShape, ElementType, Shape, TupleShape, compatible
 from hlo.verify.report import Report, VerifyOptions
@@ -15,6 +15,7 @@ from hlo.verify.shapes import (
     in_host_memory,
     is_unbounded,
     layout_of,
+    reshape_is_bitcast,
     same,
     shape_problem,
     shown,
@@ -43,16 +44,28 @@ _KEEPS_LAYOUT = frozenset(
 
 def check_instructions(module: Module, options: VerifyOptions, report: Report) -> None:
     """Check every instruction of a structurally sound module."""
-    checker = _Checker(options, report)
+    fused = frozenset(
+        comp
+        for inst in module.instructions()
+        if inst.opcode == "fusion"
+        for comp in inst.called_computations
+    )
+    checker = _Checker(options, report, fused)
     for comp in module.computations:
         for inst in comp:
             checker.check(inst)
 
 
 class _Checker:
-    def __init__(self, options: VerifyOptions, report: Report) -> None:
+    def __init__(
+        self, options: VerifyOptions, report: Report, fused: frozenset[Computation]
+    ) -> None:
         self._options = options
         self._report = report
+        self._stricter = (
+            options.sorted_broadcasts or options.reshapes_are_bitcasts or options.names_unchanged
+        )
+        self._fused = fused
         # Shapes that are fine, by identity: a module shares few among many instructions. The
         # values keep the keys from being reused.
         self._sound: dict[int, Shape] = {}
@@ -74,6 +87,8 @@ class _Checker:
             self._compare(inst, inferred)
         if self._options.layout_sensitive:
             self._check_kept_layout(inst)
+        if self._stricter:
+            self._check_stricter(inst)
 
     def _shape_is_sound(self, inst: Instruction) -> bool:
         shape = inst.shape
@@ -154,6 +169,30 @@ class _Checker:
                         "does not change layouts",
                         inst, operand=i,
                     )  # fmt: skip
+
+    def _check_stricter(self, inst: Instruction) -> None:
+        """Check what only some pipelines ask for."""
+        options, opcode = self._options, inst.opcode
+        if options.sorted_broadcasts and opcode == "broadcast":
+            dims = inst.attrs["dimensions"]
+            if list(dims) != sorted(dims):
+                self._report.add(
+                    "bad-dimension", f"the dimensions {{{','.join(map(str, dims))}}} do not ascend",
+                    inst, attr="dimensions",
+                )  # fmt: skip
+        if options.reshapes_are_bitcasts and opcode == "reshape" and inst.parent not in self._fused:
+            operand, result = inst.operand_shapes[0], inst.shape
+            assert isinstance(operand, ArrayShape) and isinstance(result, ArrayShape)
+            if not reshape_is_bitcast(operand, result):
+                self._report.add(
+                    "layout-mismatch", f"it moves data from {operand} to {result}", inst
+                )
+        metadata = inst.annotations.get("metadata")
+        if options.names_unchanged and metadata is not None:
+            was = metadata.fields.get("scheduling_name", inst.name)
+            # Copies of an instruction are named after it.
+            if was != inst.name and not any(x in inst.name for x in (".remat", ".clone")):
+                self._report.add("renamed", f"it was scheduled as {was}", inst, attr="metadata")
 
 
 # --- mixed precision ----------------------------------------------------------------------------

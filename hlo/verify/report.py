@@ -19,12 +19,18 @@ class VerifyOptions:
       the result.
     allow_unbounded_dynamism: dimensions written `?` are allowed.
     allow_host_memory_space: layouts may name memory space 5, which is the host's.
+    sorted_broadcasts: the dimensions of a broadcast ascend.
+    reshapes_are_bitcasts: a reshape outside a fusion moves nothing in memory.
+    names_unchanged: an instruction still has the name that its metadata says it was scheduled by.
     """
 
     layout_sensitive: bool = False
     allow_mixed_precision: bool = False
     allow_unbounded_dynamism: bool = True
     allow_host_memory_space: bool = True
+    sorted_broadcasts: bool = False
+    reshapes_are_bitcasts: bool = False
+    names_unchanged: bool = False
 
 
 class Report:
