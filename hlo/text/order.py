@@ -36,9 +36,12 @@ def post_order(module: Module) -> list[Computation]:
 
 
 def _callees(comp: Computation) -> Iterator[Computation]:
-    for inst in instruction_post_order(comp):
+    for inst in comp:
         if inst.spec.computation_attrs:
-            yield from inst.called_computations
+            # XLA keeps the body of a loop in front of its condition, and prints it behind.
+            is_loop = "body" in inst.spec.computation_attrs
+            callees = inst.called_computations
+            yield from reversed(callees) if is_loop else callees
 
 
 def instruction_post_order(comp: Computation) -> list[Instruction]:

@@ -230,7 +230,7 @@ class _Printer:
         return text + "".join(f", {a}" for a in self.attributes(inst, indent))
 
     def async_opcode(self, inst: Instruction) -> str:
-        """Return `add-start`, `add-update`, `add-done` where the sugar applies to the whole chain."""
+        """Return `add-start`, `add-update`, `add-done` where the sugar applies."""
         start = inst
         while start.opcode != "async-start" and start.operands:
             start = start.operands[0]
