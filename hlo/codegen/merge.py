@@ -24,15 +24,34 @@ def mergeable(
     inst: Instruction, roles: Mapping[Instruction, Role], order: Sequence[int]
 ) -> list[bool]:
     """Return, for each neighbouring pair of loops (dims `order` of `inst`), if they may merge."""
-    result = [True] * max(0, len(order) - 1)
+    return _walk(inst, [(inst, tuple(order))], roles, len(order))
+
+
+def mergeable_reads(
+    operands: Sequence[Instruction], roles: Mapping[Instruction, Role], order: Sequence[int]
+) -> list[bool]:
+    """Return, for each neighbouring pair of loops over dims `order` of operands, if they may merge.
+
+    The operands have equal dimensions; each is fused or in memory.
+    """
+    return _walk(None, [(o, tuple(order)) for o in operands], roles, len(order))
+
+
+def _walk(
+    computed: Instruction | None,
+    stack: list[tuple[Instruction, Places]],
+    roles: Mapping[Instruction, Role],
+    loops: int,
+) -> list[bool]:
+    """Visit what is read: through `computed` and fused instructions down to memory."""
+    result = [True] * max(0, loops - 1)
     seen: set[tuple[Instruction, Places]] = set()
-    stack: list[tuple[Instruction, Places]] = [(inst, tuple(order))]
     while stack:
         node, places = stack.pop()
         if (node, places) in seen:
             continue
         seen.add((node, places))
-        if node is inst or roles[node] is Role.FUSED:
+        if node is computed or roles[node] is Role.FUSED:
             for i, place in enumerate(places):
                 if place == _OTHER:
                     _forbid(result, i)
