@@ -273,8 +273,8 @@ register(
             "window={size=3x3 stride=2x2 pad=1_1x0_1}, dim_labels=b01f_01io->b01f",
             "f32[1,4,5] convolution(f32[1,4,5] a, f32[4,1,3] b), "
             "window={size=3 pad=1_1}, dim_labels=bf0_oi0->bf0, feature_group_count=4",
-            "f32[3,3,2,4] convolution(f32[2,5,5,3] a, f32[4,4,3,4] b), "
-            "window={size=4x4 pad=1_1x1_1}, dim_labels=f01b_01io->01bf",
+            "f32[4,4,3,4] convolution(f32[2,5,5,3] a, f32[2,4,4,4] b), "
+            "window={size=4x4 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf",
         ),
     )
 )
