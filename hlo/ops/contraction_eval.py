@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -136,7 +137,7 @@ def contract(lhs: np.ndarray, rhs: np.ndarray, dims: DotDims, products: Products
 
 def _sizes(a: np.ndarray, dims: Sequence[int]) -> tuple[int, tuple[int, ...]]:
     sizes = tuple(a.shape[d] for d in dims)
-    return int(np.prod(sizes, dtype=np.int64)), sizes
+    return math.prod(sizes), sizes
 
 
 def matmul_in_blocks(a: np.ndarray, b: np.ndarray, products: Products) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -190,6 +191,7 @@ def higher_precision(a: ElementType, b: ElementType) -> ElementType:
     return b if _precision(b) > _precision(a) else a
 
 
+@functools.cache
 def _precision(et: ElementType) -> tuple[bool, bool, int, int, int, bool]:
     part = complex_part(et)
     exponent = digits = 0
