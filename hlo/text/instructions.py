@@ -20,7 +20,7 @@ from hlo.text.report import Report
 from hlo.text.scope import Scope
 from hlo.text.sugar import AsyncOpcode, wrap
 from hlo.text.syntax import Deep, InlineRecord, InstructionRecord, Token
-from hlo.types import Shape, compatible
+from hlo.types import OPAQUE, Shape, compatible
 
 _GAP = re.compile(terminals.GAP, re.S)
 _OPERAND = re.compile(
@@ -35,15 +35,12 @@ _MAX_NESTED = 64
 
 @dataclass(frozen=True)
 class _View:
-    """An operation without its shape, as inference sees it."""
+    """An operation whose shape is not known, as inference sees it: an opaque value for now."""
 
     opcode: str
     attrs: Mapping[str, Any]
     operand_shapes: Sequence[Shape]
-
-    @property
-    def shape(self) -> Shape:
-        raise InferError(f"{self.opcode} needs its result shape", code="missing-shape")
+    shape: Shape = OPAQUE
 
 
 class _Operands(NamedTuple):

@@ -17,6 +17,7 @@ from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
 from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
 from hlo.text.order import instruction_post_order, post_order
 from hlo.text.sugar import wrapped_root
+from hlo.text.terminals import KEYWORDS
 from hlo.types import Shape
 
 _ASYNC = ("async-start", "async-update", "async-done")
@@ -203,7 +204,8 @@ class _Printer:
     def name(self, inst: Instruction) -> str:
         if self.options.canonical_names:
             return f"{self.mark}tmp_{self._numbers[inst]}"
-        return self.mark + inst.name
+        mark = "%" if inst.name in KEYWORDS else self.mark
+        return mark + inst.name
 
     def shape(self, shape: Shape) -> str:
         text = self._shapes.get(shape)

@@ -20,11 +20,6 @@ DEFINITION = re.compile(
 _GAP = re.compile(terminals.GAP, re.S)
 
 _TYPE_NAMES = frozenset(ELEMENT_TYPES) | {"token", "opaque"}
-_KEYWORDS = frozenset(
-    "true false inf nan HloModule ENTRY ROOT FileLocations FileNames FunctionNames StackFrames "
-    "maximal replicated manual last_tile_dim_replicate shard_as shard_like unknown "
-    "unreduced".split()
-)
 
 
 class Scope:
@@ -61,7 +56,7 @@ class Scope:
         """Return a defined name without its `%`, after checking that it may be one."""
         if name[0] == "%":
             name = name[1:]
-        elif name in _KEYWORDS:
+        elif name in terminals.KEYWORDS:
             self.report.error("bad-name", f"{name!r} is a keyword", start, hint=f"write %{name}")
         if name in _TYPE_NAMES:
             self.report.error(

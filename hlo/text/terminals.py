@@ -17,6 +17,14 @@ STRING = r"""(?:"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')"""
 NAME = r"(?:%?[A-Za-z_][A-Za-z0-9_.-]*+)"
 
 
+# Words that are names with a `%` only.
+KEYWORDS = frozenset(
+    "true false inf nan HloModule ENTRY ROOT FileLocations FileNames FunctionNames StackFrames "
+    "maximal replicated manual last_tile_dim_replicate shard_as shard_like unknown "
+    "unreduced".split()
+)
+
+
 def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str:
     """Return the pattern of text in brackets; `inside` are the alternatives of what they hold."""
     o, c = re.escape(opening), re.escape(closing)
