@@ -167,7 +167,7 @@ class _Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()
-        atexit.register(self.stop)
+        atexit.register(self.close)
 
     def ask(self, request: tuple[Any, ...], timeout_s: float) -> Any:
         process = self._process
@@ -205,6 +205,10 @@ class _Worker:
     def _log_since(self, mark: int) -> str:
         self._log.seek(mark)
         return self._log.read().decode(errors="replace")[:2000]
+
+    def close(self) -> None:
+        self.stop()
+        self._log.close()
 
     def stop(self) -> None:
         process, self._process = self._process, None

@@ -78,9 +78,9 @@ def ids(case: tuple[str, int]) -> str:
     return f"{case[0]}-{case[1]}"
 
 
-def arguments(module: Module, name: str) -> list[Any]:
+def arguments(module: Module, name: str, *, edges: bool = False) -> list[Any]:
     rng = np.random.default_rng(zlib.crc32(name.encode()))
-    return [random_value(rng, s) for s in module.entry.parameter_shapes]
+    return [random_value(rng, s, edges=edges) for s in module.entry.parameter_shapes]
 
 
 def test_all_opcodes_of_xla_are_declared() -> None:
@@ -116,10 +116,11 @@ def test_xla_reads_our_print_as_the_same_module(case: tuple[str, int]) -> None:
     assert ours == original
 
 
+@pytest.mark.parametrize("edges", [False, True], ids=["plain", "edges"])
 @pytest.mark.parametrize("case", EXAMPLES, ids=ids)
-def test_the_value_of_an_example_has_the_declared_shape(case: tuple[str, int]) -> None:
+def test_the_value_of_an_example_has_the_declared_shape(case: tuple[str, int], edges: bool) -> None:
     module = parse(example(*case))
-    result = interpret(module, arguments(module, case[0]), host(module))
+    result = interpret(module, arguments(module, case[0], edges=edges), host(module))
     check_shape(result, module.entry.result_shape)
 
 
