@@ -172,7 +172,8 @@ def test_print_of_the_parsed_print_is_the_print(name: str) -> None:
         assert print_module(parse(printed), options) == printed, style
 
 
-CANONICAL = [n for n in CASES if "async" not in n and n not in ("thread", "literals", "metadata")]
+# XLA prints a wrapped operation twice, and keeps siblings in an order of its own.
+CANONICAL = [n for n in CASES if n not in ("async sugar", "thread", "branches")]
 
 
 @pytest.mark.parametrize("name", CANONICAL)

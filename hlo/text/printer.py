@@ -6,13 +6,14 @@ Source: the forms and the order of attributes are those of XLA's `HloModule::ToS
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.literal import write_literal
 from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
 from hlo.scan import escape
+from hlo.sharding import Sharding, TupleSharding
 from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
 from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
 from hlo.text.order import instruction_post_order, post_order
@@ -119,6 +120,12 @@ def _callees_first(module: Module) -> list[Computation]:
                 return module.callees_first()
         seen.add(comp)
     return module.computations
+
+
+def _without_metadata(value: Sharding) -> Sharding:
+    if isinstance(value, TupleSharding):
+        return TupleSharding(tuple(map(_without_metadata, value.elements)))
+    return replace(value, metadata=())  # type: ignore[type-var]
 
 
 class _Printer:
@@ -286,7 +293,10 @@ class _Printer:
                 continue
             if key == "parameter_replication" and not options.parameter_replication:
                 continue
-            yield f"{key}={codec.write(annotations[key])}"
+            value = annotations[key]
+            if key == "sharding" and not options.metadata:
+                value = _without_metadata(value)
+            yield f"{key}={codec.write(value)}"
 
     def own_attributes(
         self, inst: Instruction, indent: str, without: str | None = None
@@ -303,7 +313,9 @@ class _Printer:
         if attr.codec is COMPUTATION:
             return self.callee(value, indent)
         if attr.codec is COMPUTATIONS:
-            return "{" + ", ".join(self.callee(c, indent) for c in value) + "}"
+            end = f"\n{indent}}}" if self.options.bodies else "}"
+            separator = "," if self.options.bodies else ", "
+            return "{" + separator.join(self.callee(c, indent) for c in value) + end
         return attr.codec.write(value)
 
     def callee(self, comp: Computation, indent: str) -> str:
