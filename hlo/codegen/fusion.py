@@ -26,7 +26,7 @@ class Role(Enum):
 _ON_DEMAND = frozenset(
     {
         "broadcast", "reshape", "transpose", "reverse", "slice", "pad", "iota", "dynamic-slice",
-        "gather", "bitcast", "map",
+        "gather", "bitcast", "map", "copy",
     }
 )  # fmt: skip
 ALIASES = frozenset(
