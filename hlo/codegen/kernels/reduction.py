@@ -1,20 +1,19 @@
 """Reductions over dimensions.
 
-Three shapes of the same loop nest: along rows, where what is reduced is contiguous and the sum runs
-in vector registers; along columns, where a strip of results is kept on the stack while rows go by;
-and, where few results take long sums, in blocks of fixed size whose results are reduced again, so
-that threads can share the work without a say in the result.
+Where what is reduced is contiguous in memory, one result is reduced after the other (rows), and
+vectors run along the sum. Where results are contiguous, a strip of them is kept on the stack while
+rows go by (columns), and vectors run along the strip; very narrow rows are taken several at a time.
+Where few results take long sums, both work on parts of fixed size, and a second kernel reduces the
+parts' values, so that threads can share the work without a say in the result.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-import numpy as np
-
-from hlo.analysis.patterns import single_binary_op
 from hlo.codegen import scalar
 from hlo.codegen.element import Indices
 from hlo.codegen.fusion import Role
@@ -22,318 +21,509 @@ from hlo.codegen.kernel import (
     Extent,
     Kernel,
     Plan,
-    loop_nest,
     loop_order,
     over_elements,
     planner,
     split_index,
 )
-from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
+from hlo.codegen.llvm import Index, Val
+from hlo.codegen.merge import mergeable_reads
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
-from hlo.ir import Computation, Instruction
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
+from hlo.ir import Instruction
+from hlo.types import ArrayShape
 
-# Results of a strip of columns that stay on the stack, and elements of a block of a long reduction.
-_STRIP = 256
-_BLOCK = 16384
-# A reduction is cut into blocks when it gives at most so many results.
-_FEW_RESULTS = 16
-
-
-@dataclass(frozen=True)
-class Combiner:
-    """The function that a reduction applies, and what its accumulators are held in.
-
-    known: the opcode when it is a single operation on one value; such sums of narrow floats are
-    kept in f32 and rounded once, and are in no stated order.
-    """
-
-    computation: Computation
-    types: tuple[ElementType, ...]
-    known: str | None
-
-    @staticmethod
-    def of(inst: Instruction, values: int) -> Combiner:
-        comp = inst.attrs["to_apply"]
-        types = []
-        for p in comp.parameters[:values]:
-            assert isinstance(p.shape, ArrayShape)
-            types.append(p.shape.element_type)
-        known = single_binary_op(comp) if values == 1 else None
-        if known not in _KNOWN or types[0].is_complex:
-            known = None
-        if known == "add" and types[0].is_float and types[0].bits < 32:
-            types = [ELEMENT_TYPES["f32"]]
-        return Combiner(comp, tuple(types), known)
-
-    def identity(self) -> Value | None:
-        """Return a value that changes nothing, for a known operation."""
-        if self.known is None:
-            return None
-        et = self.types[0]
-        return scalar.constant(et, np.asarray(_KNOWN[self.known](et)))
-
-    def apply(self, k: Kernel, held: Sequence[Value], new: Sequence[Value]) -> Sequence[Value]:
-        """Return the accumulators after one more element."""
-        if self.known is None:
-            return k.elements.call(self.computation, [*held, *new])
-        (x,), (y,) = held, new
-        assert isinstance(x, Val) and isinstance(y, Val)
-        et = self.types[0]
-        if et.is_float and self.known in ("add", "multiply"):
-            op = "fadd" if self.known == "add" else "fmul"
-            # The order of a sum is not stated: LLVM may keep partial sums in vector lanes.
-            return [k.b.op(x.type, f"{op} reassoc contract {x}, {y.name}")]
-        return [scalar.combine(k.b, self.known, et, x, y)]
-
-
-def _lowest(et: ElementType) -> object:
-    if et.is_pred:
-        return False
-    if et.is_float:
-        return -math.inf
-    return -(1 << et.bits - 1) if et.is_signed else 0
-
-
-def _highest(et: ElementType) -> object:
-    if et.is_pred:
-        return True
-    if et.is_float:
-        return math.inf
-    return (1 << et.bits - (1 if et.is_signed else 0)) - 1
-
-
-_KNOWN = {
-    "add": lambda et: -0.0 if et.is_float else 0,
-    "multiply": lambda et: 1,
-    "maximum": _lowest,
-    "minimum": _highest,
-    "and": lambda et: True if et.is_pred else -1,
-    "or": lambda et: 0,
-    "xor": lambda et: 0,
-}
+# Results of up to so many contiguous elements are computed without a loop.
+_UNROLLED = 16
+# Bytes of results that stay on the stack.
+_STRIP_BYTES = 8192
+# Rows of fewer elements are taken several at a time, to make so many.
+_NARROW, _WIDENED = 32, 128
+# Shares that a large reduction should have, and the least number of elements in one.
+_SHARES, _PART_ELEMENTS = 128, 8192
+# Rows of a part, at most: short sums are also more exact.
+_PART_ROWS = 4096
+# Rows that a pass over a strip takes together, by how many operations are fused into a read.
+_ROWS_AT_ONCE = ((1, 8), (6, 4))
+# Sums that run side by side where vectors are of no use.
+_CHAINS = 4
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """The parts of a reduce instruction."""
+    """The parts of a reduce instruction, and how its loops are laid.
+
+    Loops are groups of dimensions that one index runs over. reduced: the reduced dimensions in the
+    order in which they are walked. kept: the others, in memory order.
+    """
 
     inst: Instruction
-    operands: tuple[Instruction, ...]
-    inits: tuple[Instruction, ...]
-    kept: tuple[int, ...]
-    reduced: tuple[int, ...]
+    roles: Mapping[Instruction, Role]
     combiner: Combiner
 
     @staticmethod
-    def of(inst: Instruction) -> Reduction:
-        count = len(inst.operands) // 2
-        source = inst.operands[0].shape
-        assert isinstance(source, ArrayShape)
-        order = [d for d in reversed(source.layout.minor_to_major)] if source.layout else []
-        gone = set(inst.attrs["dimensions"])
-        return Reduction(
-            inst,
-            tuple(inst.operands[:count]),
-            tuple(inst.operands[count:]),
-            tuple(d for d in range(source.rank) if d not in gone),
-            # In memory order, so that the innermost loop is the contiguous one.
-            tuple(d for d in order if d in gone),
-            Combiner.of(inst, count),
-        )
+    def of(inst: Instruction, roles: Mapping[Instruction, Role]) -> Reduction:
+        return Reduction(inst, roles, Combiner.of(inst.attrs["to_apply"]))
+
+    @cached_property
+    def operands(self) -> list[Instruction]:
+        return self.inst.operands[: self.combiner.count]
 
     @property
     def source(self) -> ArrayShape:
         assert isinstance(self.operands[0].shape, ArrayShape)
         return self.operands[0].shape
 
+    @cached_property
+    def results(self) -> list[ArrayShape]:
+        return [s for _, s in self.inst.shape.leaves() if isinstance(s, ArrayShape)]
+
+    @cached_property
+    def reduced(self) -> list[list[int]]:
+        gone = set(self.inst.attrs["dimensions"])
+        order = [d for d in loop_order(self.source) if d in gone]
+        # Only a known function may be applied in another order than the row-major one.
+        return self._merged(order if self.combiner.known else sorted(order))
+
+    @cached_property
+    def kept(self) -> list[list[int]]:
+        gone = set(self.inst.attrs["dimensions"])
+        return self._merged([d for d in loop_order(self.source) if d not in gone])
+
+    def _merged(self, order: Sequence[int]) -> list[list[int]]:
+        flags = mergeable_reads(self.operands, self.roles, order)
+        groups: list[list[int]] = []
+        for at, d in enumerate(order):
+            if at and flags[at - 1]:
+                groups[-1].append(d)
+            else:
+                groups.append([d])
+        return groups
+
+    def size(self, groups: Sequence[Sequence[int]]) -> int:
+        """Return the number of positions of some loops."""
+        return math.prod(self.source.dims[d] for g in groups for d in g)
+
+    @cached_property
+    def length(self) -> int:
+        return self.size(self.reduced)
+
+    @cached_property
+    def by_columns(self) -> bool:
+        """True when neighbouring results read neighbouring elements."""
+        order = loop_order(self.source)
+        return bool(self.kept and order and order[-1] == self.kept[-1][-1])
+
     @property
-    def result(self) -> ArrayShape:
-        shape = self.inst.shape.at((0,)) if self.inst.shape.is_tuple else self.inst.shape
-        assert isinstance(shape, ArrayShape)
-        return shape
+    def width(self) -> int:
+        """The contiguous results of a reduction by columns."""
+        return self.size(self.kept[-1:])
 
-    def reduced_sizes(self) -> list[int]:
-        return [self.source.dims[d] for d in self.reduced]
+    @cached_property
+    def strip(self) -> int:
+        """How many of them are reduced together."""
+        most = max(64, _STRIP_BYTES // sum(et.byte_width for et in self.combiner.held))
+        if self.width <= most:
+            return self.width
+        return -(-self.width // -(-self.width // most) // 64) * 64
 
-    def place(self, kept: Sequence[Index], reduced: Sequence[Index]) -> Indices:
-        """Return the operand indices of a result's indices and a position in the reduced dims."""
-        at: list[Index] = [0] * self.source.rank
-        for d, i in zip(self.kept, kept, strict=True):
-            at[d] = i
-        for d, i in zip(self.reduced, reduced, strict=True):
-            at[d] = i
-        return tuple(at)
+    @cached_property
+    def part(self) -> int:
+        """How many of the reduced elements of a result make a part."""
+        length, results = self.length, self.size(self.kept)
+        if not results or not self.combiner.splits(length):
+            return length
+        least = _PART_ELEMENTS
+        if self.by_columns:
+            wanted = -(-_SHARES // -(-results // self.strip))
+            least = -(-least // self.strip)
+        elif results >= _SHARES // 2:
+            return length
+        else:
+            wanted = -(-_SHARES // max(results, 1))
+        size = max(least, -(-length // wanted), 1)
+        if self.by_columns:
+            size = min(size, _PART_ROWS)
+        return length if size >= length else size
 
-    def inits_of(self, k: Kernel) -> list[Value]:
-        return [
-            scalar.convert(k.b, k.elements.at(i, ()), _type(i), et)
-            for i, et in zip(self.inits, self.combiner.types, strict=True)
-        ]
+    @property
+    def parts(self) -> int:
+        return -(-self.length // self.part) if self.part else 1
 
-    def elements_at(self, k: Kernel, at: Indices) -> list[Value]:
+    @cached_property
+    def fused_reads(self) -> int:
+        """How many instructions are computed to read one element."""
+        seen: set[Instruction] = set()
+        todo = list(self.operands)
+        while todo:
+            inst = todo.pop()
+            if inst not in seen:
+                seen.add(inst)
+                if self.roles[inst] is Role.FUSED:
+                    todo.extend(inst.operands)
+        return len(seen)
+
+    def scratch_bytes(self) -> tuple[int, ...]:
+        """Return the sizes of the arrays `[parts, results]` that parts leave, one a value."""
+        count = self.parts * self.size(self.kept)
+        return tuple(count * et.byte_width for et in self.combiner.held)
+
+
+class _Writer:
+    """Emission of a reduction into one kernel."""
+
+    def __init__(self, k: Kernel) -> None:
+        self.k = k
+        self.b = k.b
+        self.r = Reduction.of(k.inst, k.roles)
+        self.combiner = self.r.combiner
+        self.given = [element_type(o) for o in self.r.operands]
+
+    def indices(self, groups: Sequence[Sequence[int]], found: Sequence[Index]) -> dict[int, Index]:
+        """Return the index of each dimension from those of loops."""
+        dims = self.r.source.dims
+        result: dict[int, Index] = {}
+        for group, at in zip(groups, found, strict=True):
+            for d, i in zip(group, split_index(self.b, at, [dims[d] for d in group]), strict=True):
+                result[d] = i
+        return result
+
+    def reduced_at(self, at: Index) -> dict[int, Index]:
+        """Return the indices of a position in the reduced dimensions."""
+        return self._at(self.r.reduced, at)
+
+    def kept_at(self, at: Index) -> dict[int, Index]:
+        """Return the indices of a result, given its position in memory order."""
+        return self._at(self.r.kept, at)
+
+    def _at(self, groups: list[list[int]], at: Index) -> dict[int, Index]:
+        if not groups:
+            return {}
+        sizes = [self.r.size([g]) for g in groups]
+        return self.indices(groups, split_index(self.b, at, sizes))
+
+    def element(self, kept: Mapping[int, Index], reduced: Mapping[int, Index]) -> list[Value]:
         """Return the operands' elements, as the combiner takes them."""
-        wanted = [_type(p) for p in self.combiner.computation.parameters[len(self.operands) :]]
-        if self.combiner.known:
-            wanted = list(self.combiner.types)
+        at = tuple(kept.get(d, reduced.get(d, 0)) for d in range(self.r.source.rank))
+        values = [self.k.elements.at(o, at) for o in self.r.operands]
+        return self.combiner.elements(self.b, values, self.given)
+
+    def inits(self) -> list[Value]:
+        operands = self.k.inst.operands[self.combiner.count :]
+        values = [self.k.elements.at(i, ()) for i in operands]
+        return self.combiner.start(self.b, values, [element_type(i) for i in operands])
+
+    def apply(self, held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
+        return self.combiner.apply(self.k.elements, held, new)
+
+    def store(self, values: Sequence[Value], kept: Mapping[int, Index]) -> None:
+        """Store one set of results."""
+        r = self.r
+        gone = set(self.k.inst.attrs["dimensions"])
+        at = tuple(kept.get(d, 0) for d in range(r.source.rank) if d not in gone)
+        rounded = self.combiner.result(self.b, values, [s.element_type for s in r.results])
+        for n, value in enumerate(rounded):
+            self.k.store(value, at, n)
+
+    def leave(self, values: Sequence[Value], part: Index, result: Index) -> None:
+        """Store what a part comes to, for `_join`."""
+        at = self.b.add(self.b.mul(part, self.r.size(self.r.kept)), result)
+        for et, value, base in zip(self.combiner.held, values, self.k.scratch, strict=True):
+            scalar.store(self.b, et, value, base, at)
+
+    def left(self, part: Index, result: Index) -> list[Value]:
+        """Return what `leave` has stored."""
+        at = self.b.add(self.b.mul(part, self.r.size(self.r.kept)), result)
         return [
-            scalar.convert(k.b, k.elements.at(o, at), _type(o), et)
-            for o, et in zip(self.operands, wanted, strict=True)
+            scalar.load(self.b, et, base, at)
+            for et, base in zip(self.combiner.held, self.k.scratch, strict=True)
         ]
-
-    def store(self, k: Kernel, values: Sequence[Value], at: Indices) -> None:
-        for n, (value, et) in enumerate(zip(values, self.combiner.types, strict=True)):
-            shape = self.inst.shape.at((n,)) if self.inst.shape.is_tuple else self.inst.shape
-            assert isinstance(shape, ArrayShape)
-            k.store(scalar.convert(k.b, value, et, shape.element_type), at, n)
-
-
-def _type(inst: Instruction) -> ElementType:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape.element_type
-
-
-class Accumulators:
-    """Accumulators on the stack: one row of `count` for each reduced value."""
-
-    def __init__(self, b: Builder, types: Sequence[ElementType], count: int = 1) -> None:
-        self.b = b
-        self.types = types
-        self.slots = [
-            b.alloca(scalar.memory_type(et), count * (2 if et.is_complex else 1), align=64)
-            for et in types
-        ]
-
-    def get(self, at: Index = 0) -> list[Value]:
-        return [
-            scalar.load(self.b, et, s.name, at)
-            for et, s in zip(self.types, self.slots, strict=True)
-        ]
-
-    def put(self, values: Sequence[Value], at: Index = 0) -> None:
-        for et, s, v in zip(self.types, self.slots, values, strict=True):
-            scalar.store(self.b, et, v, s.name, at)
 
 
 @planner("reduce")
-def plan_reduce(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> Plan:
-    """Choose rows, columns or blocks."""
-    r = Reduction.of(inst)
-    order = loop_order(r.source)
-    if order and order[-1] in r.kept and r.result.dims:
-        return Plan((_columns,))
-    length = math.prod(r.reduced_sizes())
-    if r.combiner.known and r.result.num_elements <= _FEW_RESULTS and length >= 4 * _BLOCK:
-        blocks = -(-length // _BLOCK)
-        return Plan((_blocks, _join_blocks), (r.result.num_elements * blocks * 8,))
-    return Plan((_rows,))
+def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: Target) -> Plan:
+    """Choose rows or columns, whole or in parts."""
+    r = Reduction.of(inst, roles)
+    if not r.size(r.kept):
+        return Plan(())
+    if r.by_columns:
+        emitter = _columns
+    elif r.length <= _UNROLLED:
+        return Plan((_short_rows,))
+    else:
+        emitter = _rows
+    if r.parts == 1:
+        return Plan((emitter,))
+    return Plan((emitter, _join), r.scratch_bytes())
+
+
+def _short_rows(k: Kernel) -> Extent:
+    """Reduce a few elements to each result, in registers; vectors run along the results."""
+    w = _Writer(k)
+    kept = [d for d in range(w.r.source.rank) if d not in k.inst.attrs["dimensions"]]
+    shape = w.r.results[0]
+
+    def body(at: Indices) -> None:
+        place = dict(zip(kept, at, strict=True))
+        held = w.inits()
+        for n in range(w.r.length):
+            held = w.apply(held, w.element(place, w.reduced_at(n)))
+        w.store(held, place)
+
+    order = [kept[d] for d in loop_order(shape)]
+    extent = over_elements(k, shape, body, mergeable_reads(w.r.operands, k.roles, order))
+    return Extent(extent.iterations, extent.cost * max(1, w.r.length))
 
 
 def _rows(k: Kernel) -> Extent:
-    """Reduce one result after the other; the innermost loop runs along memory."""
-    r = Reduction.of(k.inst)
-    acc = Accumulators(k.b, r.combiner.types)
-    length = math.prod(r.reduced_sizes())
+    """Reduce one result, or one part of one, after the other; vectors run along memory."""
+    w = _Writer(k)
+    b, r = k.b, w.r
+    parts = r.parts
+    with b.loop(k.begin, k.end) as at:
+        result, part = split_index(b, at, [max(1, r.size(r.kept)), parts])
+        kept = w.kept_at(result)
+        if parts == 1:
+            w.store(_row(w, kept, 0, r.length), kept)
+        else:
+            first = b.mul(part, r.part)
+            last = b.minimum(b.add(first, r.part), r.length)
+            w.leave(_row(w, kept, first, last), part, result)
+    return Extent(r.size(r.kept) * parts, float(max(1, r.part)))
 
-    def body(at: Indices) -> None:
-        acc.put(r.inits_of(k))
 
-        def step(found: tuple[str, ...]) -> None:
-            new = r.elements_at(k, r.place(at, found))
-            acc.put(r.combiner.apply(k, acc.get(), new))
+def _row(w: _Writer, kept: Mapping[int, Index], first: Index, last: Index) -> list[Value]:
+    """Reduce the elements of one result from one position to another, at least one."""
+    b, r, whole = w.b, w.r, w.r.parts == 1
+    if not w.combiner.known and w.combiner.splits(r.length):
+        return _row_in_chains(w, kept, first, last)
+    acc = Accumulators(b, w.combiner.held)
+    if whole:
+        acc.put(w.inits())
+    elif w.combiner.known:
+        acc.put(w.combiner.identity())
 
-        loop_nest(k.b, [(0, n) for n in r.reduced_sizes()], step)
-        r.store(k, acc.get(), at)
+    def step(reduced: Mapping[int, Index]) -> None:
+        acc.put(w.apply(acc.get(), w.element(kept, reduced)))
 
-    extent = over_elements(k, r.result, body)
-    return Extent(extent.iterations, extent.cost * max(1, length))
+    if len(r.reduced) <= 1:
+        with b.loop(first, last) as at:
+            step(w.reduced_at(at))
+        return acc.get()
+    # One pass for each line of the innermost loop, cut where the part begins and ends.
+    lines, inner = r.reduced[:-1], r.size(r.reduced[-1:])
+    sizes = [r.size([g]) for g in lines]
+    with b.loop(b.udiv(first, inner), b.udiv(b.add(last, inner - 1), inner)) as line:
+        start = b.mul(line, inner)
+        head = w.indices(lines, split_index(b, line, sizes))
+        lo, hi = b.sub(first, start), b.sub(last, start)
+        lo, hi = (0, inner) if whole else (b.maximum(lo, 0), b.minimum(hi, inner))
+        with b.loop(lo, hi) as at:
+            step(head | w.indices(r.reduced[-1:], [at]))
+    return acc.get()
+
+
+def _row_in_chains(w: _Writer, kept: Mapping[int, Index], first: Index, last: Index) -> list[Value]:
+    """Reduce neighbouring pieces side by side, since one step has to wait for the one before."""
+    b, combiner = w.b, w.combiner
+    piece = b.udiv(b.sub(last, first), _CHAINS)
+    starts = [b.add(first, b.mul(piece, n)) for n in range(_CHAINS)]
+    chains = [Accumulators(b, combiner.held) for _ in starts]
+
+    def element(at: Index) -> list[Value]:
+        return w.element(kept, w.reduced_at(at))
+
+    def begin_each() -> list[Val]:
+        for chain, start in zip(chains, starts, strict=True):
+            chain.put(element(start))
+        with b.loop(1, piece) as i:
+            for chain, start in zip(chains, starts, strict=True):
+                chain.put(w.apply(chain.get(), element(b.add(start, i))))
+        for chain in chains[1:]:
+            chains[0].put(w.apply(chains[0].get(), chain.get()))
+        return []
+
+    def begin_one() -> list[Val]:
+        chains[0].put(element(first))
+        return []
+
+    long = b.compare("sgt", piece, 0)
+    b.choose(long, begin_each, begin_one)
+    ends = (b.add(first, b.mul(piece, _CHAINS)), b.add(first, 1))
+    rest = b.select(long, *(Val("i64", str(end)) for end in ends)).name
+    with b.loop(rest, last) as at:
+        chains[0].put(w.apply(chains[0].get(), element(at)))
+    if w.r.parts > 1:
+        return chains[0].get()
+    return w.apply(w.inits(), chains[0].get())
+
+
+# --- columns ------------------------------------------------------------------------------------
 
 
 def _columns(k: Kernel) -> Extent:
     """Reduce strips of neighbouring results together, row by row."""
-    r, b = Reduction.of(k.inst), k.b
-    minor = loop_order(r.source)[-1]
-    width = r.source.dims[minor]
-    strip = min(width, _STRIP)
-    strips = -(-width // strip)
-    acc = Accumulators(b, r.combiner.types, strip)
-    others = [d for d in r.kept if d != minor]
-    sizes = [r.source.dims[d] for d in others]
-    outer = math.prod(sizes)
-
-    def indices(found: Sequence[Index], column: Index) -> Indices:
-        by_dim = dict(zip(others, found, strict=True)) | {minor: column}
-        return tuple(by_dim[d] for d in r.kept)
-
+    w = _Writer(k)
+    b, r = k.b, w.r
+    outer = r.kept[:-1]
+    outer_sizes = [r.size([g]) for g in outer]
+    strips = -(-r.width // r.strip)
+    count = math.prod(outer_sizes)
+    rows = _rows_in_one(w)
+    strip = Accumulators(b, w.combiner.held, r.strip * rows)
     with b.loop(k.begin, k.end) as at:
-        row, part = split_index(b, at, [max(outer, 1), strips])
-        found = split_index(b, row, sizes) if sizes else []
-        first = b.mul(part, strip)
-        here = b.minimum(strip, b.sub(width, first))
+        line, number, part = split_index(b, at, [count, strips, r.parts])
+        place = w.indices(outer, split_index(b, line, outer_sizes)) if outer else {}
+        first = b.mul(number, r.strip)
+        here = r.strip if r.width % r.strip == 0 else b.minimum(r.strip, b.sub(r.width, first))
+        lo = b.mul(part, r.part)
+        hi = b.minimum(b.add(lo, r.part), r.length) if r.parts > 1 else r.length
+
+        def kept(j: Index) -> dict[int, Index]:
+            return place | w.indices(r.kept[-1:], [b.add(first, j)])
+
+        lo = _begin_strip(w, strip, kept, here, rows, lo)
+        if rows > 1:
+            _narrow_rows(w, strip, line, rows, lo, hi)
+            _fold_rows(w, strip, rows)
+        else:
+            _strip_rows(w, strip, kept, here, lo, hi)
         with b.loop(0, here) as j:
-            acc.put(r.inits_of(k), j)
+            if r.parts == 1:
+                w.store(strip.get(j), kept(j))
+            else:
+                w.leave(strip.get(j), part, b.add(b.mul(line, r.width), b.add(first, j)))
+    cost = float(r.strip * max(1, r.part))
+    return Extent(count * strips * r.parts, cost)
 
-        def step(reduced: tuple[str, ...]) -> None:
-            with b.loop(0, here) as j:
-                new = r.elements_at(k, r.place(indices(found, b.add(first, j)), reduced))
-                acc.put(r.combiner.apply(k, acc.get(j), new), j)
 
-        loop_nest(b, [(0, n) for n in r.reduced_sizes()], step)
+def _rows_in_one(w: _Writer) -> int:
+    """Return how many rows are taken as one because they are narrow and lie behind each other."""
+    r = w.r
+    if not w.combiner.known or r.width >= _NARROW or r.length * r.width < 4 * _WIDENED:
+        return 1
+    order = [d for group in (*r.kept[:-1], *r.reduced, r.kept[-1]) for d in group]
+    flags = mergeable_reads(r.operands, r.roles, order)
+    if order != loop_order(r.source) or not all(flags):
+        return 1
+    return -(-_WIDENED // r.width)
+
+
+def _begin_strip(
+    w: _Writer,
+    strip: Accumulators,
+    kept: Callable[[Index], dict[int, Index]],
+    here: Index,
+    rows: int,
+    lo: Index,
+) -> Index:
+    """Set the accumulators of a strip; returns the row that comes next."""
+    b = w.b
+    whole = w.r.parts == 1
+    # Several rows in one: the initial value counts once.
+    identity = w.combiner.known and (not whole or rows > 1)
+    size = w.r.strip * rows if rows > 1 else here
+    with b.loop(0, size) as j:
+        if identity:
+            strip.put(w.combiner.identity(), j)
+        elif whole:
+            strip.put(w.inits(), j)
+        else:
+            strip.put(w.element(kept(j), w.reduced_at(lo)), j)
+    return lo if identity or whole else b.add(lo, 1)
+
+
+def _strip_rows(
+    w: _Writer,
+    strip: Accumulators,
+    kept: Callable[[Index], dict[int, Index]],
+    here: Index,
+    lo: Index,
+    hi: Index,
+) -> None:
+    """Add rows to a strip, several in one pass."""
+    b = w.b
+    together = next((n for limit, n in _ROWS_AT_ONCE if w.r.fused_reads <= limit), 1)
+
+    def add(rows: Sequence[Index]) -> None:
+        places = [w.reduced_at(row) for row in rows]
         with b.loop(0, here) as j:
-            r.store(k, acc.get(j), indices(found, b.add(first, j)))
-    return Extent(outer * strips, strip * max(1, math.prod(r.reduced_sizes())))
+            held = strip.get(j)
+            for place in places:
+                held = w.apply(held, w.element(kept(j), place))
+            strip.put(held, j)
+
+    if together > 1:
+        passes = b.udiv(b.sub(hi, lo), together)
+        with b.loop(0, passes) as n:
+            row = b.add(lo, b.mul(n, together))
+            add([b.add(row, i) for i in range(together)])
+        lo = b.add(lo, b.mul(passes, together))
+    with b.loop(lo, hi) as row:
+        add([row])
 
 
-def _blocks(k: Kernel) -> Extent:
-    """Reduce each block of a long reduction to one value in scratch memory."""
-    r, b = Reduction.of(k.inst), k.b
-    length = math.prod(r.reduced_sizes())
-    blocks = -(-length // _BLOCK)
-    acc = Accumulators(b, r.combiner.types)
-    identity = r.combiner.identity()
-    assert identity is not None
-    # Whole rows of the innermost loop that fit a block; a row longer than a block is cut.
-    with b.loop(k.begin, k.end) as at:
-        result, block = split_index(b, at, [max(1, r.result.num_elements), blocks])
-        kept = split_index(b, result, r.result.dims) if r.result.dims else []
-        first = b.mul(block, _BLOCK)
-        last = b.minimum(b.add(first, _BLOCK), length)
-        acc.put([identity])
+def _narrow_rows(
+    w: _Writer,
+    strip: Accumulators,
+    line: Index,
+    rows: int,
+    lo: Index,
+    hi: Index,
+) -> None:
+    """Add rows to a strip that has a place for every element of `rows` rows.
 
-        def step(place: Sequence[Index]) -> None:
-            new = r.elements_at(k, r.place(kept, place))
-            acc.put(r.combiner.apply(k, acc.get(), new))
+    All of the operand is one run of elements: indices are taken apart from the position in it, so
+    that they can be put together again.
+    """
+    b, r, width = w.b, w.r, w.r.width
 
-        sizes = r.reduced_sizes()
-        inner = sizes[-1]
-        # One pass a row: from where the block begins in it to where the row or the block ends.
-        with b.loop(b.udiv(first, inner), b.add(b.udiv(b.sub(last, 1), inner), 1)) as line:
-            start = b.mul(line, inner)
-            lo = b.maximum(b.sub(first, start), 0)
-            hi = b.minimum(b.sub(last, start), inner)
-            head = split_index(b, line, sizes[:-1]) if sizes[:-1] else []
-            with b.loop(lo, hi) as j:
-                step([*head, j])
-        scalar.store(b, r.combiner.types[0], acc.get()[0], k.scratch[0], at)
-    return Extent(max(1, r.result.num_elements) * blocks, _BLOCK)
+    def add(first: Index, count: Index) -> None:
+        start = b.mul(b.add(b.mul(line, r.length), first), width)
+        with b.loop(0, count) as j:
+            outer, row, column = split_index(b, b.add(start, j), [1, r.length, width])
+            kept = w.indices(r.kept[-1:], [column])
+            if len(r.kept) > 1:
+                kept |= w.indices(r.kept[:-1], [outer])
+            new = w.element(kept, w.reduced_at(row))
+            strip.put(w.apply(strip.get(j), new), j)
+
+    passes = b.udiv(b.sub(hi, lo), rows)
+    with b.loop(0, passes) as n:
+        add(b.add(lo, b.mul(n, rows)), rows * width)
+    done = b.add(lo, b.mul(passes, rows))
+    add(done, b.mul(b.sub(hi, done), width))
 
 
-def _join_blocks(k: Kernel) -> Extent:
-    """Reduce the blocks' values, in order, onto the initial value."""
-    r, b = Reduction.of(k.inst), k.b
-    blocks = -(-math.prod(r.reduced_sizes()) // _BLOCK)
-    acc = Accumulators(b, r.combiner.types)
-    with b.loop(k.begin, k.end):
-        with b.loop(0, max(1, r.result.num_elements)) as result:
-            acc.put(r.inits_of(k))
-            with b.loop(0, blocks) as block:
-                at = b.add(b.mul(result, blocks), block)
-                value = scalar.load(b, r.combiner.types[0], k.scratch[0], at)
-                acc.put(r.combiner.apply(k, acc.get(), [value]))
-            place = split_index(b, result, r.result.dims) if r.result.dims else []
-            r.store(k, acc.get(), tuple(place))
-    return Extent(1)
+def _fold_rows(w: _Writer, strip: Accumulators, rows: int) -> None:
+    """Reduce the rows of a strip to its first one."""
+    b, width = w.b, w.r.width
+    with b.loop(0, width) as j:
+        acc = Accumulators(b, w.combiner.held)
+        acc.put(w.inits() if w.r.parts == 1 else w.combiner.identity())
+        with b.loop(0, rows) as row:
+            acc.put(w.apply(acc.get(), strip.get(b.add(b.mul(row, width), j))))
+        strip.put(acc.get(), j)
 
 
-__all__ = ["Accumulators", "Combiner", "Reduction"]
+def _join(k: Kernel) -> Extent:
+    """Reduce what the parts have left, in order, onto the initial values."""
+    w = _Writer(k)
+    b, r = k.b, w.r
+    results = r.size(r.kept)
+    size = min(max(results, 1), 1024)
+    strip = Accumulators(b, w.combiner.held, size)
+    with b.loop(k.begin, k.end) as number:
+        first = b.mul(number, size)
+        here = b.minimum(size, b.sub(results, first))
+        with b.loop(0, here) as j:
+            strip.put(w.inits(), j)
+        with b.loop(0, r.parts) as part, b.loop(0, here) as j:
+            strip.put(w.apply(strip.get(j), w.left(part, b.add(first, j))), j)
+        with b.loop(0, here) as j:
+            w.store(strip.get(j), w.kept_at(b.add(first, j)))
+    return Extent(-(-results // size), float(size * r.parts))
+
+
+__all__ = ["Reduction"]
