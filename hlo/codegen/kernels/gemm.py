@@ -22,7 +22,7 @@ from hlo.codegen import scalar
 from hlo.codegen.element import Indices
 from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import Extent, Kernel, KernelEmitter, Plan, split_index
-from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
 from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
@@ -300,56 +300,29 @@ class _Multiply:
         m0: Index,
         n0: Index,
     ) -> None:
-        """Emit the microkernel: the tile at (m0, n0) into `tile`, row by row."""
+        """Call the microkernel for the tile at (m0, n0)."""
         b, p, t = k.b, self.p, self.t
         s = scalar.memory_type(p.et)
-        vector = f"<{t.lanes} x {s}>"
         scratch = iter(k.scratch)
+        rows: Index = t.rows
         if t.pack_a:
             strips = -(-p.m // t.rows)
             at = b.mul(b.add(b.mul(batch, strips), m_strip), p.k * t.rows)
             a_base, a_row, a_k = b.element_address(next(scratch), s, at), 1, t.rows
         else:
             a_base, a_row, a_k = self._origin(k, p.a, batch, m0)
+            rows = b.minimum(t.rows, b.sub(p.m, m0))
         if t.pack_b:
             strips = -(-p.n // t.columns)
             at = b.mul(b.add(b.mul(batch, strips), n_strip), p.k * t.columns)
             b_base, b_k = b.element_address(next(scratch), s, at), t.columns
         else:
             b_base, _, b_k = self._origin(k, p.b, batch, n0)
-        zero = Val(vector, "zeroinitializer")
-        slots = [[b.alloca(vector, align=64) for _ in range(t.vectors)] for _ in range(t.rows)]
-        for row in slots:
-            for slot in row:
-                b.write(f"store {zero}, ptr {slot.name}")
-        is_float = p.et.is_float
-        # A strip of A in place may reach past the last row: those rows read the last one instead.
-        rows: list[Index] = list(range(t.rows))
-        if not t.pack_a and p.m % t.rows:
-            rows = [b.minimum(i, b.sub(p.m - 1, m0)) for i in range(t.rows)]
-        row_bases = [b.element_address(a_base, s, b.mul(i, a_row)) for i in rows]
-        with b.loop(0, p.k) as kk:
-            columns = []
-            from_b = b.mul(kk, b_k)
-            for j in range(t.vectors):
-                address = b.element_address(b_base, s, b.add(from_b, j * t.lanes))
-                columns.append(
-                    b.effect(vector, f"load {vector}, ptr {address}, align {scalar_bytes(p.et)}")
-                )
-            from_a = b.mul(kk, a_k)
-            for i, row in enumerate(slots):
-                address = b.element_address(row_bases[i], s, from_a)
-                one = b.effect(s, f"load {s}, ptr {address}")
-                splat = splat_of(b, one, t.lanes)
-                for slot, column in zip(row, columns, strict=True):
-                    total = b.effect(vector, f"load {vector}, ptr {slot.name}")
-                    total = multiply_add(b, splat, column, total, is_float)
-                    b.write(f"store {total}, ptr {slot.name}")
-        for i, row in enumerate(slots):
-            for j, slot in enumerate(row):
-                total = b.effect(vector, f"load {vector}, ptr {slot.name}")
-                address = b.element_address(tile.name, s, i * t.columns + j * t.lanes)
-                b.write(f"store {total}, ptr {address}, align {scalar_bytes(p.et)}")
+        name = microkernel(b.module, p.et, t.rows, t.vectors, t.lanes)
+        b.write(
+            f"call void @{name}(ptr {a_base}, i64 {a_row}, i64 {a_k}, i64 {rows}, "
+            f"ptr {b_base}, i64 {b_k}, i64 {p.k}, ptr {tile.name})"
+        )
 
     def _origin(self, k: Kernel, side: Side, batch: Index, free: Index) -> tuple[str, int, int]:
         """Return the address of an operand's element (batch, free, 0) and its two strides."""
@@ -365,6 +338,53 @@ class _Multiply:
         at = b.add(at, b.mul(free, row))
         mem = scalar.memory_type(side.shape.element_type)
         return b.element_address(k.pointer(side.inst), mem, at), row, step
+
+
+def microkernel(module: Module, et: ElementType, rows: int, vectors: int, lanes: int) -> str:
+    """Return the name of the function that computes one tile, adding it to the module.
+
+    `void f(a, a_row, a_k, rows_here, b, b_k, k, tile)`: the sum over k of the products of column k
+    of A and row k of B, strides in elements. Rows from rows_here on repeat the last one, so that
+    nothing beyond A is read. It depends on no shape: a module has one for each tile size.
+    """
+    name = f"tile.{et}.{rows}x{vectors}x{lanes}"
+    if name in module.functions:
+        return name
+    b = Builder(module)
+    s = scalar.memory_type(et)
+    vector, align = f"<{lanes} x {s}>", scalar_bytes(et)
+    zero = Val(vector, "zeroinitializer")
+    slots = [[b.alloca(vector, align=64) for _ in range(vectors)] for _ in range(rows)]
+    for row in slots:
+        for slot in row:
+            b.write(f"store {zero}, ptr {slot.name}")
+    last = b.sub("%rows", 1)
+    bases = [b.element_address("%a", s, b.mul(b.minimum(i, last), "%a_row")) for i in range(rows)]
+    with b.loop(0, "%k") as kk:
+        columns = []
+        from_b = b.mul(kk, "%b_k")
+        for j in range(vectors):
+            address = b.element_address("%b", s, b.add(from_b, j * lanes))
+            columns.append(b.effect(vector, f"load {vector}, ptr {address}, align {align}"))
+        from_a = b.mul(kk, "%a_k")
+        for base, row in zip(bases, slots, strict=True):
+            one = b.effect(s, f"load {s}, ptr {b.element_address(base, s, from_a)}")
+            splat = splat_of(b, one, lanes)
+            for slot, column in zip(row, columns, strict=True):
+                total = b.effect(vector, f"load {vector}, ptr {slot.name}")
+                total = multiply_add(b, splat, column, total, et.is_float)
+                b.write(f"store {total}, ptr {slot.name}")
+    for i, row in enumerate(slots):
+        for j, slot in enumerate(row):
+            total = b.effect(vector, f"load {vector}, ptr {slot.name}")
+            address = b.element_address("%tile", s, i * vectors * lanes + j * lanes)
+            b.write(f"store {total}, ptr {address}, align {align}")
+    b.write("ret void")
+    module.functions[name] = b.finish(
+        f"define internal void @{name}(ptr readonly %a, i64 %a_row, i64 %a_k, i64 %rows, "
+        f"ptr readonly %b, i64 %b_k, i64 %k, ptr noalias %tile) noinline nounwind"
+    )
+    return name
 
 
 def splat_of(b: Builder, value: Val, lanes: int) -> Val:
