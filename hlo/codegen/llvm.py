@@ -66,11 +66,12 @@ class Module:
         """Declare an intrinsic or a function of another object."""
         self.declarations[name] = f"declare {result} @{name}({', '.join(params)})"
 
-    def plain_loop(self) -> str:
-        """Return loop metadata that keeps LLVM from vectorizing and unrolling a loop.
+    def rolled_loop(self, *, vectorized: bool) -> str:
+        """Return metadata that keeps LLVM from unrolling a loop, and from vectorizing it or not.
 
-        For loops that run seldom, or whose vector form would be gathers and scatters: it costs
-        more to compile than it ever gains.
+        Unrolling a short loop of known length comes before vectorization, which then finds none.
+        Not to vectorize is for loops that run seldom, or whose vector form would be gathers and
+        scatters: it costs more to compile than it ever gains.
         """
         if not self.metadata:
             self.metadata += [
@@ -78,7 +79,8 @@ class Module:
                 '!1 = !{!"llvm.loop.unroll.disable"}',
             ]
         name = f"!{len(self.metadata)}"
-        self.metadata.append(f"{name} = distinct !{{{name}, !0, !1}}")
+        notes = "!1" if vectorized else "!0, !1"
+        self.metadata.append(f"{name} = distinct !{{{name}, {notes}}}")
         return name
 
     def to_text(self) -> str:
@@ -307,10 +309,19 @@ class Builder:
             self._scopes = kept
 
     @contextmanager
-    def loop(self, start: Index, end: Index, step: int = 1, *, plain: bool = False) -> Iterator[str]:
+    def loop(
+        self,
+        start: Index,
+        end: Index,
+        step: int = 1,
+        *,
+        plain: bool = False,
+        rolled: bool = False,
+    ) -> Iterator[str]:
         """Run the body for i = start, start+step, ... below end; yields the name of i.
 
-        plain: keep LLVM from vectorizing it, see `Module.plain_loop`.
+        plain: keep LLVM from vectorizing and unrolling it. rolled: keep it from unrolling only. See
+        `Module.rolled_loop`.
         """
         head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
         before = self.label
@@ -327,7 +338,9 @@ class Builder:
         self.jump(latch)
         self.place(latch)
         self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
-        note = f", !llvm.loop {self.module.plain_loop()}" if plain else ""
+        note = ""
+        if plain or rolled:
+            note = f", !llvm.loop {self.module.rolled_loop(vectorized=not plain)}"
         self.write(f"br label %{head}{note}")
         self.place(done)
 
