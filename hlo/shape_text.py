@@ -170,13 +170,15 @@ def read_layout(s: Scanner, rank: int) -> Layout:
         return Layout(tuple(order))
     s.expect(":")
     levels: list[DimLevel] = []
+    at = s.pos
     if s.accept("D("):
         levels = [_read_level(s)]
         while s.accept(","):
             levels.append(_read_level(s))
         s.expect(")")
         if len(levels) != rank:
-            s.fail(f"{len(levels)} level types for {rank} dimensions", code="bad-layout")
+            message = f"{len(levels)} level types for {rank} dimensions"
+            raise TextError(message, at, code="bad-layout")
     tiles: list[Tile] = []
     if s.peek("T("):
         s.accept("T")

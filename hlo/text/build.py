@@ -231,13 +231,15 @@ class Builder:
                     self._drafts[comp.name] = outer
                     self._computations[comp.name] = comp
                     continue
-                made = self._inline[id(record)] = []
-                for body in record.bodies:
-                    if not isinstance(body, Token):
-                        span = Span(self._source, record.key.start_pos, record.end.end_pos)
-                        inner = _Draft(Computation("_", span=span), body)
-                        made.append(inner.comp)
-                        stack.append((inner, _inline_records(body)))
+                span = Span(self._source, record.key.start_pos, record.end.end_pos)
+                inner = [
+                    _Draft(Computation("_", span=span), body)
+                    for body in record.bodies
+                    if not isinstance(body, Token)
+                ]
+                self._inline[id(record)] = [d.comp for d in inner]
+                # The first one is on top of the stack.
+                stack.extend((d, _inline_records(d.body)) for d in reversed(inner))
 
     def _execution_thread(self, record: ComputationRecord) -> str:
         thread: str | None = None
@@ -323,7 +325,7 @@ class Builder:
                     )  # fmt: skip
                 else:
                     root, root_start = inst, definition.start_pos
-        if not draft.body:
+        if not draft.body and not self._dropped:
             assert comp.span is not None
             report.error("empty-computation", f"computation {comp.name} has no instructions",
                          comp.span.start)  # fmt: skip

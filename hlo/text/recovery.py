@@ -43,6 +43,7 @@ def read(report: Report) -> ModuleRecord:
     state, lexer = parser.parser_state, parser.lexer_thread
     assert lexer.state is not None
     dropped: set[str] = set()
+    resume: int | None = -1
     while True:
         try:
             for token in lexer.lex(state):
@@ -53,7 +54,10 @@ def read(report: Report) -> ModuleRecord:
         except UnexpectedInput as e:
             try:
                 expected = parser.accepts()
-                resume = _recover(report, state, expected, _place(e, text), dropped)
+                at = _place(e, text)
+                # Where reading went on and failed at once, it goes on behind that.
+                beyond = _next_line(text, at) if at == resume else _line_of(text, at)
+                resume = _recover(report, state, expected, at, beyond, dropped)
             except TooManyErrors:
                 resume = None
             if resume is None:
@@ -70,9 +74,17 @@ def _place(e: UnexpectedInput, text: str) -> int:
 
 
 def _recover(
-    report: Report, state: ParserState[Any], expected: set[str], at: int, dropped: set[str]
+    report: Report,
+    state: ParserState[Any],
+    expected: set[str],
+    at: int,
+    beyond: int,
+    dropped: set[str],
 ) -> int | None:
-    """Report an error, and return where to read on with the parser in a fitting state, or None."""
+    """Report an error, and return where to read on with the parser in a fitting state, or None.
+
+    The place to read on is not before `beyond`.
+    """
     text = report.source.text
     in_body = {"END", "DEFINITION"} <= expected
     if in_body and (at >= len(text) or _HEAD.match(text, at)):
@@ -81,7 +93,7 @@ def _recover(
     if at >= len(text):
         at = len(text.rstrip())
     explain(report, at, expected, _opener(state))
-    resume = _RESUME.search(text, _next_line(text, at))
+    resume = _RESUME.search(text, beyond)
     while resume is not None:
         kind = resume.lastgroup
         assert kind is not None
@@ -119,6 +131,12 @@ def _opener(state: ParserState[Any]) -> int | None:
             if value.type in ("COMPUTATION", "DEFINITION", "INLINE", "INLINE_LIST"):
                 return None
     return None
+
+
+def _line_of(text: str, at: int) -> int:
+    """Return where the line of `at` begins if only blanks stand before, else the next line."""
+    begin = text.rfind("\n", 0, at) + 1
+    return _next_line(text, at) if text[begin:at].strip() else begin
 
 
 def _next_line(text: str, at: int) -> int:
