@@ -1,0 +1,122 @@
+"""`import hlo`: names, arguments in every form, results, errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hlo
+
+TEXT = """HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  t = (f32[2], (s32[], token[])) parameter(1)
+  a = f32[2] get-tuple-element(t), index=0
+  s = f32[2] add(x, a)
+  n = (s32[], token[]) get-tuple-element(t), index=1
+  i = s32[] get-tuple-element(n), index=0
+  u = (s32[]) tuple(i)
+  ROOT r = (f32[2], (s32[])) tuple(s, u)
+}
+"""
+X = np.array([1, 2], np.float32)
+
+
+def call(*args: Any) -> Any:
+    return hlo.interpret(hlo.parse(TEXT), *args)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (X, (X, (np.int32(3), None))),
+        (X, [X, [3, None]]),
+        (X, X, 3),
+        ([1.0, 2], [1, 2], True + 2),
+        (X[::-1][::-1], X.astype(">f4"), np.array(3, np.int32)),
+    ],
+)
+def test_arguments_nested_or_flat(args: tuple[Any, ...]) -> None:
+    total, (number,) = call(*args)
+    assert total.tolist() == [2, 4] and total.dtype == np.float32
+    assert number == 3 and isinstance(number, np.ndarray) and number.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        ((X,), "argument-count", "1 arguments for 2 parameters (3 arrays in all)"),
+        ((X, X), "argument-count", "2 arguments"),
+        ((X, (X, 3)), "type-mismatch", "a tuple of 2 is needed"),
+        ((X, (X,)), "type-mismatch", "it has 1 elements"),
+        ((X.astype(np.float64), X, 3), "type-mismatch", "argument x has dtype numpy.float64"),
+        ((X[:1], X, 3), "shape-mismatch", "argument x has dimensions [1], f32[2] is needed"),
+        (([1, 2, 3], X, 3), "shape-mismatch", "dimensions [3]"),
+        (([[1], [2, 3]], X, 3), "shape-mismatch", "differ in length"),
+        ((X, X, 2**40), "type-mismatch", "outside s32"),
+        ((X, X, 2**70), "type-mismatch", "do not convert"),
+        ((X, X, 1.5), "type-mismatch", "do not convert to s32[]"),
+        (("ab", X, 3), "type-mismatch", "do not convert"),
+        ((None, X, 3), "type-mismatch", "do not convert"),
+    ],
+)
+def test_arguments_that_do_not_fit(args: tuple[Any, ...], code: str, words: str) -> None:
+    with pytest.raises(hlo.HloError) as e:
+        call(*args)
+    assert e.value.code == code and words in str(e.value)
+
+
+def test_interpret_verifies_first() -> None:
+    module = hlo.parse("HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT y = f32[3] negate(x) }")
+    with pytest.raises(hlo.HloError, match="<string>:2:"):
+        hlo.interpret(module, X)
+
+
+def test_dynamic_results_have_their_actual_size() -> None:
+    module = hlo.parse("HloModule m\nENTRY e { ROOT x = f32[<=4] parameter(0) }")
+    assert hlo.interpret(module, X).tolist() == [1, 2]
+
+
+def test_bits_for_types_that_numpy_does_not_know() -> None:
+    module = hlo.parse(
+        "HloModule m\nENTRY e { x = bf16[2] parameter(0) ROOT y = bf16[2] negate(x) }"
+    )
+    values = X.astype(ml_dtypes.bfloat16)
+    for given in (values, values.view(np.uint16), values.view("V2")):
+        assert hlo.interpret(module, given).tolist() == [-1, -2]
+
+
+def test_load_and_errors_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(TEXT)
+    assert str(hlo.parse(str(hlo.load(path)))) == str(hlo.load(path))
+    path.write_text("HloModule m\nENTRY e {\n  ROOT x = f32[2 parameter(0)\n}\n")
+    with pytest.raises(hlo.HloError) as e:
+        hlo.load(path)
+    assert str(e.value).startswith(f"{path}:3:")
+    with pytest.raises(hlo.HloError, match="no such file"):
+        hlo.load(tmp_path / "none.hlo")
+
+
+def test_every_public_name_is_there() -> None:
+    for name in hlo.__all__:
+        assert getattr(hlo, name) is not None
+    assert set(hlo.__all__) <= set(dir(hlo))
+    with pytest.raises(AttributeError):
+        _ = hlo.nothing
+
+
+def test_the_function_verify_is_not_hidden_by_the_room_of_that_name() -> None:
+    code = "import hlo.verify, hlo.verify.report, hlo; hlo.verify(hlo.parse('f32[] constant(1)'))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_costs_nothing() -> None:
+    code = "import sys, hlo; print({'numpy', 'lark', 'ml_dtypes'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", code]) == b"set()\n"
