@@ -36,6 +36,8 @@ from hlo.types import ArrayShape
 
 # Results of up to so many contiguous elements are computed without a loop.
 _UNROLLED = 16
+# Loops of up to so many elements would be unrolled before they are vectorized.
+_ROLLED = 256
 # Bytes of results that stay on the stack.
 _STRIP_BYTES = 8192
 # Rows of fewer elements are taken several at a time, to make so many.
@@ -247,12 +249,9 @@ def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: Target)
     r = Reduction.of(inst, roles)
     if not r.size(r.kept):
         return Plan(())
-    if r.by_columns:
-        emitter = _columns
-    elif r.length <= _UNROLLED:
+    if r.length <= _UNROLLED and (not r.by_columns or r.width < _NARROW):
         return Plan((_short_rows,))
-    else:
-        emitter = _rows
+    emitter = _columns if r.by_columns else _rows
     if r.parts == 1:
         return Plan((emitter,))
     return Plan((emitter, _join), r.scratch_bytes())
@@ -308,7 +307,7 @@ def _row(w: _Writer, kept: Mapping[int, Index], first: Index, last: Index) -> li
         acc.put(w.apply(acc.get(), w.element(kept, reduced)))
 
     if len(r.reduced) <= 1:
-        with b.loop(first, last) as at:
+        with b.loop(first, last, rolled=r.size(r.reduced[-1:]) <= _ROLLED) as at:
             step(w.reduced_at(at))
         return acc.get()
     # One pass for each line of the innermost loop, cut where the part begins and ends.
@@ -319,7 +318,7 @@ def _row(w: _Writer, kept: Mapping[int, Index], first: Index, last: Index) -> li
         head = w.indices(lines, split_index(b, line, sizes))
         lo, hi = b.sub(first, start), b.sub(last, start)
         lo, hi = (0, inner) if whole else (b.maximum(lo, 0), b.minimum(hi, inner))
-        with b.loop(lo, hi) as at:
+        with b.loop(lo, hi, rolled=r.size(r.reduced[-1:]) <= _ROLLED) as at:
             step(head | w.indices(r.reduced[-1:], [at]))
     return acc.get()
 
@@ -407,7 +406,8 @@ def _rows_in_one(w: _Writer) -> int:
     flags = mergeable_reads(r.operands, r.roles, order)
     if order != loop_order(r.source) or not all(flags):
         return 1
-    return -(-_WIDENED // r.width)
+    whole_vectors = _NARROW // math.gcd(_NARROW, r.width)
+    return -(-_WIDENED // (r.width * whole_vectors)) * whole_vectors
 
 
 def _begin_strip(
@@ -482,10 +482,11 @@ def _narrow_rows(
     def add(first: Index, count: Index) -> None:
         start = b.mul(b.add(b.mul(line, r.length), first), width)
         with b.loop(0, count) as j:
-            outer, row, column = split_index(b, b.add(start, j), [1, r.length, width])
-            kept = w.indices(r.kept[-1:], [column])
+            at = b.add(start, j)
+            kept, row = w.indices(r.kept[-1:], [b.urem(at, width)]), b.udiv(at, width)
             if len(r.kept) > 1:
-                kept |= w.indices(r.kept[:-1], [outer])
+                kept |= w.indices(r.kept[:-1], [b.udiv(row, r.length)])
+                row = b.urem(row, r.length)
             new = w.element(kept, w.reduced_at(row))
             strip.put(w.apply(strip.get(j), new), j)
 
