@@ -400,7 +400,7 @@ def _write_conv_dims(d: ConvDims) -> str:
 
 CONV_DIMS = Codec("dim labels", _read_conv_dims, _write_conv_dims)
 
-PRECISIONS = listed(enum("default", "high", "highest", "packed_nibble"))
+PRECISIONS = listed(enum("default", "high", "highest"))
 
 # --- shapes, literals, aliasing -----------------------------------------------------------------
 
