@@ -7,6 +7,7 @@ returns what the operation yields for each element; rounding to the declared typ
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ _BLOCK = 1 << 15
 _WIDE = {"f32": np.dtype(np.float64), "c64": np.dtype(np.complex128)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """An operation's arithmetic: one function for each class of element types that it accepts.
 
@@ -62,11 +63,18 @@ def run(kernel: Kernel, args: Sequence[np.ndarray], result: ElementType) -> np.n
 
     Shapes: arguments broadcast against each other.
     """
-    et = element_type_of(args[0].dtype)
+    fn, work = _bound(kernel, args[0].dtype)
+    return run_blocks(fn, args, result, work)
+
+
+@functools.cache
+def _bound(kernel: Kernel, dtype: np.dtype) -> tuple[Fn, np.dtype]:
+    """Return a kernel's function for a type, and the type to compute in."""
+    et = element_type_of(dtype)
     fn = kernel.function(et)
     assert fn is not None, "inference has checked the type"
     wide = (kernel.wide_real and et is F32) or (kernel.wide_complex and et is C64)
-    return run_blocks(fn, args, result, _WIDE[et.name] if wide else working_dtype(et))
+    return fn, _WIDE[et.name] if wide else working_dtype(et)
 
 
 def run_blocks(
