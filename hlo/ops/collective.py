@@ -40,7 +40,7 @@ def _infer_gathered(op: OpView, result: Shape) -> Shape:
     small, large = operands[0].dims[dim], first.dims[dim]
     if UNBOUNDED in (small, large):
         return tuple_or_single([resized(s, dim, UNBOUNDED) for s in operands])
-    shards = -(-large // small) if small else 1
+    shards = -(-large // small) if large and small else 1
     return tuple_or_single([resized(s, dim, s.dims[dim] * shards) for s in operands])
 
 
@@ -209,7 +209,7 @@ def _infer_reduce_scatter(op: OpView) -> Shape:
     large, small = operands[0].dims[dim], first.dims[dim]
     if UNBOUNDED in (small, large):
         return tuple_or_single([resized(s, dim, UNBOUNDED) for s in operands])
-    shards = -(-large // small) if small else 1
+    shards = -(-large // small) if large and small else 1
     for i, operand in enumerate(operands):
         if operand.dims[dim] % shards:
             raise InferError(
