@@ -109,7 +109,7 @@ class Interpreter:
                     values[slot] = evaluate(inst, [values[o] for o in operands], self)
                 for gone in dying:
                     values[gone] = None
-        except (InferError, MemoryError) as e:
+        except (InferError, MemoryError, RecursionError) as e:
             assert inst is not None
             raise _at(inst, e) from None
         finally:
@@ -124,10 +124,6 @@ class Interpreter:
         self._device_counts = attrs.get("replica_count", 1), attrs.get("num_partitions", 1)
         try:
             return self.call(computation, args)
-        except RecursionError:
-            raise HloError.at(
-                "call-depth", f"computations called by {computation.name} nest too deep"
-            ) from None
         finally:
             self._depth = 0
             sys.setrecursionlimit(limit)
@@ -239,7 +235,12 @@ class Interpreter:
     def _applies_whole(self, comp: Computation) -> bool:
         found = self._whole.get(comp)
         if found is None:
-            found = self._whole[comp] = all(self._step_applies_whole(inst) for inst in comp)
+            found = True
+            for inst in comp:  # not `all`: a chain of calls would go through the C stack
+                if not self._step_applies_whole(inst):
+                    found = False
+                    break
+            self._whole[comp] = found
         return found
 
     def _step_applies_whole(self, inst: Instruction) -> bool:
@@ -287,8 +288,11 @@ class Interpreter:
         return values
 
 
-def _at(inst: Instruction, error: InferError | MemoryError) -> HloError:
+def _at(inst: Instruction, error: InferError | MemoryError | RecursionError) -> HloError:
     """Return the error of an instruction that cannot run, with its place in the text."""
+    if isinstance(error, RecursionError):
+        message = f"{inst.name}: the computations that {inst.opcode} calls nest too deep"
+        return HloError.at("call-depth", message, inst.span)
     if isinstance(error, MemoryError):
         message = f"{inst.name}: not enough memory for {inst.opcode} of shape {inst.shape}"
         return HloError.at("out-of-memory", message, inst.span)
