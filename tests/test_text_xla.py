@@ -1,4 +1,4 @@
-"""What we print, XLA's parser reads as the same module, in every style; and canonical text is equal."""
+"""What we print, XLA's parser reads as the same module; and canonical text is XLA's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from oracle import XlaError, xla_parse
 
 from hlo.text import PrintOptions, parse, print_module
+from hlo.types import ELEMENT_TYPES
 
 STYLES = {
     "default": PrintOptions(),
@@ -34,85 +35,125 @@ CASES = {
     "dimensions={}, to_apply=a }",
     "comments": "/* a */ // b\nHloModule /*c*/ m // d\n\nENTRY /*e*/ f /*g*/ { // h\n"
     " a /*i*/ = /*j*/ f32[] /*k*/ parameter( /*l*/ 0 /*m*/ ) // n\n"
-    " ROOT b = f32[] add(a, /*index=1*/ a), /*o*/ metadata={op_name=\"/* p */\"}\n}\n// q",
+    ' ROOT b = f32[] add(a, /*index=1*/ a), /*o*/ metadata={op_name="/* p */"}\n}\n// q',
     "no root": entry("q = f32[2,3] negate(p)", "r = f32[2,3] abs(q)"),
     "root is not last": entry("ROOT q = f32[2,3] negate(p)", "r = f32[2,3] abs(q)"),
-    "names": entry("%ROOT = f32[2,3] negate(p)", "%inf = f32[2,3] abs(%ROOT)",
-                   "add = f32[2,3] add(%inf, %inf)", "a-b.c_1 = f32[2,3] abs(add)"),
+    "names": entry(
+        "%ROOT = f32[2,3] negate(p)",
+        "%inf = f32[2,3] abs(%ROOT)",
+        "add = f32[2,3] add(%inf, %inf)",
+        "a-b.c_1 = f32[2,3] abs(add)",
+    ),
     "tight": "HloModule m\nENTRY e{%p=f32[2]{0}parameter(0)ROOT %q=f32[2]{0}negate(%p)}",
     # Module attributes.
     "header": entry(
         "ROOT t = (f32[2,3]) tuple(p)",
         head="HloModule m, is_scheduled=true, replica_count=2, num_partitions=4, "
         "input_output_alias={ {0}: (0, {}, must-alias) }, alias_passthrough_params=true, "
-        "buffer_donor={ (1, {}) }, frontend_attributes={b=\"x\",a={\"k\": 1}}, "
+        'buffer_donor={ (1, {}) }, frontend_attributes={b="x",a={"k": 1}}, '
         "allow_spmd_sharding_propagation_to_parameters={true,false}, "
         "allow_spmd_sharding_propagation_to_output=true, "
         "entry_computation_layout={(f32[2,3]{0,1}, s32[])->(f32[2,3]{1,0})}\n",
     ),
-    "alias default": entry("ROOT t = (f32[2,3]) tuple(p)", head="HloModule m, "
-                           "input_output_alias={ {0}: (0, {}) }\n"),
-    "tables": entry("q = f32[2,3] negate(p), metadata={op_name=\"x\" stack_frame_id=2}",
-                    head="HloModule m\n\nFileNames\n1 \"a.py\"\n2 \"it's \\\"b\\\".py\"\n\n"
-                    "FunctionNames\n1 \"f\"\n\nFileLocations\n1 {file_name_id=1 "
-                    "function_name_id=1 line=1 end_line=2 column=3 end_column=4}\n\nStackFrames\n"
-                    "1 {file_location_id=1 parent_frame_id=1}\n"
-                    "2 {file_location_id=1 parent_frame_id=2}\n\n"),
+    "alias default": entry(
+        "ROOT t = (f32[2,3]) tuple(p)", head="HloModule m, input_output_alias={ {0}: (0, {}) }\n"
+    ),
+    "tables": entry(
+        'q = f32[2,3] negate(p), metadata={op_name="x" stack_frame_id=2}',
+        head='HloModule m\n\nFileNames\n1 "a.py"\n2 "it\'s \\"b\\".py"\n\n'
+        'FunctionNames\n1 "f"\n\nFileLocations\n1 {file_name_id=1 '
+        "function_name_id=1 line=1 end_line=2 column=3 end_column=4}\n\nStackFrames\n"
+        "1 {file_location_id=1 parent_frame_id=1}\n"
+        "2 {file_location_id=1 parent_frame_id=2}\n\n",
+    ),
     # Shapes and layouts.
     "layouts": entry(
-        f"a = f32[2,3]{{0,1}} {CUSTOM}", f"b = f32[2,3]{{1,0:T(2,128)(2,1)}} {CUSTOM}",
-        f"c = bf16[8,16]{{1,0:T(8,128)(2,1)S(1)}} {CUSTOM}", f"d = s4[8]{{0:E(4)}} {CUSTOM}",
-        f"e = f32[8,3]{{1,0:T(*,128)}} {CUSTOM}", f"f = f32[]{{:S(1)}} {CUSTOM}",
-        f"g = f32[8]{{0:T(8)L(16)E(32)S(5)}} {CUSTOM}", f"h = f32[8,8]{{1,0:S(3)SC(1:4)}} {CUSTOM}",
-        f"i2 = f32[<=8]{{0:M(16)}} {CUSTOM}", f"j = f32[8]{{0:#(u32)*(u64)}} {CUSTOM}",
+        f"a = f32[2,3]{{0,1}} {CUSTOM}",
+        f"b = f32[2,3]{{1,0:T(2,128)(2,1)}} {CUSTOM}",
+        f"c = bf16[8,16]{{1,0:T(8,128)(2,1)S(1)}} {CUSTOM}",
+        f"d = s4[8]{{0:E(4)}} {CUSTOM}",
+        f"e = f32[8,3]{{1,0:T(*,128)}} {CUSTOM}",
+        f"f = f32[]{{:S(1)}} {CUSTOM}",
+        f"g = f32[8]{{0:T(8)L(16)E(32)S(5)}} {CUSTOM}",
+        f"h = f32[8,8]{{1,0:S(3)SC(1:4)}} {CUSTOM}",
+        f"i2 = f32[<=8]{{0:M(16)}} {CUSTOM}",
+        f"j = f32[8]{{0:#(u32)*(u64)}} {CUSTOM}",
         f"k = (f32[2]{{0}}, (s32[], pred[0]{{0}}), ()) {CUSTOM}",
     ),
-    "dynamic": entry(f"a = f32[<=4,3] {CUSTOM}", f"b = f32[?,3] {CUSTOM}",
-                     "c = s32[] get-dimension-size(a), dimensions={0}"),
-    "other shapes": entry("t = token[] after-all()", f"o = opaque[] {CUSTOM}",
-                          f"b = b(f32[2]) {CUSTOM}"),
-    "types": entry(*(f"v{i} = {t}[2] {CUSTOM}" for i, t in enumerate(
-        "pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 bf16 f32 f64 f8e5m2 f8e4m3 "
-        "f8e4m3fn f8e4m3b11fnuz f8e3m4 f8e5m2fnuz f8e4m3fnuz f4e2m1fn f8e8m0fnu c64 c128".split()
-    ))),
+    "dynamic": entry(
+        f"a = f32[<=4,3] {CUSTOM}",
+        f"b = f32[?,3] {CUSTOM}",
+        "c = s32[] get-dimension-size(a), dimensions={0}",
+    ),
+    "other shapes": entry(
+        "t = token[] after-all()", f"o = opaque[] {CUSTOM}", f"b = b(f32[2]) {CUSTOM}"
+    ),
+    "types": entry(*(f"v{i} = {t}[2] {CUSTOM}" for i, t in enumerate(ELEMENT_TYPES))),
     # Operands.
-    "operand styles": entry("a = f32[2,3] add(p, %p)", "b = f32[2,3] add(f32[2,3] a, f32[2,3]{1,0} %a)",
-                            "c = add(b, f32[2,3] multiply(a, negate(b)))"),
-    "many operands": entry("t = (f32[2,3], f32[2,3], f32[2,3], f32[2,3], f32[2,3], /*index=5*/"
-                           "f32[2,3], s32[]) tuple(p, p, p, p, p, /*index=5*/p, i)"),
-    "inferred shapes": ADD + entry(
-        "a = add(p, p)", "b = exponential(a)", "c = compare(a, b), direction=LT", "d = select(c, a, b)",
-        "e2 = transpose(d), dimensions={1,0}", "f = dot(d, e2), lhs_contracting_dims={1}, "
-        "rhs_contracting_dims={0}", "g = tuple(f, i)", "h = get-tuple-element(g), index=1",
-        "k = f32[] constant(0)", "r = reduce(p, k), dimensions={0,1}, to_apply=a",
-        "s = call(p), to_apply={ x = f32[2,3] parameter(0)\n ROOT y = negate(x) }", head="",
+    "operand styles": entry(
+        "a = f32[2,3] add(p, %p)",
+        "b = f32[2,3] add(f32[2,3] a, f32[2,3]{1,0} %a)",
+        "c = add(b, f32[2,3] multiply(a, negate(b)))",
+    ),
+    "many operands": entry(
+        "t = (f32[2,3], f32[2,3], f32[2,3], f32[2,3], f32[2,3], /*index=5*/"
+        "f32[2,3], s32[]) tuple(p, p, p, p, p, /*index=5*/p, i)"
+    ),
+    "inferred shapes": ADD
+    + entry(
+        "a = add(p, p)",
+        "b = exponential(a)",
+        "c = compare(a, b), direction=LT",
+        "d = select(c, a, b)",
+        "e2 = transpose(d), dimensions={1,0}",
+        "f = dot(d, e2), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "g = tuple(f, i)",
+        "h = get-tuple-element(g), index=1",
+        "k = f32[] constant(0)",
+        "r = reduce(p, k), dimensions={0,1}, to_apply=a",
+        "s = call(p), to_apply={ x = f32[2,3] parameter(0)\n ROOT y = negate(x) }",
+        head="",
     ),
     # Computations.
-    "inline": entry("c = f32[] constant(0)", "r = f32[2] reduce(p, c), dimensions={1}, to_apply={\n"
-                    "    x = f32[] parameter(0)\n    y = f32[] parameter(1)\n"
-                    "    ROOT z = f32[] add(x, y)\n  }"),
+    "inline": entry(
+        "c = f32[] constant(0)",
+        "r = f32[2] reduce(p, c), dimensions={1}, to_apply={\n"
+        "    x = f32[] parameter(0)\n    y = f32[] parameter(1)\n"
+        "    ROOT z = f32[] add(x, y)\n  }",
+    ),
     "branches": "b1 { ROOT x = f32[2,3] parameter(0) }\nb2 { x = f32[2,3] parameter(0)\n "
-    "ROOT y = f32[2,3] negate(x) }\n" + entry(
-        "c = f32[2,3] conditional(i, p, p, p), branch_computations={b1, %b2, b1}", head=""),
-    "while": "c { x = s32[] parameter(0)\n k = s32[] constant(3)\n ROOT r = pred[] compare(x, k), "
-    "direction=LT }\nb { x = s32[] parameter(0)\n k = s32[] constant(1)\n ROOT r = s32[] add(x, k) }\n"
+    "ROOT y = f32[2,3] negate(x) }\n"
+    + entry("c = f32[2,3] conditional(i, p, p, p), branch_computations={b1, %b2, b1}", head=""),
+    "while": "c { x = s32[] parameter(0)\n k = s32[] constant(3)\n "
+    "ROOT r = pred[] compare(x, k), direction=LT }\n"
+    "b { x = s32[] parameter(0)\n k = s32[] constant(1)\n ROOT r = s32[] add(x, k) }\n"
     + entry("ROOT w = s32[] while(i), condition=c, body=b", head=""),
-    "thread": 'w { ROOT x = f32[2,3] parameter(0) }, execution_thread="t"\n' + entry(
+    "thread": 'w { ROOT x = f32[2,3] parameter(0) }, execution_thread="t"\n'
+    + entry(
         's = ((f32[2,3]), f32[2,3], u32[]) async-start(p), async_execution_thread="t", calls=w',
-        "d = f32[2,3] async-done(s)", head=""),
-    "async sugar": entry("s = ((f32[2,3], f32[2,3]), f32[2,3], u32[]) add-start(p, p)",
-                         "u = ((f32[2,3], f32[2,3]), f32[2,3], u32[]) add-update(s)",
-                         "d = f32[2,3] add-done(u)"),
+        "d = f32[2,3] async-done(s)",
+        head="",
+    ),
+    "async sugar": entry(
+        "s = ((f32[2,3], f32[2,3]), f32[2,3], u32[]) add-start(p, p)",
+        "u = ((f32[2,3], f32[2,3]), f32[2,3], u32[]) add-update(s)",
+        "d = f32[2,3] add-done(u)",
+    ),
     # Annotations.
-    "metadata": entry('q = f32[2,3] negate(p), metadata={op_type="T" op_name="a\\n\\"b\\"\\t\\\\" '
-                      'source_file="f.py" source_line=3 source_end_line=4 source_column=5 '
-                      'source_end_column=6 profile_type={1} deduplicated_name="d" '
-                      'scheduling_name="s"}'),
-    "backend config": entry('a = f32[2,3] negate(p), backend_config="a \\"b\\""',
-                            'b = f32[2,3] negate(p), backend_config={"a": {"b": ["}", {"c": {"d": '
-                            '{"e": {"f": {}}}}}]}}'),
-    "frontend attributes": entry('a = f32[2,3] negate(p), frontend_attributes={_x="1",y.z={"k": '
-                                 '[1,2]},b="{"}'),
+    "metadata": entry(
+        'q = f32[2,3] negate(p), metadata={op_type="T" op_name="a\\n\\"b\\"\\t\\\\" '
+        'source_file="f.py" source_line=3 source_end_line=4 source_column=5 '
+        'source_end_column=6 profile_type={1} deduplicated_name="d" '
+        'scheduling_name="s"}'
+    ),
+    "backend config": entry(
+        'a = f32[2,3] negate(p), backend_config="a \\"b\\""',
+        'b = f32[2,3] negate(p), backend_config={"a": {"b": ["}", {"c": {"d": '
+        '{"e": {"f": {}}}}}]}}',
+    ),
+    "frontend attributes": entry(
+        'a = f32[2,3] negate(p), frontend_attributes={_x="1",y.z={"k": [1,2]},b="{"}'
+    ),
     "other annotations": entry(
         "a = f32[2,3] negate(p), statistics={visualizing_index=1,s=1.5,t=2}",
         "b = f32[2,3] negate(a), control-predecessors={p, i}",
@@ -120,38 +161,60 @@ CASES = {
         "d = f32[2,3] tanh(b), result_accuracy={tolerance={atol=0.5,rtol=0,ulps=2}}",
         "q = (f32[2,3], s32[]) parameter(2), parameter_replication={true,false}",
     ),
-    "shardings": entry(*(
-        f"v{i} = f32[2,3] negate(p), sharding={s}" for i, s in enumerate((
-            "{replicated}", "{manual}", "{unknown}", "{maximal device=0}", "{devices=[2,1]0,1}",
-            "{devices=[2,1]<=[2]}", "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
-            "{devices=[1,1,2,2]<=[4] last_tile_dims={manual,replicated}}",
-            "{replicated shard_as 1}", '{replicated metadata={op_name="x"}}',
-        ))
-    ), "t = (f32[2,3], s32[]) tuple(p, i), sharding={{devices=[2,1]<=[2]}, {replicated}}"),
+    "shardings": entry(
+        *(
+            f"v{i} = f32[2,3] negate(p), sharding={s}"
+            for i, s in enumerate(
+                (
+                    "{replicated}",
+                    "{manual}",
+                    "{unknown}",
+                    "{maximal device=0}",
+                    "{devices=[2,1]0,1}",
+                    "{devices=[2,1]<=[2]}",
+                    "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+                    "{devices=[1,1,2,2]<=[4] last_tile_dims={manual,replicated}}",
+                    "{replicated shard_as 1}",
+                    '{replicated metadata={op_name="x"}}',
+                )
+            )
+        ),
+        "t = (f32[2,3], s32[]) tuple(p, i), sharding={{devices=[2,1]<=[2]}, {replicated}}",
+    ),
     # Literals.
     "literals": entry(
-        "a = f32[] constant(-1.5e-3)", "b = f32[2,2] constant({{1, 2}, {3, nan}})",
-        "c = pred[3] constant({true, 0, 1})", "d = c64[2] constant({(1, 2), (0, -3)})",
-        "e2 = (f32[], (s32[2], pred[])) constant((1, ({2, 3}, false)))", "f = f32[0] constant({})",
-        "g = f32[2,0] constant({{}, {}})", "h = u64[] constant(18446744073709551615)",
-        "k = f32[] constant(-inf)", "l = bf16[2] constant({1 2})", "m = s4[] constant(-8)",
+        "a = f32[] constant(-1.5e-3)",
+        "b = f32[2,2] constant({{1, 2}, {3, nan}})",
+        "c = pred[3] constant({true, 0, 1})",
+        "d = c64[2] constant({(1, 2), (0, -3)})",
+        "e2 = (f32[], (s32[2], pred[])) constant((1, ({2, 3}, false)))",
+        "f = f32[0] constant({})",
+        "g = f32[2,0] constant({{}, {}})",
+        "h = u64[] constant(18446744073709551615)",
+        "k = f32[] constant(-inf)",
+        "l = bf16[2] constant({1 2})",
+        "m = s4[] constant(-8)",
     ),
     # Operation attributes of every kind of value.
-    "attributes": ADD + entry(
-        "a = f32[2,5] pad(p, c), padding=0_0x1_1", "s = f32[1,3] slice(p), slice={[0:2:2], [0:3]}",
+    "attributes": ADD
+    + entry(
+        "a = f32[2,5] pad(p, c), padding=0_0x1_1",
+        "s = f32[1,3] slice(p), slice={[0:2:2], [0:3]}",
         "w = f32[1,2] reduce-window(p, c), window={size=2x2 stride=1x1 pad=0_0x0_0}, to_apply=a",
-        "o = s32[3] iota(), iota_dimension=0", "v = f32[6] reshape(p)",
+        "o = s32[3] iota(), iota_dimension=0",
+        "v = f32[6] reshape(p)",
         "x = f32[2,2] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
         "operand_precision={high,highest}",
         "y = f32[2,3] all-reduce(p), replica_groups={{0,1},{2,3}}, channel_id=1, to_apply=a, "
         "use_global_device_ids=true",
         "z = f32[2,3] all-reduce(p), replica_groups=[2,4]<=[4,2]T(1,0), to_apply=a",
         "q = f32[2,3] collective-permute(p), source_target_pairs={{0,1},{1,0}}, channel_id=3",
-        "f = f32[2,3] custom-call(p), custom_call_target=\"t\", "
+        'f = f32[2,3] custom-call(p), custom_call_target="t", '
         "operand_layout_constraints={f32[2,3]{0,1}}, "
         "output_to_operand_aliasing={{}: (0, {})}, custom_call_has_side_effect=true, "
-        "api_version=API_VERSION_STATUS_RETURNING", head="").replace(
-            "  a = f32[2,5]", "  c = f32[] constant(0)\n  aa = f32[2,5]"),
+        "api_version=API_VERSION_STATUS_RETURNING",
+        head="",
+    ).replace("  a = f32[2,5]", "  c = f32[] constant(0)\n  aa = f32[2,5]"),
 }
 
 

@@ -140,9 +140,7 @@ class AttributeReader:
                 )  # fmt: skip
         return found
 
-    def _decode(
-        self, token: Token, schema: Schema, found: Attributes
-    ) -> tuple[str, Any, int]:
+    def _decode(self, token: Token, schema: Schema, found: Attributes) -> tuple[str, Any, int]:
         """Return name, value and offset of the name; the value is None after an error."""
         piece = split(token, self._report.source.text)
         key, offset = piece.key, piece.key_start - token.start_pos

@@ -266,9 +266,7 @@ class Builder:
         It matters where a shape is left out that depends on what a computation returns.
         """
         drafts = list(self._drafts.values())
-        if not any(
-            record.shape is None and record.attributes for d in drafts for record in d.body
-        ):
+        if not any(record.shape is None and record.attributes for d in drafts for record in d.body):
             return drafts
         order: list[_Draft] = []
         seen: set[int] = set()

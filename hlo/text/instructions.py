@@ -255,9 +255,12 @@ class InstructionBuilder:
             else:
                 start = _start(item.shape or item.opcode)
                 starts.append(start)
-                name = scope.free_name(_GAP.sub("", item.opcode.value) + ".anon")
-                inst = self.build(scope, item, name, start, depth + 1)
-                scope.add(name, inst)
+                base = _GAP.sub("", item.opcode.value) + ".anon"
+                inst = self.build(scope, item, base, start, depth + 1)
+                if inst is not None:
+                    # Named last: the operations inside take names too.
+                    inst.name = scope.free_name(base)
+                    scope.add(inst.name, inst)
                 found.append(inst)
                 end = inst.span.end if inst is not None and inst.span is not None else end
         whole = [inst for inst in found if inst is not None]

@@ -322,4 +322,3 @@ class _Printer:
         if self.options.bodies:
             return f"\n{indent}{self.body(comp, indent)}"
         return self.mark + comp.name
-

@@ -219,6 +219,5 @@ def grammar() -> Lark:
     text = resources.files("hlo.text").joinpath("grammar.lark").read_text("utf-8")
     return Lark(
         text, parser="lalr", lexer="contextual", transformer=_Records(), maybe_placeholders=False,
-        edit_terminals=_fill_terminal, g_regex_flags=re.S,
+        edit_terminals=_fill_terminal, g_regex_flags=re.S | re.A,
     )  # fmt: skip
-
