@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hlo.api import interpret, load, parse, verify
+    from hlo.compile import compile
     from hlo.errors import Diagnostic, HloError
     from hlo.eval import Host
     from hlo.ir import Computation, Instruction, Module
@@ -43,6 +44,7 @@ __all__ = [
     "PrintOptions",
     "Shape",
     "TupleShape",
+    "compile",
     "interpret",
     "load",
     "pack",
@@ -54,6 +56,7 @@ __all__ = [
 
 _HOMES = {
     "hlo.api": ("interpret", "load", "parse", "verify"),
+    "hlo.compile": ("compile",),
     "hlo.errors": ("Diagnostic", "HloError"),
     "hlo.eval": ("Host",),
     "hlo.ir": ("Computation", "Instruction", "Module"),

@@ -38,11 +38,12 @@ ALLOWED: dict[str, set[str]] = {
     "builder": _VALUES | {"ops", "ir"},
     "passes": _VALUES | {"ops", "ir", "analysis", "eval"},
     "codegen": _VALUES | {"ops", "ir", "analysis"},
-    "runtime": _VALUES,
+    "runtime": _VALUES | {"arguments"},
     "arguments": _VALUES,
     "files": _VALUES,
     "inputs": _VALUES | {"arguments", "files"},
-    "compile": _VALUES | {"ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
+    "compile": _VALUES
+    | {"arguments", "ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
     "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "inputs", "compile"},
 }
 

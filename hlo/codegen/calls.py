@@ -65,6 +65,11 @@ class Kernels:
     def __post_init__(self) -> None:
         self.context = self.b.fresh()
 
+    @property
+    def uses_threads(self) -> bool:
+        """True when some kernel is worth sharing out."""
+        return "hlo.run" in self.module.functions
+
     def emit(
         self,
         inst: Instruction,

@@ -63,6 +63,7 @@ class Program:
     arguments: list[ArrayShape]
     results: list[ArrayShape]
     kernels: int = 0
+    is_parallel: bool = False
 
 
 @dataclass
@@ -111,7 +112,7 @@ class EntryEmitter:
         self._write_entry()
         return Program(
             self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
-            arguments, results, len(self.kernels.by_body),
+            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads,
         )  # fmt: skip
 
     def _write_entry(self) -> None:

@@ -3,54 +3,262 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from hlo.arguments import Parameter, bind_arguments
+from hlo.errors import HloError, InferError
+from hlo.memory import check_available
+from hlo.runtime.blocks import block
+from hlo.runtime.boundary import Port, port
 from hlo.runtime.jit import NativeCode
 from hlo.runtime.pool import default_threads, pool_of
-from hlo.types import ArrayShape
+from hlo.runtime.program import Cost, NativeProgram
+from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
+from hlo.values import TOKEN_VALUE
 
-
-def aligned(size_bytes: int, alignment: int = 64) -> np.ndarray:
-    """Return uninitialized memory of at least one byte at an aligned address."""
-    raw = np.empty(max(1, size_bytes) + alignment, np.uint8)
-    skip = -raw.ctypes.data % alignment
-    return raw[skip : skip + max(1, size_bytes)]
+# Calls that need more memory than this look first whether it is there.
+_CHECKED_BYTES = 1 << 26
+# Temporary memory that is kept for the next call: one block for each call that may run at once.
+_KEPT_FRAMES = 8
 
 
 class Executable:
-    """Calls native code on the array leaves of the arguments; returns the leaves of the result."""
+    """Calls native code on the arguments of a module.
+
+        exe = hlo.compile(module)
+        result = exe(x, y)
+
+    args: one for each parameter, tuples nested, or all array leaves flat: numpy arrays of the
+    parameter's dimensions and dtype, in logical order; also Python numbers and lists that convert
+    exactly. An array that lies in memory as the parameter's layout says is not copied. Returns a
+    numpy array, also for a scalar, or a tuple. Raises HloError.
+
+    donate: parameters, by number, whose memory may be overwritten where the module's
+    `input_output_alias` names them; their arrays hold results afterwards. True means all of these.
+
+    Calls from several Python threads run at the same time, each in memory of its own. Native code
+    does not see Ctrl-C: Python acts on it when the call returns.
+    """
 
     def __init__(
         self,
-        code: NativeCode,
-        symbol: str,
-        arguments: Sequence[ArrayShape],
-        results: Sequence[ArrayShape],
-        arena_bytes: int,
-        constants: Sequence[tuple[int, np.ndarray]],
-        constant_bytes: int,
+        program: NativeProgram,
+        *,
+        threads: int | None = None,
     ) -> None:
-        self._code = code
-        self._call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(code.addresses[symbol])
-        self._threads = pool_of(default_threads())
-        self.arguments = list(arguments)
-        self.results = list(results)
-        self._arena = aligned(arena_bytes)
-        self._constants = aligned(constant_bytes)
-        for offset, data in constants:
-            flat = data.reshape(-1).view(np.uint8)
-            self._constants[offset : offset + flat.size] = flat
+        """Load a program. threads: how many may work on a call, by default one a processor."""
+        self.name = program.name
+        self.parameters: tuple[Parameter, ...] = program.parameters
+        self.result_shape: Shape = program.result
+        self.arena_bytes = program.arena_bytes
+        self.cost: Cost = program.cost
+        # How long each stage of making it took.
+        self.compile_seconds: dict[str, float] = {}
+        self.threads = max(1, default_threads() if threads is None else threads)
+        self._code = NativeCode(program.code, program.symbol)
+        entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+        self._entry = entry(self._code.addresses[program.symbol])
+        self._pool = pool_of(self.threads) if program.is_parallel else None
+        self._constants = program.constants
+        self._constants_at = program.constants.ctypes.data
+        self._inputs = [port(s) for s in program.arguments]
+        self._outputs = [port(s) for s in program.results]
+        self._output_bytes = sum(p.size_bytes for p in self._outputs)
+        # The argument leaf that shares a result's memory.
+        self._aliases = dict(program.aliases)
+        self._frames: deque[_Frame] = deque(maxlen=_KEPT_FRAMES)
+        self._wrap = _wrapper(program.result)
 
-    def run(self, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run on contiguous arrays in the parameters' layouts, of their shapes and dtypes."""
-        outs = [np.empty(s.dims, s.element_type.dtype) for s in self.results]
-        n, m = len(leaves), len(outs)
-        args = (ctypes.c_void_p * max(n, 1))(*[a.ctypes.data for a in leaves])
-        results = (ctypes.c_void_p * max(m, 1))(*[a.ctypes.data for a in outs])
-        self._call(
-            ctypes.addressof(args), ctypes.addressof(results),
-            self._arena.ctypes.data, self._constants.ctypes.data, self._threads,
-        )  # fmt: skip
-        return outs
+    def __repr__(self) -> str:
+        shapes = ", ".join(p.shape.to_string(False) for p in self.parameters)
+        return f"<Executable {self.name}: ({shapes}) -> {self.result_shape.to_string(False)}>"
+
+    def __call__(self, *args: Any, donate: bool | Collection[int] = False) -> Any:
+        """Run on arguments; see the class."""
+        if donate is not False or not self._ready(args):
+            return self._slow_call(args, donate)
+        return self._wrap(self._run(args, {}))
+
+    def run_values(self, values: Sequence[Any]) -> Any:
+        """Run on one checked value for each parameter, as `bind_arguments` returns them."""
+        arrays = self._array_leaves(values)
+        memory = [p.physical(a) for p, a in zip(self._inputs, arrays, strict=True)]
+        return self._wrap(self._run(memory, {}))
+
+    # --- arguments ------------------------------------------------------------------------------
+
+    def _ready(self, args: Sequence[Any]) -> bool:
+        """True when the arguments are flat, fit, and lie in memory as native code wants them."""
+        if len(args) != len(self._inputs):
+            return False
+        for a, p in zip(args, self._inputs):  # noqa: B905 (the lengths are equal)
+            if (
+                type(a) is not np.ndarray
+                or a.dtype != p.dtype
+                or a.shape != p.dims
+                or not p.is_plain
+                or a.flags.num & _READY != _READY
+            ):
+                return False
+        return True
+
+    def _slow_call(self, args: Sequence[Any], donate: bool | Collection[int]) -> Any:
+        arrays = self._array_leaves(bind_arguments(self.parameters, args))
+        memory = [p.physical(a) for p, a in zip(self._inputs, arrays, strict=True)]
+        return self._wrap(self._run(memory, self._donated(memory, arrays, donate)))
+
+    def _array_leaves(self, values: Sequence[Any]) -> list[np.ndarray]:
+        leaves: list[np.ndarray] = []
+        for p, value in zip(self.parameters, values, strict=True):
+            for path, shape in p.shape.leaves():
+                if isinstance(shape, ArrayShape):
+                    leaf = value
+                    for i in path:
+                        leaf = leaf[i]
+                    leaves.append(leaf)
+        return leaves
+
+    def _donated(
+        self, memory: list[np.ndarray], given: list[np.ndarray], donate: bool | Collection[int]
+    ) -> dict[int, np.ndarray]:
+        """Return the argument memory that results may use, by number of the result leaf.
+
+        Memory that another argument looks into too is left alone.
+        """
+        if donate is False:
+            return {}
+        owners = [p for p in self.parameters for _, s in p.shape.leaves() if s.is_array]
+        wanted = {p.number for p in self.parameters} if donate is True else set(donate)
+        aliased = {owners[leaf].number for leaf in self._aliases.values()}
+        if donate is not True and wanted - aliased:
+            raise HloError.at(
+                "bad-donation", f"parameter {min(wanted - aliased)} shares no memory with a result",
+            )  # fmt: skip
+        found = {}
+        for result, leaf in self._aliases.items():
+            if owners[leaf].number not in wanted or memory[leaf] is not given[leaf]:
+                continue
+            if not given[leaf].flags.writeable:
+                raise HloError.at(
+                    "bad-donation",
+                    f"argument {owners[leaf].name} is read-only: it cannot be donated",
+                )
+            others = [m for n, m in enumerate(memory) if n != leaf]
+            if not any(np.may_share_memory(given[leaf], m) for m in others):
+                found[result] = given[leaf]
+        return found
+
+    # --- running --------------------------------------------------------------------------------
+
+    def _run(
+        self, memory: Sequence[np.ndarray], donated: Mapping[int, np.ndarray]
+    ) -> list[np.ndarray]:
+        """Run on memory of the arguments; returns the result leaves."""
+        try:
+            frame = self._frames.pop()
+        except IndexError:
+            frame = self._new_frame()
+        if self._output_bytes > _CHECKED_BYTES:
+            self._need(self._output_bytes, "its results")
+        table = frame.arguments
+        for n, a in enumerate(memory):
+            table[n] = _address(a)
+        outs = []
+        table = frame.results
+        for n, p in enumerate(self._outputs):
+            out = donated.get(n) if donated else None
+            if out is None:
+                out = p.allocate()
+                if n in self._aliases:
+                    np.copyto(out, memory[self._aliases[n]])
+            outs.append(out)
+            table[n] = _address(out)
+        threads = None if self._pool is None else self._pool.handle
+        self._entry(
+            frame.arguments_at, frame.results_at, frame.arena_at, self._constants_at, threads
+        )
+        self._frames.append(frame)
+        return [o if p.is_plain else p.logical(o) for o, p in zip(outs, self._outputs)]  # noqa: B905
+
+    def _new_frame(self) -> _Frame:
+        if self.arena_bytes > _CHECKED_BYTES:
+            self._need(self.arena_bytes, "its temporary memory")
+        return _Frame(len(self._inputs), len(self._outputs), self.arena_bytes)
+
+    def _need(self, size_bytes: int, what: str) -> None:
+        try:
+            check_available(size_bytes, f"{self.name}: {what}")
+        except InferError as e:
+            raise HloError.at(e.code, e.message) from None
+
+
+class _Frame:
+    """What one call needs for itself: tables of addresses, and the arena."""
+
+    def __init__(self, arguments: int, results: int, arena_bytes: int) -> None:
+        self.arguments = (ctypes.c_size_t * max(1, arguments))()
+        self.results = (ctypes.c_size_t * max(1, results))()
+        self.arena = block(arena_bytes)
+        self.arguments_at = ctypes.addressof(self.arguments)
+        self.results_at = ctypes.addressof(self.results)
+        self.arena_at = self.arena.ctypes.data
+
+
+# --- numpy's memory -----------------------------------------------------------------------------
+
+# Bits of `flags.num`: C-contiguous, aligned.
+_READY = 0x1 | 0x100
+
+
+def _slow_address(a: np.ndarray) -> int:
+    return int(a.ctypes.data)
+
+
+def _address_function() -> Callable[[np.ndarray], int]:
+    """Return the quickest way to an array's address.
+
+    numpy's C interface fixes that an array object begins with Python's header and the address.
+    Asking `a.ctypes` takes eight times as long; with 60 arguments that is most of a call.
+    """
+    if sys.implementation.name != "cpython":
+        return _slow_address
+    offset, read = object.__basicsize__, ctypes.c_size_t.from_address
+
+    def address(a: np.ndarray) -> int:
+        return read(id(a) + offset).value
+
+    probe = np.arange(3)
+    return address if address(probe) == _slow_address(probe) else _slow_address
+
+
+_address = _address_function()
+
+
+# --- results ------------------------------------------------------------------------------------
+
+
+def _wrapper(shape: Shape) -> Callable[[list[np.ndarray]], Any]:
+    """Return the function that makes a value of a shape from its array leaves."""
+    if isinstance(shape, ArrayShape):
+        return _only
+    if isinstance(shape, TupleShape) and all(s.is_array for s in shape.elements):
+        return tuple
+    return lambda leaves: _nested(shape, iter(leaves))
+
+
+def _only(leaves: list[np.ndarray]) -> np.ndarray:
+    return leaves[0]
+
+
+def _nested(shape: Shape, leaves: Any) -> Any:
+    if isinstance(shape, TupleShape):
+        return tuple(_nested(s, leaves) for s in shape.elements)
+    return TOKEN_VALUE if isinstance(shape, TokenShape) else next(leaves)
+
+
+__all__ = ["Executable", "Port"]

@@ -1,56 +1,95 @@
-"""LLVM IR to native code in this process."""
+"""LLVM IR to object code, and object code to addresses in this process."""
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import llvmlite.binding as llvm
 
+from hlo.errors import HloError, did_you_mean
+
+
+class Machine:
+    """A processor to make code for: what LLVM calls target machine, and the names it goes by.
+
+    triple: architecture, vendor, system; cpu, features: as LLVM names them (`znver4`,
+    `+avx2,-avx512f`).
+    """
+
+    def __init__(self, triple: str, cpu: str, features: str) -> None:
+        self.triple, self.cpu, self.features = triple, cpu, features
+        try:
+            target = llvm.Target.from_triple(triple)
+        except RuntimeError as e:
+            raise HloError.at("bad-target", f"target {triple}: {e}") from None
+        self._llvm = target.create_target_machine(
+            cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
+        )
+
+    @property
+    def data_layout(self) -> str:
+        """How types lie in memory, in LLVM's notation."""
+        return str(self._llvm.target_data)
+
+    def optimize(self, text: str) -> llvm.ModuleRef:
+        """Parse LLVM IR and run the optimization pipeline."""
+        module = llvm.parse_assembly(text)
+        tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+        tuning.loop_vectorization = True
+        tuning.slp_vectorization = True
+        builder = llvm.create_pass_builder(self._llvm, tuning)
+        builder.getModulePassManager().run(module, builder)
+        return module
+
+    def object_code(self, module: llvm.ModuleRef) -> bytes:
+        """Return the object file of a module."""
+        return bytes(self._llvm.emit_object(module))
+
+    def assembly(self, module: llvm.ModuleRef) -> str:
+        """Return the assembly text of a module."""
+        return str(self._llvm.emit_assembly(module))
+
 
 @cache
-def host_machine() -> llvm.TargetMachine:
-    """Return the target machine of this processor, with every instruction it has."""
+def host_machine(features: str = "") -> Machine:
+    """Return this processor, with every instruction that it has and `features` leaves it.
+
+    features: changes to what it has, as in `-avx512f,-avx512vl`. Raises HloError.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3,
-        reloc="pic", codemodel="small", jit=False,
-    )  # fmt: skip
+    have = llvm.get_host_cpu_features()
+    for change in filter(None, features.split(",")):
+        sign, name = change[:1], change[1:]
+        if sign not in ("+", "-") or name not in have or (sign == "+" and not have[name]):
+            raise HloError.at(
+                "bad-target", f"feature {change!r}: this processor has none that can be so changed",
+                hint=did_you_mean(name, have),
+            )  # fmt: skip
+        have[name] = sign == "+"
+    return Machine(llvm.get_process_triple(), llvm.get_host_cpu_name(), have.flatten())
 
 
-def optimize(text: str, machine: llvm.TargetMachine) -> llvm.ModuleRef:
-    """Parse LLVM IR and run the optimization pipeline."""
-    module = llvm.parse_assembly(text)
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    tuning.loop_vectorization = True
-    tuning.slp_vectorization = True
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
-    return module
+# --- loading ------------------------------------------------------------------------------------
 
-
-def to_object(text: str) -> bytes:
-    """Return the object file of LLVM IR for this processor."""
-    machine = host_machine()
-    return machine.emit_object(optimize(text, machine))
+_numbers = itertools.count()
 
 
 class NativeCode:
-    """Native code loaded in this process; `addresses` are those of the named functions."""
+    """An object file loaded in this process; `addresses` are those of the named functions.
 
-    _count = 0
+    The code is unloaded when this object goes.
+    """
 
     def __init__(self, object_file: bytes, *symbols: str) -> None:
-        NativeCode._count += 1
-        self._lljit = _lljit()
         builder = llvm.JITLibraryBuilder().add_object_img(object_file).add_current_process()
         for symbol in symbols:
             builder.export_symbol(symbol)
-        # The library is unloaded when this object goes.
-        self._library = builder.link(self._lljit, f"hlo{NativeCode._count}")
+        self._library = builder.link(_lljit(), f"hlo{next(_numbers)}")
         self.addresses: dict[str, int] = {s: self._library[s] for s in symbols}
 
 
 @cache
 def _lljit() -> llvm.LLJIT:
-    return llvm.create_lljit_compiler(host_machine())
+    return llvm.create_lljit_compiler(host_machine()._llvm)

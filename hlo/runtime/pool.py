@@ -4,36 +4,51 @@ Compiled programs know nothing of threads: their entry takes null or a `Threads`
 and its state, and calls it to run `task(context, begin, end)` over [0, n) in shares. This is that
 function, in LLVM IR so that no compiler is needed where the package is installed.
 
-Shares are handed out by an atomic counter; which thread runs which share never shows in a result,
-because every share writes memory of its own. A worker that finds nothing to do spins for some
-microseconds, then sleeps on a condition variable. A pool that is busy with another call lets the
-caller do its work alone, so that calls from several Python threads neither wait nor interfere.
+A job is open while its generation is odd. Shares are handed out by an atomic counter; which thread
+runs which share never shows in a result, because every share writes memory of its own. A worker
+joins a job by counting itself active and then seeing that the job is still open; the caller works
+too, closes the job when no share is left, and waits for the workers that are active. So it never
+waits for one that sleeps or has not been scheduled. A worker that finds nothing to do spins for
+some microseconds, then sleeps on a condition variable. A pool that is busy with another call lets
+the caller do its work alone, so that calls from several Python threads neither wait nor interfere.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from functools import cache
+from pathlib import Path
 
-from hlo.runtime.jit import NativeCode, to_object
+from hlo.runtime.jit import NativeCode, host_machine
 
 # Offsets in bytes into a pool's state. Fields that different threads write are on cache lines of
 # their own.
-_BUSY, _TASK, _CONTEXT, _N, _CHUNK, _WORKERS = 0, 8, 16, 24, 32, 40
-_NEXT, _GENERATION, _REMAINING, _SLEEPERS, _MUTEX, _CONDITION = 64, 128, 192, 256, 320, 448
+_BUSY, _TASK, _CONTEXT, _N, _CHUNK = 0, 8, 16, 24, 32
+_NEXT, _GENERATION, _ACTIVE, _SLEEPERS, _MUTEX, _CONDITION = 64, 128, 192, 256, 320, 448
 _STATE_BYTES = 576
-# Iterations of the waiting loop before a worker sleeps: of the order of 50 microseconds.
-_SPINS = 2000
+# Turns of a waiting loop, of the order of 20 nanoseconds each: those of a worker before it sleeps,
+# and those of the caller between two offers of its processor to others.
+_SPINS, _PATIENCE = 4000, 500
+
+# What a waiting loop tells the processor.
+_PAUSE = {
+    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
 
 _IR = f"""
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(i64)
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @sched_yield()
+DECLARE_PAUSE
 
 ; Run shares until none is left.
 define internal void @work(ptr %pool) nounwind {{
@@ -49,13 +64,14 @@ entry:
   %chunk = load i64, ptr %chunk.at
   br label %take
 take:
-  %begin = atomicrmw add ptr %next.at, i64 %chunk acq_rel
+  %begin = atomicrmw add ptr %next.at, i64 %chunk monotonic
   %some = icmp slt i64 %begin, %n
   br i1 %some, label %share, label %done
 share:
-  %limit = add i64 %begin, %chunk
-  %over = icmp sgt i64 %limit, %n
-  %end = select i1 %over, i64 %n, i64 %limit
+  %left = sub i64 %n, %begin
+  %last = icmp sle i64 %left, %chunk
+  %count = select i1 %last, i64 %left, i64 %chunk
+  %end = add i64 %begin, %count
   call void %task(ptr %context, i64 %begin, i64 %end)
   br label %take
 done:
@@ -65,45 +81,54 @@ done:
 define internal ptr @worker(ptr %pool) nounwind {{
 entry:
   %generation.at = getelementptr i8, ptr %pool, i64 {_GENERATION}
-  %remaining.at = getelementptr i8, ptr %pool, i64 {_REMAINING}
+  %active.at = getelementptr i8, ptr %pool, i64 {_ACTIVE}
   %sleepers.at = getelementptr i8, ptr %pool, i64 {_SLEEPERS}
   %mutex = getelementptr i8, ptr %pool, i64 {_MUTEX}
   %condition = getelementptr i8, ptr %pool, i64 {_CONDITION}
   br label %idle
 idle:
-  %seen = phi i32 [ 0, %entry ], [ %found, %run ]
+  %seen = phi i64 [ 0, %entry ], [ %job, %leave ]
   br label %spin
 spin:
-  %count = phi i32 [ 0, %idle ], [ %more, %again ]
-  %now = load atomic i32, ptr %generation.at acquire, align 4
-  %fresh = icmp ne i32 %now, %seen
-  br i1 %fresh, label %run.spun, label %again
+  %turn = phi i32 [ 0, %idle ], [ %turns, %again ]
+  %now = load atomic i64, ptr %generation.at seq_cst, align 8
+  %now.odd = trunc i64 %now to i1
+  %now.new = icmp ne i64 %now, %seen
+  %now.open = and i1 %now.odd, %now.new
+  br i1 %now.open, label %join, label %again
 again:
-  %more = add i32 %count, 1
-  %yielded = call i32 @sched_yield()
-  %tired = icmp ugt i32 %more, {_SPINS}
+  PAUSE
+  %turns = add i32 %turn, 1
+  %tired = icmp ugt i32 %turns, {_SPINS}
   br i1 %tired, label %sleep, label %spin
 sleep:
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  %joined = atomicrmw add ptr %sleepers.at, i32 1 seq_cst
+  %slept = atomicrmw add ptr %sleepers.at, i64 1 seq_cst
   br label %check
 check:
-  %state = load atomic i32, ptr %generation.at seq_cst, align 4
-  %changed = icmp ne i32 %state, %seen
-  br i1 %changed, label %wake, label %wait
+  %state = load atomic i64, ptr %generation.at seq_cst, align 8
+  %state.odd = trunc i64 %state to i1
+  %state.new = icmp ne i64 %state, %seen
+  %state.open = and i1 %state.odd, %state.new
+  br i1 %state.open, label %wake, label %wait
 wait:
   %waited = call i32 @pthread_cond_wait(ptr %condition, ptr %mutex)
   br label %check
 wake:
-  %left = atomicrmw sub ptr %sleepers.at, i32 1 seq_cst
+  %woken = atomicrmw sub ptr %sleepers.at, i64 1 seq_cst
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
-  br label %run
-run.spun:
-  br label %run
+  br label %join
+join:
+  %job = phi i64 [ %now, %spin ], [ %state, %wake ]
+  %joined = atomicrmw add ptr %active.at, i64 1 seq_cst
+  %current = load atomic i64, ptr %generation.at seq_cst, align 8
+  %open = icmp eq i64 %current, %job
+  br i1 %open, label %run, label %leave
 run:
-  %found = phi i32 [ %now, %run.spun ], [ %state, %wake ]
   call void @work(ptr %pool)
-  %rest = atomicrmw sub ptr %remaining.at, i32 1 acq_rel
+  br label %leave
+leave:
+  %left = atomicrmw sub ptr %active.at, i64 1 seq_cst
   br label %idle
 }}
 
@@ -111,7 +136,10 @@ run:
 define i64 @pool_start(ptr %pool, i64 %workers) nounwind {{
 entry:
   %thread = alloca i64
-  %workers.at = getelementptr i8, ptr %pool, i64 {_WORKERS}
+  %mutex = getelementptr i8, ptr %pool, i64 {_MUTEX}
+  %condition = getelementptr i8, ptr %pool, i64 {_CONDITION}
+  %mutex.made = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
+  %condition.made = call i32 @pthread_cond_init(ptr %condition, ptr null)
   br label %next
 next:
   %i = phi i64 [ 0, %entry ], [ %j, %started ]
@@ -127,16 +155,14 @@ started:
   %j = add i64 %i, 1
   br label %next
 done:
-  %have = phi i64 [ %i, %next ], [ %i, %start ]
-  store i64 %have, ptr %workers.at
-  ret i64 %have
+  ret i64 %i
 }}
 
 ; The function that compiled programs call.
 define void @pool_run(ptr %pool, ptr %task, ptr %context, i64 %n, i64 %chunk) nounwind {{
 entry:
-  %taken = cmpxchg ptr %pool, i64 0, i64 1 acq_rel monotonic
-  %mine = extractvalue {{ i64, i1 }} %taken, 1
+  %busy = cmpxchg ptr %pool, i64 0, i64 1 seq_cst monotonic
+  %mine = extractvalue {{ i64, i1 }} %busy, 1
   br i1 %mine, label %share, label %alone
 alone:
   call void %task(ptr %context, i64 0, i64 %n)
@@ -146,10 +172,9 @@ share:
   %context.at = getelementptr i8, ptr %pool, i64 {_CONTEXT}
   %n.at = getelementptr i8, ptr %pool, i64 {_N}
   %chunk.at = getelementptr i8, ptr %pool, i64 {_CHUNK}
-  %workers.at = getelementptr i8, ptr %pool, i64 {_WORKERS}
   %next.at = getelementptr i8, ptr %pool, i64 {_NEXT}
   %generation.at = getelementptr i8, ptr %pool, i64 {_GENERATION}
-  %remaining.at = getelementptr i8, ptr %pool, i64 {_REMAINING}
+  %active.at = getelementptr i8, ptr %pool, i64 {_ACTIVE}
   %sleepers.at = getelementptr i8, ptr %pool, i64 {_SLEEPERS}
   %mutex = getelementptr i8, ptr %pool, i64 {_MUTEX}
   %condition = getelementptr i8, ptr %pool, i64 {_CONDITION}
@@ -157,13 +182,10 @@ share:
   store ptr %context, ptr %context.at
   store i64 %n, ptr %n.at
   store i64 %chunk, ptr %chunk.at
-  store i64 0, ptr %next.at
-  %workers = load i64, ptr %workers.at
-  %workers32 = trunc i64 %workers to i32
-  store atomic i32 %workers32, ptr %remaining.at release, align 4
-  %generation = atomicrmw add ptr %generation.at, i32 1 seq_cst
-  %sleepers = load atomic i32, ptr %sleepers.at seq_cst, align 4
-  %asleep = icmp ne i32 %sleepers, 0
+  store atomic i64 0, ptr %next.at monotonic, align 8
+  %opened = atomicrmw add ptr %generation.at, i64 1 seq_cst
+  %sleepers = load atomic i64, ptr %sleepers.at seq_cst, align 8
+  %asleep = icmp ne i64 %sleepers, 0
   br i1 %asleep, label %wake, label %help
 wake:
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
@@ -172,11 +194,18 @@ wake:
   br label %help
 help:
   call void @work(ptr %pool)
+  %closed = atomicrmw add ptr %generation.at, i64 1 seq_cst
   br label %wait
 wait:
-  %left = load atomic i32, ptr %remaining.at acquire, align 4
-  %finished = icmp eq i32 %left, 0
-  br i1 %finished, label %done, label %yield
+  %turn = phi i32 [ 0, %help ], [ %turns, %again ], [ 0, %yield ]
+  %active = load atomic i64, ptr %active.at seq_cst, align 8
+  %finished = icmp eq i64 %active, 0
+  br i1 %finished, label %done, label %again
+again:
+  PAUSE
+  %turns = add i32 %turn, 1
+  %tired = icmp ugt i32 %turns, {_PATIENCE}
+  br i1 %tired, label %yield, label %wait
 yield:
   %yielded = call i32 @sched_yield()
   br label %wait
@@ -187,38 +216,84 @@ done:
 """
 
 
-class Pool:
-    """Threads that stay for the life of the process. `handle` is what an entry takes."""
-
-    def __init__(self, workers: int) -> None:
-        self._code = NativeCode(to_object(_IR), "pool_run", "pool_start")
-        raw = (ctypes.c_char * (_STATE_BYTES + 64))()
-        address = ctypes.addressof(raw)
-        state = address + -address % 64
-        start = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(
-            self._code.addresses["pool_start"]
-        )
-        start(state, workers)
-        self._pair = (ctypes.c_void_p * 2)(self._code.addresses["pool_run"], state)
-        self._keep = raw
-        self.handle = ctypes.addressof(self._pair)
-
-
 @cache
-def pool_of(threads: int) -> int | None:
-    """Return the handle of a pool of so many threads, the caller's included; None for one."""
-    return None if threads <= 1 else _keep(Pool(threads - 1))
+def _native() -> NativeCode:
+    machine = host_machine()
+    declare, pause = _PAUSE.get(machine.triple.split("-")[0], ("", ""))
+    text = _IR.replace("DECLARE_PAUSE", declare).replace("PAUSE", pause)
+    return NativeCode(machine.object_code(machine.optimize(text)), "pool_run", "pool_start")
 
 
-# Workers hold the addresses of their pool for as long as the process runs.
-_POOLS: list[Pool] = []
+class Pool:
+    """So many threads, the caller's included, that stay for the life of the process."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._started = False
+        self._lock = threading.Lock()
+
+    @property
+    def handle(self) -> int:
+        """What an entry takes as its threads: the address of their `Threads` pair."""
+        if not self._started:
+            with self._lock:
+                if not self._started:
+                    self._start()
+        return self._handle
+
+    def _start(self) -> None:
+        code = _native()
+        # Workers use their state, and the code, for as long as the process runs: never freed.
+        state = _forever(_STATE_BYTES)
+        pair = ctypes.c_void_p * 2
+        self._handle = _forever(ctypes.sizeof(pair))
+        pair.from_address(self._handle)[:] = [code.addresses["pool_run"], state]
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+        start = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+        start(code.addresses["pool_start"])(state, self._threads - 1)
+        self._started = True
+
+    def forget(self) -> None:
+        """Start anew on next use: a forked process has the memory of the pool but no threads."""
+        self._started = False
+        self._lock = threading.Lock()
 
 
-def _keep(pool: Pool) -> int:
-    _POOLS.append(pool)
-    return pool.handle
+def _forever(size_bytes: int) -> int:
+    """Return the address of zeroed, aligned memory that is never freed."""
+    raw = (ctypes.c_char * (size_bytes + 64))()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(raw))
+    address = ctypes.addressof(raw)
+    return address + -address % 64
+
+
+_pools: dict[int, Pool] = {}
+
+
+def pool_of(threads: int) -> Pool | None:
+    """Return the pool of so many threads, the caller's included; None for one.
+
+    There is none either where the system has no POSIX threads.
+    """
+    return _pools.setdefault(threads, Pool(threads)) if threads > 1 and os.name == "posix" else None
+
+
+def _after_fork() -> None:
+    for pool in _pools.values():
+        pool.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def default_threads() -> int:
-    """Return the number of processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of processors this process may use: those of its affinity and its quota."""
+    count = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):  # no control group, or none that limits processors
+        return count
+    return count if quota == "max" else max(1, min(count, int(quota) // int(period)))

@@ -1,0 +1,174 @@
+"""From a module, or its text, to a function that computes it: the pipeline, and its cache."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache as memoized
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import llvmlite
+
+import hlo
+from hlo.arguments import Parameter
+from hlo.errors import HloError
+from hlo.runtime.cache import Cache, digest
+from hlo.runtime.executable import Executable
+from hlo.runtime.jit import Machine, host_machine
+from hlo.runtime.program import NativeProgram, constant_data
+
+# What reads, checks and translates modules is imported where it is used: running what is in the
+# cache needs none of it, and starts in half the time.
+if TYPE_CHECKING:
+    from hlo.ir import Module
+
+_ENTRY = "hlo_entry"
+
+
+class Clock:
+    """Seconds by stage, in order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+
+def compile(
+    module: Module,
+    *,
+    cache: bool | Cache = True,
+    threads: int | None = None,
+    features: str = "",
+) -> Executable:
+    """Return a function that runs a module, as native code for this processor.
+
+    cache: keep the code on disk and look there first; a `Cache` says where. threads: how many may
+    work on a call (by default one a processor); results are the same for any number. features:
+    instructions to do without, as in `-avx512f`. Raises HloError if the module is not valid.
+    """
+    from hlo.text import print_module
+
+    def text() -> bytes:
+        return print_module(module).encode()
+
+    return _compile(text, lambda _: module, _store(cache), threads, features)
+
+
+def compile_text(
+    text: bytes,
+    name: str,
+    *,
+    cache: bool | Cache = True,
+    threads: int | None = None,
+    features: str = "",
+) -> Executable:
+    """Return a function that runs the module that a text in UTF-8 spells.
+
+    name: stands for the text in errors. What is in the cache needs no parsing. See `compile`.
+    """
+
+    def module(clock: Clock) -> Module:
+        with clock("parse"):
+            return _parse(text, name)
+
+    return _compile(lambda: text, module, _store(cache), threads, features)
+
+
+def _compile(
+    text: Callable[[], bytes],
+    module: Callable[[Clock], Module],
+    store: Cache | None,
+    threads: int | None,
+    features: str,
+) -> Executable:
+    """Return a program from the cache, or built and put there."""
+    clock, machine = Clock(), host_machine(features)
+    key, program = "", None
+    if store is not None:
+        with clock("look up"):
+            key = _key(text(), machine)
+            program = store.get(key)
+    if program is None:
+        program = build(module(clock), machine, clock)
+        if store is not None:
+            with clock("store"):
+                store.put(key, program)
+    with clock("load"):
+        executable = Executable(program, threads=threads)
+    executable.compile_seconds = clock.seconds
+    return executable
+
+
+def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
+    """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
+    from hlo.codegen.entry import emit_program
+    from hlo.codegen.target import Target
+    from hlo.verify import verify
+
+    with clock("verify"):
+        verify(module)
+    with clock("emit"):
+        target = Target.of(machine.triple, machine.data_layout, machine.features)
+        emitted = emit_program(module.entry, _ENTRY, target)
+    with clock("optimize"):
+        optimized = machine.optimize(emitted.llvm)
+    with clock("object"):
+        code = machine.object_code(optimized)
+    return NativeProgram(
+        module.name,
+        emitted.entry,
+        code,
+        tuple(Parameter(p.attrs["number"], p.name, p.shape) for p in module.entry.parameters),
+        module.entry.result_shape,
+        emitted.arena_bytes,
+        constant_data(emitted.constant_bytes, emitted.constants),
+        is_parallel=emitted.is_parallel,
+    )
+
+
+def _parse(text: bytes, name: str) -> Module:
+    from hlo.text import parse
+
+    try:
+        return parse(text.decode(), name)
+    except UnicodeDecodeError as e:
+        raise HloError.at("bad-file", f"{name}: byte {e.start} is not UTF-8 text") from None
+
+
+# --- the cache's keys ---------------------------------------------------------------------------
+
+
+def _store(cache: bool | Cache) -> Cache | None:
+    if isinstance(cache, Cache):
+        return cache
+    return Cache() if cache else None
+
+
+def _key(text: bytes, machine: Machine) -> str:
+    """Return the key of the code for a text: whatever could make it another is part of it."""
+    target = (machine.triple, machine.cpu, machine.features)
+    versions = (hlo.__version__, llvmlite.__version__, _sources())
+    return digest([text, *(part.encode() for part in (*target, *versions))])
+
+
+@memoized
+def _sources() -> str:
+    """Return what changes when this package's files do: their names, sizes and times."""
+    root = Path(__file__).parent
+    found = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if f != "__pycache__"]
+        for file in files:
+            status = os.stat(os.path.join(folder, file))
+            found.append(f"{folder}/{file} {status.st_size} {status.st_mtime_ns}")
+    return "\n".join(sorted(found))

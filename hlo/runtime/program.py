@@ -1,0 +1,151 @@
+"""What is left of a module once it is compiled: native code, and all that a call has to know."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hlo.arguments import Parameter
+from hlo.runtime.blocks import ALIGNMENT, block
+from hlo.shape_text import parse_shape
+from hlo.types import ArrayShape, Shape
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run does: arithmetic operations, transcendental functions, and memory traffic.
+
+    operations: of floats, integers and pred alike; a multiply-add counts two. bytes: what kernels
+    read and write. Loops count as often as they run, or once where that is not `exact`ly known.
+    """
+
+    operations: int = 0
+    transcendentals: int = 0
+    bytes: int = 0
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class NativeProgram:
+    """A compiled module.
+
+    code: an object file that defines `symbol`. constants: the data that the code expects, aligned
+    to 64 bytes. aliases: pairs of a result leaf and an argument leaf, by number among the array
+    leaves, that share memory: the argument's value has to be in the result's memory before a call.
+    is_parallel: some of its work is worth sharing between threads.
+    """
+
+    name: str
+    symbol: str
+    code: bytes
+    parameters: tuple[Parameter, ...]
+    result: Shape
+    arena_bytes: int
+    constants: np.ndarray
+    aliases: tuple[tuple[int, int], ...] = ()
+    cost: Cost = field(default_factory=Cost)
+    is_parallel: bool = False
+
+    @property
+    def arguments(self) -> list[ArrayShape]:
+        """The array leaves of the parameters, in order."""
+        return [s for p in self.parameters for s in array_leaves(p.shape)]
+
+    @property
+    def results(self) -> list[ArrayShape]:
+        """The array leaves of the result, in order."""
+        return array_leaves(self.result)
+
+
+def array_leaves(shape: Shape) -> list[ArrayShape]:
+    """Return the leaves of a shape that have memory."""
+    return [s for _, s in shape.leaves() if isinstance(s, ArrayShape)]
+
+
+# --- constants ----------------------------------------------------------------------------------
+
+
+def constant_data(size_bytes: int, pieces: Sequence[tuple[int, np.ndarray]]) -> np.ndarray:
+    """Return one block of memory with each array at its offset."""
+    memory = block(size_bytes)
+    end = 0
+    for offset, data in pieces:
+        # The gaps are zeroed, so that equal modules make equal blocks.
+        memory[end:offset] = 0
+        flat = data.reshape(-1).view(np.uint8)
+        end = offset + flat.size
+        memory[offset:end] = flat
+    memory[end:] = 0
+    return memory
+
+
+# --- as bytes -----------------------------------------------------------------------------------
+
+# A header in JSON after its length, the object code, the constants; the last two each at a multiple
+# of ALIGNMENT from the start.
+_LENGTHS = struct.Struct("<QQQ")
+
+
+def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
+    """Return a program as pieces of a byte string that `from_bytes` reads."""
+    header = json.dumps(
+        {
+            "name": program.name,
+            "symbol": program.symbol,
+            "parameters": [[p.number, p.name, p.shape.to_string()] for p in program.parameters],
+            "result": program.result.to_string(),
+            "arena_bytes": program.arena_bytes,
+            "aliases": program.aliases,
+            "cost": vars(program.cost),
+            "is_parallel": program.is_parallel,
+        }
+    ).encode()
+    constants = program.constants.data
+    pieces: list[bytes | memoryview] = [
+        _LENGTHS.pack(len(header), len(program.code), len(constants)), header
+    ]  # fmt: skip
+    at = _LENGTHS.size + len(header)
+    for section in (program.code, constants):
+        gap = -at % ALIGNMENT
+        pieces += [bytes(gap), section]
+        at += gap + len(section)
+    return pieces
+
+
+def from_bytes(data: memoryview) -> NativeProgram:
+    """Return the program in `data`, whose constants stay where they are. Raises ValueError."""
+    try:
+        header_size, code_size, constant_size = _LENGTHS.unpack_from(data)
+        at = _LENGTHS.size + header_size
+        header = json.loads(bytes(data[_LENGTHS.size : at]))
+        sections = []
+        for size in (code_size, constant_size):
+            at += -at % ALIGNMENT
+            sections.append(data[at : at + size])
+            at += size
+        return _from_header(header, *sections)
+    except (struct.error, KeyError, TypeError) as e:
+        raise ValueError(f"not a compiled program: {e}") from None
+
+
+def _from_header(header: dict[str, Any], code: memoryview, constants: memoryview) -> NativeProgram:
+    return NativeProgram(
+        header["name"],
+        header["symbol"],
+        bytes(code),
+        tuple(
+            Parameter(number, name, parse_shape(text))
+            for number, name, text in header["parameters"]
+        ),
+        parse_shape(header["result"]),
+        header["arena_bytes"],
+        np.frombuffer(constants, np.uint8),
+        tuple((out, arg) for out, arg in header["aliases"]),
+        Cost(**header["cost"]),
+        header["is_parallel"],
+    )
