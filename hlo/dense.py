@@ -194,7 +194,11 @@ class ChunkReader:
         if self._et.is_complex:
             wrong |= _outside_pairs(kinds)
         if not wrong.any():
-            return None
+            opens, closes = (np.count_nonzero(kinds == k) for k in (_OPEN_PAIR, _CLOSE_PAIR))
+            if opens == closes:
+                return None
+            # Text is cut only after pairs, so what follows does not belong into one.
+            return TextError("expected (real, imaginary): the number ends too early", len(classes))
         first = int(tokens[np.argmax(wrong)])
         return TextError(_unexpected(int(classes[first]), self._et), first)
 

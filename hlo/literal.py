@@ -20,7 +20,7 @@ import numpy as np
 from hlo.dense import ChunkReader, Rows, complex_from_parts, dense_pieces
 from hlo.errors import TextError
 from hlo.numerals import (
-    WORD_CHARS,
+    WORD_LETTERS,
     BadNumber,
     Words,
     bits_of,
@@ -157,7 +157,7 @@ def elision_fill(shape: ArrayShape) -> np.ndarray:
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|/", re.S)
 _SKIP = re.compile(r"[ \t\r\n\f\v]*")
 _ELIDED = re.compile(r"\{\s*\.\.\.\s*\}")
-_WORD = re.compile(rf"(?:(?<=nan)\(0x[0-9a-fA-F]*\)|[{re.escape(WORD_CHARS.decode('latin-1'))}])+")
+_WORD = re.compile(rf"(?:(?<=nan)\(0x[0-9a-fA-F]*\)|[{re.escape(WORD_LETTERS)}])+")
 _BOUNDARY = re.compile(r"[,\s}]")
 _COMPLEX_BOUNDARY = re.compile(r"\)(?=[\s,]*[({}])")
 # Short constants are few and come often: 0, 1, -inf, {0}.

@@ -22,9 +22,9 @@ from hlo.types import ElementType, complex_part, element_type_of
 # They are no ASCII, so no text contains them.
 _PAYLOAD_OPEN, _PAYLOAD_CLOSE = b"\x80", b"\x81"
 _PAYLOAD = re.compile(rb"nan\((0x[0-9a-fA-F]{1,16})\)")
-_LONGEST_SPECIAL = len("-nan(0x0123456789abcdef)")
 
-WORD_CHARS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-" + b"\x80\x81"
+WORD_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-"
+WORD_CHARS = WORD_LETTERS.encode() + _PAYLOAD_OPEN + _PAYLOAD_CLOSE
 _TO_SPACE = bytes(c if c in WORD_CHARS else 32 for c in range(256))
 
 
@@ -101,12 +101,10 @@ class Words:
         data: bytes | bytearray = self.data.translate(_TO_SPACE)
         if len(without):
             starts, lengths = self.starts[without], (self.ends - self.starts)[without]
-            if lengths.max() > _LONGEST_SPECIAL:
-                return None
             data = bytearray(data)
             chars = np.frombuffer(data, np.uint8)
-            for k in range(lengths.max()):
-                chars[starts[lengths > k] + k] = ord(" ")
+            within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            chars[np.repeat(starts, lengths) + within] = ord(" ")
             chars[starts] = ord("1")
         try:
             values: np.ndarray = np.fromstring(bytes(data), dtype, sep=" ")

@@ -217,6 +217,25 @@ def test_offsets_count_from_the_start_of_the_piece() -> None:
     assert e.value.offset == 4
 
 
+@settings(deadline=None, max_examples=300)
+@given(
+    st.text(alphabet="{}(),.-+eE0123nainfx/*.\n truels\u00e9\x80", max_size=60),
+    st.sampled_from(["f32[2,2]", "s8[3]", "c64[2]", "pred[]", "(f32[], u4[1])", "f4e2m1fn[2]"]),
+    st.sampled_from([1, 5, 100]),
+)
+def test_any_text_is_a_literal_or_an_error_inside_it(text: str, shape: str, chunk: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(literal_module, "_CHUNK_CHARS", chunk)
+        patch.setattr(literal_module, "_CACHED_LENGTH", -1)
+        for candidate in (text, "{" + text + "}", "{{1,2},{" + text + "}}", "(" + text + ")"):
+            try:
+                literal = read(candidate, shape)
+            except TextError as e:
+                assert 0 <= e.offset <= len(candidate)
+            else:
+                assert read(write_literal(literal), shape) == literal
+
+
 # --- chunks -------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
@@ -192,6 +191,8 @@ def _shown(value: Any) -> str:
 
 
 def _times(outcome: _Outcome) -> str:
+    from statistics import median
+
     runs = outcome.runs_s
     text = f"{outcome.file}: prepared in {outcome.prepare_s:.3f} s, ran in {median(runs):.6f} s"
     if len(runs) > 1:
