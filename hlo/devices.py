@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hlo.errors import InferError, TextError
+from hlo.errors import InferError, TextError, did_you_mean
 from hlo.scan import Scanner, escape
 
 # An arrangement is written in a few characters whatever its size; listing it has to be affordable.
 MAX_LISTED_DEVICES = 1 << 24
+MAX_DEVICES = 2**63 - 1
 
 
 def _joined(values: Sequence[int]) -> str:
@@ -104,12 +105,21 @@ class DeviceGrid:
         return f"[{_joined(self.dims)}]{arrow}{self.source_string()}"
 
 
+def _need_countable(s: Scanner, count: int) -> None:
+    """Fail where a product of sizes leaves the range of a device number."""
+    if count > MAX_DEVICES:
+        s.fail(f"the sizes multiply to more than {MAX_DEVICES} devices", code="bad-value")
+
+
 def _read_sizes(s: Scanner) -> tuple[int, ...]:
     """Read `[2,4]`: sizes of at least one."""
     s.expect("[")
-    sizes = [s.integer(1)]
-    while s.accept(","):
+    sizes: list[int] = []
+    count = 1
+    while not sizes or s.accept(","):
         sizes.append(s.integer(1))
+        count *= sizes[-1]
+        _need_countable(s, count)
     s.expect("]")
     return tuple(sizes)
 
@@ -202,27 +212,29 @@ def read_mesh(s: Scanner) -> Mesh:
     """
     s.expect("mesh")
     s.expect("[")
-    names: list[str] = []
-    sizes: list[int] = []
+    sizes: dict[str, int] = {}
+    count = 1
     while not s.accept("]"):
-        if names:
+        if sizes:
             s.expect(",")
         at = s.pos
         name = _read_axis_name(s)
-        if name in names:
+        if name in sizes:
             raise TextError(f"mesh axis {name!r} is there twice", at, code="duplicate-name")
         s.expect("=")
-        names.append(name)
-        sizes.append(s.integer(1))
-    if not names:
+        sizes[name] = s.integer(1)
+        count *= sizes[name]
+        _need_countable(s, count)
+    if not sizes:
         s.fail("a mesh needs at least one axis", code="bad-value")
-    grid = DeviceGrid.iota(sizes)
+    dims = tuple(sizes.values())
+    grid = DeviceGrid.iota(dims)
     here = s.pos
     if s.accept(",") and s.peek("device_ids"):
-        grid = _read_device_ids(s, sizes)
+        grid = _read_device_ids(s, dims)
     else:
         s.pos = here
-    return Mesh(tuple(names), grid)
+    return Mesh(tuple(sizes), grid)
 
 
 def _read_device_ids(s: Scanner, sizes: Sequence[int]) -> DeviceGrid:
@@ -258,7 +270,7 @@ def read_axis_ref(s: Scanner, mesh: Mesh) -> AxisRef:
         axis = int(name) if int(name) < len(mesh.names) else None
     if axis is None:
         raise TextError(f"the mesh has no axis {name!r}", at, code="bad-value",
-                        hint="its axes: " + ", ".join(mesh.names))  # fmt: skip
+                        hint=did_you_mean(name, mesh.names))  # fmt: skip
     if not s.accept(":"):
         return AxisRef(axis)
     s.expect("(")
