@@ -45,7 +45,7 @@ _KEY = re.compile(
     rf"(?:(?P<equals>=){terminals.GAP})?+)?+", re.S,
 )  # fmt: skip
 _INSTRUCTION_LINE = re.compile(rf",{terminals.GAP}{terminals.INSTRUCTION}", re.S)
-_INSTRUCTION = re.compile(rf"\s*+{terminals.INSTRUCTION}", re.S)
+_INSTRUCTION = re.compile(terminals.INSTRUCTION_LINE, re.S)
 _PIECE = re.compile(
     rf"""{terminals.STRING}|{terminals.COMMENT}|[][(){{}}"'/\n]|[^][(){{}}"'/\n]++""", re.S
 )

@@ -46,8 +46,10 @@ INSTRUCTION = (
 # A computation written in place: instructions in braces, or a list with at least one such.
 INLINE_LIST = rf"{GAP}(?:{NAME}{GAP},{GAP})*+\{{{GAP}{INSTRUCTION}"
 
-# Braces end before a line that begins an instruction: there somebody forgot to close them.
-_IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!\s*+{INSTRUCTION})|{COMMENT}|/"""
+# Braces end before a line that begins an instruction: there somebody forgot to close them. These
+# patterns are repeated many times, so this one knows only how programs print a line.
+INSTRUCTION_LINE = rf"\s*+(?:ROOT |%|{NAME} = (?:\(|[a-z0-9]++\[|[a-z-]++\())"
+_IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!{INSTRUCTION_LINE})|{COMMENT}|/"""
 BRACES = balanced("{", "}", _IN_BRACES)
 PARENS = balanced("(", ")", rf"[^()/]++|{COMMENT}|/")
 SHAPE = rf"(?:{ARRAY}|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
@@ -61,10 +63,12 @@ _WORD = r"""[^\s,{}()\[\]"'/=<]++"""
 _SQUARES = balanced("[", "]", rf"""[^\[\]"']++|{STRING}""")
 WORDS = rf"(?:{_WORD}|<=|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})++"
 _SCALAR = r"-?(?:[\d.][\w.+-]*+|(?:inf|nan|true|false)\b)"
-_TYPED_LITERAL = rf"{ARRAY}[ \t]++(?:{BRACES}|{_SCALAR}|{PARENS})"
 _DEVICE_IDS = rf",{GAP}device_ids{GAP}={GAP}{PARENS}{GAP}"
-_MESH_GROUPS = rf"mesh{_SQUARES}{GAP}(?:{_DEVICE_IDS})?+(?:,{GAP})?+{BRACES}"
-VALUE = rf"(?:{_TYPED_LITERAL}|{_MESH_GROUPS}|(?:{WORDS}\s*+(?=\{{))?+{BRACES}|{WORDS})"
+_MESH = rf"mesh{_SQUARES}{GAP}(?:{_DEVICE_IDS})?+(?:,{GAP})?+"
+VALUE = (
+    rf"(?:(?:(?:{ARRAY}[ \t]++|{_MESH}|{WORDS}\s*+)(?=\{{))?+{BRACES}"
+    rf"|{ARRAY}[ \t]++(?:{_SCALAR}|{PARENS})|{WORDS})"
+)
 
 # Literals know no square brackets and no strings.
 _IN_LITERAL = rf"""[^()"'/\[\]]++|{COMMENT}|/"""
@@ -84,7 +88,7 @@ PATTERNS = {
     "text": rf"(?:{_IN_BRACES})++",
     "instruction": INSTRUCTION,
     "inline_list": INLINE_LIST,
-    "inline": rf"\{{(?:{GAP}{INSTRUCTION}|{INLINE_LIST})",
+    "inline": rf"\{{{GAP}(?:{NAME}{GAP},{GAP})*+(?:\{{{GAP})?+{INSTRUCTION}",
     "value": VALUE,
     "literal": LITERAL,
     "table": TABLE,
