@@ -119,7 +119,9 @@ def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
         verify(module)
     with clock("emit"):
         target = Target.of(machine.triple, machine.data_layout, machine.features)
-        emitted = emit_program(module.entry, _ENTRY, target)
+        shared = module.attrs.get("input_output_alias", ())
+        aliases = {a.output: (a.parameter, a.index) for a in shared}
+        emitted = emit_program(module.entry, _ENTRY, target, aliases)
     with clock("optimize"):
         optimized = machine.optimize(emitted.llvm)
     with clock("object"):
@@ -132,6 +134,7 @@ def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
         module.entry.result_shape,
         emitted.arena_bytes,
         constant_data(emitted.constant_bytes, emitted.constants),
+        aliases=tuple(emitted.aliases),
         is_parallel=emitted.is_parallel,
     )
 

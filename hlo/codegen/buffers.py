@@ -29,6 +29,7 @@ class Origin(Enum):
     TEMP = "temp"
     PARAMETER = "parameter"
     OUTPUT = "output"
+    SHARED = "shared"  # holds an argument, later a result
     CONSTANT = "constant"
 
 
@@ -194,6 +195,15 @@ class Liveness:
                 self.of(o, ()) != old for o in others if isinstance(o.shape, ArrayShape)
             )
         return self._reads_in_place(maker, old)
+
+    def begins_as(self, stored: Storage, old: Storage, last_read: int) -> bool:
+        """True when a value is a loop's state that starts as `old`, which nothing reads later."""
+        maker, path = stored
+        if maker.opcode != "while" or last_read > self.position[maker]:
+            return False
+        (init,) = maker.operands
+        taken = [self.of(init, p) for p, s in maker.shape.leaves() if isinstance(s, ArrayShape)]
+        return self.of(init, path) == old and taken.count(old) == 1
 
     def _reads_in_place(self, inst: Instruction, old: Storage) -> bool:
         """True when an on-demand kernel reads a stored value only at the index that it writes."""

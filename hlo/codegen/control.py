@@ -112,24 +112,14 @@ def _loop_body(
         ):
             e.targets[stored] = buffer
     e.computation(body)
-    # What is left is a parallel assignment: sources that are state themselves are saved first.
     moves = []
     for path, buffer in state.items():
         value = e.values[results[path]]
-        assert isinstance(value, Place)
+        leaf = inst.shape.at(path)
+        assert isinstance(value, Place) and isinstance(leaf, ArrayShape)
         if value.buffer is not buffer:
-            moves.append((value.buffer, buffer, inst.shape.at(path)))
-    written = {target for _, target, _ in moves}
-    ready = []
-    for source, target, leaf in moves:
-        assert isinstance(leaf, ArrayShape)
-        if source in written:
-            saved = e.new_buffer(leaf, end)
-            e.copy(source, saved, leaf)
-            source = saved
-        ready.append((source, target, leaf))
-    for source, target, leaf in ready:
-        e.copy(source, target, leaf)
+            moves.append((value.buffer, buffer, leaf))
+    e.assign(moves, end)
     new = {p: e.value(body.root, p) for p in slots}
     for path, (_, slot) in slots.items():
         e.to_slot(slot, new[path])

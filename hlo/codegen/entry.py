@@ -9,6 +9,7 @@ wait for them all. Rank-0 values are SSA values here; loop state that is scalar 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,7 @@ from hlo.codegen.kernel import (
     emit_on_demand,
 )
 from hlo.codegen.llvm import Builder, Module, Val
+from hlo.codegen.outputs import deliver_outputs, set_output_targets, shared_parameter
 from hlo.codegen.prepare import flatten
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
@@ -52,7 +54,9 @@ class Program:
     """What code generation hands to the runtime.
 
     llvm: the module's text. arena_bytes: size of the temporary memory. constants: arrays that the
-    entry expects one after the other, each at its offset, in `constant_bytes` bytes.
+    entry expects one after the other, each at its offset, in `constant_bytes` bytes. aliases: pairs
+    of a result leaf and an argument leaf, by number: the argument is read, and overwritten, in the
+    memory of the result.
     """
 
     llvm: str
@@ -64,6 +68,7 @@ class Program:
     results: list[ArrayShape]
     kernels: int = 0
     is_parallel: bool = False
+    aliases: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -87,33 +92,60 @@ class EntryEmitter:
 
     # --- the whole ------------------------------------------------------------------------------
 
-    def emit(self, comp: Computation) -> Program:
-        """Emit the entry of a flattened computation."""
+    def emit(self, comp: Computation, aliases: Mapping[Path, tuple[int, Path]]) -> Program:
+        """Emit the entry of a flattened computation.
+
+        aliases: the parameter, by number and path, that each of these outputs may overwrite.
+        """
         self.live.visit(comp)
         arguments: list[ArrayShape] = []
         results: list[ArrayShape] = []
+        sources: dict[Storage, int] = {}
         for p in comp.parameters:
             for path, leaf in p.shape.leaves():
                 if isinstance(leaf, ArrayShape):
-                    self._bind_argument((p, path), leaf, len(arguments))
+                    sources[p, path] = len(arguments)
                     arguments.append(leaf)
-        outputs: list[tuple[Path, ArrayShape, Buffer]] = []
+        outputs: dict[Path, Buffer] = {}
+        shared: dict[Storage, Path] = {}
         for path, leaf in comp.root.shape.leaves():
             if isinstance(leaf, ArrayShape):
-                buffer = self._pointer_from("%results", len(results), Origin.OUTPUT, leaf)
-                outputs.append((path, leaf, buffer))
+                stored = shared_parameter(comp, aliases.get(path), leaf)
+                if stored is not None:
+                    shared[stored] = path
+                origin = Origin.OUTPUT if stored is None else Origin.SHARED
+                outputs[path] = self._pointer_from("%results", len(results), origin, leaf)
                 results.append(leaf)
-        self.set_targets(comp, {path: buffer for path, _, buffer in outputs})
+        for stored, number in sources.items():
+            if stored in shared:
+                self.values[stored] = Place(outputs[shared[stored]])
+            else:
+                self._bind_argument(stored, arguments[number], number)
+        set_output_targets(self, comp, outputs, {path: s for s, path in shared.items()})
         self.computation(comp)
-        for path, leaf, buffer in outputs:
-            self.deliver(comp.root, path, leaf, buffer)
+        deliver_outputs(self, comp, outputs)
         self.b.write("ret void")
         arena = place(self.buffers)
         self._write_entry()
+        leaf_of = {path: n for n, path in enumerate(outputs)}
+        pairs = [(leaf_of[path], sources[stored]) for stored, path in shared.items()]
         return Program(
             self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
-            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads,
+            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
         )  # fmt: skip
+
+    def assign(self, moves: Sequence[tuple[Buffer, Buffer, ArrayShape]], position: int) -> None:
+        """Copy sources to targets in parallel: sources that are targets too are saved first."""
+        written = {target for _, target, _ in moves}
+        ready = []
+        for source, target, leaf in moves:
+            if source in written:
+                saved = self.new_buffer(leaf, position)
+                self.copy(source, saved, leaf)
+                source = saved
+            ready.append((source, target, leaf))
+        for source, target, leaf in ready:
+            self.copy(source, target, leaf)
 
     def _write_entry(self) -> None:
         k = self.kernels
@@ -194,6 +226,8 @@ class EntryEmitter:
             scalar.store(self.b, leaf.element_type, value, buffer.pointer, 0)
 
     def copy(self, source: Buffer, target: Buffer, leaf: ArrayShape) -> None:
+        if source is target:
+            return
         self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
         self.b.write(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target.pointer}, ptr {source.pointer}, "
@@ -324,7 +358,15 @@ class EntryEmitter:
         return Cplx(*parts) if len(parts) == 2 else parts[0]
 
 
-def emit_program(comp: Computation, symbol: str, target: Target) -> Program:
-    """Return the LLVM module of a computation and what its entry expects."""
+def emit_program(
+    comp: Computation,
+    symbol: str,
+    target: Target,
+    aliases: Mapping[Path, tuple[int, Path]] | None = None,
+) -> Program:
+    """Return the LLVM module of a computation and what its entry expects.
+
+    aliases: the parameter, by number and index path, whose memory each of these outputs may have.
+    """
     module = Module(target.triple, target.data_layout)
-    return EntryEmitter(module, symbol, target).emit(flatten(comp))
+    return EntryEmitter(module, symbol, target).emit(flatten(comp), aliases or {})
