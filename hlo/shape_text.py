@@ -80,7 +80,9 @@ def _read_leaf(s: Scanner, fill_layout: bool) -> Shape:
         # The usual case in one step: static dimensions and a bare permutation.
         dims = tuple(map(int, m[2].split(","))) if m[2] else ()
         order = tuple(map(int, m[3].split(","))) if m[3] else None
-        if (order is None or _is_permutation(order, len(dims))) and _fits(dims):
+        if (order is None or _is_permutation(order, len(dims))) and _fits(
+            dims, ELEMENT_TYPES[m[1]]
+        ):
             s.pos = m.end()
             s.skip()
             if order is not None:
@@ -108,15 +110,16 @@ def _read_leaf(s: Scanner, fill_layout: bool) -> Shape:
             f"unknown element type {word!r}", at, code="unknown-type",
             hint=did_you_mean(word, [*ELEMENT_TYPES, "token", "opaque"]),
         )  # fmt: skip
-    dims, dynamic = _read_dims(s)
+    dims, dynamic = _read_dims(s, ELEMENT_TYPES[word])
     layout: Layout | None = Layout.default(len(dims)) if fill_layout else None
     if _LAYOUT_START.match(s.text, s.pos):
         layout = read_layout(s, len(dims))
     return ArrayShape(ELEMENT_TYPES[word], dims, layout, dynamic)
 
 
-def _fits(dims: tuple[int, ...]) -> bool:
-    product = 1
+def _fits(dims: tuple[int, ...], et: ElementType) -> bool:
+    """True when the bytes, of an empty array those of its other dimensions, can be numbered."""
+    product = et.byte_width
     for d in dims:
         product *= max(d, 1)
         if product > MAX_ELEMENTS:
@@ -128,7 +131,7 @@ def _is_permutation(order: tuple[int, ...], rank: int) -> bool:
     return len(order) == rank and sorted(order) == list(range(rank))
 
 
-def _read_dims(s: Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+def _read_dims(s: Scanner, et: ElementType) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     at = s.pos
     s.expect("[")
     dims: list[int] = []
@@ -143,8 +146,8 @@ def _read_dims(s: Scanner) -> tuple[tuple[int, ...], tuple[bool, ...]]:
             continue
         dynamic.append(s.accept("<="))
         dims.append(s.integer(0))
-    if not _fits(tuple(dims)):
-        raise TextError("the array has more than 2^63 - 1 elements", at, code="bad-value")
+    if not _fits(tuple(dims), et):
+        raise TextError("the array has more than 2^63 - 1 bytes", at, code="bad-shape")
     return tuple(dims), tuple(dynamic) if any(dynamic) else ()
 
 

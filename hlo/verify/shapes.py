@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hlo.layout import layout_problem
@@ -39,7 +40,9 @@ def _array_problem(shape: ArrayShape) -> Problem | None:
     for d, size in enumerate(shape.dims):
         if size < 0 and not (size == UNBOUNDED and shape.is_dynamic_dim(d)):
             return "bad-shape", f"dimension {d} has size {size}"
-    if UNBOUNDED not in shape.dims and max(shape.num_elements, shape.byte_size) > MAX_ELEMENTS:
+    # An empty array counts too: what is not empty of it could not be numbered.
+    size_bytes = shape.element_type.byte_width * math.prod(max(d, 1) for d in shape.dims)
+    if size_bytes > MAX_ELEMENTS:
         return "bad-shape", f"{shape.to_string(False)} has more bytes than 64 bits can count"
     return None
 
