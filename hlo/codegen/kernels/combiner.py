@@ -200,6 +200,10 @@ class Accumulators:
         parts = 2 if et.is_complex else 1
         return [self.b.alloca(scalar.memory_type(et), self.count * parts, align=64).name]
 
+    def addresses(self) -> list[str]:
+        """Return where the rows lie, or the single values of types that are not complex."""
+        return [slots[0] for slots in self._slots]
+
     def get(self, at: Index = 0) -> list[Value]:
         """Return the values, of one place of the rows."""
         return [self._get(et, slots, at) for et, slots in zip(self.types, self._slots, strict=True)]
