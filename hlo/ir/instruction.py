@@ -45,7 +45,7 @@ class Instruction:
         self.spec: OpSpec = spec
         self.shape = shape
         self.operands: list[Instruction] = list(operands)
-        self.attrs: dict[str, Any] = spec.defaults | attrs if attrs else dict(spec.defaults)
+        self.attrs: dict[str, Any] = {**spec.defaults, **(attrs or {})}
         self.annotations: dict[str, Any] = dict(annotations) if annotations else {}
         self.control_predecessors: list[Instruction] = []
         self.control_successors: list[Instruction] = []
@@ -151,7 +151,7 @@ class Instruction:
             self.opcode,
             shape or self.shape,
             self.operands if operands is None else operands,
-            self.attrs | attrs if attrs else self.attrs,
+            {**self.attrs, **(attrs or {})},
             annotations=self.annotations,
             span=self.span,
         )
