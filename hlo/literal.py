@@ -26,8 +26,6 @@ from hlo.numerals import (
     bits_of,
     decode,
     encode,
-    from_double,
-    integer_range,
     join_payloads,
 )
 from hlo.types import (
@@ -54,13 +52,14 @@ class Literal:
     when shape and bits are, so a NaN equals itself and -0 differs from 0.
     """
 
-    __slots__ = ("_value", "elided", "shape")
+    __slots__ = ("_fill_start", "_value", "elided", "shape")
 
     def __init__(self, shape: Shape, value: np.ndarray | Sequence[Literal] | None = None) -> None:
         """Hold an array of the shape's dimensions and dtype, which the caller gives up, or the
         elements of a tuple. A value of None elides an array or a tuple."""
         self.shape = shape
         self.elided = value is None and not isinstance(shape, TokenShape)
+        self._fill_start = 0
         self._value: Any = value
         if isinstance(value, np.ndarray):
             assert isinstance(shape, ArrayShape)
@@ -87,7 +86,7 @@ class Literal:
         """The elements in logical order, read-only. Only for an array literal."""
         assert isinstance(self.shape, ArrayShape)
         if self._value is None:
-            self._value = elision_fill(self.shape)
+            self._value = elision_fill(self.shape, self._fill_start)
             self._value.flags.writeable = False
         return self._value
 
@@ -96,7 +95,11 @@ class Literal:
         """The elements of a tuple literal."""
         assert isinstance(self.shape, TupleShape)
         if self._value is None:
-            self._value = tuple(Literal(s) for s in self.shape.elements)
+            parts, start = [], self._fill_start
+            for shape in self.shape.elements:
+                part, start = Literal(shape).filled_from(start)
+                parts.append(part)
+            self._value = tuple(parts)
         return self._value
 
     @property
@@ -110,7 +113,28 @@ class Literal:
         """Return the same value under a shape that differs in layout only."""
         copy = Literal(shape)
         copy._value, copy.elided = self._value, self.elided
+        copy._fill_start = self._fill_start
         return copy
+
+    def filled_from(self, start: int) -> tuple[Literal, int]:
+        """Return this literal with elided parts filled from word `start` on, and the next word.
+
+        A module's elided constants are filled one after the other, so that no two are alike.
+        """
+        if not self.elided and not isinstance(self.shape, TupleShape):
+            return self, start
+        if self.elided:
+            copy = Literal(self.shape)
+            copy._fill_start = start
+            for _, leaf in self.shape.leaves():
+                if isinstance(leaf, ArrayShape):
+                    start += leaf.byte_size // 4
+            return copy, start
+        parts = []
+        for element in self.elements:
+            part, start = element.filled_from(start)
+            parts.append(part)
+        return Literal(self.shape, parts), start
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal):
@@ -120,36 +144,38 @@ class Literal:
         if self.shape != other.shape or self.elided != other.elided:
             return False
         if self.elided or isinstance(self.shape, TokenShape):
-            return True
+            return self._fill_start == other._fill_start
         if isinstance(self.shape, TupleShape):
             return self.elements == other.elements
         return np.array_equal(bits_of(self.array), bits_of(other.array))
 
     def __hash__(self) -> int:
         if self.elided or not isinstance(self.shape, ArrayShape):
-            return hash((self.shape, self.elided))
+            return hash((self.shape, self.elided, self._fill_start))
         return hash((self.shape, bits_of(self.array.reshape(-1)[:16]).tobytes()))
 
     def __repr__(self) -> str:
         return f"Literal({self.shape.to_string(False)} {write_literal(self, 10)})"
 
 
-def elision_fill(shape: ArrayShape) -> np.ndarray:
-    """Return what an elided constant stands for: values that depend on the shape alone.
+def elision_fill(shape: ArrayShape, start: int = 0) -> np.ndarray:
+    """Return what an elided constant stands for: 32-bit words that count up from `start`.
 
-    Element i in row-major order is i for integers, modulo what the type holds from 0 up (XLA counts
-    up too, over the words of the buffer); i odd for pred; (i mod 256 + 1) / 256 for floats and the
-    real parts of complex numbers: positive, so that no variance or divisor of a model becomes 0.
+    The words fill the array's memory in its layout, whatever its element type; for pred each byte
+    keeps its lowest bit. That is what XLA's parser does, so a dump with elided constants gives the
+    same results here and there.
     """
-    et = shape.element_type
-    if et.is_pred:
-        period = np.arange(2).astype(et.dtype)
-    elif et.is_integer:
-        period = np.arange(min(integer_range(et)[1] + 1, max(shape.num_elements, 1)))
-    else:
-        period = np.arange(1, 257) / 256
-    part = period.astype(et.dtype) if not et.is_float else from_double(period, et)
-    return np.resize(part, shape.num_elements).reshape(shape.dims)
+    words = np.arange(start, start + shape.byte_size // 4, dtype=np.uint64).astype(np.uint32)
+    if shape.element_type.is_pred:
+        words &= np.uint32(0x01010101)
+    # What is left of the last word counts in bytes from 0.
+    rest = np.arange(shape.byte_size % 4, dtype=np.uint8)
+    raw = np.concatenate([words.view(np.uint8), rest])
+    if shape.element_type.bits < 8:
+        raw &= np.uint8((1 << shape.element_type.bits) - 1)
+    order = shape.layout.minor_to_major[::-1] if shape.layout else range(shape.rank)
+    physical = raw.view(shape.element_type.dtype).reshape([shape.dims[d] for d in order])
+    return np.ascontiguousarray(physical.transpose(np.argsort(order))).reshape(shape.dims)
 
 
 # --- reading ------------------------------------------------------------------------------------

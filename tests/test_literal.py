@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import xla_parse
 
+import hlo
 from hlo import literal as literal_module
 from hlo.errors import TextError
 from hlo.literal import Literal, read_literal, write_literal
@@ -272,10 +273,22 @@ def test_elided_constants_are_filled_alike_and_print_elided() -> None:
     assert literal.elided and literal.array.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert write_literal(literal) == "{...}"
     assert literal == read("{ ... }", "s32[2,3]") != read("{{0,1,2},{3,4,5}}", "s32[2,3]")
-    assert read("{...}", "s4[10]").array.astype(int).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
-    assert 0 < read("{...}", "f8e5m2[300]").array.astype(float).min()
+    # The words 0, 1, 2 fill memory byte by byte, least significant first.
+    assert read("{...}", "s8[9]").array.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0]
+    assert read("{...}", "s4[9]").array.astype(int).tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0]
+    assert read("{...}", "f32[2]").array.view(np.uint32).tolist() == [0, 1]
+    assert read("{...}", "s32[2,2]{0,1}").array.tolist() == [[0, 2], [1, 3]]
     for name in ELEMENT_TYPES:
         assert read("{...}", f"{name}[3]").array.shape == (3,)
+
+
+def test_elided_constants_of_a_module_count_on() -> None:
+    # XLA's parser fills them so, starting from 0 in a new process.
+    module = hlo.parse(
+        "HloModule m\nENTRY e { a = s32[3] constant({...})\n b = s32[2] constant({...})\n"
+        " ROOT c = s32[5] concatenate(a, b), dimensions={0} }"
+    )
+    assert hlo.interpret(module).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_elided_tuples_and_huge_arrays_take_no_memory() -> None:

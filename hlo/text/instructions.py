@@ -69,6 +69,8 @@ class InstructionBuilder:
         self._new_computation = new_computation
         self._schemas: dict[str, Schema] = {}
         self._control: list[tuple[Instruction, Scope, Attributes]] = []
+        # How many words elided constants have taken so far.
+        self._elided_words = 0
 
     def build(
         self, scope: Scope, record: InstructionRecord, name: str, start: int, depth: int = 0
@@ -195,7 +197,9 @@ class InstructionBuilder:
                 attributes.own[spec.payload] = codec.parse(token.value[1:-1])
             elif shape is not None:
                 # Read from the file's text, not from a copy: a constant may be most of a file.
-                attributes.own[spec.payload] = read_literal(self._source.text, shape, start, end)
+                literal = read_literal(self._source.text, shape, start, end)
+                literal, self._elided_words = literal.filled_from(self._elided_words)
+                attributes.own[spec.payload] = literal
             elif record.shape is None:
                 self._report.error("missing-shape", f"{spec.name} needs its shape in front of it",
                                    record.opcode.start_pos)  # fmt: skip
