@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache as memoized
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,6 +136,7 @@ def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
         emitted.arena_bytes,
         constant_data(emitted.constant_bytes, emitted.constants),
         aliases=tuple(emitted.aliases),
+        cost=asdict(emitted.cost),
         is_parallel=emitted.is_parallel,
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hlo.analysis.cost import Cost, cost_of
 from hlo.codegen import kernels, scalar  # noqa: F401  (kernels registers its emitters)
 from hlo.codegen.buffers import (
     Buffer,
@@ -69,6 +70,7 @@ class Program:
     kernels: int = 0
     is_parallel: bool = False
     aliases: list[tuple[int, int]] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
 
 
 @dataclass
@@ -131,8 +133,12 @@ class EntryEmitter:
         pairs = [(leaf_of[path], sources[stored]) for stored, path in shared.items()]
         return Program(
             self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
-            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
+            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs, self._cost(comp),
         )  # fmt: skip
+
+    def _cost(self, comp: Computation) -> Cost:
+        unstored = (Role.FUSED, Role.SCALAR)
+        return cost_of(comp, lambda inst: self.live.roles.get(inst) in unstored)
 
     def assign(self, moves: Sequence[tuple[Buffer, Buffer, ArrayShape]], position: int) -> None:
         """Copy sources to targets in parallel: sources that are targets too are saved first."""

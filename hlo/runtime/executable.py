@@ -17,7 +17,7 @@ from hlo.runtime.blocks import block
 from hlo.runtime.boundary import Port, port
 from hlo.runtime.jit import NativeCode
 from hlo.runtime.pool import default_threads, pool_of
-from hlo.runtime.program import Cost, NativeProgram
+from hlo.runtime.program import NativeProgram
 from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
 from hlo.values import TOKEN_VALUE
 
@@ -56,7 +56,7 @@ class Executable:
         self.parameters: tuple[Parameter, ...] = program.parameters
         self.result_shape: Shape = program.result
         self.arena_bytes = program.arena_bytes
-        self.cost: Cost = program.cost
+        self.cost = program.cost
         # How long each stage of making it took.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,26 +17,13 @@ from hlo.types import ArrayShape, Shape
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What one run does: arithmetic operations, transcendental functions, and memory traffic.
-
-    operations: of floats, integers and pred alike; a multiply-add counts two. bytes: what kernels
-    read and write. Loops count as often as they run, or once where that is not `exact`ly known.
-    """
-
-    operations: int = 0
-    transcendentals: int = 0
-    bytes: int = 0
-    exact: bool = True
-
-
-@dataclass(frozen=True)
 class NativeProgram:
     """A compiled module.
 
     code: an object file that defines `symbol`. constants: the data that the code expects, aligned
     to 64 bytes. aliases: pairs of a result leaf and an argument leaf, by number among the array
     leaves, that share memory: the argument's value has to be in the result's memory before a call.
+    cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
     is_parallel: some of its work is worth sharing between threads.
     """
 
@@ -48,7 +35,7 @@ class NativeProgram:
     arena_bytes: int
     constants: np.ndarray
     aliases: tuple[tuple[int, int], ...] = ()
-    cost: Cost = field(default_factory=Cost)
+    cost: Mapping[str, int] = field(default_factory=dict)
     is_parallel: bool = False
 
     @property
@@ -101,7 +88,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "result": program.result.to_string(),
             "arena_bytes": program.arena_bytes,
             "aliases": program.aliases,
-            "cost": vars(program.cost),
+            "cost": dict(program.cost),
             "is_parallel": program.is_parallel,
         }
     ).encode()
@@ -146,6 +133,6 @@ def _from_header(header: dict[str, Any], code: memoryview, constants: memoryview
         header["arena_bytes"],
         np.frombuffer(constants, np.uint8),
         tuple((out, arg) for out, arg in header["aliases"]),
-        Cost(**header["cost"]),
+        header["cost"],
         header["is_parallel"],
     )

@@ -1,0 +1,297 @@
+"""What running a computation costs: operations, transcendental functions, memory traffic.
+
+The counts follow what the program says, not how it is computed: a product of [m,k] and [k,n] takes
+2mnk operations, a convolution counts the taps that meet the image, a reduction applies its
+computation once less than it has elements. Elements of any type count alike; a complex product
+counts six operations, a sum two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hlo.analysis.trips import trip_count
+from hlo.ir import Computation, Instruction
+from hlo.ops import Emitter, Trait
+from hlo.ops.attrs import WindowDim
+from hlo.types import ArrayShape, Shape
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Counts of one run. `exact` is false where loops of unknown length count as one iteration, or
+    an operation does what only others know."""
+
+    operations: int = 0
+    transcendentals: int = 0
+    bytes: int = 0
+    exact: bool = True
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.operations + other.operations,
+            self.transcendentals + other.transcendentals,
+            self.bytes + other.bytes,
+            self.exact and other.exact,
+        )
+
+    def times(self, count: int) -> Cost:
+        """Return the cost of doing this so many times."""
+        return Cost(
+            self.operations * count, self.transcendentals * count, self.bytes * count, self.exact
+        )
+
+
+Fused = Callable[[Instruction], bool]
+
+
+def cost_of(comp: Computation, fused: Fused = lambda _: False) -> Cost:
+    """Return the cost of running a computation once.
+
+    fused: the instructions whose values are computed where they are used and never stored; they
+    count no bytes of their own.
+    """
+    return _Costs(fused).of(comp)
+
+
+class _Costs:
+    def __init__(self, fused: Fused) -> None:
+        self._fused = fused
+        self._done: dict[Computation, Cost] = {}
+
+    def of(self, comp: Computation) -> Cost:
+        if comp not in self._done:
+            total = Cost()
+            for inst in comp:
+                total += self.instruction(inst)
+            self._done[comp] = total
+        return self._done[comp]
+
+    def instruction(self, inst: Instruction) -> Cost:
+        match inst.opcode:
+            case "while":
+                count = trip_count(inst)
+                body, test = self.of(inst.attrs["body"]), self.of(inst.attrs["condition"])
+                if count is None:
+                    return body + test + Cost(exact=False)
+                return body.times(count) + test.times(count + 1)
+            case "conditional":
+                branches = [self.of(c) for c in inst.called_computations]
+                worst = max(branches, key=lambda c: (c.operations + c.transcendentals, c.bytes))
+                return worst + Cost(exact=len(set(branches)) == 1)
+            case "call" | "async-start":
+                return self.of(inst.called_computations[0])
+            case "fusion":
+                # What happens inside a fusion touches no memory.
+                inner = _Costs(lambda _: True).of(inst.called_computations[0])
+                return inner + Cost(bytes=self._traffic(inst))
+            case "custom-call":
+                return Cost(bytes=self._traffic(inst), exact=False)
+        return self._arithmetic(inst) + Cost(bytes=self._traffic(inst))
+
+    # --- arithmetic -----------------------------------------------------------------------------
+
+    def _arithmetic(self, inst: Instruction) -> Cost:
+        shape = inst.shape
+        if inst.spec.has(Trait.ELEMENTWISE) and isinstance(shape, ArrayShape):
+            return self._elementwise(inst, shape)
+        if inst.opcode in _COUNTS:
+            return Cost(_COUNTS[inst.opcode](inst))
+        if inst.opcode in _APPLIED:
+            return _no_bytes(self.of(inst.attrs["to_apply"])).times(_APPLIED[inst.opcode](inst))
+        if inst.opcode == "select-and-scatter":
+            source = inst.operands[1].shape.num_elements  # type: ignore[attr-defined]
+            chosen = source * (_window_elements(inst) - 1)
+            select, scatter = self.of(inst.attrs["select"]), self.of(inst.attrs["scatter"])
+            return _no_bytes(select).times(chosen) + _no_bytes(scatter).times(source)
+        return Cost()
+
+    def _elementwise(self, inst: Instruction, shape: ArrayShape) -> Cost:
+        count = shape.num_elements
+        if inst.opcode == "map":
+            return _no_bytes(self.of(inst.attrs["to_apply"])).times(count)
+        if inst.opcode in _TRANSCENDENTAL:
+            return Cost(transcendentals=count)
+        if inst.opcode in _FREE:
+            return Cost()
+        if shape.element_type.is_complex:
+            count *= 6 if inst.opcode in ("multiply", "divide") else 2
+        return Cost(count)
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def _traffic(self, inst: Instruction) -> int:
+        """Return the bytes that an instruction reads and writes, each operand once."""
+        if self._fused(inst) or inst.spec.emitter in _NO_TRAFFIC:
+            return 0
+        reads: dict[Instruction, int] = {}
+        stack = [(inst, math.inf)]
+        seen: set[Instruction] = set()
+        while stack:
+            node, limit = stack.pop()
+            for n, operand in enumerate(node.operands):
+                most = min(limit, _read_limit(node, n))
+                if not self._fused(operand):
+                    size = int(min(most, _bytes(operand.shape)))
+                    reads[operand] = max(reads.get(operand, 0), size)
+                elif operand not in seen:
+                    seen.add(operand)
+                    stack.append((operand, most))
+        return sum(reads.values()) + _written(inst)
+
+
+def _no_bytes(cost: Cost) -> Cost:
+    """Return the cost of a computation on scalars that stay in registers."""
+    return Cost(cost.operations, cost.transcendentals, 0, cost.exact)
+
+
+def _bytes(shape: Shape) -> int:
+    return sum(s.byte_size for _, s in shape.leaves() if isinstance(s, ArrayShape))
+
+
+def _read_limit(inst: Instruction, operand: int) -> float:
+    """Return how many bytes an instruction can read of an operand at the most."""
+    if inst.opcode in ("slice", "dynamic-slice", "gather") and operand == 0:
+        return _bytes(inst.shape)
+    # In place: what is not replaced is not touched.
+    if inst.opcode == "dynamic-update-slice" and operand == 0:
+        return 0
+    if inst.opcode == "scatter" and operand < len(inst.operands) // 2:
+        return _bytes(inst.operands[len(inst.operands) // 2 + 1 + operand].shape)
+    return math.inf
+
+
+def _written(inst: Instruction) -> int:
+    if inst.opcode == "dynamic-update-slice":
+        return _bytes(inst.operands[1].shape)
+    if inst.opcode == "scatter":
+        return sum(_bytes(o.shape) for o in inst.operands[len(inst.operands) // 2 + 1 :])
+    return _bytes(inst.shape)
+
+
+_NO_TRAFFIC = frozenset({Emitter.DATA, Emitter.STRUCTURE, Emitter.CONTROL, Emitter.ASYNC})
+
+_TRANSCENDENTAL = frozenset(
+    {
+        "acos", "acosh", "asin", "asinh", "atan2", "atanh", "cbrt", "cosine", "cosh", "erf",
+        "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "power", "rsqrt",
+        "sine", "sinh", "sqrt", "tan", "tanh",
+    }
+)  # fmt: skip
+_FREE = frozenset({"bitcast-convert", "real", "imag", "complex"})
+
+
+# --- operations with counts of their own --------------------------------------------------------
+
+
+def _array(shape: Shape) -> ArrayShape:
+    assert isinstance(shape, ArrayShape)
+    return shape
+
+
+def _elements(shape: Shape) -> int:
+    return sum(s.num_elements for _, s in shape.leaves() if isinstance(s, ArrayShape))
+
+
+def _multiply_adds(inst: Instruction, count: int) -> int:
+    return count * (8 if _array(inst.shape).element_type.is_complex else 2)
+
+
+def _dot(inst: Instruction) -> int:
+    lhs = _array(inst.operand_shapes[0])
+    depth = math.prod(lhs.dims[d] for d in inst.attrs["lhs_contracting_dims"])
+    return _multiply_adds(inst, _array(inst.shape).num_elements * depth)
+
+
+def _convolution(inst: Instruction) -> int:
+    dims = inst.attrs["dim_labels"]
+    lhs, rhs = (_array(s) for s in inst.operand_shapes)
+    taps = math.prod(
+        _taps(lhs.dims[d], w) for d, w in zip(dims.input_spatial, inst.attrs["window"], strict=True)
+    )
+    features = rhs.dims[dims.kernel_input] * rhs.dims[dims.kernel_output]
+    batch = lhs.dims[dims.input_batch] // inst.attrs["batch_group_count"]
+    return _multiply_adds(inst, taps * batch * features)
+
+
+# Windows of more elements are counted as if they met the whole operand everywhere.
+_MANY_TAPS = 1 << 12
+
+
+def _taps(size: int, w: WindowDim) -> int:
+    """Return the number of pairs of a window position and a tap that meet an element."""
+    outputs = w.output_size(size)
+    if w.size > _MANY_TAPS:
+        return outputs * min(w.size, size)
+    # Positions p such that p * stride + offset = i * dilation for an element i repeat with period.
+    common = math.gcd(w.stride, w.lhs_dilate)
+    period = w.lhs_dilate // common
+    inverse = pow(w.stride // common, -1, period)
+    count = 0
+    for tap in range(w.size):
+        offset = tap * w.rhs_dilate - w.pad_low
+        if offset % common:
+            continue
+        low = max(0, -(offset // w.stride))
+        high = min(outputs - 1, ((size - 1) * w.lhs_dilate - offset) // w.stride)
+        low += (-(offset // common) * inverse - low) % period
+        count += max(0, (high - low) // period + 1)
+    return count
+
+
+def _window_elements(inst: Instruction) -> int:
+    return math.prod(w.size for w in inst.attrs["window"])
+
+
+def _sort(inst: Instruction) -> int:
+    shape = _array(inst.operand_shapes[0])
+    return shape.num_elements * _log2(shape.dims[inst.attrs["dimensions"][0]])
+
+
+def _log2(n: int) -> int:
+    """Return the least power to which 2 is at least n."""
+    return max(0, n - 1).bit_length()
+
+
+def _fft(inst: Instruction) -> int:
+    lengths = inst.attrs["fft_length"]
+    whole = max(_elements(s) for s in (inst.shape, inst.operand_shapes[0]))
+    return 5 * whole * sum(_log2(n) for n in lengths)
+
+
+def _cholesky(inst: Instruction) -> int:
+    shape = _array(inst.shape)
+    return shape.num_elements * shape.dims[-1] // 3
+
+
+def _triangular_solve(inst: Instruction) -> int:
+    return _elements(inst.shape) * _array(inst.operand_shapes[0]).dims[-1]
+
+
+_COUNTS: dict[str, Callable[[Instruction], int]] = {
+    "dot": _dot,
+    "scaled-dot": _dot,
+    "convolution": _convolution,
+    "fft": _fft,
+    "cholesky": _cholesky,
+    "triangular-solve": _triangular_solve,
+    "topk": lambda i: _elements(i.operand_shapes[0]),
+    "rng": lambda i: _elements(i.shape),
+    "rng-bit-generator": lambda i: _elements(i.shape),
+}
+
+
+# How often an operation applies its computation on scalars.
+_APPLIED: dict[str, Callable[[Instruction], int]] = {
+    "reduce": lambda i: max(0, _first(i.operand_shapes[0]) - _first(i.shape)),
+    "reduce-window": lambda i: _first(i.shape) * max(0, _window_elements(i) - 1),
+    "scatter": lambda i: _first(i.operand_shapes[-1]),
+    "sort": _sort,
+}
+
+
+def _first(shape: Shape) -> int:
+    """Return the elements of an array, or of the first of several alike."""
+    return next(s.num_elements for _, s in shape.leaves() if isinstance(s, ArrayShape))
