@@ -330,8 +330,6 @@ def _dot(g: Generator, x: Instruction) -> None:
 
 
 def _dynamic_slice(g: Generator, x: Instruction) -> None:
-    if not g.array(x).rank:
-        return
     starts = [g.scalar(S32, g.rng.randint(-2, 6)) for _ in g.array(x).dims]
     sizes = tuple(g.rng.randint(0, d) for d in g.array(x).dims)
     g.emit("dynamic-slice", [x, *starts], {"dynamic_slice_sizes": sizes},
@@ -339,8 +337,6 @@ def _dynamic_slice(g: Generator, x: Instruction) -> None:
 
 
 def _dynamic_update_slice(g: Generator, x: Instruction) -> None:
-    if not g.array(x).rank:
-        return
     parts = tuple(SliceDim(0, g.rng.randint(0, d)) for d in g.array(x).dims)
     update = g.emit("slice", [g.like(x)], {"slice": parts},
                     shape=array(g.type(x), [p.limit for p in parts]), bound=g.size(x))  # fmt: skip

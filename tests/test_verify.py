@@ -359,3 +359,14 @@ def test_a_buffer_has_one_writer() -> None:
     comp.set_root(next(i for i in comp if i.name == "custom-call"))
     comp.remove(out)
     assert codes(module) == []
+
+
+def test_a_mismatch_of_long_tuples_names_the_element() -> None:
+    comp = Computation("entry")
+    p = comp.create("parameter", F2, (), {"number": 0})
+    shape = TupleShape((*[F2] * 40, F3, *[F2] * 40))
+    comp.create("tuple", shape, [p] * 81, root=True)
+    module = Module("m")
+    module.add(comp, entry=True)
+    (found,) = diagnose(module)
+    assert "the result at {40} is f32[3], the operands and attributes give f32[2]" in found.message

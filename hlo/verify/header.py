@@ -13,7 +13,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.layout import physical_bytes
 from hlo.types import ArrayShape, Shape
 from hlo.verify.report import Report, VerifyOptions
-from hlo.verify.shapes import layout_of, same, shape_problem, shown, without_space
+from hlo.verify.shapes import layout_of, mismatch, same, shape_problem, shown, without_space
 
 Index = tuple[int, ...]
 
@@ -70,12 +70,10 @@ class _Header:
             if problem is not None:
                 self.add(problem[0], key, f"{what}: {problem[1]}")
             elif not self._agrees(want, have):
-                layouts = self._options.layout_sensitive
-                self.add(
-                    "bad-entry-layout", key,
-                    f"{what} is {shown(want, layouts=layouts)}, in the entry it is "
-                    f"{shown(have, layouts=layouts)}",
-                )  # fmt: skip
+                what, said, found = mismatch(
+                    what, want, have, layouts=self._options.layout_sensitive
+                )
+                self.add("bad-entry-layout", key, f"{what} is {said}, in the entry it is {found}")
 
     def _agrees(self, want: Shape, have: Shape) -> bool:
         if not same(want, have, layouts=False):
@@ -150,7 +148,7 @@ class _Header:
         try:
             leaf = shape.at(index)
         except IndexError:
-            self.add("index-out-of-range", key, f"{what} is not in {shown(shape, layouts=False)}")
+            self.add("index-out-of-range", key, f"{what} is not in {shown(shape)}")
             return None
         if not isinstance(leaf, ArrayShape):
             self.add("bad-alias", key, f"{what} is {leaf.to_string(False)}, an array is needed")

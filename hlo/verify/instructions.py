@@ -15,10 +15,10 @@ from hlo.verify.shapes import (
     in_host_memory,
     is_unbounded,
     layout_of,
+    mismatch,
     reshape_is_bitcast,
     same,
     shape_problem,
-    shown,
     without_space,
 )
 
@@ -144,12 +144,9 @@ class _Checker:
             code = "layout-mismatch"
         elif compatible(inferred, got, ignore_element_type=True):
             code = "type-mismatch"
-        self._report.add(
-            code,
-            f"the result is {shown(got, layouts=layouts)}, the operands and attributes give "
-            f"{shown(inferred, layouts=layouts)}",
-            inst,
-        )
+        what, said, found = mismatch("the result", got, inferred, layouts=layouts)
+        message = f"{what} is {said}, the operands and attributes give {found}"
+        self._report.add(code, message, inst)
 
     def _check_kept_layout(self, inst: Instruction) -> None:
         """Check that the layout stays where the operation cannot change it."""

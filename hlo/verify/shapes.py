@@ -18,6 +18,8 @@ from hlo.types import (
 )
 
 HOST_MEMORY_SPACE = 5
+# Two tuples that take more characters than this are compared by eye only with help.
+_LONG = 200
 
 Problem = tuple[str, str]
 """A diagnostic code and a message."""
@@ -103,12 +105,32 @@ def layout_of(shape: ArrayShape) -> Layout:
     return shape.layout if shape.layout is not None else Layout.default(shape.rank)
 
 
-def shown(shape: Shape, *, layouts: bool) -> str:
+def mismatch(what: str, a: Shape, b: Shape, *, layouts: bool) -> tuple[str, str, str]:
+    """Return `(what, a, b)` as text for an error message about two shapes that differ.
+
+    Of two long tuples it shows the first elements that differ, and `what` says where: `{3}`.
+    """
+    path: list[int] = []
+    while len(str(a)) + len(str(b)) > _LONG:
+        if not (isinstance(a, TupleShape) and isinstance(b, TupleShape)):
+            break
+        pairs = enumerate(zip(a.elements, b.elements, strict=False))
+        i = next((i for i, (x, y) in pairs if not same(x, y, layouts=layouts)), None)
+        if i is None or len(a.elements) != len(b.elements):
+            break
+        path.append(i)
+        a, b = a.elements[i], b.elements[i]
+    if path:
+        what += f" at {{{','.join(map(str, path))}}}"
+    return what, shown(a, layouts=layouts), shown(b, layouts=layouts)
+
+
+def shown(shape: Shape, *, layouts: bool = False) -> str:
     """Return a shape for an error message, shortened when it is long."""
     text = shape.to_string(layouts)
-    if len(text) <= 200 or not isinstance(shape, TupleShape):
+    if len(text) <= _LONG or not isinstance(shape, TupleShape):
         return text
-    return f"{text[:200]}... ({len(shape.elements)} elements)"
+    return f"{text[:_LONG]}... ({len(shape.elements)} elements)"
 
 
 def reshape_is_bitcast(a: ArrayShape, b: ArrayShape) -> bool:
