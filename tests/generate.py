@@ -337,11 +337,14 @@ def _dynamic_slice(g: Generator, x: Instruction) -> None:
 
 
 def _dynamic_update_slice(g: Generator, x: Instruction) -> None:
-    parts = tuple(SliceDim(0, g.rng.randint(0, d)) for d in g.array(x).dims)
-    update = g.emit("slice", [g.like(x)], {"slice": parts},
-                    shape=array(g.type(x), [p.limit for p in parts]), bound=g.size(x))  # fmt: skip
-    starts = [g.scalar(S32, g.rng.randint(-2, 6)) for _ in g.array(x).dims]
-    g.emit("dynamic-update-slice", [x, update, *starts], {}, bound=g.size(x, update))
+    # Not a slice of the operand: XLA:CPU then reads what it has overwritten.
+    sizes = [g.rng.randint(0, d) for d in g.array(x).dims]
+    update = g.emit("broadcast", [g.scalar(g.type(x), 1)], {"dimensions": ()},
+                    shape=array(g.type(x), sizes), bound=1.0)  # fmt: skip
+    starts = [g.scalar(S32, g.rng.randint(-2, 6)) for _ in sizes]
+    size = g.size(x)
+    bound = None if size is None else max(size, 1.0)
+    g.emit("dynamic-update-slice", [x, update, *starts], {}, bound=bound)
 
 
 def _sort(g: Generator, x: Instruction) -> None:
