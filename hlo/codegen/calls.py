@@ -57,7 +57,8 @@ class Kernels:
     module: Module
     target: Target
     b: Builder
-    by_key: dict[str, Emitted] = field(default_factory=dict)
+    # Steps are functions, or values that are equal when they emit the same.
+    by_key: dict[tuple[KernelEmitter, str, tuple[int, ...]], Emitted] = field(default_factory=dict)
     by_body: dict[str, str] = field(default_factory=dict)
     # One block of memory holds the arguments of whichever kernel runs on threads.
     context_slots: int = 0
@@ -84,7 +85,7 @@ class Kernels:
 
         outputs: buffer numbers of the results. places, scratch: how many buffers it takes.
         """
-        key = f"{id(step)} {structure_key(inst, roles, inputs)} {outputs}"
+        key = (step, structure_key(inst, roles, inputs), tuple(outputs))
         found = self.by_key.get(key)
         if found is not None:
             return found
