@@ -175,10 +175,9 @@ def _binary(g: Generator, x: Instruction) -> None:
 
 def _compare(g: Generator, x: Instruction) -> None:
     y = g.like(x)
-    if not (g.exact(x) and g.exact(y)):
-        return
-    directions = ["EQ", "NE", "LT", "LE", "GT", "GE"]
-    g.emit("compare", [x, y], {"direction": g.rng.choice(directions)})
+    if g.exact(x) and g.exact(y):
+        direction = g.rng.choice(["EQ", "NE", "LT", "LE", "GT", "GE"])
+        g.emit("compare", [x, y], {"direction": direction})
 
 
 def _select(g: Generator, x: Instruction) -> None:
@@ -193,10 +192,9 @@ def _select(g: Generator, x: Instruction) -> None:
 
 
 def _clamp(g: Generator, x: Instruction) -> None:
-    if g.type(x).is_pred:
-        return
-    low, high = g.scalar(g.type(x), 0), g.scalar(g.type(x), 3)
-    g.emit("clamp", [low, x, high], {}, bound=3.0 if g.exact(x) else None)
+    if not g.type(x).is_pred:
+        low, high = g.scalar(g.type(x), 0), g.scalar(g.type(x), 3)
+        g.emit("clamp", [low, x, high], {}, bound=3.0 if g.exact(x) else None)
 
 
 def _convert(g: Generator, x: Instruction) -> None:
@@ -272,18 +270,16 @@ def _pad(g: Generator, x: Instruction) -> None:
 
 
 def _concatenate(g: Generator, x: Instruction) -> None:
-    if not g.array(x).rank:
-        return
-    y, dim = g.like(x), g.rng.randrange(g.array(x).rank)
-    g.emit("concatenate", [x, y], {"dimensions": (dim,)}, bound=g.size(x, y))
+    if g.array(x).rank:
+        y, dim = g.like(x), g.rng.randrange(g.array(x).rank)
+        g.emit("concatenate", [x, y], {"dimensions": (dim,)}, bound=g.size(x, y))
 
 
 def _iota(g: Generator, x: Instruction) -> None:
     shape = g.shape(g.rng.choice([t for t in _TYPES if not t.is_pred]))
-    if not shape.rank:
-        return
-    attrs = {"iota_dimension": g.rng.randrange(shape.rank)}
-    g.emit("iota", [], attrs, shape=shape, bound=5.0)
+    if shape.rank:
+        attrs = {"iota_dimension": g.rng.randrange(shape.rank)}
+        g.emit("iota", [], attrs, shape=shape, bound=5.0)
 
 
 def _reduce(g: Generator, x: Instruction) -> None:
@@ -330,6 +326,8 @@ def _dot(g: Generator, x: Instruction) -> None:
 
 
 def _dynamic_slice(g: Generator, x: Instruction) -> None:
+    if not g.array(x).rank:
+        return
     starts = [g.scalar(S32, g.rng.randint(-2, 6)) for _ in g.array(x).dims]
     sizes = tuple(g.rng.randint(0, d) for d in g.array(x).dims)
     g.emit("dynamic-slice", [x, *starts], {"dynamic_slice_sizes": sizes},
@@ -338,13 +336,13 @@ def _dynamic_slice(g: Generator, x: Instruction) -> None:
 
 def _dynamic_update_slice(g: Generator, x: Instruction) -> None:
     # Not a slice of the operand: XLA:CPU then reads what it has overwritten.
+    if not g.array(x).rank:
+        return
     sizes = [g.rng.randint(0, d) for d in g.array(x).dims]
     update = g.emit("broadcast", [g.scalar(g.type(x), 1)], {"dimensions": ()},
                     shape=array(g.type(x), sizes), bound=1.0)  # fmt: skip
     starts = [g.scalar(S32, g.rng.randint(-2, 6)) for _ in sizes]
-    size = g.size(x)
-    bound = None if size is None else max(size, 1.0)
-    g.emit("dynamic-update-slice", [x, update, *starts], {}, bound=bound)
+    g.emit("dynamic-update-slice", [x, update, *starts], {}, bound=g.size(x, update))
 
 
 def _sort(g: Generator, x: Instruction) -> None:
