@@ -12,7 +12,6 @@ from hlo.eval import interpret as evaluate
 from hlo.files import read_text
 from hlo.ir import Module
 from hlo.text import parse as parse_text
-from hlo.types import Shape, TokenShape
 from hlo.values import DynamicArray
 from hlo.verify import verify as verify_module
 
@@ -44,21 +43,6 @@ def parameters_of(module: Module) -> list[Parameter]:
 def run_values(module: Module, values: Sequence[Any], host: Host | None = None) -> Any:
     """Run a verified module on checked values; returns what `interpret` does."""
     return _visible(evaluate(module, values, host))
-
-
-def result_leaves(module: Module, value: Any = None) -> list[tuple[str, Shape, Any]]:
-    """Return name (`out0, out1, ..`), shape and value of each array of a result, in order.
-
-    value: what a run returned; without it the values are None.
-    """
-    found: list[tuple[str, Shape, Any]] = []
-    for path, shape in module.entry.result_shape.leaves():
-        if not isinstance(shape, TokenShape):
-            leaf = value
-            for i in path if value is not None else ():
-                leaf = leaf[i]
-            found.append((f"out{len(found)}", shape, leaf))
-    return found
 
 
 def interpret(module: Module, *args: Any, host: Host | None = None) -> Any:

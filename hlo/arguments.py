@@ -48,6 +48,21 @@ def assemble(shape: Shape, leaves: Mapping[Path, Any], path: Path = ()) -> Any:
     return TOKEN_VALUE if isinstance(shape, TokenShape) else leaves[path]
 
 
+def named_leaves(shape: Shape, value: Any = None) -> list[tuple[str, Shape, Any]]:
+    """Return name (`out0, out1, ..`), shape and value of each array of a result, in order.
+
+    value: what a run returned; without it the values are None.
+    """
+    found: list[tuple[str, Shape, Any]] = []
+    for path, leaf_shape in shape.leaves():
+        if not isinstance(leaf_shape, TokenShape):
+            leaf = value
+            for i in path if value is not None else ():
+                leaf = leaf[i]
+            found.append((f"out{len(found)}", leaf_shape, leaf))
+    return found
+
+
 # --- checking -----------------------------------------------------------------------------------
 
 

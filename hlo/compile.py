@@ -15,7 +15,7 @@ import llvmlite
 
 import hlo
 from hlo.arguments import Parameter
-from hlo.errors import HloError
+from hlo.files import decode
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
@@ -79,8 +79,10 @@ def compile_text(
     """
 
     def module(clock: Clock) -> Module:
+        from hlo.text import parse
+
         with clock("parse"):
-            return _parse(text, name)
+            return parse(decode(text, name), name)
 
     return _compile(lambda: text, module, _store(cache), threads, features)
 
@@ -139,15 +141,6 @@ def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
         cost=asdict(emitted.cost),
         is_parallel=emitted.is_parallel,
     )
-
-
-def _parse(text: bytes, name: str) -> Module:
-    from hlo.text import parse
-
-    try:
-        return parse(text.decode(), name)
-    except UnicodeDecodeError as e:
-        raise HloError.at("bad-file", f"{name}: byte {e.start} is not UTF-8 text") from None
 
 
 # --- the cache's keys ---------------------------------------------------------------------------

@@ -26,16 +26,27 @@ from hlo.types import ArrayShape, array, element_type_of
 # --- reading ------------------------------------------------------------------------------------
 
 
-def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file. Raises HloError."""
+def read_bytes(path: str | Path) -> bytes:
+    """Return what is in a file. Raises HloError."""
     try:
-        return Path(path).read_text("utf-8")
+        return Path(path).read_bytes()
     except OSError as e:
         raise HloError.at("bad-file", f"{path}: {_reason(e)}") from None
+
+
+def decode(data: bytes, name: str) -> str:
+    """Return the text that bytes in UTF-8 spell. Raises HloError, where `name` stands for them."""
+    try:
+        return data.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as e:
         raise HloError.at(
-            "bad-file", f"{path}: byte {e.start} is not UTF-8 text; is this HLO text?"
+            "bad-file", f"{name}: byte {e.start} is not UTF-8 text; is this HLO text?"
         ) from None
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a UTF-8 file. Raises HloError."""
+    return decode(read_bytes(path), str(path))
 
 
 def _reason(error: OSError) -> str:

@@ -40,10 +40,11 @@ ALLOWED: dict[str, set[str]] = {
     "codegen": _VALUES | {"ops", "ir", "analysis"},
     "runtime": _VALUES | {"arguments"},
     "arguments": _VALUES,
+    "compare": set(),
     "files": _VALUES,
     "inputs": _VALUES | {"arguments", "files"},
     "compile": _VALUES
-    | {"arguments", "ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
+    | {"arguments", "files", "ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
     "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "inputs", "compile"},
 }
 

@@ -149,18 +149,20 @@ def diagnostics_json(error: HloError) -> list[dict[str, Any]]:
 # --- input --------------------------------------------------------------------------------------
 
 
+def read_source(path: str) -> tuple[bytes, str]:
+    """Return what is in a file, or on standard input for `-`, and what errors are to call it."""
+    from hlo.files import read_bytes
+
+    return (sys.stdin.buffer.read(), "<stdin>") if path == "-" else (read_bytes(path), path)
+
+
 def load(path: str) -> Module:
     """Return the module in a file, or on standard input for `-`."""
     from hlo import api
-    from hlo.errors import HloError
+    from hlo.files import decode
 
-    if path != "-":
-        return api.load(path)
-    try:
-        text = sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as e:
-        raise HloError.at("bad-file", f"<stdin>: byte {e.start} is not UTF-8 text") from None
-    return api.parse(text, "<stdin>")
+    data, name = read_source(path)
+    return api.parse(decode(data, name), name)
 
 
 # --- progress -----------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from .backends import Runnable, compiled, reference
 from .common import (
     BAD_INPUT,
     Tool,
@@ -16,11 +18,14 @@ from .common import (
     diagnostics_json,
     emit,
     emit_json,
-    load,
     note,
     progress,
+    read_source,
     show_error,
 )
+
+if TYPE_CHECKING:
+    from hlo.compare import Comparison
 
 # Results of more elements are shown by what is in them.
 _SHOWN_ELEMENTS = 100
@@ -35,7 +40,11 @@ class _Job:
     archive: str | None
     output: str | None
     seed: int
+    backend: str
+    check: bool
     repeat: int
+    threads: int | None
+    cache: bool
     many: bool
 
 
@@ -46,8 +55,15 @@ class _Outcome:
     file: str
     results: dict[str, Any] = field(default_factory=dict)
     made_up: list[str] = field(default_factory=list)
-    prepare_s: float = 0.0
+    prepare_s: dict[str, float] = field(default_factory=dict)
     runs_s: list[float] = field(default_factory=list)
+    cost: Mapping[str, int] = field(default_factory=dict)
+    # How each result compares with the interpreter's, where that was asked.
+    checks: dict[str, Comparison] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        return not all(c.same for c in self.checks.values())
 
 
 @click.command("hlo-run", cls=Tool, no_args_is_help=True)
@@ -67,19 +83,27 @@ class _Outcome:
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0),
               help="Seed of the inputs that are not given.")  # fmt: skip
-@click.option("--backend", type=click.Choice(["reference"]), default="reference",
-              show_default=True, help="What runs the module.")  # fmt: skip
+@click.option("--backend", type=click.Choice(["compiled", "reference"]), default="reference",
+              show_default=True, help="Native code, or the interpreter.")  # fmt: skip
+@click.option("--check", is_flag=True, help="Run both backends; exit 1 if their results differ.")
 @click.option("--repeat", default=1, metavar="N", type=click.IntRange(1), help="Run N times.")
-@click.option("--time", "show_time", is_flag=True, help="Show how long it takes.")
+@click.option("--time", "show_time", is_flag=True,
+              help="Show how long it takes, and how fast that is.")  # fmt: skip
+@click.option("--threads", metavar="N", type=click.IntRange(1),
+              help="Threads of native code.  [default: one a processor]")  # fmt: skip
+@click.option("--cache/--no-cache", default=True, show_default=True,
+              help="Keep native code on disk for the next run.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Results or errors as JSON on stdout.")
 @common_options
 def main(
     files: tuple[str, ...], inputs: tuple[str, ...], archive: str | None, output: str | None,
-    seed: int, backend: str, repeat: int, show_time: bool, as_json: bool,
+    seed: int, backend: str, check: bool, repeat: int, show_time: bool, threads: int | None,
+    cache: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
 
-    Inputs that are not given are random, from the seed.
+    Inputs that are not given are random, from the seed. Results do not depend on the number of
+    threads.
 
     \b
     Example:
@@ -87,7 +111,9 @@ def main(
     """
     from hlo.errors import HloError
 
-    job = _Job(inputs, archive, output, seed, repeat, len(files) > 1)
+    backend = "compiled" if check else backend
+    job = _Job(inputs, archive, output, seed, backend, check, repeat, threads, cache,
+               len(files) > 1)  # fmt: skip
     _check_output(job)
     reports, failed = [], []
     for file in files:
@@ -101,14 +127,20 @@ def main(
             else:
                 show_error(e)
             continue
+        if outcome.failed:
+            failed.append(file)
         if as_json:
             reports.append(_report(outcome, job))
-        elif show_time:
+            continue
+        for name, found in outcome.checks.items():
+            note(f"{file}: {name}: {found}")
+        if show_time:
             note(_times(outcome))
     if as_json:
         emit_json(reports if job.many else reports[0])
     elif job.many:
-        note(f"{len(files) - len(failed)} of {len(files)} files ran")
+        done = "agree" if check else "ran"
+        note(f"{len(files) - len(failed)} of {len(files)} files {done}")
         for file in failed:
             note(f"failed: {file}")
     return BAD_INPUT if failed else 0
@@ -129,30 +161,46 @@ def _is_folder(output: str) -> bool:
 
 
 def _run(file: str, job: _Job) -> _Outcome:
-    from hlo.api import parameters_of, result_leaves, run_values, verify
+    from hlo.arguments import named_leaves
     from hlo.inputs import read_inputs
 
     outcome = _Outcome(file)
-    start = time.perf_counter()
-    with progress(f"reading {file}"):
-        module = load(file)
-        verify(module)
-        values, outcome.made_up = read_inputs(
-            parameters_of(module), job.inputs, job.archive, job.seed
-        )
-        leaves = len(result_leaves(module))
-        if job.output is not None and job.output.endswith(".npy") and leaves != 1:
-            raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
-    outcome.prepare_s = time.perf_counter() - start
+    source, name = read_source(file)
+    with progress(f"preparing {file}"):
+        module = _prepared(source, name, job)
+        values, outcome.made_up = read_inputs(module.parameters, job.inputs, job.archive, job.seed)
+    leaves = len(named_leaves(module.result))
+    if job.output is not None and job.output.endswith(".npy") and leaves != 1:
+        raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
+    outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
     if outcome.made_up:
         note(_made_up(outcome, job.seed))
-    for _ in range(job.repeat):
-        start = time.perf_counter()
-        with progress(f"running {file}"):
-            result = run_values(module, values)
-        outcome.runs_s.append(time.perf_counter() - start)
-    outcome.results = {name: leaf for name, _, leaf in result_leaves(module, result)}
+    with progress(f"running {file}"):
+        for _ in range(job.repeat):
+            start = time.perf_counter()
+            result = module.run(values)
+            outcome.runs_s.append(time.perf_counter() - start)
+    outcome.results = {name: leaf for name, _, leaf in named_leaves(module.result, result)}
+    if job.check:
+        with progress(f"checking {file}"):
+            outcome.checks = _compared(outcome.results, reference(source, name), values)
     return outcome
+
+
+def _prepared(source: bytes, name: str, job: _Job) -> Runnable:
+    if job.backend == "reference":
+        return reference(source, name)
+    return compiled(source, name, cache=job.cache, threads=job.threads)
+
+
+def _compared(
+    results: Mapping[str, Any], module: Runnable, values: list[Any]
+) -> dict[str, Comparison]:
+    from hlo.arguments import named_leaves
+    from hlo.compare import compare
+
+    wanted = named_leaves(module.result, module.run(values))
+    return {name: compare(results[name], want) for name, _, want in wanted}
 
 
 def _made_up(outcome: _Outcome, seed: int) -> str:
@@ -191,13 +239,29 @@ def _shown(value: Any) -> str:
 
 
 def _times(outcome: _Outcome) -> str:
+    stages = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.prepare_s.items())
+    ran = _speed(outcome)
+    text = f"{outcome.file}: prepared in {sum(outcome.prepare_s.values()):.3f} s ({stages})\n"
+    text += f"{outcome.file}: ran in {ran['median']:.6f} s"
+    if len(outcome.runs_s) > 1:
+        text += f" (median of {len(outcome.runs_s)}; min {ran['min']:.6f}, max {ran['max']:.6f})"
+    if outcome.cost:
+        about = "" if outcome.cost["exact"] else "at least "
+        text += f", {about}{ran['gflops']:.4g} GFLOP/s, {about}{ran['gbytes']:.4g} GB/s"
+    return text
+
+
+def _speed(outcome: _Outcome) -> dict[str, float]:
+    """Return seconds a run, and at the median 10^9 operations and bytes a second."""
     from statistics import median
 
     runs = outcome.runs_s
-    text = f"{outcome.file}: prepared in {outcome.prepare_s:.3f} s, ran in {median(runs):.6f} s"
-    if len(runs) > 1:
-        text += f" (median of {len(runs)}; min {min(runs):.6f}, max {max(runs):.6f})"
-    return text
+    found = {"min": min(runs), "median": median(runs), "max": max(runs)}
+    if outcome.cost:
+        rate = 1e-9 / max(found["median"], 1e-9)
+        found["gflops"] = rate * (outcome.cost["operations"] + outcome.cost["transcendentals"])
+        found["gbytes"] = rate * outcome.cost["bytes"]
+    return found
 
 
 def _report(outcome: _Outcome, job: _Job) -> dict[str, Any]:
@@ -210,10 +274,23 @@ def _report(outcome: _Outcome, job: _Job) -> dict[str, Any]:
         if job.output == "-" or (job.output is None and value.size <= _SHOWN_ELEMENTS):
             entry["literal"] = literal_text(value)
         results.append(entry)
-    return {
+    report = {
         "file": outcome.file,
+        "backend": job.backend,
         "results": results,
         "seed": job.seed,
         "random_inputs": outcome.made_up,
         "seconds": {"prepare": outcome.prepare_s, "runs": outcome.runs_s},
+        "speed": _speed(outcome),
+        "cost": dict(outcome.cost),
     }
+    if job.check:
+        report["check"] = {name: _comparison(c) for name, c in outcome.checks.items()}
+    return report
+
+
+def _comparison(c: Comparison) -> dict[str, Any]:
+    found: dict[str, Any] = {"elements": c.elements, "mismatches": c.mismatches}
+    if not c.same:
+        found |= {"worst": c.worst, "got": str(c.got), "want": str(c.want)}
+    return found

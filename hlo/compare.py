@@ -1,0 +1,108 @@
+"""Are two results the same within what their types can hold?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+# A float may be off by this power of its type's epsilon: 7e-5 for f32, 0.05 for bf16. Two orders of
+# the same long sum differ by that much, a wrong program by more.
+_POWER = 0.6
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two arrays compare. Indices are of the element that is furthest off.
+
+    relative, absolute: what an element may be off by, of itself and in all.
+    """
+
+    elements: int
+    mismatches: int
+    relative: float
+    absolute: float
+    worst: tuple[int, ...] | None = None
+    got: object = None
+    want: object = None
+
+    @property
+    def same(self) -> bool:
+        return self.mismatches == 0
+
+    def __str__(self) -> str:
+        if self.relative or self.absolute:
+            allowed = f"within {self.relative:.3g} of the value + {self.absolute:.3g}"
+        else:
+            allowed = "exactly"
+        if self.same:
+            return f"{self.elements} elements agree {allowed}"
+        assert self.worst is not None
+        return (
+            f"{self.mismatches} of {self.elements} elements do not agree {allowed}; "
+            f"worst at [{','.join(map(str, self.worst))}]: {self.got} and {self.want}"
+        )
+
+
+def tolerance(dtype: np.dtype) -> float:
+    """Return the relative error that two correct programs may differ by in a type; 0 if none."""
+    if not _is_inexact(dtype):
+        return 0.0
+    return float(ml_dtypes.finfo(dtype).eps) ** _POWER
+
+
+def _is_inexact(dtype: np.dtype) -> bool:
+    if np.issubdtype(dtype, np.inexact):
+        return True
+    try:
+        ml_dtypes.finfo(dtype)
+    except ValueError:
+        return False
+    return True
+
+
+def compare(
+    got: np.ndarray, want: np.ndarray, relative: float | None = None, absolute: float | None = None
+) -> Comparison:
+    """Compare two arrays of one shape and dtype, element by element.
+
+    Integers and pred agree exactly, NaN with NaN, an infinity with itself. Other floats may be off
+    by `relative` of the wanted value plus `absolute`: by default what `tolerance` says, of the
+    value and of the mean magnitude in the array, since sums that cancel are as inexact as what
+    they sum. Complex numbers are compared by their distance.
+    """
+    assert got.shape == want.shape and got.dtype == want.dtype
+    if not _is_inexact(want.dtype):
+        wrong = np.asarray(got != want)
+        # In doubles, where integers of 64 bits are near enough to find the worst.
+        off = np.abs(got.astype(np.float64) - want.astype(np.float64))
+        return _result(got, want, wrong, off, 0.0, 0.0)
+    wide = np.complex128 if np.issubdtype(want.dtype, np.complexfloating) else np.float64
+    with np.errstate(all="ignore"):
+        g, w = got.astype(wide), want.astype(wide)
+        finite = np.isfinite(g) & np.isfinite(w)
+        size = np.where(finite, np.abs(w), 0.0)
+        if relative is None:
+            relative = tolerance(want.dtype)
+        if absolute is None:
+            absolute = relative * float(size.mean()) if size.size else 0.0
+        off = np.where(finite, np.abs(g - w), np.inf)
+        same = (off <= relative * size + absolute) | (g == w) | (_nan(g) & _nan(w))
+    return _result(got, want, np.asarray(~same), off, relative, absolute)
+
+
+def _nan(a: np.ndarray) -> np.ndarray:
+    return np.isnan(a.real) | np.isnan(a.imag) if np.iscomplexobj(a) else np.isnan(a)
+
+
+def _result(
+    got: np.ndarray, want: np.ndarray, wrong: np.ndarray, off: np.ndarray,
+    relative: float, absolute: float,
+) -> Comparison:  # fmt: skip
+    count = int(np.count_nonzero(wrong))
+    if not count:
+        return Comparison(wrong.size, 0, relative, absolute)
+    flat = int(np.argmax(np.where(wrong, off, -1)))
+    at = tuple(int(i) for i in np.unravel_index(flat, wrong.shape))
+    return Comparison(wrong.size, count, relative, absolute, at, got[at], want[at])
