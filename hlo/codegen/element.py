@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from hlo.codegen import scalar
 from hlo.codegen.fusion import Role
+from hlo.codegen.inline import inline
 from hlo.codegen.llvm import TRUE, Builder, Index, Val
 from hlo.codegen.scalar import Value
 from hlo.ir import Computation, Instruction
@@ -61,18 +61,7 @@ class ElementEmitter:
 
     def call(self, comp: Computation, args: Sequence[Value]) -> list[Value]:
         """Return the result leaves of a computation on scalars, emitted in place."""
-        values: dict[Instruction, Any] = {}
-        for inst in comp.in_order():
-            if inst.opcode == "parameter":
-                values[inst] = args[inst.attrs["number"]]
-            elif inst.opcode == "tuple":
-                values[inst] = [values[o] for o in inst.operands]
-            elif inst.opcode == "get-tuple-element":
-                values[inst] = values[inst.operands[0]][inst.attrs["index"]]
-            else:
-                values[inst] = scalar.elementwise(self.b, inst, [values[o] for o in inst.operands])
-        result = values[comp.root]
-        return result if isinstance(result, list) else [result]
+        return inline(self.b, comp, args)
 
 
 def _array(inst: Instruction) -> ArrayShape:

@@ -345,6 +345,20 @@ class Builder:
         self.place(done)
 
     @contextmanager
+    def repeat(self, condition: Callable[[], Val]) -> Iterator[None]:
+        """Run the body for as long as a condition holds, which is emitted before each run."""
+        head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
+        self.jump(head)
+        self.place(head)
+        with self.scope():
+            go_on = condition()
+            self.write(f"br i1 {go_on.name}, label %{body}, label %{done}")
+            self.place(body)
+            yield
+        self.jump(head)
+        self.place(done)
+
+    @contextmanager
     def when(self, condition: Val) -> Iterator[None]:
         """Run the body if the condition holds."""
         then, done = self.new_label("then"), self.new_label("end")
