@@ -186,7 +186,7 @@ def test_what_does_not_fit_in_memory_is_said_before_it_is_tried(result: str) -> 
 
 
 def test_sizes_that_no_64_bits_hold_are_rejected() -> None:
-    text = "ENTRY e {\n  a = f32[4611686018427387904] parameter(0)\n  ROOT r = CALL\n}\n"
+    text = "ENTRY e {\n  a = s8[4611686018427387904] parameter(0)\n  ROOT r = CALL\n}\n"
     for call in ("concatenate(a, a, a), dimensions={0}", "reverse(a), dimensions={0}"):
         found = errors(text.replace("CALL", call))
         assert ([c for c, _ in found] == ["bad-value"]) is call.startswith("concatenate"), found
