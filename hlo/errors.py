@@ -17,7 +17,7 @@ _MAX_SNIPPET = 160
 
 
 class Source:
-    """A named text. Line starts are found on first use, so a source costs nothing until an error."""
+    """A named text. Line starts are found on first use: a source costs nothing until an error."""
 
     __slots__ = ("_starts", "name", "text")
 
@@ -94,7 +94,7 @@ class Diagnostic:
     notes: tuple[tuple[str, Span | None], ...] = field(default=())
 
     def render(self) -> str:
-        """Return the error as text: `file:line:col: error: message [code]`, snippet, hint, notes."""
+        """Return `file:line:col: error: message [code]`, with snippet, hint and notes."""
         where = f"{self.span}: " if self.span else ""
         lines = [f"{where}error: {self.message} [{self.code}]"]
         if self.span:
@@ -165,8 +165,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 class TextError(Exception):
     """Text does not follow its syntax, at an offset from the start of that text.
 
-    Raised by the small readers (shapes, literals, attribute values), which see only their own piece;
-    the parser adds the piece's place in the file.
+    Raised by the small readers (shapes, literals, attribute values), which see only their own
+    piece; the parser adds the piece's place in the file.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """A reader for short pieces of HLO text: shapes, layouts, attribute values.
 
-The grammar hands these over as single tokens; each is read by a few calls on a `Scanner`. White space
-and comments between words are skipped. Every failure is a `TextError` at an offset of the piece.
+The grammar hands these over as single tokens; each is read by a few calls on a `Scanner`. White
+space and comments between words are skipped. Every failure is a `TextError` at an offset of the
+piece.
 """
 
 from __future__ import annotations

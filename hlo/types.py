@@ -132,7 +132,7 @@ def element_type_of(dtype: np.dtype) -> ElementType:
 
 
 def complex_part(et: ElementType) -> ElementType:
-    """Return the type of the real and imaginary parts: c64 -> f32, c128 -> f64, others themselves."""
+    """Return the type of a complex type's parts: c64 -> f32, c128 -> f64, others themselves."""
     return ELEMENT_TYPES[{"c64": "f32", "c128": "f64"}.get(et.name, et.name)]
 
 
@@ -143,7 +143,7 @@ def complex_of(et: ElementType) -> ElementType:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One tiling level. A size of `COMBINE` (written `*`) merges the dimension with the next minor one."""
+    """One tiling level. A size of `COMBINE` (`*`) merges a dimension with the next minor one."""
 
     sizes: tuple[int, ...]
 
@@ -267,14 +267,12 @@ class Shape:
         return isinstance(self, TokenShape)
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape]]:
-        """Yield `(index path, leaf shape)` in depth-first order; a non-tuple is its own leaf `()`."""
+        """Yield `(index path, leaf shape)`, depth first; a non-tuple is its own leaf `()`."""
         stack: list[tuple[tuple[int, ...], Shape]] = [((), self)]
         while stack:
             path, shape = stack.pop()
             if isinstance(shape, TupleShape):
-                stack.extend(
-                    ((*path, i), s) for i, s in reversed(list(enumerate(shape.elements)))
-                )
+                stack.extend(((*path, i), s) for i, s in reversed(list(enumerate(shape.elements))))
             else:
                 yield path, shape
 
@@ -292,9 +290,9 @@ class Shape:
 class ArrayShape(Shape):
     """An array of `element_type` with `dims`, each static or dynamic up to its size.
 
-    `dynamic` is empty when every dimension is static, else one flag a dimension. A dynamic dimension
-    of size `UNBOUNDED` has no bound. `layout` is None only where a text has been parsed with
-    layouts left open.
+    `dynamic` is empty when every dimension is static, else one flag a dimension. A dynamic
+    dimension of size `UNBOUNDED` has no bound. `layout` is None only where a text has been parsed
+    with layouts left open.
     """
 
     element_type: ElementType

@@ -131,7 +131,7 @@ class Computation:
         like: Instruction | None = None,
         root: bool = False,
     ) -> Instruction:
-        """Build an instruction and append it. `like` passes on its metadata and place in the source."""
+        """Build an instruction and append it. `like` passes on metadata and place in the source."""
         inst = Instruction(name or opcode, opcode, shape, operands, attrs)
         if like is not None:
             inst.span = like.span

@@ -38,7 +38,7 @@ class Codec:
 
 @dataclass(frozen=True)
 class Attr:
-    """An attribute of an operation: its codec, whether it must be there, and what it is when absent.
+    """An attribute of an operation: its codec, whether it is required, and what it is when absent.
 
     A value equal to the default is not printed, unless `always` is set.
     """

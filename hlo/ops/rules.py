@@ -156,8 +156,8 @@ def merge_dims(
 ) -> ArrayShape:
     """Return the shape that equal-dimension operands share; static sizes win over unbounded ones.
 
-    The element type and layout are those of the first. `numbers` are the operands' own numbers where
-    `shapes` are not all of them.
+    The element type and layout are those of the first. `numbers` are the operands' own numbers
+    where `shapes` are not all of them.
     """
     first = shapes[0]
     if all(s.dims == first.dims and s.dynamic == first.dynamic for s in shapes):
