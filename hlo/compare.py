@@ -32,16 +32,14 @@ class Comparison:
         return self.mismatches == 0
 
     def __str__(self) -> str:
+        if self.worst is None:
+            return f"{self.elements} elements, no difference"
+        by = ""
         if self.relative or self.absolute:
-            allowed = f"within {self.relative:.3g} of the value + {self.absolute:.3g}"
-        else:
-            allowed = "exactly"
-        if self.same:
-            return f"{self.elements} elements agree {allowed}"
-        assert self.worst is not None
+            by = f" by more than {self.relative:.3g} of the value + {self.absolute:.3g}"
         return (
-            f"{self.mismatches} of {self.elements} elements do not agree {allowed}; "
-            f"worst at [{','.join(map(str, self.worst))}]: {self.got} and {self.want}"
+            f"{self.mismatches} of {self.elements} elements differ{by}; "
+            f"worst at [{','.join(map(str, self.worst))}]: {self.got}, {self.want} expected"
         )
 
 

@@ -19,6 +19,7 @@ from hlo.files import decode
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
+from hlo.runtime.pool import pool_code
 from hlo.runtime.program import NativeProgram, constant_data
 
 # What reads, checks and translates modules is imported where it is used: running what is in the
@@ -139,7 +140,7 @@ def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
         constant_data(emitted.constant_bytes, emitted.constants),
         aliases=tuple(emitted.aliases),
         cost=asdict(emitted.cost),
-        is_parallel=emitted.is_parallel,
+        pool=pool_code(machine) if emitted.is_parallel else b"",
     )
 
 

@@ -48,6 +48,14 @@ _DIRECTIVE = re.compile(r".*//\s*(ERROR\S*|EVAL|RUN|VERIFY|CHECK\S*)\s*:")
 _COMMENT = re.compile(r"//\s*(\w.*)")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep compiled programs of tests out of the user's cache, and those out of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.File | None:
     """Take every .hlo file under `filetests` as a test file."""
     if file_path.suffix == ".hlo" and "filetests" in file_path.parts:

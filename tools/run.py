@@ -132,8 +132,8 @@ def main(
         if as_json:
             reports.append(_report(outcome, job))
             continue
-        for name, found in outcome.checks.items():
-            note(f"{file}: {name}: {found}")
+        if check:
+            note(_verdict(outcome))
         if show_time:
             note(_times(outcome))
     if as_json:
@@ -236,6 +236,13 @@ def _shown(value: Any) -> str:
     from hlo.files import literal_text, statistics_text
 
     return literal_text(value) if value.size <= _SHOWN_ELEMENTS else statistics_text(value)
+
+
+def _verdict(outcome: _Outcome) -> str:
+    wrong = [f"{outcome.file}: {n}: {c}" for n, c in outcome.checks.items() if not c.same]
+    same = len(outcome.checks) - len(wrong)
+    summary = f"{outcome.file}: {same} of {len(outcome.checks)} results are the interpreter's"
+    return "\n".join([*wrong, summary])
 
 
 def _times(outcome: _Outcome) -> str:

@@ -43,6 +43,7 @@ from hlo.codegen.outputs import deliver_outputs, set_output_targets, shared_para
 from hlo.codegen.prepare import flatten
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
+from hlo.errors import HloError
 from hlo.ir import Computation, Instruction
 from hlo.types import ArrayShape, Shape
 
@@ -294,7 +295,10 @@ class EntryEmitter:
         if is_on_demand(inst):
             plan = Plan((emit_on_demand,))
         elif planner is None:
-            raise AssertionError(f"no kernel for {inst.opcode}")
+            raise HloError.at(
+                "unsupported", f"{inst.opcode} has no native code yet", inst.span,
+                hint="the reference interpreter runs it",
+            )  # fmt: skip
         else:
             plan = planner(inst, self.live.roles, self.target)
         numbers = [places.index(t) for t in targets]

@@ -63,7 +63,7 @@ class Executable:
         self._code = NativeCode(program.code, program.symbol)
         entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
         self._entry = entry(self._code.addresses[program.symbol])
-        self._pool = pool_of(self.threads) if program.is_parallel else None
+        self._pool = pool_of(self.threads, program.pool) if program.pool else None
         self._constants = program.constants
         self._constants_at = program.constants.ctypes.data
         self._inputs = [port(s) for s in program.arguments]

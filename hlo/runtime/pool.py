@@ -21,7 +21,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from hlo.runtime.jit import NativeCode, host_machine
+from hlo.runtime.jit import Machine, NativeCode
 
 # Offsets in bytes into a pool's state. Fields that different threads write are on cache lines of
 # their own.
@@ -217,18 +217,19 @@ done:
 
 
 @cache
-def _native() -> NativeCode:
-    machine = host_machine()
+def pool_code(machine: Machine) -> bytes:
+    """Return the object file of the pool's functions."""
     declare, pause = _PAUSE.get(machine.triple.split("-")[0], ("", ""))
     text = _IR.replace("DECLARE_PAUSE", declare).replace("PAUSE", pause)
-    return NativeCode(machine.object_code(machine.optimize(text)), "pool_run", "pool_start")
+    return machine.object_code(machine.optimize(text))
 
 
 class Pool:
     """So many threads, the caller's included, that stay for the life of the process."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, code: bytes) -> None:
         self._threads = threads
+        self._code = code
         self._started = False
         self._lock = threading.Lock()
 
@@ -242,7 +243,7 @@ class Pool:
         return self._handle
 
     def _start(self) -> None:
-        code = _native()
+        code = NativeCode(self._code, "pool_run", "pool_start")
         # Workers use their state, and the code, for as long as the process runs: never freed.
         state = _forever(_STATE_BYTES)
         pair = ctypes.c_void_p * 2
@@ -270,12 +271,14 @@ def _forever(size_bytes: int) -> int:
 _pools: dict[int, Pool] = {}
 
 
-def pool_of(threads: int) -> Pool | None:
+def pool_of(threads: int, code: bytes) -> Pool | None:
     """Return the pool of so many threads, the caller's included; None for one.
 
-    There is none either where the system has no POSIX threads.
+    code: what `pool_code` returns. There is no pool either where the system has no POSIX threads.
     """
-    return _pools.setdefault(threads, Pool(threads)) if threads > 1 and os.name == "posix" else None
+    if threads < 2 or os.name != "posix":
+        return None
+    return _pools.setdefault(threads, Pool(threads, code))
 
 
 def _after_fork() -> None:

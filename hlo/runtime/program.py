@@ -24,7 +24,7 @@ class NativeProgram:
     to 64 bytes. aliases: pairs of a result leaf and an argument leaf, by number among the array
     leaves, that share memory: the argument's value has to be in the result's memory before a call.
     cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
-    is_parallel: some of its work is worth sharing between threads.
+    pool: the object file of the thread pool, where some of the work is worth sharing out.
     """
 
     name: str
@@ -36,7 +36,7 @@ class NativeProgram:
     constants: np.ndarray
     aliases: tuple[tuple[int, int], ...] = ()
     cost: Mapping[str, int] = field(default_factory=dict)
-    is_parallel: bool = False
+    pool: bytes = b""
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -73,9 +73,9 @@ def constant_data(size_bytes: int, pieces: Sequence[tuple[int, np.ndarray]]) -> 
 
 # --- as bytes -----------------------------------------------------------------------------------
 
-# A header in JSON after its length, the object code, the constants; the last two each at a multiple
-# of ALIGNMENT from the start.
-_LENGTHS = struct.Struct("<QQQ")
+# A header in JSON after the lengths of all parts, then the sections: object code, that of the pool,
+# constants, each at a multiple of ALIGNMENT from the start.
+_LENGTHS = struct.Struct("<QQQQ")
 
 
 def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
@@ -89,15 +89,13 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "arena_bytes": program.arena_bytes,
             "aliases": program.aliases,
             "cost": dict(program.cost),
-            "is_parallel": program.is_parallel,
         }
     ).encode()
-    constants = program.constants.data
-    pieces: list[bytes | memoryview] = [
-        _LENGTHS.pack(len(header), len(program.code), len(constants)), header
-    ]  # fmt: skip
-    at = _LENGTHS.size + len(header)
-    for section in (program.code, constants):
+    sections: list[bytes | memoryview] = [program.code, program.pool, program.constants.data]
+    lengths = _LENGTHS.pack(len(header), *(len(section) for section in sections))
+    pieces: list[bytes | memoryview] = [lengths, header]
+    at = len(lengths) + len(header)
+    for section in sections:
         gap = -at % ALIGNMENT
         pieces += [bytes(gap), section]
         at += gap + len(section)
@@ -107,11 +105,11 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
 def from_bytes(data: memoryview) -> NativeProgram:
     """Return the program in `data`, whose constants stay where they are. Raises ValueError."""
     try:
-        header_size, code_size, constant_size = _LENGTHS.unpack_from(data)
+        header_size, *sizes = _LENGTHS.unpack_from(data)
         at = _LENGTHS.size + header_size
         header = json.loads(bytes(data[_LENGTHS.size : at]))
         sections = []
-        for size in (code_size, constant_size):
+        for size in sizes:
             at += -at % ALIGNMENT
             sections.append(data[at : at + size])
             at += size
@@ -120,7 +118,9 @@ def from_bytes(data: memoryview) -> NativeProgram:
         raise ValueError(f"not a compiled program: {e}") from None
 
 
-def _from_header(header: dict[str, Any], code: memoryview, constants: memoryview) -> NativeProgram:
+def _from_header(
+    header: dict[str, Any], code: memoryview, pool: memoryview, constants: memoryview
+) -> NativeProgram:
     return NativeProgram(
         header["name"],
         header["symbol"],
@@ -134,5 +134,5 @@ def _from_header(header: dict[str, Any], code: memoryview, constants: memoryview
         np.frombuffer(constants, np.uint8),
         tuple((out, arg) for out, arg in header["aliases"]),
         header["cost"],
-        header["is_parallel"],
+        bytes(pool),
     )

@@ -1,0 +1,223 @@
+"""`hlo-run` on native code: checked against the interpreter, timed, cached, several files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hlo_tools import run as tool
+
+from hlo.compare import compare, tolerance
+
+ADD = """HloModule m
+ENTRY main {
+  x = f32[2,3] parameter(0)
+  y = f32[] parameter(1)
+  yb = f32[2,3] broadcast(y), dimensions={}
+  s = f32[2,3] add(x, yb)
+  b = bf16[2,3] convert(s)
+  ROOT r = (f32[2,3], bf16[2,3]) tuple(s, b)
+}
+"""
+INPUTS = ("-i", "{{1,2,3},{4,5,6}}", "-i", "0.5")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("add.hlo").write_text(ADD)
+    return tmp_path
+
+
+def run(*args: str, text: str | None = None) -> Result:
+    result = CliRunner().invoke(tool.main, ["--backend", "compiled", *args], input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_both_backends_write_the_same() -> None:
+    shown = run("add.hlo", *INPUTS, "-o", "-")
+    assert shown.exit_code == 0
+    assert shown.stdout == run("--backend", "reference", "add.hlo", *INPUTS, "-o", "-").stdout
+    assert shown.stdout.startswith("f32[2,3] { { 1.5, 2.5, 3.5 }, { 4.5, 5.5, 6.5 } }\nbf16[2,3]")
+
+
+def test_standard_input() -> None:
+    assert run("-", *INPUTS, "--check", text=ADD).exit_code == 0
+
+
+def test_check_agrees() -> None:
+    result = run("add.hlo", "--check", "--seed", "3")
+    assert result.exit_code == 0
+    assert "add.hlo: 2 of 2 results are the interpreter's" in result.stderr
+
+
+def test_check_shows_the_worst_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hlo.runtime.executable import Executable
+
+    real = Executable.run_values
+
+    def wrong(self: Executable, values: object) -> object:
+        s, b = real(self, values)  # type: ignore[arg-type]
+        s[1, 2] += 1
+        s[0, 0] += 0.5
+        return s, b
+
+    monkeypatch.setattr(Executable, "run_values", wrong)
+    result = run("add.hlo", *INPUTS, "--check")
+    assert result.exit_code == 1
+    line = next(x for x in result.stderr.split("\n") if "differ" in x)
+    assert line.startswith("add.hlo: out0: 2 of 6 elements differ by more than 7.01e-05")
+    assert line.endswith("worst at [1,2]: 7.5, 6.5 expected")
+    assert "1 of 2 results are the interpreter's" in result.stderr
+    report = json.loads(run("add.hlo", *INPUTS, "--check", "--json").stdout)
+    assert report["check"]["out1"] == {"elements": 6, "mismatches": 0}
+    assert report["check"]["out0"]["worst"] == [1, 2]
+
+
+def test_time_and_repeat() -> None:
+    result = run("add.hlo", "--time", "--repeat", "3", "--no-cache", "--threads", "1")
+    assert result.exit_code == 0
+    for words in ("prepared in", "optimize 0.", "median of 3; min", "GFLOP/s", "GB/s"):
+        assert words in result.stderr
+    report = json.loads(run("add.hlo", "--json", "--repeat", "2").stdout)
+    assert report["backend"] == "compiled"
+    assert len(report["seconds"]["runs"]) == 2
+    # Six sums and six conversions.
+    assert report["cost"]["operations"] == 12 and report["cost"]["exact"]
+    assert {"min", "median", "max", "gflops", "gbytes"} == set(report["speed"])
+
+
+def test_the_cache_is_used_and_left_alone() -> None:
+    def stages(*flags: str) -> set[str]:
+        return set(json.loads(run("add.hlo", "--json", *flags).stdout)["seconds"]["prepare"])
+
+    Path("add.hlo").write_text(ADD + "// another text\n")
+    assert "emit" in stages("--no-cache")
+    assert "emit" in stages()
+    assert "emit" not in stages()
+    assert "emit" in stages("--no-cache")
+
+
+def test_several_files_and_a_summary() -> None:
+    Path("bad.hlo").write_text("HloModule bad\nENTRY e { a = f32[2] add(x, y) }")
+    result = run("add.hlo", "bad.hlo", "add.hlo", "--check")
+    assert result.exit_code == 1
+    assert "2 of 3 files agree" in result.stderr and "failed: bad.hlo" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["missing.hlo"], "missing.hlo: no such file"),
+        (["add.hlo", "-i", "{1,2}"], "add.hlo: "),
+        (["add.hlo", "--inputs", "cut.npz"], "cut.npz: broken"),
+        (["custom.hlo"], "nobody_has_this"),
+        (["huge.hlo"], "out-of-memory"),
+    ],
+)
+def test_one_error_exit_1_and_no_output(args: list[str], words: str) -> None:
+    np.savez("whole.npz", arg0=np.zeros((2, 3), np.float32))
+    Path("cut.npz").write_bytes(Path("whole.npz").read_bytes()[:100])
+    Path("custom.hlo").write_text(
+        "HloModule c\nENTRY e { a = f32[2] parameter(0)\n "
+        'ROOT b = f32[2] custom-call(a), custom_call_target="nobody_has_this" }'
+    )
+    Path("huge.hlo").write_text(
+        "HloModule h\nENTRY e { a = f32[] parameter(0)\n"
+        " ROOT b = f32[100000,100000,100] broadcast(a), dimensions={} }"
+    )
+    result = run(*args, "-o", "out.npz")
+    assert result.exit_code == 1
+    assert words in result.stderr or words == "add.hlo: "
+    assert result.stderr.count("error:") == 1
+    assert not Path("out.npz").exists()
+
+
+def test_a_run_from_the_cache_reads_no_text() -> None:
+    program = (
+        "import sys\n"
+        "from hlo_tools.run import main\n"
+        "try:\n    main()\n"
+        "finally:\n"
+        "    print([m for m in ('lark', 'hlo.ops', 'hlo.ir', 'hlo.text', 'hlo.eval', 'jax')"
+        " if m in sys.modules])\n"
+    )
+    command = [sys.executable, "-c", program, "add.hlo", *INPUTS, "--backend", "compiled"]
+    subprocess.run(command, capture_output=True, check=True)
+    second = subprocess.run(command, capture_output=True, check=True, text=True)
+    assert second.stdout.endswith("[]\n")
+
+
+LONG = """HloModule long
+body { s = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1
+  y = f32[] multiply(x, x)
+  ROOT r = (s32[], f32[]) tuple(i, y) }
+test { s = (s32[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT p = pred[] compare(i, n), direction=LT }
+ENTRY e { z = s32[] constant(0)
+  x = f32[] parameter(0)
+  t = (s32[], f32[]) tuple(z, x)
+  ROOT w = (s32[], f32[]) while(t), condition=test, body=body }
+"""
+
+
+def test_interrupting_native_code() -> None:
+    """A loop without end: Python would never get to its KeyboardInterrupt."""
+    Path("long.hlo").write_text(LONG)
+    command = [sys.executable, "-c", "from hlo_tools.run import main; main()", "long.hlo"]
+    process = subprocess.Popen(
+        [*command, "--backend", "compiled"], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    # It says which inputs are random right before it runs.
+    assert b"random" in process.stderr.readline()
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) in (-signal.SIGINT, 130)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+# --- the comparison itself ------------------------------------------------------------------------
+
+
+def test_what_counts_as_the_same() -> None:
+    f = np.float32
+    nan, inf = np.nan, np.inf
+    assert compare(np.array([nan, inf, 0.0], f), np.array([nan, inf, -0.0], f)).same
+    assert not compare(np.array([inf], f), np.array([-inf], f)).same
+    assert not compare(np.array([nan], f), np.array([1.0], f)).same
+    assert not compare(np.array([1e30], f), np.array([inf], f)).same
+    assert compare(np.array([1.00001], f), np.array([1.0], f)).same
+    assert not compare(np.array([1.001], f), np.array([1.0], f)).same
+    assert compare(np.zeros((0, 3), f), np.zeros((0, 3), f)).same
+    assert not compare(np.array([2**62 + 1]), np.array([2**62])).same
+    assert compare(np.array([1 + 1j]), np.array([1 + 1j + 1e-12])).same
+
+
+def test_a_sum_that_cancels_is_as_inexact_as_what_it_sums() -> None:
+    want = np.array([1e-7, 1000.0, -1000.0], np.float32)
+    assert compare(np.array([2e-3, 1000.0, -1000.0], np.float32), want).same
+
+
+def test_tolerances_follow_the_type() -> None:
+    import ml_dtypes
+
+    order = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
+    found = [tolerance(np.dtype(t)) for t in order]
+    assert found == sorted(found) and found[0] < 1e-9 and found[-1] < 0.5
+    assert tolerance(np.dtype(np.int32)) == 0 and tolerance(np.dtype(bool)) == 0
