@@ -37,7 +37,17 @@ ALIASES = frozenset(
 )  # fmt: skip
 # Consumers that read an operand element several times, or not by a plain index.
 _REREADERS = frozenset(
-    {"dot", "convolution", "reduce-window", "select-and-scatter", "sort", "fft", "scatter", "map"}
+    {
+        "dot",
+        "convolution",
+        "reduce-window",
+        "select-and-scatter",
+        "sort",
+        "topk",
+        "fft",
+        "scatter",
+        "map",
+    }
 )
 
 _CHEAP = 4.0
@@ -119,7 +129,7 @@ def _must_keep(
     # A kernel that is no loop over its result reads its operands from memory.
     return any(
         roles[u] is Role.KERNEL
-        and u.spec.emitter not in (Emitter.REDUCTION,)
+        and u.spec.emitter not in (Emitter.REDUCTION, Emitter.WINDOW, Emitter.SORT)
         and not is_on_demand(u)
         and u.opcode not in ("dynamic-update-slice", "concatenate")
         for u in users

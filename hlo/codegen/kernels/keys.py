@@ -1,0 +1,126 @@
+"""Orders of elements as orders of unsigned integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo.analysis.patterns import order_terms
+from hlo.codegen import scalar
+from hlo.codegen.inline import inline
+from hlo.codegen.llvm import Builder, Val, float_const, int_const
+from hlo.codegen.scalar import Value
+from hlo.ir import Computation, Instruction
+from hlo.types import ElementType
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of values of one type, by value or total; `bits` is the width of its integers.
+
+    By value, zeros are equal; where NaN goes is not stated, but every NaN goes to one end.
+    """
+
+    et: ElementType
+    descending: bool
+    total: bool
+
+    @property
+    def bits(self) -> int:
+        return max(8, self.et.bits)
+
+    @property
+    def is_exact(self) -> bool:
+        """True when different values have different integers."""
+        return self.total or not self.et.is_float
+
+    def rank(self, b: Builder, value: Val) -> Val:
+        """Return the unsigned integer of a value: the smaller, the earlier."""
+        et, t = self.et, f"i{self.bits}"
+        if et.is_float and not self.is_exact:
+            # Adding zero makes -0 and 0 one.
+            zero = float_const(value.type, 0.0)
+            value = b.op(value.type, f"fadd {value}, {zero.name}")
+        raw = scalar.to_memory(b, et, value)
+        if et.is_float:
+            raw = self._from_float(b, raw)
+        elif et.is_signed:
+            raw = b.op(t, f"xor {raw}, {self._top.name}")
+        return b.op(t, f"xor {raw}, -1") if self.descending else raw
+
+    def value(self, b: Builder, rank: Val) -> Val:
+        """Return the value of an integer of an exact order."""
+        et, t = self.et, f"i{self.bits}"
+        raw = b.op(t, f"xor {rank}, -1") if self.descending else rank
+        if et.is_float:
+            raw = self._to_float(b, raw)
+        elif et.is_signed:
+            raw = b.op(t, f"xor {raw}, {self._top.name}")
+        if et.is_float and raw.type != scalar.memory_type(et):
+            raw = b.op(scalar.memory_type(et), f"bitcast {raw} to {scalar.memory_type(et)}")
+        return scalar.from_memory(b, et, raw)
+
+    @property
+    def _top(self) -> Val:
+        return int_const(self.bits, 1 << self.bits - 1)
+
+    def _from_float(self, b: Builder, raw: Val) -> Val:
+        """Sign and magnitude to an unsigned integer: negative numbers count downwards."""
+        t = f"i{self.bits}"
+        if raw.type != t:
+            raw = b.op(t, f"bitcast {raw} to {t}")
+        if self.et.name == "f8e8m0fnu":
+            return raw
+        if self.et.bits < 8:
+            # The sign is the topmost of the bits that count.
+            raw = b.op(t, f"shl {raw}, {8 - self.et.bits}")
+        sign = b.op(t, f"ashr {raw}, {self.bits - 1}")
+        flip = b.op(t, f"or {sign}, {self._top.name}")
+        return b.op(t, f"xor {raw}, {flip.name}")
+
+    def _to_float(self, b: Builder, rank: Val) -> Val:
+        t = f"i{self.bits}"
+        if self.et.name == "f8e8m0fnu":
+            return rank
+        # What was not negative has its topmost bit set now.
+        negative = b.op(t, f"ashr {b.op(t, f'xor {rank}, -1')}, {self.bits - 1}")
+        flip = b.op(t, f"or {negative}, {self._top.name}")
+        raw = b.op(t, f"xor {rank}, {flip.name}")
+        return b.op(t, f"lshr {raw}, {8 - self.et.bits}") if self.et.bits < 8 else raw
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """The one key by which a comparator orders elements.
+
+    source: the instruction of the comparator that computes it from the even parameters.
+    """
+
+    comparator: Computation
+    source: Instruction
+    order: Order
+
+    @staticmethod
+    def of(comparator: Computation) -> SortKey | None:
+        """Return the key of a comparator that has one, and only one."""
+        terms = order_terms(comparator)
+        if terms is None or len(terms) != 1:
+            return None
+        (term,) = terms
+        et = term.key.shape.element_type  # type: ignore[attr-defined]
+        return SortKey(comparator, term.key, Order(et, term.descending, term.total_order))
+
+    @property
+    def is_value(self) -> bool:
+        """True when the key tells all about the first operand's element."""
+        first = self.source.opcode == "parameter" and self.source.attrs["number"] == 0
+        return first and self.order.is_exact
+
+    def rank(self, b: Builder, values: Sequence[Value]) -> Val:
+        """Return the integer of an element, given the operands' values there."""
+        args: list[Value | None] = []
+        for value in values:
+            args += [value, None]
+        (key,) = inline(b, self.comparator, args, self.source)
+        assert isinstance(key, Val)
+        return self.order.rank(b, key)
