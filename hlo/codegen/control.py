@@ -7,11 +7,13 @@ conditional's are wanted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo.codegen import scalar
 from hlo.codegen.buffers import Buffer, Path, Place
-from hlo.codegen.llvm import Val
+from hlo.codegen.llvm import Builder, Val
+from hlo.codegen.memory import Leaf
+from hlo.codegen.scalar import Cplx, Value
 from hlo.ir import Computation, Instruction
 from hlo.types import ArrayShape
 
@@ -19,152 +21,213 @@ if TYPE_CHECKING:
     from hlo.codegen.entry import EntryEmitter
 
 
-def emit_while(e: EntryEmitter, inst: Instruction) -> None:
-    condition, body = inst.attrs["condition"], inst.attrs["body"]
-    b, position = e.b, e.live.position[inst]
-    (init,) = inst.operands
-    slots: dict[Path, tuple[ArrayShape, Any]] = {}
-    state: dict[Path, Buffer] = {}
+class Slot:
+    """A scalar of any type on the stack."""
+
+    def __init__(self, b: Builder, leaf: ArrayShape) -> None:
+        self._b = b
+        self._type = scalar.ssa_type(leaf.element_type)
+        count = 2 if leaf.element_type.is_complex else 1
+        self._parts = [b.alloca(self._type) for _ in range(count)]
+
+    def put(self, value: Leaf) -> None:
+        """Store a value, part by part."""
+        assert isinstance(value, Val | Cplx)
+        parts = [value.re, value.im] if isinstance(value, Cplx) else [value]
+        for at, part in zip(self._parts, parts, strict=True):
+            self._b.write(f"store {part}, ptr {at.name}")
+
+    def get(self) -> Value:
+        """Load the value, part by part."""
+        t = self._type
+        parts = [self._b.effect(t, f"load {t}, ptr {at.name}") for at in self._parts]
+        return Cplx(*parts) if len(parts) == 2 else parts[0]
+
+
+def _split(inst: Instruction) -> tuple[dict[Path, ArrayShape], dict[Path, ArrayShape]]:
+    """Return the leaves of an instruction that are in memory, and those that are scalars."""
+    arrays: dict[Path, ArrayShape] = {}
+    scalars: dict[Path, ArrayShape] = {}
     for path, leaf in inst.shape.leaves():
-        if not isinstance(leaf, ArrayShape):
-            continue
-        value = e.value(init, path)
-        if leaf.dims:
-            assert isinstance(value, Place)
-            state[path] = _state_buffer(e, inst, init, path, leaf, value.buffer)
-        else:
-            t = scalar.ssa_type(leaf.element_type)
-            count = 2 if leaf.element_type.is_complex else 1
-            slots[path] = (leaf, [b.alloca(t) for _ in range(count)])
-            e.to_slot(slots[path][1], value)
+        if isinstance(leaf, ArrayShape):
+            (arrays if leaf.dims else scalars)[path] = leaf
+    return arrays, scalars
+
+
+# --- loops --------------------------------------------------------------------------------------
+
+
+def emit_while(e: EntryEmitter, inst: Instruction) -> None:
+    """Emit a loop with its condition in front."""
+    b, memory = e.b, e.memory
+    condition, body = inst.attrs["condition"], inst.attrs["body"]
+    arrays, scalars = _split(inst)
+    state = _enter(e, inst, arrays)
+    slots = {path: Slot(b, leaf) for path, leaf in scalars.items()}
+    for path, slot in slots.items():
+        slot.put(memory.value(inst.operands[0], path))
     head, run, done = (b.new_label(s) for s in ("while", "body", "endwhile"))
     b.jump(head)
     b.place(head)
     with b.scope():
-        for path, buffer in state.items():
-            e.values[inst, path] = Place(buffer)
-        for path, (leaf, slot) in slots.items():
-            e.values[inst, path] = e.from_slot(leaf, slot)
-        e.computation(condition)
-        go_on = e.value(condition.root)
+        (tested,), (changed,) = condition.parameters, body.parameters
+        for path, slot in slots.items():
+            value = slot.get()
+            memory.values[tested, path] = memory.values[changed, path] = value
+        # The body reads the state again that the condition has read.
+        with memory.locked(state.values()):
+            _bind_state(e, condition, state)
+            e.computation(condition)
+        go_on = memory.value(condition.root)
         assert isinstance(go_on, Val)
         b.write(f"br i1 {go_on.name}, label %{run}, label %{done}")
         b.place(run)
-        _loop_body(e, inst, body, state, slots)
+        _bind_state(e, body, state)
+        for path, buffer in state.items():
+            memory.wish(e.live.of(body.root, path), buffer)
+        e.computation(body)
+        _carry_on(e, inst, body, state, slots)
         b.jump(head)
     b.place(done)
-    for path, (leaf, slot) in slots.items():
-        e.values[inst, path] = e.from_slot(leaf, slot)
+    for path, slot in slots.items():
+        memory.values[inst, path] = slot.get()
     for path, buffer in state.items():
-        buffer.use(e.live.last_use.get((inst, path), position))
-        buffer.use(position)
+        memory.put((inst, path), buffer)
 
 
-def _state_buffer(
-    e: EntryEmitter,
-    inst: Instruction,
-    init: Instruction,
-    path: Path,
-    leaf: ArrayShape,
-    source: Buffer,
-) -> Buffer:
-    """Return a buffer for a loop's state: the initial value's where nothing else needs it."""
-    stored = e.live.of(init, path)
-    start = e.live.position[inst]
-    taken = [e.live.of(init, p) for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
-    wanted = e.targets.get((inst, path))
-    if (
-        source.is_writable
-        and e.live.last_use[stored] <= start
-        and taken.count(stored) == 1
-        and (wanted is None or wanted is source)
-    ):
-        return source
-    first = min(e.live.position[i] for i in inst.attrs["condition"])
-    if wanted is None:
-        wanted = e.new_buffer(leaf, first)
-    wanted.use(start)
-    e.copy(source, wanted, leaf)
-    return wanted
+def _enter(
+    e: EntryEmitter, inst: Instruction, arrays: dict[Path, ArrayShape]
+) -> dict[Path, Buffer]:
+    """Choose the buffers of a loop's state and bring the initial values there."""
+    memory, start = e.memory, e.live.start[inst]
+    (init,) = inst.operands
+    (parameter,) = inst.attrs["body"].parameters
+    root = inst.attrs["body"].root
+    state: dict[Path, Buffer] = {}
+    # What the body hands on as it is can stay with the initial value, wherever that is.
+    for path in arrays:
+        if e.live.of(root, path) == (parameter, path):
+            source = memory.buffer_of(init, path)
+            assert source is not None
+            source.holds.append((parameter, path))
+            source.use(e.live.position[inst])
+            state[path] = source
+    moves = []
+    taken: list[Buffer] = []
+    for path, leaf in arrays.items():
+        if path in state:
+            continue
+        source = memory.buffer_of(init, path)
+        assert source is not None
+        wish = memory.wished(inst, path)
+        found = next(
+            (
+                x
+                for x in (wish, source)
+                if x is not None and x not in taken and memory.can_take(x, start)
+            ),
+            None,
+        )
+        buffer = found or memory.new(leaf, start)
+        buffer.use(e.live.position[inst])
+        taken.append(buffer)
+        state[path] = buffer
+        moves.append((source, buffer, leaf))
+    e.assign(moves, start)
+    return {path: state[path] for path in arrays}
 
 
-def _loop_body(
+def _bind_state(e: EntryEmitter, comp: Computation, state: dict[Path, Buffer]) -> None:
+    """Let a condition or a body find the state."""
+    (parameter,) = comp.parameters
+    for path, buffer in state.items():
+        e.memory.put((parameter, path), buffer)
+
+
+def _carry_on(
     e: EntryEmitter,
     inst: Instruction,
     body: Computation,
     state: dict[Path, Buffer],
-    slots: dict[Path, tuple[ArrayShape, Any]],
+    slots: dict[Path, Slot],
 ) -> None:
-    end = e.live.body_end[body]
-    results = {p: e.live.of(body.root, p) for p in state}
-    inner_last = e.live.last_reads(body)
-    for path, buffer in state.items():
-        stored = results[path]
-        maker = stored[0]
-        old = (inst, path)
-        kept = [p for p in state if results[p] == old]
-        if (
-            maker.parent is body
-            and maker is not inst
-            and list(results.values()).count(stored) == 1
-            and not kept
-            and e.live.may_overwrite(maker, old, inner_last.get(old, 0))
-        ):
-            e.targets[stored] = buffer
-    e.computation(body)
+    """Make what a body has computed the state."""
     moves = []
     for path, buffer in state.items():
-        value = e.values[results[path]]
-        leaf = inst.shape.at(path)
-        assert isinstance(value, Place) and isinstance(leaf, ArrayShape)
-        if value.buffer is not buffer:
-            moves.append((value.buffer, buffer, leaf))
-    e.assign(moves, end)
-    new = {p: e.value(body.root, p) for p in slots}
-    for path, (_, slot) in slots.items():
-        e.to_slot(slot, new[path])
+        source, leaf = e.memory.buffer_of(body.root, path), inst.shape.at(path)
+        assert source is not None and isinstance(leaf, ArrayShape)
+        moves.append((source, buffer, leaf))
+    e.assign(moves, e.live.body_end[body])
+    new = {path: e.memory.value(body.root, path) for path in slots}
+    for path, slot in slots.items():
+        slot.put(new[path])
+
+
+# --- branches -----------------------------------------------------------------------------------
 
 
 def emit_conditional(e: EntryEmitter, inst: Instruction) -> None:
-    b = e.b
+    """Emit branches of which an index, or a truth value, chooses one."""
+    b, memory = e.b, e.memory
     branches = inst.called_computations
-    chosen = e.value(inst.operands[0])
+    chosen = memory.value(inst.operands[0])
     assert isinstance(chosen, Val)
-    position = e.live.position[inst]
-    out: dict[Path, Buffer] = {}
-    slots: dict[Path, tuple[ArrayShape, Any]] = {}
-    start = min(e.live.position[i] for i in branches[0]) - 1
-    for path, leaf in inst.shape.leaves():
-        if not isinstance(leaf, ArrayShape):
-            continue
-        if leaf.dims:
-            out[path] = e.targets.get((inst, path)) or e.new_buffer(leaf, start)
-            out[path].use(e.live.last_use.get((inst, path), position))
-        else:
-            count = 2 if leaf.element_type.is_complex else 1
-            t = scalar.ssa_type(leaf.element_type)
-            slots[path] = (leaf, [b.alloca(t) for _ in range(count)])
+    arrays, scalars = _split(inst)
+    slots = {path: Slot(b, leaf) for path, leaf in scalars.items()}
+    results = _result_buffers(e, inst, arrays)
     labels = [b.new_label("branch") for _ in branches]
     done = b.new_label("endif")
     if chosen.type == "i1":
         b.write(f"br i1 {chosen.name}, label %{labels[0]}, label %{labels[1]}")
     else:
+        # An index out of range chooses the last branch.
         cases = " ".join(f"i32 {n}, label %{x}" for n, x in enumerate(labels[:-1]))
         b.write(f"switch {chosen}, label %{labels[-1]} [ {cases} ]")
     for label, comp in zip(labels, branches, strict=True):
         b.place(label)
-        with b.scope():
-            e.set_targets(comp, out)
+        with b.scope(), memory.branch(comp, branches):
+            for path, buffer in results.items():
+                memory.wish(e.live.of(comp.root, path), buffer)
             e.computation(comp)
-            for path, buffer in out.items():
-                leaf = inst.shape.at(path)
-                assert isinstance(leaf, ArrayShape)
-                e.deliver(comp.root, path, leaf, buffer)
-            for path, (_, slot) in slots.items():
-                e.to_slot(slot, e.value(comp.root, path))
+            moves = []
+            for path, buffer in results.items():
+                source = memory.buffer_of(comp.root, path)
+                assert source is not None
+                moves.append((source, buffer, arrays[path]))
+            e.assign(moves, e.live.body_end[comp])
+            for path, slot in slots.items():
+                slot.put(memory.value(comp.root, path))
         b.jump(done)
     b.place(done)
-    for path, buffer in out.items():
-        e.values[inst, path] = Place(buffer)
-    for path, (leaf, slot) in slots.items():
-        e.values[inst, path] = e.from_slot(leaf, slot)
+    for path, buffer in results.items():
+        memory.put((inst, path), buffer)
+    for path, slot in slots.items():
+        memory.values[inst, path] = slot.get()
+
+
+def _result_buffers(
+    e: EntryEmitter, inst: Instruction, arrays: dict[Path, ArrayShape]
+) -> dict[Path, Buffer]:
+    """Choose where a conditional's results will be, whichever branch makes them.
+
+    Nothing that is there may be needed after the conditional. A buffer that a branch takes from
+    and hands on saves that branch a copy.
+    """
+    memory, end = e.memory, e.live.position[inst]
+    found: dict[Path, Buffer] = {}
+    for path, leaf in arrays.items():
+        choices = [memory.wished(inst, path)]
+        for comp in inst.called_computations:
+            value = memory.values.get(e.live.of(comp.root, path))
+            choices.append(value.buffer if isinstance(value, Place) else None)
+        buffer = next(
+            (
+                x
+                for x in choices
+                if x is not None and x not in found.values() and memory.can_take(x, end)
+            ),
+            None,
+        )
+        found[path] = buffer or memory.new(leaf, e.live.start[inst])
+        found[path].use(end)
+    return found

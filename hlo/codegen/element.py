@@ -83,6 +83,8 @@ def reshape_index(
 
     The dims are cut into the shortest groups of equal products, so that most indices pass through.
     """
+    if 0 in target:
+        return (0,) * len(target)  # there is no element to look for
     result: list[Index] = []
     i = j = 0
     while i < len(source) or j < len(target):

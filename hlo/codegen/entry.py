@@ -24,7 +24,6 @@ from hlo.codegen.buffers import (
     Place,
     Storage,
     collect_leaves,
-    leaves_below,
     place,
     size_bytes,
 )
@@ -39,16 +38,14 @@ from hlo.codegen.kernel import (
     emit_on_demand,
 )
 from hlo.codegen.llvm import Builder, Module, Val
-from hlo.codegen.outputs import deliver_outputs, set_output_targets, shared_parameter
+from hlo.codegen.memory import Memory, updated_operands
+from hlo.codegen.outputs import deliver_outputs, shared_parameter
 from hlo.codegen.prepare import flatten
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction
-from hlo.types import ArrayShape, Shape
-
-# The value of an instruction: a tree of tuples with these leaves; None for tokens.
-Leaf = Value | Place | None
+from hlo.types import ArrayShape
 
 
 @dataclass
@@ -82,16 +79,13 @@ class EntryEmitter:
     symbol: str
     target: Target
     live: Liveness = field(default_factory=Liveness)
-    buffers: list[Buffer] = field(default_factory=list)
     constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
     constant_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.b = Builder(self.module)
         self.kernels = Kernels(self.module, self.target, self.b)
-        # Where stored values are, once computed; and where they should go.
-        self.values: dict[Storage, Leaf] = {}
-        self.targets: dict[Storage, Buffer] = {}
+        self.memory = Memory(self.b, self.live)
 
     # --- the whole ------------------------------------------------------------------------------
 
@@ -121,20 +115,22 @@ class EntryEmitter:
                 results.append(leaf)
         for stored, number in sources.items():
             if stored in shared:
-                self.values[stored] = Place(outputs[shared[stored]])
+                self.memory.put(stored, outputs[shared[stored]])
             else:
                 self._bind_argument(stored, arguments[number], number)
-        set_output_targets(self, comp, outputs, {path: s for s, path in shared.items()})
+        for path, buffer in outputs.items():
+            self.memory.wish(self.live.of(comp.root, path), buffer)
         self.computation(comp)
         deliver_outputs(self, comp, outputs)
         self.b.write("ret void")
-        arena = place(self.buffers)
+        arena = place(self.memory.buffers)
         self._write_entry()
         leaf_of = {path: n for n, path in enumerate(outputs)}
         pairs = [(leaf_of[path], sources[stored]) for stored, path in shared.items()]
         return Program(
             self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
-            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs, self._cost(comp),
+            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
+            self._cost(comp),
         )  # fmt: skip
 
     def _cost(self, comp: Computation) -> Cost:
@@ -143,11 +139,12 @@ class EntryEmitter:
 
     def assign(self, moves: Sequence[tuple[Buffer, Buffer, ArrayShape]], position: int) -> None:
         """Copy sources to targets in parallel: sources that are targets too are saved first."""
+        moves = [move for move in moves if move[0] is not move[1]]
         written = {target for _, target, _ in moves}
         ready = []
         for source, target, leaf in moves:
             if source in written:
-                saved = self.new_buffer(leaf, position)
+                saved = self.memory.new(leaf, position)
                 self.copy(source, saved, leaf)
                 source = saved
             ready.append((source, target, leaf))
@@ -159,7 +156,7 @@ class EntryEmitter:
         temps = [f"  {k.context} = alloca i64, i64 {max(1, k.context_slots)}, align 8"]
         temps += [
             f"  {x.pointer} = getelementptr inbounds i8, ptr %arena, i64 {x.offset}"
-            for x in self.buffers
+            for x in self.memory.buffers
             if x.origin is Origin.TEMP
         ]
         header = (
@@ -174,63 +171,17 @@ class EntryEmitter:
         at = self.b.element_address(table, "ptr", number)
         pointer = self.b.effect("ptr", f"load ptr, ptr {at}, !invariant.load !{{}}").name
         buffer = Buffer(size_bytes(leaf), origin, pointer)
-        self.buffers.append(buffer)
-        return buffer
+        return self.memory.bind(buffer)
 
     def _bind_argument(self, stored: Storage, leaf: ArrayShape, number: int) -> None:
         buffer = self._pointer_from("%args", number, Origin.PARAMETER, leaf)
         if leaf.dims:
-            self.values[stored] = Place(buffer)
+            self.memory.put(stored, buffer)
         else:
-            self.values[stored] = scalar.load(self.b, leaf.element_type, buffer.pointer, 0)
+            held = scalar.load(self.b, leaf.element_type, buffer.pointer, 0)
+            self.memory.values[stored] = held
 
-    # --- storage --------------------------------------------------------------------------------
-
-    def value(self, inst: Instruction, path: Path = ()) -> Leaf:
-        return self.values[self.live.of(inst, path)]
-
-    def _scalar_value(self, inst: Instruction) -> Value:
-        held = self.value(inst)
-        assert isinstance(held, Val | Cplx)
-        return held
-
-    def new_buffer(self, shape: Shape, position: int) -> Buffer:
-        buffer = Buffer(size_bytes(shape), Origin.TEMP, self.b.fresh(), position, position)
-        self.buffers.append(buffer)
-        return buffer
-
-    def _scratch(self, bytes_: int, position: int) -> Buffer:
-        buffer = Buffer(bytes_, Origin.TEMP, self.b.fresh(), position, position)
-        self.buffers.append(buffer)
-        return buffer
-
-    def set_targets(self, comp: Computation, wanted: dict[Path, Buffer]) -> None:
-        """Note where the results of a computation should be written, where that is safe to do."""
-        for path, buffer in wanted.items():
-            stored = self.live.of(comp.root, path)
-            if stored not in self.targets and stored not in self.values:
-                self.targets[stored] = buffer
-
-    def _buffer_for(self, inst: Instruction, path: Path) -> Buffer:
-        """Return where a new value goes: its target if that is free by then, or a new buffer."""
-        position = self.live.position[inst]
-        target = self.targets.get((inst, path))
-        if target is not None:
-            target.use(position)
-            return target
-        buffer = self.new_buffer(inst.shape.at(path), position)
-        buffer.use(self.live.last_use.get((inst, path), position))
-        return buffer
-
-    def deliver(self, root: Instruction, path: Path, leaf: ArrayShape, buffer: Buffer) -> None:
-        """Make sure that a result leaf is in a buffer."""
-        value = self.value(root, path)
-        if isinstance(value, Place):
-            if value.buffer is not buffer:
-                self.copy(value.buffer, buffer, leaf)
-        else:
-            assert value is not None
-            scalar.store(self.b, leaf.element_type, value, buffer.pointer, 0)
+    # --- computations ---------------------------------------------------------------------------
 
     def copy(self, source: Buffer, target: Buffer, leaf: ArrayShape) -> None:
         if source is target:
@@ -241,15 +192,13 @@ class EntryEmitter:
             f"i64 {leaf.byte_size}, i1 false)"
         )
 
-    # --- computations ---------------------------------------------------------------------------
-
     def computation(self, comp: Computation) -> None:
         for inst in comp.in_order():
             match self.live.roles[inst]:
                 case Role.KERNEL:
                     self._kernel(inst)
                 case Role.SCALAR:
-                    self.values[inst, ()] = self._scalar(inst)
+                    self.memory.values[inst, ()] = self._scalar(inst)
                 case Role.CONTROL if inst.opcode == "while":
                     emit_while(self, inst)
                 case Role.CONTROL:
@@ -257,7 +206,7 @@ class EntryEmitter:
 
     def _scalar(self, inst: Instruction) -> Value:
         def load(leaf: Instruction, indices: Indices) -> Value:
-            value = self.value(leaf)
+            value = self.memory.value(leaf)
             if isinstance(value, Place):
                 assert isinstance(leaf.shape, ArrayShape)
                 at = physical_index(self.b, leaf.shape, indices)
@@ -272,18 +221,19 @@ class EntryEmitter:
     # --- kernels --------------------------------------------------------------------------------
 
     def _kernel(self, inst: Instruction) -> None:
+        memory, position = self.memory, self.live.position[inst]
         if inst.opcode == "constant":
-            self.values[inst, ()] = Place(self._constant(inst))
+            memory.put((inst, ()), self._constant(inst))
             return
         leaves = collect_leaves(inst, self.live.roles)
         outputs = [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
-        reused = self._overwritten(inst)
-        targets = [reused] if reused else [self._buffer_for(inst, p) for p in outputs]
+        targets = memory.for_results(inst, outputs)
+        self._bring_operands(inst, dict(zip(outputs, targets, strict=True)))
         places: list[Buffer] = list(dict.fromkeys(targets))
         buffer_of: dict[Instruction, int] = {}
         scalars: list[Instruction] = []
         for leaf in leaves:
-            value = self.value(leaf)
+            value = memory.value(leaf)
             if isinstance(value, Place):
                 if value.buffer not in places:
                     places.append(value.buffer)
@@ -302,7 +252,7 @@ class EntryEmitter:
         else:
             plan = planner(inst, self.live.roles, self.target)
         numbers = [places.index(t) for t in targets]
-        scratch = [self._scratch(n, self.live.position[inst]) for n in plan.scratch_bytes]
+        scratch = [memory.scratch(n, position) for n in plan.scratch_bytes]
         for step in plan.steps:
             emitted = self.kernels.emit(
                 inst, self.live.roles, step, inputs, numbers, len(places), len(scratch)
@@ -313,36 +263,26 @@ class EntryEmitter:
             leaf_shape = inst.shape.at(path)
             assert isinstance(leaf_shape, ArrayShape)
             if leaf_shape.dims:
-                self.values[inst, path] = Place(target)
+                memory.put((inst, path), target)
             else:
-                self.values[inst, path] = scalar.load(
-                    self.b, leaf_shape.element_type, target.pointer, 0
-                )
+                held = scalar.load(self.b, leaf_shape.element_type, target.pointer, 0)
+                memory.values[inst, path] = held
 
-    def _overwritten(self, inst: Instruction) -> Buffer | None:
-        """Return the buffer that an update-in-place operation may work on, holding its operand.
+    def _scalar_value(self, inst: Instruction) -> Value:
+        held = self.memory.value(inst)
+        assert isinstance(held, Val | Cplx)
+        return held
 
-        Where the operand is still needed or must not be written, it is copied first.
-        """
-        if inst.opcode not in ("dynamic-update-slice", "scatter") or inst.shape.is_tuple:
-            return None
-        operand = inst.operands[0]
-        if self.live.roles[operand] is Role.FUSED:
-            return None
-        stored = self.live.of(operand, ())
-        value = self.values[stored]
-        position = self.live.position[inst]
-        assert isinstance(value, Place)
-        others = {self.live.of(o, ()) for o in leaves_below(inst.operands[1:], self.live.roles)}
-        wanted = self.targets.get((inst, ()))
-        free = self.live.last_use[stored] <= position or value.buffer is wanted
-        if value.buffer.is_writable and free and stored not in others:
-            value.buffer.use(self.live.last_use.get((inst, ()), position))
-            return value.buffer
-        target = self._buffer_for(inst, ())
-        assert isinstance(inst.shape, ArrayShape)
-        self.copy(value.buffer, target, inst.shape)
-        return target
+    def _bring_operands(self, inst: Instruction, targets: Mapping[Path, Buffer]) -> None:
+        """Copy what a kernel changes in place to where it finds it, if it is elsewhere."""
+        for path, operand in updated_operands(inst).items():
+            value, shape = self.memory.value(operand), operand.shape
+            assert isinstance(shape, ArrayShape)
+            if isinstance(value, Place):
+                self.copy(value.buffer, targets[path], shape)
+            else:
+                assert value is not None
+                scalar.store(self.b, shape.element_type, value, targets[path].pointer, 0)
 
     def _constant(self, inst: Instruction) -> Buffer:
         data = np.ascontiguousarray(inst.attrs["literal"].value)
@@ -351,21 +291,7 @@ class EntryEmitter:
         self.constant_bytes = offset + max(1, data.nbytes)
         pointer = self.b.element_address("%constants", "i8", offset)
         buffer = Buffer(max(1, data.nbytes), Origin.CONSTANT, pointer)
-        self.buffers.append(buffer)
-        return buffer
-
-    def to_slot(self, slot: list[Val], value: Leaf) -> None:
-        """Store a scalar, part by part."""
-        assert value is not None and not isinstance(value, Place)
-        parts = [value.re, value.im] if isinstance(value, Cplx) else [value]
-        for at, part in zip(slot, parts, strict=True):
-            self.b.write(f"store {part}, ptr {at.name}")
-
-    def from_slot(self, leaf: ArrayShape, slot: list[Val]) -> Value:
-        """Load a scalar, part by part."""
-        t = scalar.ssa_type(leaf.element_type)
-        parts = [self.b.effect(t, f"load {t}, ptr {at.name}") for at in slot]
-        return Cplx(*parts) if len(parts) == 2 else parts[0]
+        return self.memory.bind(buffer)
 
 
 def emit_program(

@@ -126,6 +126,9 @@ def _must_keep(
         return True
     if cost > _CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
         return True
+    # What is updated in place has to be in memory.
+    if any(u.opcode == "dynamic-update-slice" and u.operands[0] is inst for u in users):
+        return True
     # A kernel that is no loop over its result reads its operands from memory.
     return any(
         roles[u] is Role.KERNEL
