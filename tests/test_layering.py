@@ -45,6 +45,8 @@ ALLOWED: dict[str, set[str]] = {
     "inputs": _VALUES | {"arguments", "files"},
     "compile": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
+    "support": _VALUES
+    | {"arguments", "ops", "ir", "text", "verify", "eval", "compile", "runtime"},
     "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "inputs", "compile"},
 }
 

@@ -14,6 +14,7 @@ from .common import (
     emit,
     emit_json,
     load,
+    note,
     progress,
     show_error,
 )
@@ -61,11 +62,14 @@ def _toggles(command: Any) -> Any:
 @_toggles
 @click.option("--quiet", is_flag=True, help="Print no module, errors only.")
 @click.option("--list-ops", is_flag=True, help="List the operations, and exit.")
+@click.option("--compiled", is_flag=True,
+              help="With --list-ops: compile each in every element type, which takes minutes, and "
+              "list what has no native code.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Errors, or the list, as JSON on stdout.")
 @common_options
 def main(
     file: str | None, output: str | None, verify: bool, form: str, limit: int | None,
-    quiet: bool, list_ops: bool, as_json: bool, **toggles: bool | None,
+    quiet: bool, list_ops: bool, compiled: bool, as_json: bool, **toggles: bool | None,
 ) -> int:  # fmt: skip
     """Verify the HLO module in FILE (- for standard input) and print it.
 
@@ -76,8 +80,9 @@ def main(
       hlo-opt model.hlo --print=short --constants=10
     """
     if list_ops:
-        _list_operations(as_json)
-        return 0
+        return _list_unsupported(as_json) if compiled else _list_operations(as_json)
+    if compiled:
+        raise click.UsageError("--compiled goes with --list-ops.")
     if file is None:
         raise click.UsageError("Missing argument 'FILE'.")
     from hlo.errors import HloError
@@ -134,14 +139,33 @@ def _options(form: str, limit: int | None, toggles: dict[str, bool | None]) -> P
     return replace(options, **changes)
 
 
-def _list_operations(as_json: bool) -> None:
+def _list_unsupported(as_json: bool) -> int:
+    """Print which operations have no native code in which types; returns 1 if there are any."""
+    from hlo.support import supported
+
+    missing, count = [], 0
+    with progress("compiling examples"):
+        for pair in supported():
+            count += 1
+            if pair.problem is not None:
+                missing.append(pair)
+    if as_json:
+        pairs = [{"opcode": p.opcode, "type": p.type, "problem": p.problem} for p in missing]
+        emit_json({"pairs": count, "unsupported": pairs})
+    else:
+        emit("".join(f"{p.opcode:28}{p.type:15}{p.problem}\n" for p in missing))
+        note(f"{count} pairs of operation and element type, {len(missing)} without native code")
+    return BAD_INPUT if missing else 0
+
+
+def _list_operations(as_json: bool) -> int:
     """Print the op table."""
     from hlo.ops import OPS
 
     specs = [spec for _, spec in sorted(OPS.items())]
     if as_json:
         emit_json([_operation_json(spec) for spec in specs])
-        return
+        return 0
     lines = [f"{'opcode':28}{'operands':10}{'category':13}attributes (! required)"]
     for spec in specs:
         attrs = " ".join(
@@ -152,6 +176,7 @@ def _list_operations(as_json: bool) -> None:
         line = f"{spec.name:28}{_arity(spec.arity):10}{spec.emitter.value:13}{attrs}"
         lines.append(line.rstrip())
     emit("\n".join(lines) + "\n")
+    return 0
 
 
 def _operation_json(spec: OpSpec) -> dict[str, Any]:
