@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 
 @dataclass
 class Host:
@@ -17,15 +15,13 @@ class Host:
     custom_calls: target name -> `f(op, args) -> value`.
     infeed: values in the order they will be read; outfeed: values in the order they were written.
     channels: values sent and not yet received, by channel id.
-    rng: source of `rng` and of `rng_default`; rng_state: the 128-bit counter of
-    `rng-get-and-update-state`.
+    rng_state: the 128-bit counter of `rng-get-and-update-state`, which `rng` draws from too.
     """
 
     custom_calls: dict[str, Callable[..., Any]] = field(default_factory=dict)
     infeed: deque[Any] = field(default_factory=deque)
     outfeed: list[Any] = field(default_factory=list)
     channels: dict[int, deque[Any]] = field(default_factory=dict)
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
     rng_state: int = 0x7012395  # where XLA:CPU starts
     replica_id: int = 0
     partition_id: int = 0

@@ -30,11 +30,8 @@ _ON_DEMAND = frozenset(
     }
 )  # fmt: skip
 ALIASES = frozenset(
-    {
-        "tuple", "get-tuple-element", "opt-barrier", "domain", "add-dependency", "after-all",
-        "async-start", "async-update", "async-done", "copy-start", "copy-done",
-    }
-)  # fmt: skip
+    {"tuple", "get-tuple-element", "opt-barrier", "domain", "add-dependency", "after-all"}
+)
 # Consumers that read an operand element several times, or not by a plain index.
 _REREADERS = frozenset(
     {

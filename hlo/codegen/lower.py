@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
 from hlo.literal import Literal
 from hlo.types import (
@@ -21,6 +22,7 @@ from hlo.types import (
     S64,
     TOKEN,
     ArrayShape,
+    BufferShape,
     ElementType,
     Shape,
     TupleShape,
@@ -91,6 +93,31 @@ class Draft:
     def as_shape(self, value: Instruction, shape: Shape) -> Instruction:
         """Append a change of layout, if one is needed."""
         return value if value.shape == shape else self.op("copy", value, shape=shape)
+
+    def relaid(self, value: Instruction, shape: Shape) -> Instruction:
+        """Append changes of the layouts of a value's leaves, where they are needed."""
+        if value.shape == shape or not (shape.is_array or shape.is_tuple):
+            return value
+        if not isinstance(shape, TupleShape):
+            return self.as_shape(value, shape)
+        parts = [
+            self.relaid(self.op("get-tuple-element", value, index=n), s)
+            for n, s in enumerate(shape.elements)
+        ]
+        return self.op("tuple", *parts)
+
+    def zeros(self, shape: Shape) -> Instruction:
+        """Append a value of a shape in which everything is zero."""
+        if isinstance(shape, BufferShape):
+            shape = shape.element
+        if isinstance(shape, TupleShape):
+            return self.op("tuple", *(self.zeros(s) for s in shape.elements))
+        if isinstance(shape, ArrayShape):
+            zero = self.constant(shape.element_type, 0)
+            return self.filled(zero, shape) if shape.dims else zero
+        if shape.is_token:
+            return self.op("after-all", shape=TOKEN)
+        raise InferError(f"{self.like.opcode}: there is no value of {shape}", code="bad-value")
 
     def done(self, root: Instruction) -> Computation:
         """Return the computation with its result set."""

@@ -7,7 +7,11 @@ stays as it is.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from hlo.codegen import lower_custom, lower_exchange, lower_random  # noqa: F401  (register)
 from hlo.codegen.lower import expand
+from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 
@@ -15,17 +19,74 @@ from hlo.ops import Trait
 _INLINED = frozenset({"call", "fusion"})
 
 
+# Every call is a copy of what it calls: the copies of a module are bounded in number, and loops in
+# loops in depth.
+_MAX_INSTRUCTIONS = 1_000_000
+_MAX_DEPTH = 100
+
+
 def flatten(entry: Computation) -> Computation:
-    """Return a copy of `entry` outside any module in which every callee has one caller."""
-    copy = Computation(entry.name)
-    root = _copy_into(copy, entry, None)
-    copy.set_root(root)
-    drop_dead(copy)
+    """Return a copy of `entry` outside any module in which every callee has one caller.
+
+    Raises HloError for operations that cannot be compiled, and when the copy would be too large.
+    """
+    _need_bounded(entry)
+    return _flatten(entry, set())
+
+
+def _need_bounded(entry: Computation) -> None:
+    """Raise HloError if calls within calls make too many copies, or bodies nest too deep."""
+    sizes: dict[Computation, int] = {}
+    depths: dict[Computation, int] = {}
+    stack = [(entry, iter(_callees(entry)))]
+    while stack:
+        comp, rest = stack[-1]
+        callee = next((c for c in rest if c not in sizes), None)
+        if callee is not None:
+            stack.append((callee, iter(_callees(callee))))
+            continue
+        stack.pop()
+        sizes[comp], depths[comp] = len(comp), 0
+        for inst in comp:
+            nested = inst.opcode not in _INLINED
+            for c in inst.called_computations:
+                sizes[comp] += sizes[c]
+                depths[comp] = max(depths[comp], depths[c] + nested)
+            if sizes[comp] > _MAX_INSTRUCTIONS:
+                raise HloError.at(
+                    "too-large",
+                    f"{inst.name}: with a copy of what is called for each call, {comp.name} has "
+                    f"more than {_MAX_INSTRUCTIONS} instructions",
+                    inst.span,
+                )
+            if depths[comp] > _MAX_DEPTH:
+                raise HloError.at(
+                    "call-depth",
+                    f"{inst.name}: the computations that {inst.opcode} calls nest more than "
+                    f"{_MAX_DEPTH} deep",
+                    inst.span,
+                )
+
+
+def _callees(comp: Computation) -> list[Computation]:
+    return [c for inst in comp for c in inst.called_computations]
+
+
+def _flatten(source: Computation, effects: set[Computation]) -> Computation:
+    """Return a copy of a computation; notes in `effects` the copies that do more than compute."""
+    copy = Computation(source.name)
+    copy.set_root(_copy_into(copy, source, None, effects))
+    drop_dead(copy, effects)
+    if any(_has_effect(i, effects) for i in copy):
+        effects.add(copy)
     return copy
 
 
 def _copy_into(
-    target: Computation, source: Computation, args: list[Instruction] | None
+    target: Computation,
+    source: Computation,
+    args: list[Instruction] | None,
+    effects: set[Computation],
 ) -> Instruction:
     """Append the instructions of `source` to `target`, its parameters standing for `args`.
 
@@ -52,9 +113,9 @@ def _copy_into(
                 for key in inst.spec.computation_attrs:
                     value = inst.attrs[key]
                     if isinstance(value, tuple):
-                        new.attrs[key] = tuple(flatten(c) for c in value)
+                        new.attrs[key] = tuple(_flatten(c, effects) for c in value)
                     elif value is not None:
-                        new.attrs[key] = flatten(value)
+                        new.attrs[key] = _flatten(value, effects)
                 made[inst] = target.add(new)
         else:
             frames.pop()
@@ -66,7 +127,12 @@ def _copy_into(
 
 def _inlined(inst: Instruction) -> Computation | None:
     """Return the computation that an instruction stands for, if it is one."""
-    return inst.called_computations[0] if inst.opcode in _INLINED else expand(inst)
+    if inst.opcode in _INLINED:
+        return inst.called_computations[0]
+    try:
+        return expand(inst)
+    except InferError as e:
+        raise HloError.at(e.code, f"{inst.name}: {e.message}", inst.span, e.hint) from None
 
 
 def _element_of(inst: Instruction, made: dict[Instruction, Instruction]) -> Instruction | None:
@@ -77,12 +143,14 @@ def _element_of(inst: Instruction, made: dict[Instruction, Instruction]) -> Inst
     return whole.operands[inst.attrs["index"]] if whole.opcode == "tuple" else None
 
 
-def drop_dead(comp: Computation) -> None:
-    """Remove instructions that neither the root nor a side effect needs."""
+def drop_dead(comp: Computation, effects: Collection[Computation] = ()) -> None:
+    """Remove instructions that neither the root nor a side effect needs.
+
+    effects: the called computations that have side effects.
+    """
     live: set[Instruction] = set()
     stack = [comp.root]
-    stack += [i for i in comp if i.spec.has(Trait.SIDE_EFFECT) or i.opcode == "parameter"]
-    stack += [i for i in comp if any(_has_effect(c) for c in i.called_computations)]
+    stack += [i for i in comp if i.opcode == "parameter" or _has_effect(i, effects)]
     while stack:
         inst = stack.pop()
         if inst not in live:
@@ -93,8 +161,5 @@ def drop_dead(comp: Computation) -> None:
             comp.remove(inst)
 
 
-def _has_effect(comp: Computation) -> bool:
-    return any(
-        i.spec.has(Trait.SIDE_EFFECT) or any(_has_effect(c) for c in i.called_computations)
-        for i in comp
-    )
+def _has_effect(inst: Instruction, effects: Collection[Computation]) -> bool:
+    return inst.spec.has(Trait.SIDE_EFFECT) or any(c in effects for c in inst.called_computations)

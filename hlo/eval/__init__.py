@@ -1,6 +1,6 @@
 """The reference interpreter."""
 
-from hlo.eval.host import Host
+from hlo.host import Host
 from hlo.eval.interpreter import Interpreter, interpret
 
 __all__ = ["Host", "Interpreter", "interpret"]

@@ -15,7 +15,7 @@ import numpy as np
 from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
 from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
-from hlo.eval.host import Host
+from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
 from hlo.ops.rules import need_memory

@@ -40,14 +40,31 @@ def need_alone(op: OpView, ctx: EvalContext) -> None:
     """Raise InferError unless this device is the only member of its replica group."""
     size = _group_size(op, ctx)
     if size != 1:
-        raise _more_participants(op, f"a group of {size} devices")
+        raise more_participants(op, f"a group of {size} devices")
 
 
-def _more_participants(op: OpView, who: str) -> InferError:
+def more_participants(op: OpView, who: str) -> InferError:
+    """Return the error of a collective in which data would come from other devices."""
     return InferError(
-        f"{op.opcode}: {who} exchanges data, the interpreter runs one device",
+        f"{op.opcode}: {who} exchanges data, a program here runs on one device",
         code="unsupported-participants",
     )
+
+
+def largest_group(op: OpView, device_counts: tuple[int, int]) -> int:
+    """Return how many devices exchange data in the largest group of a collective.
+
+    device_counts: the numbers of replicas and partitions that the module is for.
+    """
+    mode = group_mode(op.attrs)
+    replicas, partitions = device_counts
+    count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}.get(
+        mode or "", replicas
+    )
+    groups = op.attrs["replica_groups"].lists()
+    if groups:
+        count = max(map(len, groups))
+    return count * partitions if mode == CROSS_BOTH else count
 
 
 def _group_size(op: OpView, ctx: EvalContext) -> int:
@@ -76,7 +93,7 @@ def one_or_all(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     for i, got in enumerate(op.operand_shapes):
         want = op.shape.elements[i] if isinstance(op.shape, TupleShape) else op.shape
         if got.to_string(False) != want.to_string(False):
-            raise _more_participants(op, f"{got.to_string(False)} to {want.to_string(False)}: it")
+            raise more_participants(op, f"{got.to_string(False)} to {want.to_string(False)}: it")
     return args[0] if len(args) == 1 else tuple(args)
 
 
@@ -85,7 +102,7 @@ def all_gather_start(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     need_alone(op, ctx)
     assert isinstance(op.shape, TupleShape)
     if op.shape.elements[0].to_string(False) != op.shape.elements[1].to_string(False):
-        raise _more_participants(op, f"a result of shape {op.shape.to_string(False)}")
+        raise more_participants(op, f"a result of shape {op.shape.to_string(False)}")
     data = args[0] if len(args) == 1 else tuple(args)
     return data, data, *map(zeros, op.shape.elements[2:])
 
@@ -99,7 +116,7 @@ def _receives(op: OpView, ctx: EvalContext) -> bool:
     mine = ctx.host.replica_id if across_replicas else ctx.host.partition_id
     for source, target in op.attrs["source_target_pairs"]:
         if mine in (source, target) and source != target:
-            raise _more_participants(op, f"the pair {{{source},{target}}}")
+            raise more_participants(op, f"the pair {{{source},{target}}}")
     return any(target == mine for _, target in op.attrs["source_target_pairs"])
 
 

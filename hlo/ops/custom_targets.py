@@ -7,11 +7,15 @@ operand. Any other target is a function that the user registers with the host.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hlo.errors import InferError
+from hlo.ops.ffi_attributes import ffi_values
+from hlo.ops.linalg import triangular_solve_shape
+from hlo.ops.linalg_eval import triangular_solve
 from hlo.ops.outside import zeros
 from hlo.ops.rules import array_operand
 from hlo.ops.sorting_eval import key_order
@@ -29,18 +33,29 @@ def _content(shape: Shape) -> Shape:
     return shape.element if isinstance(shape, BufferShape) else shape
 
 
-def _annotation(op: OpView, args: Sequence[Any]) -> Any:
-    """Return the operand; an annotation without a result returns the empty tuple."""
-    name = op.attrs["custom_call_target"]
+def is_annotation(name: str) -> bool:
+    """True for targets that return their operand as it is."""
+    return name.startswith(_SHARDY) or name in _ANNOTATIONS
+
+
+def need_annotation(op: OpView) -> None:
+    """Raise InferError unless an annotation returns its operand, or nothing."""
+    name, shapes = op.attrs["custom_call_target"], op.operand_shapes
     if op.shape == TupleShape():
-        return ()
-    if len(args) == 1 and compatible(_content(op.operand_shapes[0]), _content(op.shape)):
-        return args[0]
+        return
+    if len(shapes) == 1 and compatible(_content(shapes[0]), _content(op.shape)):
+        return
     raise InferError(
         f"custom-call: {name} turns ({', '.join(s.to_string(False) for s in op.operand_shapes)}) "
         f"into {op.shape.to_string(False)}, which takes several devices",
         code="unsupported-participants",
     )
+
+
+def _annotation(op: OpView, args: Sequence[Any]) -> Any:
+    """Return the operand; an annotation without a result returns the empty tuple."""
+    need_annotation(op)
+    return () if op.shape == TupleShape() else args[0]
 
 
 def _first_operand(op: OpView, args: Sequence[Any]) -> Any:
@@ -53,8 +68,8 @@ def _fresh(op: OpView, args: Sequence[Any]) -> Any:
     return zeros(op.shape)
 
 
-def _top_k(op: OpView, args: Sequence[Any]) -> Any:
-    """Return the largest elements of the last dimension, largest first, and their positions."""
+def need_top_k(op: OpView) -> tuple[ArrayShape, ArrayShape]:
+    """Return the shapes of the values and positions that TopK finds. Raises InferError."""
     operand = array_operand(op, 0)
     results = op.shape.elements if isinstance(op.shape, TupleShape) else ()
     if len(results) != 2 or not all(isinstance(s, ArrayShape) and s.rank for s in results):
@@ -72,6 +87,13 @@ def _top_k(op: OpView, args: Sequence[Any]) -> Any:
             f"{op.shape.to_string(False)}",
             code="bad-value",
         )
+    return values, positions
+
+
+def _top_k(op: OpView, args: Sequence[Any]) -> Any:
+    """Return the largest elements of the last dimension, largest first, and their positions."""
+    values, positions = need_top_k(op)
+    k = values.dims[-1]
     order = key_order(args[0], descending=True, total_order=True)[..., :k]
     return np.take_along_axis(args[0], order, -1), order.astype(positions.element_type.dtype)
 
@@ -98,25 +120,66 @@ def _slice_to_dynamic(op: OpView, args: Sequence[Any]) -> Any:
     return with_sizes(data, sizes)
 
 
+# --- triangular systems -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Triangle:
+    """A solve with a triangular matrix: what `triangular-solve` has as attributes."""
+
+    left_side: bool
+    lower: bool
+    unit_diagonal: bool
+    transpose: str
+
+
+_SOLVES = {f"lapack_{t}trsm_ffi" for t in "sdcz"}
+_TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
+
+
+def triangle(op: OpView) -> Triangle | None:
+    """Return what JAX's triangular solve asks for, None for any other target."""
+    name = op.attrs["custom_call_target"]
+    if name not in _SOLVES:
+        return None
+    letters = {}
+    for key, allowed in (("side", "LR"), ("uplo", "LU"), ("diag", "UN"), ("trans_x", "NTC")):
+        value = ffi_values(op).get(key)
+        letters[key] = chr(value) if isinstance(value, int) and 0 < value < 128 else ""
+        if letters[key] not in tuple(allowed):
+            raise InferError(
+                f"custom-call: {name}: {key} is {value!r}, the code of one of "
+                f"{', '.join(allowed)} is needed",
+                code="bad-value",
+            )
+    return Triangle(
+        letters["side"] == "L", letters["uplo"] == "L", letters["diag"] == "U",
+        _TRANSPOSES[letters["trans_x"]],
+    )  # fmt: skip
+
+
+def _triangular_solve(op: OpView, args: Sequence[Any]) -> Any:
+    """Solve as LAPACK's trsm does; no library is needed for it."""
+    solve = triangle(op)
+    assert solve is not None
+    triangular_solve_shape(op, solve.left_side)
+    return triangular_solve(
+        args[0], args[1], left_side=solve.left_side, lower=solve.lower,
+        unit_diagonal=solve.unit_diagonal, transpose=solve.transpose,
+        et=array_operand(op, 1).element_type,
+    )  # fmt: skip
+
+
+_ANNOTATIONS = frozenset(
+    {
+        "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "InspectSharding",
+        "AssumeGatherIndicesInBound", "LayoutConstraint", "annotate_device_placement",
+        "MoveToHost", "MoveToDevice", "PinToDevice", "PinToDeviceSram", "Pin", "Unpin",
+    }
+)  # fmt: skip
 _TARGETS: dict[str, Target] = {
-    **dict.fromkeys(
-        (
-            "Sharding",
-            "SPMDFullToShardShape",
-            "SPMDShardToFullShape",
-            "InspectSharding",
-            "AssumeGatherIndicesInBound",
-            "LayoutConstraint",
-            "annotate_device_placement",
-            "MoveToHost",
-            "MoveToDevice",
-            "PinToDevice",
-            "PinToDeviceSram",
-            "Pin",
-            "Unpin",
-        ),
-        _annotation,
-    ),
+    **dict.fromkeys(_ANNOTATIONS, _annotation),
+    **dict.fromkeys(_SOLVES, _triangular_solve),
     "SetBound": _first_operand,
     "AllocateBuffer": _fresh,
     "CreateBuffer": _fresh,

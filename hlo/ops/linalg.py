@@ -87,10 +87,16 @@ def _infer_cholesky(op: OpView) -> ArrayShape:
     return array(a.element_type, a.dims, a.dynamic)
 
 
-def _infer_triangular_solve(op: OpView) -> ArrayShape:
+def triangular_solve_shape(op: OpView, left_side: bool) -> ArrayShape:
+    """Return the shape of x in `a x = b`, or in `x a = b`. Raises InferError."""
+    if len(op.operand_shapes) != 2:
+        raise InferError(
+            f"{op.opcode}: a solve takes 2 operands, not {len(op.operand_shapes)}",
+            code="operand-count",
+        )
     a, b = _square(op), array_operand(op, 1)
     need_same_type(op, 0, 1)
-    shared = -2 if op.attrs["left_side"] else -1
+    shared = -2 if left_side else -1
     if a.rank != b.rank:
         raise InferError(
             f"{op.opcode}: operands differ in rank: {a.to_string(False)}, {b.to_string(False)}",
@@ -109,6 +115,10 @@ def _infer_triangular_solve(op: OpView) -> ArrayShape:
             operand=1,
         )
     return array(b.element_type, b.dims, b.dynamic)
+
+
+def _infer_triangular_solve(op: OpView) -> ArrayShape:
+    return triangular_solve_shape(op, op.attrs["left_side"])
 
 
 # --- evaluation ---------------------------------------------------------------------------------

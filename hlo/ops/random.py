@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops import rules
+from hlo.ops import casts, rules
 from hlo.ops.attrs import INT, enum, need
-from hlo.ops.random_eval import philox_bits, threefry_bits
+from hlo.ops.random_eval import RNG_KEY, philox_bits, threefry_bits
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import U64, ArrayShape, ElementType, Shape, TupleShape, array
 
@@ -27,34 +27,63 @@ def _infer_rng(op: OpView) -> Shape:
     return array(et, rules.array_result(op).dims)
 
 
+def _words(ctx: EvalContext, dims: tuple[int, ...], bits: int) -> np.ndarray:
+    """Return random words at the host's counter, which moves on by the counters they take."""
+    state = ctx.host.rng_state
+    (_, *after), words = philox_bits((RNG_KEY, state % 2**64, state >> 64), dims, bits)
+    ctx.host.rng_state = after[0] | after[1] << 64
+    return words
+
+
+def _unit(words: np.ndarray, wide: Any) -> np.ndarray:
+    """Return random words as numbers in [0, 1), multiples of the type's precision."""
+    digits = np.finfo(wide).nmant + 1
+    top = words >> words.dtype.type(8 * words.itemsize - digits)
+    return top.astype(wide) * wide(2.0**-digits)
+
+
+def _normal(
+    mean: np.ndarray, deviation: np.ndarray, dims: tuple[int, ...], et: ElementType, ctx: Any
+) -> np.ndarray:
+    """Return normally distributed values; two uniform numbers make one (Box and Muller)."""
+    wide = np.float64 if et.name == "f64" else np.float32
+    first, second = _unit(_words(ctx, (2, *dims), et.bits), wide)
+    radius = np.sqrt(wide(-2) * np.log(wide(1) - first))
+    value = radius * np.cos(second * wide(2 * np.pi))
+    return casts.narrow(mean.astype(wide) + deviation.astype(wide) * value, et)
+
+
 def _uniform(
-    low: np.ndarray, high: np.ndarray, dims: tuple[int, ...], et: ElementType, rng: Any
+    low: np.ndarray, high: np.ndarray, dims: tuple[int, ...], et: ElementType, ctx: Any
 ) -> np.ndarray:
     """Return values in `[low, high)`; all are `low` where that is empty."""
+    words = _words(ctx, dims, et.bits)
     if et.is_float:
-        a, b = float(low), float(high)
+        wide = np.float64 if et.name == "f64" else np.float32
+        a, b = low.astype(wide), high.astype(wide)
         if not a < b:
             return np.full(dims, low, et.dtype)
-        unit = rng.random(dims)
+        u = _unit(words, wide)
         # The sum of two products, since b - a may overflow.
-        rounded = (a * (1.0 - unit) + b * unit).astype(et.dtype)
-        return np.where(rounded >= high, np.nextafter(high, low), rounded)
-    a, b = int(low), int(high)
-    if not a < b:
+        value = casts.narrow(a * (wide(1) - u) + b * u, et)
+        return np.where(value >= high, np.nextafter(high, low), value)
+    first, last = int(low), int(high)
+    if not first < last:
         return np.full(dims, low, et.dtype)
-    wide = np.int64 if et.is_signed else np.uint64
-    return rng.integers(a, b, dims, dtype=wide).astype(et.dtype)
+    offset = words % words.dtype.type(last - first)
+    return _bits_as(words.dtype.type(first % 2 ** (8 * words.itemsize)) + offset, et)
 
 
 def _evaluate_rng(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     shape = rules.array_result(op)
-    rules.need_memory(op, shape, scratch_bytes=8 * shape.num_elements)
-    et, rng = shape.element_type, ctx.host.rng
+    rules.need_memory(op, shape, scratch_bytes=64 * shape.num_elements)
+    et = shape.element_type
+    if et.is_pred:
+        # The one range that is not empty holds one value.
+        return np.full(shape.dims, args[0])
+    draw = _normal if op.attrs["distribution"] == "rng_normal" else _uniform
     with np.errstate(all="ignore"):
-        if op.attrs["distribution"] == "rng_normal":
-            mean, deviation = (float(a) for a in args)
-            return (mean + deviation * rng.standard_normal(shape.dims)).astype(et.dtype)
-        return np.asarray(_uniform(args[0], args[1], shape.dims, et, rng))
+        return np.asarray(draw(args[0], args[1], shape.dims, et, ctx))
 
 
 register(

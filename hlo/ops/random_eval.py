@@ -11,14 +11,16 @@ import math
 
 import numpy as np
 
+# The key of the numbers that `rng` draws; the host has the counter.
+RNG_KEY = 0
 _MASK32 = np.uint64(0xFFFFFFFF)
 _SHIFT32 = np.uint64(32)
 
-_THREEFRY_PARITY = np.uint32(0x1BD11BDA)
-_THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PHILOX_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
-_PHILOX_ROUNDS = 10
+THREEFRY_PARITY = np.uint32(0x1BD11BDA)
+THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PHILOX_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+PHILOX_WEYL = (0x9E3779B9, 0xBB67AE85)
+PHILOX_ROUNDS = 10
 
 
 def _words(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -38,11 +40,11 @@ def _counters(start: int, number: int) -> np.ndarray:
 def _threefry(counter: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the two words of ThreeFry 2x32 with 20 rounds for uint64 counters."""
     k0, k1 = (np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32))
-    keys = (k0, k1, k0 ^ k1 ^ _THREEFRY_PARITY)
+    keys = (k0, k1, k0 ^ k1 ^ THREEFRY_PARITY)
     x0, x1 = _words(counter)
     x0, x1 = x0 + keys[0], x1 + keys[1]
     for group in range(5):
-        for rotation in _THREEFRY_ROTATIONS[group % 2]:
+        for rotation in THREEFRY_ROTATIONS[group % 2]:
             x0 = x0 + x1
             x1 = x0 ^ ((x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation)))
         x0 = x0 + keys[(group + 1) % 3]
@@ -54,11 +56,11 @@ def _threefry(counter: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
 def _philox(words: list[np.ndarray], key: int) -> list[np.ndarray]:
     """Return the four words of Philox 4x32-10 for a counter of four words."""
     k = [key & 0xFFFFFFFF, key >> 32]
-    for _ in range(_PHILOX_ROUNDS):
-        low0, high0 = _words(words[0].astype(np.uint64) * _PHILOX_MULTIPLIERS[0])
-        low1, high1 = _words(words[2].astype(np.uint64) * _PHILOX_MULTIPLIERS[1])
+    for _ in range(PHILOX_ROUNDS):
+        low0, high0 = _words(words[0].astype(np.uint64) * PHILOX_MULTIPLIERS[0])
+        low1, high1 = _words(words[2].astype(np.uint64) * PHILOX_MULTIPLIERS[1])
         words = [high1 ^ words[1] ^ np.uint32(k[0]), low1, high0 ^ words[3] ^ np.uint32(k[1]), low0]
-        k = [(a + b) & 0xFFFFFFFF for a, b in zip(k, _PHILOX_WEYL, strict=True)]
+        k = [(a + b) & 0xFFFFFFFF for a, b in zip(k, PHILOX_WEYL, strict=True)]
     return words
 
 
@@ -77,17 +79,24 @@ def threefry_bits(
     if not dims:
         state, values = threefry_bits(state, (1,), bits)
         return state, values.reshape(())
-    # A counter gives two words. They become neighbours along the first dimension of even size, or
-    # else along the first of the largest, where the last word is dropped.
-    even = [d for d, n in enumerate(dims) if n % 2 == 0]
-    split = even[0] if even else dims.index(max(dims))
-    half = tuple((n + 1) // 2 if d == split else n for d, n in enumerate(dims))
+    half, split = threefry_split(dims)
     number = math.prod(half)
     pair = _threefry(_counters(counter, number), key)
     joined = np.stack([word.reshape(half) for word in pair], axis=split + 1)
     whole = joined.reshape([2 * half[d] if d == split else n for d, n in enumerate(dims)])
     values = whole[tuple(slice(0, n) for n in dims)]
     return (key, (counter + number) % 2**64), values
+
+
+def threefry_split(dims: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Return how many counters there are for an array of 32-bit words, and where words are paired.
+
+    A counter gives two words. They become neighbours along the first dimension of even size, or
+    else along the first of the largest, where the last word is dropped.
+    """
+    even = [d for d, n in enumerate(dims) if n % 2 == 0]
+    split = even[0] if even else dims.index(max(dims))
+    return tuple((n + 1) // 2 if d == split else n for d, n in enumerate(dims)), split
 
 
 def philox_bits(

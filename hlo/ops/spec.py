@@ -75,6 +75,8 @@ class OpView(Protocol):
     def attrs(self) -> Mapping[str, Any]: ...
     @property
     def operand_shapes(self) -> Sequence[Shape]: ...
+    @property
+    def annotations(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class EvalContext(Protocol):
 
     @property
     def host(self) -> Any:
-        """The `eval.host.Host`: queues, random state, custom-call targets, device numbers."""
+        """The `hlo.host.Host`: queues, random state, custom-call targets, device numbers."""
 
 
 Infer = Callable[[OpView], Shape]

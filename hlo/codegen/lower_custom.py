@@ -1,0 +1,77 @@
+"""Custom calls whose meaning is known, as plain operations.
+
+Annotations are their operand. A call of anything else goes out of the program: it gets its operands
+in the layouts that it asks for.
+"""
+
+from __future__ import annotations
+
+from hlo.codegen.lower import Draft, expansion
+from hlo.errors import InferError
+from hlo.ir import Computation, Instruction
+from hlo.ops.custom_targets import Triangle, is_annotation, need_annotation, need_top_k, triangle
+from hlo.ops.linalg import triangular_solve_shape
+from hlo.types import TupleShape
+
+
+@expansion("custom-call")
+def _custom_call(inst: Instruction) -> Computation | None:
+    name = inst.attrs["custom_call_target"]
+    if is_annotation(name):
+        return _annotation(inst)
+    if name in ("AllocateBuffer", "CreateBuffer"):
+        d = Draft(inst)
+        return d.done(d.zeros(inst.shape))
+    if name == "SetBound":
+        d = Draft(inst)
+        return d.done(d.relaid(d.parameters[0], inst.shape))
+    if name == "TopK":
+        return _top_k(inst)
+    solve = triangle(inst)
+    return _with_layouts(inst) if solve is None else _triangular_solve(inst, solve)
+
+
+def _annotation(inst: Instruction) -> Computation:
+    need_annotation(inst)
+    d = Draft(inst)
+    if inst.shape == TupleShape():
+        return d.done(d.op("tuple"))
+    return d.done(d.relaid(d.parameters[0], inst.shape))
+
+
+def _top_k(inst: Instruction) -> Computation:
+    values, positions = need_top_k(inst)
+    d = Draft(inst)
+    found = d.op("topk", *d.parameters, k=values.dims[-1], largest=True)
+    best, places = (d.op("get-tuple-element", found, index=n) for n in range(2))
+    results = [best, d.convert(places, positions.element_type)]
+    pairs = zip(results, (values, positions), strict=True)
+    return d.done(d.op("tuple", *(d.as_shape(r, s) for r, s in pairs)))
+
+
+def _triangular_solve(inst: Instruction, solve: Triangle) -> Computation:
+    d = Draft(inst)
+    shape = triangular_solve_shape(inst, solve.left_side)
+    if shape.to_string(False) != inst.shape.to_string(False):
+        raise InferError(
+            f"custom-call: a solve of {shape.to_string(False)} does not return "
+            f"{inst.shape.to_string(False)}",
+            code="bad-value",
+        )
+    solved = d.op(
+        "triangular-solve", *d.parameters, shape=inst.shape, left_side=solve.left_side,
+        lower=solve.lower, unit_diagonal=solve.unit_diagonal, transpose_a=solve.transpose,
+    )  # fmt: skip
+    return d.done(solved)
+
+
+def _with_layouts(inst: Instruction) -> Computation | None:
+    """Bring operands into the layouts that the call asks for, where they are in others."""
+    wanted = inst.attrs["operand_layout_constraints"]
+    if wanted is None or all(a == b for a, b in zip(wanted, inst.operand_shapes, strict=True)):
+        return None
+    d = Draft(inst)
+    operands = [d.relaid(p, s) for p, s in zip(d.parameters, wanted, strict=True)]
+    if [o.shape for o in operands] == list(inst.operand_shapes):
+        return None
+    return d.done(d.comp.add(inst.clone(operands, name="custom-call")))

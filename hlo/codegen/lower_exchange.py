@@ -1,0 +1,272 @@
+"""Asynchronous operations, copies, and collectives of one device, as plain operations.
+
+A start does the whole work and a done takes the result out of what the start returned. A collective
+has a value where every group that a device can be in holds that device alone; with more
+participants there is no program, and that is an error of the module.
+"""
+
+from __future__ import annotations
+
+from hlo.codegen.lower import Draft, array_shape, expansion
+from hlo.ir import Computation, Instruction
+from hlo.ops.collective_eval import CROSS_REPLICA, group_mode, largest_group, more_participants
+from hlo.types import PRED, S64, U32, ArrayShape, Shape, TupleShape, array
+
+# --- async, copy --------------------------------------------------------------------------------
+
+
+@expansion("async-start")
+def _async_start(inst: Instruction) -> Computation:
+    """Call the wrapped computation; the operands come first in the result."""
+    d = Draft(inst)
+    callee: Computation = inst.attrs["calls"]
+    called = d.op("call", *d.parameters, shape=callee.root.shape, to_apply=callee)
+    assert isinstance(inst.shape, TupleShape)
+    rest = [d.zeros(s) for s in inst.shape.elements[2:]]
+    return d.done(d.op("tuple", d.op("tuple", *d.parameters), called, *rest))
+
+
+@expansion("async-update", "all-reduce-done")
+def _operand(inst: Instruction) -> Computation:
+    d = Draft(inst)
+    return d.done(d.parameters[0])
+
+
+@expansion("async-done", "all-gather-done", "collective-permute-done")
+def _second_element(inst: Instruction) -> Computation:
+    d = Draft(inst)
+    return d.done(d.op("get-tuple-element", d.parameters[0], index=1))
+
+
+@expansion("copy-start")
+def _copy_start(inst: Instruction) -> Computation:
+    """The copy, the source, and a context that nothing reads."""
+    d = Draft(inst)
+    (source,) = d.parameters
+    assert isinstance(inst.shape, TupleShape)
+    copied = d.relaid(source, inst.shape.elements[0])
+    return d.done(d.op("tuple", copied, source, d.constant(U32, 0)))
+
+
+@expansion("copy-done")
+def _copy_done(inst: Instruction) -> Computation:
+    d = Draft(inst)
+    return d.done(d.op("get-tuple-element", d.parameters[0], index=0))
+
+
+# --- collectives of one participant -------------------------------------------------------------
+
+
+def _device_counts(inst: Instruction) -> tuple[int, int]:
+    """Return the numbers of replicas and partitions that an instruction's module is for."""
+    module = inst.parent.module if inst.parent is not None else None
+    attrs = module.attrs if module is not None else {}
+    return attrs.get("replica_count", 1), attrs.get("num_partitions", 1)
+
+
+def _need_alone(inst: Instruction) -> None:
+    size = largest_group(inst, _device_counts(inst))
+    if size != 1:
+        raise more_participants(inst, f"a group of {size} devices")
+
+
+def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instruction:
+    """Return values as one of a shape: a tuple where that is one."""
+    parts = wanted.elements if isinstance(wanted, TupleShape) else (wanted,)
+    for value, want in zip(values, parts, strict=True):
+        if value.shape.to_string(False) != want.to_string(False):
+            shapes = f"{value.shape.to_string(False)} to {want.to_string(False)}: it"
+            raise more_participants(d.like, shapes)
+    relaid = [d.relaid(v, s) for v, s in zip(values, parts, strict=True)]
+    return d.op("tuple", *relaid) if wanted.is_tuple else relaid[0]
+
+
+@expansion(
+    "all-gather", "all-reduce", "all-reduce-start", "reduce-scatter", "all-to-all",
+    "collective-broadcast",
+)  # fmt: skip
+def _one_or_all(inst: Instruction) -> Computation:
+    """What a group of one gathers, reduces, scatters or swaps is what it had."""
+    _need_alone(inst)
+    d = Draft(inst)
+    data = d.parameters[:-1] if inst.attrs.get("has_dynamic_root") else d.parameters
+    return d.done(_as_result(d, data, inst.shape))
+
+
+@expansion("all-gather-start")
+def _all_gather_start(inst: Instruction) -> Computation:
+    _need_alone(inst)
+    d = Draft(inst)
+    assert isinstance(inst.shape, TupleShape)
+    sent, gathered, *contexts = inst.shape.elements
+    rest = [d.zeros(s) for s in contexts]
+    parts = [_as_result(d, d.parameters, s) for s in (sent, gathered)]
+    return d.done(d.op("tuple", *parts, *rest))
+
+
+@expansion("collective-permute")
+def _collective_permute(inst: Instruction) -> Computation:
+    d = Draft(inst)
+    return d.done(_received(d, inst, inst.shape))
+
+
+@expansion("collective-permute-start")
+def _collective_permute_start(inst: Instruction) -> Computation:
+    """What was sent, what was received, and contexts that nothing reads."""
+    d = Draft(inst)
+    assert isinstance(inst.shape, TupleShape)
+    sent, received, *contexts = inst.shape.elements
+    source = d.parameters[:1] if inst.attrs["slice_sizes"] else d.parameters
+    parts = [_as_result(d, source, sent), _received(d, inst, received)]
+    return d.done(d.op("tuple", *parts, *(d.zeros(s) for s in contexts)))
+
+
+def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
+    """Return what a device gets that can only send to itself: zeros where it does not."""
+    for source, target in inst.attrs["source_target_pairs"]:
+        if source != target:
+            raise more_participants(inst, f"the pair {{{source},{target}}}")
+    sizes = inst.attrs["slice_sizes"]
+    if sizes:
+        other = d.parameters[1]
+        data = [_updated(d, d.parameters, iter(sizes))]
+        if wanted.is_tuple:
+            assert isinstance(wanted, TupleShape)
+            count = range(len(wanted.elements))
+            data = [d.op("get-tuple-element", data[0], index=n) for n in count]
+            others = [d.op("get-tuple-element", other, index=n) for n in count]
+        else:
+            others = [other]
+    else:
+        data = d.parameters
+        others = [d.zeros(x.shape) for x in data]
+    takes_part = _takes_part(d, inst)
+    if takes_part is not None:
+        data = [
+            d.op("select", d.filled(takes_part, array_shape(x).with_type(PRED)), x, y)
+            for x, y in zip(data, others, strict=True)
+        ]
+    elif not inst.attrs["source_target_pairs"]:
+        data = others
+    return _as_result(d, data, wanted)
+
+
+def _takes_part(d: Draft, inst: Instruction) -> Instruction | None:
+    """Return whether this device sends to itself, None where all devices do or none does."""
+    members = sorted({target for _, target in inst.attrs["source_target_pairs"]})
+    replicas, partitions = _device_counts(inst)
+    across_replicas = group_mode(inst.attrs) == CROSS_REPLICA
+    count = replicas if across_replicas else partitions
+    if not members or members == list(range(count)):
+        return None
+    scalar = array(U32, ())
+    mine = d.op("replica-id" if across_replicas else "partition-id", shape=scalar)
+    found = d.constant(PRED, False)
+    for member in members:
+        same = d.op(
+            "compare", mine, d.constant(U32, member), shape=array(PRED, ()), direction="EQ",
+            type="UNSIGNED",
+        )  # fmt: skip
+        found = d.op("or", found, same)
+    return found
+
+
+def _updated(d: Draft, operands: list[Instruction], sizes: object) -> Instruction:
+    """Return the output buffer with slices of the input buffer written into it."""
+    source, target, source_offsets, target_offsets = operands
+    if target.shape.is_tuple:
+        assert isinstance(target.shape, TupleShape)
+        parts = [
+            [d.op("get-tuple-element", x, index=n) for x in operands]
+            for n in range(len(target.shape.elements))
+        ]
+        return d.op("tuple", *(_updated(d, p, sizes) for p in parts))
+    offsets = target_offsets.shape
+    assert isinstance(offsets, TupleShape)
+    pairs = [(source_offsets, target_offsets)]
+    if offsets.elements and offsets.elements[0].is_tuple:
+        pairs = [
+            (
+                d.op("get-tuple-element", source_offsets, index=n),
+                d.op("get-tuple-element", target_offsets, index=n),
+            )
+            for n in range(len(offsets.elements))
+        ]
+    for from_, to in pairs:
+        size = tuple(next(sizes))  # type: ignore[call-overload]
+        starts, places = (
+            [d.op("get-tuple-element", x, index=n) for n in range(len(size))] for x in (from_, to)
+        )
+        piece = d.op("dynamic-slice", source, *starts, dynamic_slice_sizes=size)
+        target = d.op("dynamic-update-slice", target, piece, *places, shape=target.shape)
+    return target
+
+
+@expansion("ragged-all-to-all")
+def _ragged_all_to_all(inst: Instruction) -> Computation:
+    """Write this device's updates to itself into the output, in order: a loop over updates.
+
+    Update n takes sizes[n] rows from row from[n] of the input to row to[n] of the output.
+    """
+    _need_alone(inst)
+    d = Draft(inst)
+    source, target, *tables = d.parameters[:5]
+    count = array_shape(tables[0]).num_elements
+    flat = [
+        d.convert(d.op("reshape", t, shape=array(array_shape(t).element_type, (count,))), S64)
+        for t in tables
+    ]
+    state = d.op("tuple", d.constant(S64, 0), target, source, *flat)
+
+    test = Draft(inst, [state.shape])
+    at = test.op("get-tuple-element", test.parameters[0], index=0)
+    go_on = test.op(
+        "compare", at, test.constant(S64, count), shape=array(PRED, ()), direction="LT",
+        type="SIGNED",
+    )  # fmt: skip
+    loop = d.op(
+        "while", state, shape=state.shape, condition=test.done(go_on),
+        body=_ragged_step(inst, state.shape),
+    )  # fmt: skip
+    return d.done(d.relaid(d.op("get-tuple-element", loop, index=1), inst.shape))
+
+
+def _ragged_step(inst: Instruction, state: Shape) -> Computation:
+    """Return the body of the loop over updates."""
+    d = Draft(inst, [state])
+    at, target, source, *tables = (
+        d.op("get-tuple-element", d.parameters[0], index=n) for n in range(6)
+    )
+    first, size, place = (
+        d.op(
+            "reshape", d.op("dynamic-slice", t, at, dynamic_slice_sizes=(1,)), shape=array(S64, ())
+        )
+        for t in tables
+    )
+    shape, rows = array_shape(target), array(S64, array_shape(target).dims[:1])
+    row = d.op("iota", shape=rows, iota_dimension=0)
+    # How far into the update each row of the output lies.
+    inside = d.op("subtract", row, d.filled(place, rows))
+    limits = [d.filled(x, rows) for x in (d.constant(S64, 0), size)]
+    written = d.op(
+        "and",
+        _compare(d, inside, limits[0], "GE"),
+        _compare(d, inside, limits[1], "LT"),
+    )
+    from_ = d.op("add", inside, d.filled(first, rows))
+    dims = array_shape(source).dims
+    taken = d.op(
+        "gather", source, from_, shape=ArrayShape(shape.element_type, shape.dims, shape.layout),
+        offset_dims=tuple(range(1, len(dims))), collapsed_slice_dims=(0,), start_index_map=(0,),
+        operand_batching_dims=(), start_indices_batching_dims=(), index_vector_dim=1,
+        slice_sizes=(1, *dims[1:]),
+    )  # fmt: skip
+    mask = d.op("broadcast", written, shape=shape.with_type(PRED), dimensions=(0,))
+    new = d.op("select", mask, taken, target, shape=shape)
+    next_ = d.op("add", at, d.constant(S64, 1))
+    return d.done(d.op("tuple", next_, new, source, *tables))
+
+
+def _compare(d: Draft, x: Instruction, y: Instruction, direction: str) -> Instruction:
+    shape = array_shape(x).with_type(PRED)
+    return d.op("compare", x, y, shape=shape, direction=direction, type="SIGNED")

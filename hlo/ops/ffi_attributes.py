@@ -1,0 +1,182 @@
+"""The attributes of a typed custom call: the dictionary in its `backend_config`.
+
+It is written in MLIR's notation: `{uplo = 76 : ui8, name = "x", sizes = array<i64: 2, 3>}`.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.errors import InferError, TextError
+from hlo.ops.spec import OpView
+from hlo.scan import Scanner
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*")
+_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"', re.S)
+_ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)", re.S)
+_TYPE = re.compile(r"[a-z]+\d*|tensor<(?:\d+x)*[a-z]+\d*>")
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class FfiAttribute:
+    """One attribute. value: bool, int, float, str, a list of numbers or of attributes, or a dict.
+
+    type: MLIR's name of a number's type, or of an array's elements; empty for anything else.
+    """
+
+    value: Any
+    type: str = ""
+
+
+def ffi_attributes(op: OpView) -> dict[str, FfiAttribute]:
+    """Return the attributes of a custom call by name. Raises InferError where they do not read."""
+    text = str(op.annotations.get("backend_config", ""))
+    if not text.startswith("{"):
+        return {}
+    s = Scanner(text)
+    try:
+        value = _read_dict(s, 0)
+        s.end()
+    except TextError as e:
+        raise InferError(
+            f"custom-call: backend_config is no dictionary of attributes: {e}",
+            code="bad-value",
+        ) from None
+    return value
+
+
+def ffi_values(op: OpView) -> dict[str, Any]:
+    """Return the attributes of a custom call as plain values. Raises InferError."""
+    return {name: _plain(a) for name, a in ffi_attributes(op).items()}
+
+
+def _plain(a: Any) -> Any:
+    if isinstance(a, FfiAttribute):
+        return _plain(a.value)
+    if isinstance(a, dict):
+        return {k: _plain(v) for k, v in a.items()}
+    return [_plain(v) for v in a] if isinstance(a, list) else a
+
+
+def _read_dict(s: Scanner, depth: int) -> dict[str, FfiAttribute]:
+    found: dict[str, FfiAttribute] = {}
+    s.expect("{")
+    while not s.accept("}"):
+        if found:
+            s.expect(",")
+        name = _string(s) if s.peek('"') else _match(s, _WORD, "a name")
+        # A name alone is true.
+        found[name] = _read(s, depth) if s.accept("=") else FfiAttribute(True)
+    return found
+
+
+def _read(s: Scanner, depth: int) -> FfiAttribute:
+    if depth > _MAX_DEPTH:
+        s.fail("attributes nest too deep")
+    if s.peek("{"):
+        return FfiAttribute(_read_dict(s, depth + 1))
+    if s.peek('"'):
+        return FfiAttribute(_string(s))
+    if s.accept("["):
+        items: list[FfiAttribute] = []
+        while not s.accept("]"):
+            if items:
+                s.expect(",")
+            items.append(_read(s, depth + 1))
+        return FfiAttribute(items)
+    if s.accept("@"):
+        return FfiAttribute(_match(s, _WORD, "a symbol"))
+    word = _WORD.match(s.text, s.pos)
+    if word is None:
+        text = _match(s, _NUMBER, "a value")
+        default = "i64" if re.fullmatch(r"-?\d+", text) else "f64"
+        kind = _match(s, _TYPE, "a type") if s.accept(":") else default
+        return FfiAttribute(_number(s, text, kind), kind)
+    _match(s, _WORD, "a value")
+    if word[0] in ("true", "false"):
+        return FfiAttribute(word[0] == "true", "i1")
+    if word[0] == "unit":
+        return FfiAttribute(True)
+    if word[0] == "array":
+        return _read_array(s)
+    if word[0] == "dense":
+        return _read_dense(s)
+    s.fail(f"expected a value, found {word[0]}")
+
+
+def _read_array(s: Scanner) -> FfiAttribute:
+    """Read the rest of `array<i64: 1, 2>`."""
+    s.expect("<")
+    kind = _match(s, _TYPE, "a type")
+    values: list[Any] = []
+    if s.accept(":"):
+        while not values or s.accept(","):
+            values.append(_element(s, kind))
+    s.expect(">")
+    return FfiAttribute(values, kind)
+
+
+def _read_dense(s: Scanner) -> FfiAttribute:
+    """Read the rest of `dense<[1, 2]> : tensor<2xi64>`; an element alone stands for all."""
+    s.expect("<")
+    texts: list[str] = []
+    while not s.accept(">"):
+        if not any(map(s.accept, ("[", "]", ","))):
+            found = _WORD if _WORD.match(s.text, s.pos) else _NUMBER
+            texts.append(_match(s, found, "a value"))
+    s.expect(":")
+    *dims, kind = _match(s, _TYPE, "a type")[len("tensor<") : -1].split("x")
+    count = 1
+    for n in dims:
+        count *= int(n)
+    if len(texts) == 1 and count <= 1 << 16:
+        texts *= count
+    if len(texts) != count:
+        s.fail(f"{len(texts)} values for {count} elements")
+    return FfiAttribute([_number(s, t, kind) for t in texts], kind)
+
+
+def _element(s: Scanner, kind: str) -> Any:
+    return _number(s, _match(s, _WORD if kind == "i1" else _NUMBER, "a value"), kind)
+
+
+def _number(s: Scanner, text: str, kind: str) -> bool | int | float:
+    if text in ("true", "false"):
+        return text == "true"
+    if not kind.startswith(("f", "bf")):
+        if not re.fullmatch(r"-?\d+|0x[0-9A-Fa-f]+", text):
+            s.fail(f"{text} is no {kind}")
+        return int(text, 0) if len(text) <= 20 else s.fail(f"{text} is no {kind}")
+    if not text.startswith("0x"):
+        return float(text)
+    forms = {"f64": ("<Q", "<d"), "f32": ("<I", "<f"), "f16": ("<H", "<e")}
+    if kind not in forms or int(text, 16) >= 1 << int(kind[1:]):
+        s.fail(f"{text} is no {kind}")
+    raw, form = forms[kind]
+    return float(struct.unpack(form, struct.pack(raw, int(text, 16)))[0])
+
+
+def _string(s: Scanner) -> str:
+    body = _match(s, _STRING, "a string")[1:-1]
+
+    def one(m: re.Match[str]) -> str:
+        e = m[1]
+        if len(e) == 2:
+            return chr(int(e, 16))
+        return {"n": "\n", "t": "\t"}.get(e, e)
+
+    return _ESCAPE.sub(one, body)
+
+
+def _match(s: Scanner, pattern: re.Pattern[str], what: str) -> str:
+    m = pattern.match(s.text, s.pos)
+    if m is None:
+        s.fail(f"expected {what}, found {s.found()}")
+    s.pos = m.end()
+    s.skip()
+    return m[0]
