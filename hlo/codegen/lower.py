@@ -16,9 +16,11 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
 from hlo.literal import Literal
+from hlo.ops.attrs import SliceDim
 from hlo.types import (
     ELEMENT_TYPES,
     PRED,
+    S32,
     S64,
     TOKEN,
     ArrayShape,
@@ -315,3 +317,40 @@ def _scan_step(
     for target, value in zip(old[inputs + outputs :], values[outputs:], strict=True):
         new.append(d.as_shape(value, target.shape))
     return d.done(d.op("tuple", *new))
+
+
+# --- topk ---------------------------------------------------------------------------------------
+
+# Selecting that many elements, or a larger part of a line than one in so many, takes longer than
+# sorting the line.
+_SELECTED, _SELECTED_PART = 32, 64
+_SORTED_LINE = 512
+
+
+@expansion("topk")
+def _topk(inst: Instruction) -> Computation | None:
+    """A sort of elements and indices, of which the first are taken; for small k, none."""
+    shape, k = array_shape(inst.operands[0]), inst.attrs["k"]
+    n = shape.dims[-1]
+    if n < _SORTED_LINE or k <= _SELECTED or k * _SELECTED_PART < n:
+        return None
+    et = shape.element_type
+    before = Draft(inst, [array(et, ())] * 2 + [array(S32, ())] * 2)
+    first = before.op(
+        "compare", *before.parameters[:2], shape=array(PRED, ()),
+        direction="GT" if inst.attrs["largest"] else "LT",
+        type="TOTALORDER" if et.is_float else "SIGNED" if et.is_signed else "UNSIGNED",
+    )  # fmt: skip
+    d = Draft(inst)
+    (x,) = d.parameters
+    at = d.op("iota", shape=array(S32, shape.dims), iota_dimension=shape.rank - 1)
+    both = d.op(
+        "sort", x, at, dimensions=(shape.rank - 1,), is_stable=True, to_apply=before.done(first)
+    )
+    limits = (*shape.dims[:-1], k)
+    parts = []
+    for number, (_, result) in enumerate(inst.shape.leaves()):
+        part = d.op("get-tuple-element", both, index=number)
+        taken = tuple(SliceDim(0, limit, 1) for limit in limits)
+        parts.append(d.as_shape(d.op("slice", part, slice=taken), result))
+    return d.done(d.op("tuple", *parts))

@@ -6,6 +6,7 @@ from hlo.codegen.kernels import (  # noqa: F401
     reduction,
     select_scatter,
     sorting,
+    topk,
     update,
     window,
 )

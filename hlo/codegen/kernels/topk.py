@@ -1,0 +1,173 @@
+"""The k first elements of an order, by selection.
+
+Candidates collect in a buffer. When it is full it is sorted, all but the k best are dropped, and
+the last of them is the limit that later elements have to pass: soon, whole blocks have none that
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hlo.codegen.fusion import Role
+from hlo.codegen.kernel import Extent, Kernel, Plan, planner
+from hlo.codegen.kernels.keys import Order
+from hlo.codegen.kernels.lines import Lines
+from hlo.codegen.kernels.merging import MergeSort, Record
+from hlo.codegen.kernels.variables import Variable
+from hlo.codegen.llvm import Index, Val
+from hlo.codegen.scalar import convert
+from hlo.codegen.target import Target
+from hlo.ir import Instruction
+from hlo.types import S32, S64, ArrayShape
+
+# Lines that one thread takes one after the other share memory; so many such groups at most.
+_GROUPS = 64
+# Elements that are compared with the limit together.
+_BLOCK = 64
+
+
+@planner("topk")
+def plan_topk(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> Plan:
+    """Give every group of lines a buffer for candidates."""
+    s = _Sizes(inst)
+    if not s.lines.count or not s.k:
+        return Plan(())
+    return Plan((_select,), (2 * s.groups * s.capacity * s.word_bytes,))
+
+
+class _Sizes:
+    """What the selection from some lines takes.
+
+    A candidate is one integer: the element's rank above its index. The smaller, the better.
+    """
+
+    def __init__(self, inst: Instruction) -> None:
+        shape = inst.operands[0].shape
+        assert isinstance(shape, ArrayShape)
+        self.lines = Lines(shape, shape.rank - 1)
+        self.order = Order(shape.element_type, inst.attrs["largest"], total=True)
+        self.k: int = inst.attrs["k"]
+        self.capacity = min(self.lines.length, 2 * self.k + _BLOCK)
+        self.groups = min(self.lines.count, _GROUPS)
+        # Half of the word for the rank, half for the index.
+        self.half = 32 if self.order.bits <= 32 else 64
+        self.word = f"i{2 * self.half}"
+        self.word_bytes = 2 * self.half // 8
+
+
+class _Selection(_Sizes):
+    """Emission of a selection into one kernel."""
+
+    def __init__(self, k: Kernel) -> None:
+        super().__init__(k.inst)
+        self.kernel = k
+        self.b = k.b
+        self.sort = MergeSort(k.b, self.load, self.put, self.less)
+        self.limit = k.b.alloca(self.word).name
+
+    def load(self, at: Index) -> list[Val]:
+        address = self.b.element_address(self.kernel.scratch[0], self.word, at)
+        return [self.b.effect(self.word, f"load {self.word}, ptr {address}")]
+
+    def put(self, record: Record, at: Index) -> None:
+        address = self.b.element_address(self.kernel.scratch[0], self.word, at)
+        self.b.write(f"store {record[0]}, ptr {address}")
+
+    def less(self, x: Record, y: Record) -> Val:
+        other = y[0]
+        assert isinstance(other, Val)
+        return self.b.op("i1", f"icmp ult {x[0]}, {other.name}")
+
+    def rank(self, start: Sequence[Index], position: Index) -> Val:
+        """Return the rank of an element, as wide as half a word."""
+        value = self.kernel.elements.at(
+            self.kernel.inst.operands[0], self.lines.at(start, position)
+        )
+        assert isinstance(value, Val)
+        rank = self.order.rank(self.b, value)
+        t = f"i{self.half}"
+        return rank if rank.type == t else self.b.op(t, f"zext {rank} to {t}")
+
+    def candidate(self, rank: Val, position: Index) -> Val:
+        b, t = self.b, self.word
+        high = b.op(t, f"shl {t} {b.op(t, f'zext {rank} to {t}').name}, {self.half}")
+        low = str(position)
+        if t != "i64":
+            low = b.op(t, f"zext i64 {position} to {t}").name
+        return b.op(t, f"or {high}, {low}")
+
+    def shrink(self, base: Index, filled: Variable) -> None:
+        """Keep the k best candidates, in order, and take the last of them for the limit."""
+        b = self.b
+        end = self.sort.sort(base, b.add(base, self.capacity), filled.get())
+        with b.when(b.compare("ne", end, base)), b.loop(0, self.k) as i:
+            self.put(self.load(b.add(end, i)), b.add(base, i))
+        (last,) = self.load(b.add(base, self.k - 1))
+        b.write(f"store {last}, ptr {self.limit}")
+        filled.set(self.k)
+
+    def passes(self, start: Sequence[Index], first: Index, last: Index) -> Val:
+        """Return whether any element from one position to another is better than the limit."""
+        b, t = self.b, f"i{self.half}"
+        word = b.effect(self.word, f"load {self.word}, ptr {self.limit}")
+        limit = b.op(t, f"trunc {b.op(self.word, f'lshr {word}, {self.half}')} to {t}")
+        found = b.alloca("i1").name
+        b.write(f"store i1 false, ptr {found}")
+        with b.loop(first, last) as i:
+            better = b.op("i1", f"icmp ult {self.rank(start, i)}, {limit.name}")
+            before = b.effect("i1", f"load i1, ptr {found}")
+            b.write(f"store {b.op('i1', f'or {before}, {better.name}')}, ptr {found}")
+        return b.effect("i1", f"load i1, ptr {found}")
+
+    def take(self, start: Sequence[Index], position: Index, base: Index, filled: Variable) -> None:
+        """Add an element to the candidates if it is better than the limit."""
+        b = self.b
+        candidate = self.candidate(self.rank(start, position), position)
+        limit = b.effect(self.word, f"load {self.word}, ptr {self.limit}")
+        with b.when(b.op("i1", f"icmp ult {candidate}, {limit.name}")):
+            with b.when(b.compare("eq", filled.get(), self.capacity)):
+                self.shrink(base, filled)
+            self.put([candidate], b.add(base, filled.get()))
+            filled.add(1)
+
+    def write(self, start: Sequence[Index], position: Index, word: Val) -> None:
+        """Store the results at a position."""
+        k, b, t = self.kernel, self.b, f"i{self.half}"
+        index = Val("i64", b.op(t, f"trunc {word} to {t}").name)
+        if t == "i32":
+            index = b.op("i64", f"zext i32 {index.name} to i64")
+        at = self.lines.at(start, position)
+        value = k.elements.at(k.inst.operands[0], self.lines.at(start, index.name))
+        k.store(value, at, 0)
+        k.store(convert(b, index, S64, S32), at, 1)
+
+
+def _select(k: Kernel) -> Extent:
+    """Select from line after line."""
+    s = _Selection(k)
+    b, n = k.b, s.lines.length
+    each = -(-s.lines.count // s.groups)
+    with b.loop(k.begin, k.end) as group:
+        first = b.mul(group, each)
+        base = b.mul(group, 2 * s.capacity)
+        with b.loop(first, b.minimum(b.add(first, each), s.lines.count)) as line:
+            start = s.lines.start(b, line)
+            _select_line(s, start, base)
+    return Extent(s.groups, float(each * (n + 20 * s.capacity)))
+
+
+def _select_line(s: _Selection, start: Sequence[Index], base: Index) -> None:
+    b, n = s.b, s.lines.length
+    filled = Variable(b, s.capacity)
+    with b.loop(0, s.capacity) as i:
+        s.put([s.candidate(s.rank(start, i), i)], b.add(base, i))
+    s.shrink(base, filled)
+    with b.loop(s.capacity, n, _BLOCK) as first:
+        last = b.minimum(b.add(first, _BLOCK), n)
+        with b.when(s.passes(start, first, last)), b.loop(first, last) as i:
+            s.take(start, i, base, filled)
+    with b.when(b.compare("ne", filled.get(), s.k)):
+        s.shrink(base, filled)
+    with b.loop(0, s.k) as i:
+        s.write(start, i, s.load(b.add(base, i))[0])
