@@ -107,13 +107,14 @@ def _windows(
     """Return `[count, window...]`, less the window dimensions that are indexed and of size one."""
     indexed = sorted(starts)
     inner = [d for d in range(operand.ndim) if d not in starts or sizes[d] != 1]
-    # Every window is one element of a view that has the possible starts before the window.
+    # Every window is one element of a view that has the possible starts before the window. numpy
+    # makes such views of types of its own only.
     view = np.lib.stride_tricks.as_strided(
-        operand,
+        operand.view(f"V{operand.itemsize}"),
         [operand.shape[d] - sizes[d] + 1 for d in indexed] + [sizes[d] for d in inner],
         [operand.strides[d] for d in (*indexed, *inner)],
         writeable=False,
-    )
+    ).view(operand.dtype)
     at = tuple(clamp_index(starts[d], operand.shape[d] - sizes[d]) for d in indexed)
     if not at:
         return np.broadcast_to(view, (count, *view.shape))
