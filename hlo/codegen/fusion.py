@@ -124,16 +124,23 @@ def _must_keep(
     if cost > _CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
         return True
     # What is updated in place has to be in memory.
-    if any(u.opcode == "dynamic-update-slice" and u.operands[0] is inst for u in users):
+    if any(inst in _updated(u) for u in users):
         return True
     # A kernel that is no loop over its result reads its operands from memory.
     return any(
         roles[u] is Role.KERNEL
         and u.spec.emitter not in (Emitter.REDUCTION, Emitter.WINDOW, Emitter.SORT)
         and not is_on_demand(u)
-        and u.opcode not in ("dynamic-update-slice", "concatenate")
+        and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate")
         for u in users
     )
+
+
+def _updated(inst: Instruction) -> list[Instruction]:
+    """Return the operands that an instruction changes in place."""
+    if inst.opcode == "dynamic-update-slice":
+        return inst.operands[:1]
+    return inst.operands[: len(inst.operands) // 2] if inst.opcode == "scatter" else []
 
 
 def _rereads(user: Instruction, operand: Instruction) -> bool:

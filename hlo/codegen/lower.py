@@ -354,3 +354,19 @@ def _topk(inst: Instruction) -> Computation | None:
         taken = tuple(SliceDim(0, limit, 1) for limit in limits)
         parts.append(d.as_shape(d.op("slice", part, slice=taken), result))
     return d.done(d.op("tuple", *parts))
+
+
+# --- updates in place ---------------------------------------------------------------------------
+
+
+@expansion("dynamic-update-slice", "scatter")
+def _laid_out(inst: Instruction) -> Computation | None:
+    """The same operation on operands that lie as its results do, since they become its results."""
+    results = [s for _, s in inst.shape.leaves()]
+    changed = inst.operands[: len(results)]
+    if all(o.shape == s for o, s in zip(changed, results, strict=True)):
+        return None
+    d = Draft(inst)
+    moved = [d.as_shape(p, s) for p, s in zip(d.parameters, results, strict=False)]
+    same = inst.clone([*moved, *d.parameters[len(results) :]])
+    return d.done(d.comp.add(same))

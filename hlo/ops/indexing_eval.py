@@ -176,7 +176,8 @@ def scatter(
     views = []
     for r in results:
         view = r.transpose(*indexed, *free)
-        view = view[(slice(None),) * len(indexed) + tuple(slice(0, sizes[d]) for d in free)]
+        # The ellipsis makes a view of an array without dimensions, too.
+        view = view[(..., *(slice(0, sizes[d]) for d in free))]
         views.append(view if indexed else view[None])
     targets = targets or (np.zeros(len(units[0]), np.int64),)
     _combine(views, targets, units, combiner)

@@ -4,6 +4,7 @@ from hlo.codegen.kernels import (  # noqa: F401
     contraction,
     random,
     reduction,
+    scatter,
     select_scatter,
     sorting,
     topk,
