@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -177,7 +178,8 @@ def scatter(
     for r in results:
         view = r.transpose(*indexed, *free)
         # The ellipsis makes a view of an array without dimensions, too.
-        view = view[(..., *(slice(0, sizes[d]) for d in free))]
+        window: tuple[Any, ...] = (..., *(slice(0, sizes[d]) for d in free))
+        view = view[window]
         views.append(view if indexed else view[None])
     targets = targets or (np.zeros(len(units[0]), np.int64),)
     _combine(views, targets, units, combiner)
