@@ -102,7 +102,8 @@ class Kernels:
             held = scalar_parameter(leaf, n)
             params += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
         params += ["i64 %begin", "i64 %end"]
-        body = k.b.finish(f"define internal void @NAME({', '.join(params)}) nounwind")
+        # Inlined into its task and its callers, it would be compiled as many times.
+        body = k.b.finish(f"define internal void @NAME({', '.join(params)}) noinline nounwind")
         name = self.by_body.get(body)
         if name is None:
             name = f"{inst.opcode.replace('-', '_')}_{len(self.by_body)}"
