@@ -31,7 +31,7 @@ fuzz: $(BIN)/pytest  ## 20,000 mutated modules through the parser and the verifi
 	$(BIN)/python tests/fuzz.py --count 20000
 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
-	$(BIN)/python bench/parse.py
+	$(BIN)/python bench/run.py
 
 clean:  ## remove what the other commands made
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,178 @@
+"""Measure one case in this process, on one backend or on both in turns; print JSON.
+
+    python bench/measure.py both|ours|xla CASE.hlo INPUTS.npz [SECONDS]
+
+`both` times runs in alternation, so that whatever else the machine does hits both alike, and
+compares the results. `ours` and `xla` measure a fresh process: from the text to the first result,
+and the memory that takes beside the inputs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+Run = Callable[[], list[np.ndarray]]
+
+
+def ours(text: str, args: list[np.ndarray]) -> Run:
+    """Return a function that runs the program compiled by this package."""
+    from hlo.compile import compile_text
+
+    exe = compile_text(text.encode(), "case", cache=False)
+
+    def run() -> list[np.ndarray]:
+        result = exe(*args)
+        return list(result) if isinstance(result, tuple) else [result]
+
+    return run
+
+
+def xla(text: str, args: list[np.ndarray]) -> Run:
+    """Return a function that runs the program compiled by XLA for this processor."""
+    import jax
+    import jaxlib._hlo
+    import jaxlib.xla_client
+    from jaxlib import _jax
+
+    device = jax.devices("cpu")[0]
+    module = jaxlib._hlo.hlo_module_from_text(text)
+    computation = jaxlib._hlo.XlaComputation(module.as_serialized_hlo_module_proto())
+    mlir = _jax.mlir.xla_computation_to_mlir_module(computation)
+    devices = jaxlib.xla_client.DeviceList((device,))
+    exe = device.client.compile_and_load(mlir, devices, jaxlib.xla_client.CompileOptions())
+    with jax.enable_x64(True):
+        buffers = [jax.device_put(a, device) for a in args]
+
+    def run() -> list[np.ndarray]:
+        results = exe.execute_sharded(buffers).disassemble_into_single_device_arrays()
+        for r in results:
+            r[0].block_until_ready()
+        return [r[0] for r in results]
+
+    return run
+
+
+BACKENDS = {"ours": ours, "xla": xla}
+
+
+def prepare(backend: str) -> None:
+    """Import what a backend needs, so that it is not part of what is measured."""
+    if backend == "xla":
+        import jax
+        import jax._src.lax.linalg  # registers the LAPACK custom-call targets
+
+        jax.devices("cpu")
+    else:
+        import hlo
+
+        hlo.compile(hlo.parse("f32[2] add(f32[2] a, f32[2] b)"), cache=False)
+
+
+def timed(run: Run) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def both(text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
+    """Return the median seconds of a run and of compiling, by backend."""
+    found: dict[str, Any] = {}
+    runs: dict[str, Run] = {}
+    for backend, make in BACKENDS.items():
+        prepare(backend)
+        start = time.perf_counter()
+        runs[backend] = make(text, args)
+        found[f"{backend} compile"] = time.perf_counter() - start
+    first, second = ([np.asarray(a) for a in run()] for run in runs.values())
+    found["difference"] = difference(first, second)
+    times: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
+    # Turns of some milliseconds: short runs are measured in a row, as programs would run them.
+    counts = {b: max(1, min(1000, int(2e-3 / max(timed(r), 1e-7)))) for b, r in runs.items()}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times["ours"]) < 5:
+        for backend, run in runs.items():
+            start = time.perf_counter()
+            for _ in range(counts[backend]):
+                run()
+            times[backend].append((time.perf_counter() - start) / counts[backend])
+    return found | {f"{backend} run": median(t) for backend, t in times.items()}
+
+
+def difference(got: list[np.ndarray], want: list[np.ndarray]) -> str | None:
+    """Return how results differ from what they should be, None if they do not."""
+    from hlo.compare import compare
+
+    for n, (g, w) in enumerate(zip(got, want, strict=True)):
+        found = compare(g, w)
+        if not found.same:
+            return f"result {n}: {found}"
+    return None
+
+
+def alone(backend: str, text: str, args: list[np.ndarray]) -> dict[str, Any]:
+    """Return seconds from the text to the first result, and bytes of memory that took."""
+    prepare(backend)
+    before = reset_peak()
+    start = time.perf_counter()
+    BACKENDS[backend](text, args)()
+    seconds = time.perf_counter() - start
+    return {f"{backend} first": seconds, f"{backend} memory": status_bytes("VmHWM") - before}
+
+
+def reset_peak() -> int:
+    """Start to measure the peak of this process's memory anew; returns what it holds now."""
+    # What was freed goes back to the system, or its use would not show.
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return status_bytes("VmRSS")
+
+
+def status_bytes(field: str) -> int:
+    with open("/proc/self/status") as file:
+        found = re.search(rf"{field}:\s*(\d+) kB", file.read())
+    assert found
+    return int(found[1]) << 10
+
+
+def main() -> None:
+    mode, text_path, inputs_path, *rest = sys.argv[1:]
+    with open(text_path) as file:
+        text = file.read()
+    args = load_inputs(inputs_path)
+    result = both(text, args, float(rest[0])) if mode == "both" else alone(mode, text, args)
+    print(json.dumps(result))
+
+
+def save_inputs(path: str, args: list[np.ndarray]) -> None:
+    """Write arguments, also of types that numpy's files do not keep."""
+    names = np.array([a.dtype.name for a in args])
+    raw = {f"arg{i}": np.ascontiguousarray(a).view(np.uint8) for i, a in enumerate(args) if a.ndim}
+    raw |= {f"arg{i}": a.reshape(1).view(np.uint8) for i, a in enumerate(args) if not a.ndim}
+    dims = {f"dims{i}": np.array(a.shape, np.int64) for i, a in enumerate(args)}
+    np.savez(path, names=names, **raw, **dims)
+
+
+def load_inputs(path: str) -> list[np.ndarray]:
+    """Return what `save_inputs` wrote."""
+    import ml_dtypes
+
+    args = []
+    with np.load(path) as stored:
+        for i, name in enumerate(stored["names"]):
+            dtype = np.dtype(getattr(ml_dtypes, str(name), str(name)))
+            args.append(stored[f"arg{i}"].reshape(-1).view(dtype).reshape(stored[f"dims{i}"]))
+    return args
+
+
+if __name__ == "__main__":
+    main()
