@@ -1,10 +1,12 @@
 """The entry function: one native function with native control flow that calls the kernels.
 
-Its signature is `void entry(ptr args, ptr results, ptr arena, ptr constants, ptr threads)`: arrays
-of pointers to the argument and result leaves, the arena of all temporaries, the data of large
-constants, and null or the caller's `Threads`: `{ void (*run)(state, task, context, n, chunk), void
-*state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n) in any order and
-wait for them all. Rank-0 values are SSA values here; loop state that is scalar lives in registers.
+Its signature is `i32 entry(ptr args, ptr results, ptr arena, ptr constants, ptr threads, ptr
+host)`: arrays of pointers to the argument and result leaves, the arena of all temporaries, the data
+of large constants, and null or the caller's `Threads`: `{ void (*run)(state, task, context, n,
+chunk), void *state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n) in
+any order and wait for them all. `host` is the table of what the program calls outside, null where
+it calls nothing (see `hlo.codegen.host`). It returns 0, or one more than the number of the outside
+function that failed. Rank-0 values are SSA values here; loop state that is scalar lives in registers.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from hlo.codegen.calls import Kernels
 from hlo.codegen.control import emit_conditional, emit_while
 from hlo.codegen.element import ElementEmitter, Indices, physical_index
 from hlo.codegen.fusion import Role, is_on_demand
+from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.kernel import (
     PLANNERS,
     Inputs,
@@ -55,7 +58,7 @@ class Program:
     llvm: the module's text. arena_bytes: size of the temporary memory. constants: arrays that the
     entry expects one after the other, each at its offset, in `constant_bytes` bytes. aliases: pairs
     of a result leaf and an argument leaf, by number: the argument is read, and overwritten, in the
-    memory of the result.
+    memory of the result. imports: the instructions whose functions the host's table has to hold.
     """
 
     llvm: str
@@ -69,6 +72,8 @@ class Program:
     is_parallel: bool = False
     aliases: list[tuple[int, int]] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
+    imports: list[Instruction] = field(default_factory=list)
+    uses_host: bool = False
 
 
 @dataclass
@@ -81,6 +86,7 @@ class EntryEmitter:
     live: Liveness = field(default_factory=Liveness)
     constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
     constant_bytes: int = 0
+    imports: Imports = field(default_factory=Imports)
 
     def __post_init__(self) -> None:
         self.b = Builder(self.module)
@@ -122,7 +128,7 @@ class EntryEmitter:
             self.memory.wish(self.live.of(comp.root, path), buffer)
         self.computation(comp)
         deliver_outputs(self, comp, outputs)
-        self.b.write("ret void")
+        self.b.write("ret i32 0")
         arena = place(self.memory.buffers)
         self._write_entry()
         leaf_of = {path: n for n, path in enumerate(outputs)}
@@ -130,7 +136,7 @@ class EntryEmitter:
         return Program(
             self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
             arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
-            self._cost(comp),
+            self._cost(comp), self.imports.instructions, self.imports.uses_host,
         )  # fmt: skip
 
     def _cost(self, comp: Computation) -> Cost:
@@ -160,8 +166,8 @@ class EntryEmitter:
             if x.origin is Origin.TEMP
         ]
         header = (
-            f"define void @{self.symbol}(ptr noalias %args, ptr noalias %results, "
-            f"ptr noalias %arena, ptr noalias %constants, ptr %threads) nounwind"
+            f"define i32 @{self.symbol}(ptr noalias %args, ptr noalias %results, "
+            f"ptr noalias %arena, ptr noalias %constants, ptr %threads, ptr %host) nounwind"
         )
         text = self.b.finish(header)
         first, rest = text.split("entry:\n", 1)
@@ -184,11 +190,14 @@ class EntryEmitter:
     # --- computations ---------------------------------------------------------------------------
 
     def copy(self, source: Buffer, target: Buffer, leaf: ArrayShape) -> None:
-        if source is target:
-            return
+        if source is not target:
+            self.copy_bytes(source.pointer, target.pointer, leaf)
+
+    def copy_bytes(self, source: str, target: str, leaf: ArrayShape) -> None:
+        """Copy an array between two addresses."""
         self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
         self.b.write(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {target.pointer}, ptr {source.pointer}, "
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, "
             f"i64 {leaf.byte_size}, i1 false)"
         )
 
@@ -199,6 +208,8 @@ class EntryEmitter:
                     self._kernel(inst)
                 case Role.SCALAR:
                     self.memory.values[inst, ()] = self._scalar(inst)
+                case Role.HOST:
+                    emit_host(self, inst)
                 case Role.CONTROL if inst.opcode == "while":
                     emit_while(self, inst)
                 case Role.CONTROL:
@@ -304,5 +315,5 @@ def emit_program(
 
     aliases: the parameter, by number and index path, whose memory each of these outputs may have.
     """
-    module = Module(target.triple, target.data_layout)
+    module = Module(target.triple, target.data_layout, features=target.features)
     return EntryEmitter(module, symbol, target).emit(flatten(comp), aliases or {})

@@ -61,6 +61,16 @@ class Module:
     declarations: dict[str, str] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
     metadata: list[str] = field(default_factory=list)
+    # What the machine has, in LLVM's words.
+    features: frozenset[str] = frozenset()
+
+    @property
+    def has_half_conversion(self) -> bool:
+        """True when LLVM converts between `half` and `float` without calling a library."""
+        arch = self.target_triple.split("-")[0]
+        return arch in ("aarch64", "arm64") or not self.features.isdisjoint(
+            {"f16c", "zfh", "zfhmin"}
+        )
 
     def declare(self, name: str, result: str, params: Sequence[str]) -> None:
         """Declare an intrinsic or a function of another object."""
@@ -96,6 +106,14 @@ class Module:
         return "\n".join(p for p in parts if p) + "\n"
 
 
+@dataclass
+class Turn:
+    """One run of a loop's body: the index, and the values that the loop carries."""
+
+    index: str
+    values: list[Val]
+
+
 class Builder:
     """Writes the body of one function.
 
@@ -112,6 +130,8 @@ class Builder:
         self._scopes: list[dict[Hashable, Any]] = [{}]
         self._entry_allocas: list[str] = []
         self.label = "entry"
+        # Conditions under which the code written so far is wrong, where someone collects them.
+        self.rare: list[Val] | None = None
         # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
         # (x, n), a remainder (m, n) by its name.
         self._products: dict[str, tuple[str, int]] = {}
@@ -267,6 +287,19 @@ class Builder:
             return no
         return self.op(yes.type, f"select i1 {condition.name}, {yes}, {no}")
 
+    def rarely(
+        self, condition: Val, usual: Sequence[Val], rare: Callable[[], Sequence[Val]]
+    ) -> list[Val]:
+        """Return the usual values, or those of `rare` where a condition holds that seldom does.
+
+        With a list in `self.rare` only the condition is noted there: whoever put it there runs a
+        second version of the code, written without a list, when any of its conditions held.
+        """
+        if self.rare is not None:
+            self.rare.append(condition)
+            return list(usual)
+        return [self.select(condition, r, u) for r, u in zip(rare(), usual, strict=True)]
+
     # --- memory ---------------------------------------------------------------------------------
 
     def element_address(self, base: str, type_: str, index: Index) -> str:
@@ -323,6 +356,25 @@ class Builder:
         plain: keep LLVM from vectorizing and unrolling it. rolled: keep it from unrolling only. See
         `Module.rolled_loop`.
         """
+        with self.carrying(start, end, (), step, plain=plain, rolled=rolled) as turn:
+            yield turn.index
+
+    @contextmanager
+    def carrying(
+        self,
+        start: Index,
+        end: Index,
+        values: Sequence[Val],
+        step: int = 1,
+        *,
+        plain: bool = False,
+        rolled: bool = False,
+    ) -> Iterator[Turn]:
+        """Run the body like `loop`, with values that it changes from turn to turn.
+
+        The body finds them in the turn's `values` and has to replace them there. After the loop
+        they are those of the last turn.
+        """
         head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
         before = self.label
         i, following = self.fresh(), self.fresh()
@@ -330,11 +382,20 @@ class Builder:
         self.place(head)
         latch = self.new_label("latch")
         self.lines.append(f"  {i} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]")
+        # The carried values' second sources are known only after the body.
+        phis = len(self.lines)
+        carried = [Val(v.type, self.fresh()) for v in values]
         self.write(f"%c{i[1:]} = icmp slt i64 {i}, {end}")
         self.write(f"br i1 %c{i[1:]}, label %{body}, label %{done}")
         self.place(body)
+        turn = Turn(i, list(carried))
         with self.scope():
-            yield i
+            yield turn
+        self.lines[phis:phis] = [
+            f"  {c.name} = phi {c.type} [ {v.name}, %{before} ], [ {n.name}, %{latch} ]"
+            for c, v, n in zip(carried, values, turn.values, strict=True)
+        ]
+        turn.values = carried
         self.jump(latch)
         self.place(latch)
         self.lines.append(f"  {following} = add nsw i64 {i}, {step}")

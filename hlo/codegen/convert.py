@@ -1,0 +1,160 @@
+"""Conversions between element types, of values and of bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hlo.codegen import floats
+from hlo.codegen.held import Cplx, Value, from_bits, ssa_type, to_bits
+from hlo.codegen.llvm import TRUE, Builder, Val, float_const
+from hlo.codegen.math.expr import INF, Num
+from hlo.codegen.math.rounding import floor
+from hlo.ops.casts import UNSIGNED_OF, float_info, integer_range
+from hlo.types import ELEMENT_TYPES, ElementType, complex_part
+
+_F32 = ELEMENT_TYPES["f32"]
+
+
+def convert(b: Builder, value: Value, source: ElementType, target: ElementType) -> Value:
+    """Convert between any two types as the `convert` operation does.
+
+    Float to integer truncates, saturates at the ends and takes NaN to 0; anything but zero is true.
+    """
+    if source is target:
+        return value
+    if target.is_complex:
+        part = complex_part(target)
+        if isinstance(value, Cplx):
+            inner = complex_part(source)
+            re, im = (convert(b, v, inner, part) for v in (value.re, value.im))
+            assert isinstance(re, Val) and isinstance(im, Val)
+            return Cplx(re, im)
+        re = convert(b, value, source, part)
+        assert isinstance(re, Val)
+        return Cplx(re, float_const(re.type, 0.0))
+    if isinstance(value, Cplx):
+        return convert(b, value.re, complex_part(source), target)
+    if target.is_pred:
+        if source.is_float:
+            return (Num(b, value) != 0).val
+        return value if source.bits == 1 else (Num(b, value) != 0).val
+    if target.is_integer:
+        if source.is_float:
+            return _float_to_int(b, value, target)
+        return Num(b, value).to_int(target.bits, source.is_signed).val
+    if source.is_float:
+        return _float_to_float(b, value, target)
+    return _int_to_float(b, value, source.is_signed, target)
+
+
+def _int_to_float(b: Builder, value: Val, signed: bool, target: ElementType) -> Val:
+    x = Num(b, value)
+    if target.bits >= 32:
+        return x.to_float(ssa_type(target), signed).val
+    if x.width <= 16:
+        return round_to(b, target, x.to_float("float", signed).val)
+    if x.width == 64:
+        # Of more bits than a double has only whether any of the last is set is kept; the target
+        # has no halfway point there.
+        coarse = x.ashr(11) if signed else x.lshr(11)
+        sticky = ((x & 2047) != 0).to_int(64)
+        high = x.ashr(52) if signed else x.lshr(52)
+        fits = (high == 0) | (high == -1) if signed else high == 0
+        x = fits.where(x, (coarse | sticky) << 11)
+    return round_to(b, target, floats.double_to_odd_float(b, x.to_float("double", signed).val))
+
+
+def _float_to_int(b: Builder, value: Val, target: ElementType) -> Val:
+    name = "fptosi" if target.is_signed else "fptoui"
+    kind = "f64" if value.type == "double" else "f32"
+    bits = max(target.bits, 8)
+    raw = b.intrinsic(f"{name}.sat.i{bits}.{kind}", f"i{bits}", [value])
+    if bits == target.bits:
+        return raw
+    low, high = integer_range(target)
+    s = "s" if target.is_signed else "u"
+    raw = b.intrinsic(f"{s}max.i8", "i8", [raw, Val("i8", str(low))])
+    raw = b.intrinsic(f"{s}min.i8", "i8", [raw, Val("i8", str(high))])
+    return Num(b, raw).to_int(target.bits).val
+
+
+def _float_to_float(b: Builder, value: Val, target: ElementType) -> Val:
+    if value.type == "double" and target.bits < 32:
+        value = floats.double_to_odd_float(b, value)
+    return round_to(b, target, Num(b, value).to(ssa_type(target)).val)
+
+
+def round_to(b: Builder, et: ElementType, value: Val) -> Val:
+    """Round a `float` to a narrower type's nearest value; f32 and f64 are as they are."""
+    return value if et.bits >= 32 else floats.round_to(b, et, value)
+
+
+# --- bits ---------------------------------------------------------------------------------------
+
+
+def bitcast(b: Builder, value: Value, source: ElementType, target: ElementType) -> Value:
+    """Return the value of another type of equal width that has the same bits."""
+    if isinstance(value, Cplx) or source is target:
+        return value
+    return from_bits(b, target, to_bits(b, source, value))
+
+
+def reduce_precision(
+    b: Builder, value: Val, et: ElementType, exponent_bits: int, mantissa_bits: int
+) -> Val:
+    """Round to a format of fewer bits and back, as the `reduce-precision` operation does."""
+    mantissa = float_info(et).nmant
+    x = Num(b, to_bits(b, et, value))
+
+    def code(number: float) -> int:
+        with np.errstate(all="ignore"):
+            return int(np.asarray(number).astype(et.dtype).view(f"u{et.byte_width}"))
+
+    # e8m0 is all exponent; every other type has a sign bit in front. Two bits more than the type
+    # has let sums and comparisons pass for unsigned.
+    sign_bits = 0 if et.name == "f8e8m0fnu" else 1
+    wide = x.to_int(et.bits + 2)
+    sign = wide & (sign_bits << (et.bits - 1))
+    size = wide ^ sign
+    if mantissa_bits < mantissa:
+        cut = mantissa - mantissa_bits
+        odd = size.lshr(cut) & 1
+        size = (size + (odd + ((1 << cut - 1) - 1))) & -(1 << cut)
+    over = size > code(float(float_info(et).max))
+    under = size == 0 if sign_bits else size.lift(0) != 0
+    if exponent_bits < et.bits - sign_bits - mantissa:
+        bias, reduced = code(1.0) >> mantissa, (1 << (exponent_bits - 1)) - 1
+        exponent = size.lshr(mantissa)
+        over = over | (exponent > bias + reduced)
+        under = under | (exponent <= bias - reduced)
+    # Some types have no -0, and some no infinity: then the conversion says what there is.
+    zero = (sign != 0).where(size.lift(code(-0.0)), code(0.0))
+    result = over.where(sign | code(INF), under.where(zero, size | sign)).to_int(et.bits)
+    return (Num(b, value).is_nan()).where(
+        Num(b, value), Num(b, from_bits(b, et, result.val))
+    ).val
+
+
+def stochastic_convert(
+    b: Builder, value: Val, random: Val, source: ElementType, target: ElementType
+) -> Val:
+    """Round a float to a signed integer, away from zero where `random` is below the fraction.
+
+    Saturates; NaN gives 0.
+    """
+    low, high = integer_range(target)
+    x = Num(b, value).to("double")
+    size = x.abs()
+    whole = floor(size)
+    # The fraction, as a number of as many bits as the random one has, is cut off to an integer.
+    fraction = (size - whole) * 2.0**source.bits
+    limit = _float_to_int(b, fraction.val, UNSIGNED_OF[source.bits])
+    below = Num(b, b.op("i1", f"icmp ult {random}, {limit.name}"))
+    up = below & (size < INF)
+    rounded = up.where(whole + 1.0, whole).copysign(x)
+    # Saturation looks at the operand: what is rounded up to the end is there already.
+    ends = (x >= float(high)).where(INF, (x <= float(low)).where(-INF, rounded))
+    return _float_to_int(b, ends.val, target)
+
+
+__all__ = ["TRUE", "bitcast", "convert", "reduce_precision", "round_to", "stochastic_convert"]
