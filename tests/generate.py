@@ -24,10 +24,12 @@ _TYPES = [ELEMENT_TYPES[n] for n in (
     "pred", "s8", "s16", "s32", "s64", "u8", "u32", "u64", "f16", "bf16", "f32", "f32", "f64",
 )]  # fmt: skip
 # Whole numbers up to here are exact in a type.
-_EXACT = {"f64": 2.0**53, "f32": 2.0**24, "f16": 2.0**11, "bf16": 2.0**8}
+_EXACT = {
+    "f64": 2.0**53, "f32": 2.0**24, "f16": 2.0**11, "bf16": 2.0**8, "f8e4m3fn": 16.0, "f8e5m2": 8.0,
+}  # fmt: skip
 _MAX_ELEMENTS = 700
 
-_Production = Callable[["Generator", Instruction], None]
+Production = Callable[[Any, Instruction], None]
 
 
 class Generator:
@@ -40,19 +42,23 @@ class Generator:
         self.pool: list[Instruction] = []
         # Floats that are whole and at most this large; floats without an entry are not exact.
         self.bound: dict[Instruction, float] = {}
+        self.productions = PRODUCTIONS
 
     def build(self, size: int) -> Module:
         for number in range(self.rng.randint(1, 3)):
             shape = self.shape()
             inst = self.emit("parameter", (), {"number": number}, shape=shape)
             self.bound[inst] = 4.0
-        for _ in range(size):
-            self.rng.choice(_PRODUCTIONS)(self, self.rng.choice(self.pool))
+        self.grow(size)
         results = self.rng.sample(self.pool, min(len(self.pool), self.rng.randint(1, 4)))
-        self.emit("tuple", results, {})
-        self.comp.set_root(list(self.comp)[-1])
+        self.comp.set_root(self.emit("tuple", results, {}))
         self.module.add(self.comp, entry=True)
         return self.module
+
+    def grow(self, size: int) -> None:
+        """Apply some productions to values of the pool."""
+        for _ in range(size):
+            self.rng.choice(self.productions)(self, self.rng.choice(self.pool))
 
     # --- pieces ---------------------------------------------------------------------------------
 
@@ -375,7 +381,7 @@ def _call(g: Generator, x: Instruction) -> None:
     g.emit("call", [x], {"to_apply": g.module.add(comp)}, bound=g.size(x))
 
 
-_PRODUCTIONS: list[_Production] = [
+PRODUCTIONS: list[Production] = [
     _unary, _unary, _binary, _binary, _binary, _compare, _select, _clamp, _convert, _broadcast,
     _reshape, _transpose, _reverse, _slice, _pad, _concatenate, _iota, _reduce, _reduce_window,
     _dot, _dynamic_slice, _dynamic_update_slice, _sort, _through_tuple, _call,
