@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hlo.codegen import lower_custom, lower_exchange, lower_random  # noqa: F401  (register)
+from hlo.codegen import (  # noqa: F401  (they register expansions)
+    lower_custom,
+    lower_exchange,
+    lower_norm,
+    lower_random,
+    lower_reduction,
+)
 from hlo.codegen.lower import expand
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction

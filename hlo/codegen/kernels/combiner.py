@@ -66,11 +66,14 @@ class Combiner:
             return True
         return length > _SEQUENTIAL_PICK_MAX and picks_an_argument(self.computation)
 
-    def identity(self) -> list[Value]:
-        """Return a value that changes nothing, for a known operation."""
+    def neutral(self) -> np.ndarray:
+        """Return the number that changes nothing, for a known operation."""
         assert self.known is not None
-        et = self.held[0]
-        return [scalar.constant(et, np.asarray(_IDENTITY[self.known](et)))]
+        return np.asarray(_IDENTITY[self.known](self.held[0]))
+
+    def identity(self) -> list[Value]:
+        """Return that number as a value."""
+        return [scalar.constant(self.held[0], self.neutral())]
 
     def start(
         self, b: Builder, values: Sequence[Value], given: Sequence[ElementType]
