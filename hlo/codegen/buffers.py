@@ -95,7 +95,7 @@ class Liveness:
             for path, leaf in inst.shape.leaves():
                 if isinstance(leaf, ArrayShape):
                     self.storage[inst, path] = self._resolve(inst, path, params)
-            if role in (Role.KERNEL, Role.SCALAR):
+            if role in (Role.KERNEL, Role.SCALAR, Role.HOST):
                 self.reads[inst] = self._leaves(inst)
                 for stored in self.reads[inst]:
                     self._use(stored, self.position[inst])

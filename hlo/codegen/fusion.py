@@ -19,6 +19,7 @@ class Role(Enum):
     SCALAR = auto()
     ALIAS = auto()  # renames values: tuples, tokens, barriers
     CONTROL = auto()  # while, conditional
+    HOST = auto()  # runs outside: custom calls, queues
     PARAMETER = auto()
 
 
@@ -32,6 +33,12 @@ _ON_DEMAND = frozenset(
 ALIASES = frozenset(
     {"tuple", "get-tuple-element", "opt-barrier", "domain", "add-dependency", "after-all"}
 )
+HOST_OPS = frozenset(
+    {
+        "custom-call", "infeed", "outfeed", "send", "recv-done", "rng-get-and-update-state",
+        "replica-id", "partition-id",
+    }
+)  # fmt: skip
 # Consumers that read an operand element several times, or not by a plain index.
 _REREADERS = frozenset(
     {
@@ -99,6 +106,8 @@ def _forced_role(inst: Instruction) -> Role | None:
         return Role.ALIAS
     if inst.opcode in ("while", "conditional"):
         return Role.CONTROL
+    if inst.opcode in HOST_OPS:
+        return Role.HOST
     if inst.opcode == "constant":
         scalar = isinstance(inst.shape, ArrayShape) and not inst.shape.dims
         return Role.SCALAR if scalar else Role.KERNEL
@@ -119,7 +128,7 @@ def _must_keep(
     users = inst.users
     if inst is comp.root or not users:
         return True
-    if any(roles[u] in (Role.ALIAS, Role.CONTROL) for u in users):
+    if any(roles[u] in (Role.ALIAS, Role.CONTROL, Role.HOST) for u in users):
         return True
     if cost > _CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
         return True

@@ -44,6 +44,9 @@ def updated_operands(inst: Instruction) -> dict[Path, Instruction]:
         if not inst.shape.is_tuple:
             return {(): inst.operands[0]}
         return {(n,): inst.operands[n] for n in range(len(inst.operands) // 2)}
+    if inst.opcode == "custom-call":
+        aliases = inst.attrs["output_to_operand_aliasing"]
+        return {tuple(a.output): inst.operands[a.operand] for a in aliases if not a.operand_index}
     return {}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hlo.errors import InferError, did_you_mean
@@ -82,18 +82,28 @@ def _verify(op: OpView) -> None:
             )  # fmt: skip
 
 
-def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+def find_target(op: OpView, host: Any) -> Callable[..., Any]:
+    """Return the function `f(op, args) -> value` of a custom call. Raises InferError.
+
+    The host's own functions come first, then what needs no library, then the host's libraries.
+    """
     name = op.attrs["custom_call_target"]
-    target = ctx.host.custom_calls.get(name) or builtin_target(name)
+    target = host.custom_calls.get(name) or builtin_target(name) or host.target_of(op)
     if target is None:
         hint = f"register a function: Host(custom_calls={{{name!r}: f}}), f(op, args) -> value"
-        close = did_you_mean(name, ctx.host.custom_calls)
+        close = did_you_mean(name, host.custom_calls)
         raise InferError(
             f"custom-call: nothing is known of target {name!r}",
             attr="custom_call_target", code="unknown-custom-call",
             hint=f"{close} Or {hint}" if close else hint,
         )  # fmt: skip
-    return conforming(op, target(op, args), op.shape, f"the result of target {name!r}")
+    return target  # type: ignore[no-any-return]
+
+
+def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    value = find_target(op, ctx.host)(op, args)
+    what = f"the result of target {op.attrs['custom_call_target']!r}"
+    return conforming(op, value, op.shape, what)
 
 
 register(

@@ -14,6 +14,23 @@ from hlo.errors import InferError, TextError
 from hlo.ops.spec import OpView
 from hlo.scan import Scanner
 
+# How element types are numbered in C: as in XLA's `PrimitiveType`.
+TYPE_NUMBERS = {
+    "pred": 1, "s8": 2, "s16": 3, "s32": 4, "s64": 5, "u8": 6, "u16": 7, "u32": 8, "u64": 9,
+    "f16": 10, "f32": 11, "f64": 12, "c64": 15, "bf16": 16, "c128": 18, "f8e5m2": 19,
+    "f8e4m3fn": 20, "s4": 21, "u4": 22, "f8e4m3b11fnuz": 23, "f8e5m2fnuz": 24,
+    "f8e4m3fnuz": 25, "s2": 26, "u2": 27, "f8e4m3": 28, "f8e3m4": 29, "s1": 30, "u1": 31,
+    "f4e2m1fn": 32, "f8e8m0fnu": 33,
+}  # fmt: skip
+API_NUMBERS = {
+    "API_VERSION_ORIGINAL": 1,
+    "API_VERSION_STATUS_RETURNING": 2,
+    "API_VERSION_STATUS_RETURNING_UNIFIED": 3,
+    "API_VERSION_TYPED_FFI": 4,
+}
+# Kinds of attributes in C.
+BOOL, INTEGER, FLOAT, STRING, ARRAY, DICTIONARY = range(1, 7)
+
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*")
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"', re.S)
@@ -31,6 +48,35 @@ class FfiAttribute:
 
     value: Any
     type: str = ""
+
+    @property
+    def type_number(self) -> int:
+        """The number of `type`, 0 if it has none."""
+        name = {"i1": "pred", "index": "s64"}.get(self.type, self.type)
+        if re.fullmatch(r"s?i\d+", name):
+            name = f"s{name.lstrip('si')}"
+        return TYPE_NUMBERS.get(name.replace("ui", "u", 1), 0)
+
+    def in_c(self) -> tuple[int, int, int | bytes | list[int] | dict[str, FfiAttribute]]:
+        """Return kind, count and value as C sees them: a float is the 64 bits of a double."""
+        value = self.value
+        if isinstance(value, str):
+            return STRING, len(value.encode()), value.encode()
+        if isinstance(value, dict):
+            return DICTIONARY, len(value), value
+        if isinstance(value, list):
+            if any(isinstance(v, FfiAttribute) for v in value):
+                return DICTIONARY, len(value), {str(n): v for n, v in enumerate(value)}
+            return ARRAY, len(value), [_bits(v) for v in value]
+        kind = BOOL if isinstance(value, bool) else INTEGER if isinstance(value, int) else FLOAT
+        return kind, 0, _bits(value)
+
+
+def _bits(value: float) -> int:
+    """Return a number as a signed integer of 64 bits: integers wrap, floats are their bits."""
+    if isinstance(value, float):
+        return int(struct.unpack("<q", struct.pack("<d", value))[0])
+    return (int(value) + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def ffi_attributes(op: OpView) -> dict[str, FfiAttribute]:

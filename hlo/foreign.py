@@ -1,0 +1,273 @@
+"""Functions in libraries, called as `hlo/include/hlo_ffi.h` says, with numpy arrays.
+
+The types here are that header's. Compiled code makes such calls itself; this is how the interpreter
+makes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import HloError, InferError
+from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
+from hlo.ops.spec import OpView
+from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.values import TOKEN_VALUE
+
+# Stands for the functions of the process itself in a list of libraries.
+PROCESS = "process"
+MESSAGE_BYTES = 4096
+# Memory is aligned so for functions that use vectors.
+_ALIGNMENT = 64
+
+_POINTER, _I32, _I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+
+
+class FfiShape(ctypes.Structure):
+    """`hlo_ffi_shape`"""
+
+    _fields_ = (("type", _I32), ("rank", _I32), ("dims", _POINTER), ("minor_to_major", _POINTER))
+
+
+class _Value(ctypes.Union):
+    _fields_ = (("integer", _I64), ("address", _POINTER))
+
+
+class FfiAttributeStruct(ctypes.Structure):
+    """`hlo_ffi_attribute`"""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p), ("kind", _I32), ("type", _I32), ("count", _I64),
+        ("value", _Value),
+    )  # fmt: skip
+
+
+class FfiOp(ctypes.Structure):
+    """`hlo_ffi_op`"""
+
+    _fields_ = (
+        ("target", ctypes.c_char_p), ("config", ctypes.c_char_p), ("config_size", _I64),
+        ("api_version", _I32), ("result_is_tuple", _I32),
+        ("num_operands", _I64), ("operands", _POINTER),
+        ("num_results", _I64), ("results", _POINTER),
+        ("num_attributes", _I64), ("attributes", _POINTER),
+    )  # fmt: skip
+
+
+class FfiCall(ctypes.Structure):
+    """`hlo_ffi_call`"""
+
+    _fields_ = (
+        ("size", _I64), ("state", _POINTER), ("op", _POINTER), ("operands", _POINTER),
+        ("results", _POINTER), ("message", _POINTER), ("message_size", _I64),
+    )  # fmt: skip
+
+
+class FfiStatus(ctypes.Structure):
+    """`XlaCustomCallStatus`"""
+
+    _fields_ = (("call", _POINTER), ("failed", _I32))
+
+
+# --- libraries ----------------------------------------------------------------------------------
+
+
+@functools.cache
+def library(path: str) -> ctypes.CDLL:
+    """Return a loaded library; it stays for the life of the process. Raises HloError."""
+    # Without a slash the system would look in its own folders.
+    name = None if path == PROCESS else os.path.abspath(path) if os.path.exists(path) else path
+    try:
+        return ctypes.CDLL(name, mode=getattr(os, "RTLD_NOW", 0) | getattr(os, "RTLD_LOCAL", 0))
+    except OSError as e:
+        hint = None
+        if "XlaCustomCallStatus" in str(e):
+            hint = "hlo_ffi.h defines it: include that header in place of XLA's"
+        raise HloError.at("bad-library", f"{path} cannot be loaded: {e}", hint=hint) from None
+
+
+def address_of(libraries: Sequence[str], name: str) -> int | None:
+    """Return the address of a function in the first library that has it. Raises HloError."""
+    for path in libraries:
+        try:
+            found = library(str(path))[name]
+        except (AttributeError, ValueError):  # it has none of that name, or no name is so
+            continue
+        return ctypes.cast(found, _POINTER).value
+    return None
+
+
+# --- calls --------------------------------------------------------------------------------------
+
+
+def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
+    """Call the function of a custom call on values; returns its value. Raises InferError."""
+    constraints = op.attrs["operand_layout_constraints"]
+    shapes = op.operand_shapes if constraints is None else constraints
+    operands = [
+        _physical(a, s) for arg, shape in zip(args, shapes, strict=True)
+        for a, s in _leaves(arg, shape)
+    ]  # fmt: skip
+    declared = {path: s for path, s in op.shape.leaves() if isinstance(s, ArrayShape)}
+    results = {path: _physical(None, s) for path, s in declared.items()}
+    numbers = _leaf_numbers(shapes)
+    for alias in op.attrs["output_to_operand_aliasing"]:
+        at = numbers[alias.operand, tuple(alias.operand_index)]
+        # The operand was copied: its memory is the result's from here on.
+        results[tuple(alias.output)] = operands[at]
+    failed, message = _call(address, op, shapes, operands, list(results.values()))
+    if failed:
+        raise InferError(
+            f"custom-call: {op.attrs['custom_call_target']}: {message or f'returned {failed}'}",
+            attr="custom_call_target", code="custom-call-failed",
+        )  # fmt: skip
+    values = {path: _logical(results[path], s) for path, s in declared.items()}
+    return _nested(op.shape, (), values)
+
+
+def _call(
+    address: int,
+    op: OpView,
+    shapes: Sequence[Shape],
+    operands: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+) -> tuple[int, str]:
+    """Return what the function did, 0 if it succeeded, and its message."""
+    keep: list[Any] = []
+    described = _describe(op, shapes, keep)
+    message = ctypes.create_string_buffer(MESSAGE_BYTES)
+    tables = [_addresses(arrays) for arrays in (operands, results)]
+    frame = FfiCall(
+        ctypes.sizeof(FfiCall), None, ctypes.addressof(described), ctypes.addressof(tables[0]),
+        ctypes.addressof(tables[1]), ctypes.addressof(message), MESSAGE_BYTES,
+    )  # fmt: skip
+    version = described.api_version
+    if version == 4:
+        failed = ctypes.CFUNCTYPE(_I32, _POINTER)(address)(ctypes.addressof(frame))
+    else:
+        status = FfiStatus(ctypes.addressof(frame), 0)
+        out = ctypes.addressof(tables[1]) if described.result_is_tuple else (
+            results[0].ctypes.data if results else None
+        )  # fmt: skip
+        values: list[Any] = [_POINTER(out), _POINTER(ctypes.addressof(tables[0]))]
+        if version == 3:
+            values += [described.config, ctypes.c_size_t(described.config_size)]
+        if version >= 2:
+            values.append(ctypes.byref(status))
+        ctypes.CFUNCTYPE(None)(address)(*values)
+        failed = status.failed
+    return failed, message.value.decode(errors="replace")
+
+
+def _addresses(arrays: Sequence[np.ndarray]) -> Any:
+    table = (ctypes.c_size_t * max(1, len(arrays)))()
+    table[: len(arrays)] = [a.ctypes.data for a in arrays]
+    return table
+
+
+def _leaves(value: Any, shape: Shape) -> list[tuple[np.ndarray, ArrayShape]]:
+    if isinstance(shape, TupleShape):
+        pairs = zip(value, shape.elements, strict=True)
+        return [leaf for v, s in pairs for leaf in _leaves(v, s)]
+    return [(value, shape)] if isinstance(shape, ArrayShape) else []
+
+
+def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, tuple[int, ...]], int]:
+    found: dict[tuple[int, tuple[int, ...]], int] = {}
+    for n, shape in enumerate(shapes):
+        for path, leaf in shape.leaves():
+            if isinstance(leaf, ArrayShape):
+                found[n, path] = len(found)
+    return found
+
+
+def _order(shape: ArrayShape) -> tuple[int, ...]:
+    """Return the dimensions, slowest in memory first."""
+    return shape.layout.minor_to_major[::-1] if shape.layout else tuple(range(shape.rank))
+
+
+def _physical(array: np.ndarray | None, shape: ArrayShape) -> np.ndarray:
+    """Return aligned memory in a shape's layout, a copy of an array if there is one."""
+    order = _order(shape)
+    dims = tuple(shape.dims[d] for d in order)
+    dtype = shape.element_type.dtype
+    size = dtype.itemsize * shape.num_elements
+    raw = np.zeros(size + _ALIGNMENT, np.uint8)
+    skip = -raw.ctypes.data % _ALIGNMENT
+    memory = raw[skip : skip + size].view(dtype).reshape(dims)
+    if array is not None:
+        memory[...] = array.transpose(order)
+    return memory
+
+
+def _logical(memory: np.ndarray, shape: ArrayShape) -> np.ndarray:
+    return memory.transpose(np.argsort(_order(shape))) if shape.rank else memory
+
+
+def _nested(shape: Shape, path: tuple[int, ...], values: Mapping[tuple[int, ...], Any]) -> Any:
+    if isinstance(shape, TupleShape):
+        return tuple(_nested(s, (*path, n), values) for n, s in enumerate(shape.elements))
+    return values[path] if isinstance(shape, ArrayShape) else TOKEN_VALUE
+
+
+# --- descriptions -------------------------------------------------------------------------------
+
+
+def _describe(op: OpView, operands: Sequence[Shape], keep: list[Any]) -> FfiOp:
+    """Return what a function is told of its operation. `keep` takes what has to stay alive."""
+    version = API_NUMBERS[op.attrs["api_version"]]
+    config = str(op.annotations.get("backend_config", "")).encode()
+    attributes = ffi_attributes(op) if version == 4 else {}
+    parts = [
+        [s for _, s in leaves if isinstance(s, ArrayShape)]
+        for leaves in ([leaf for s in operands for leaf in s.leaves()], list(op.shape.leaves()))
+    ]
+    return FfiOp(
+        op.attrs["custom_call_target"].encode(), config, len(config), version,
+        isinstance(op.shape, TupleShape),
+        len(parts[0]), _shapes(parts[0], keep), len(parts[1]), _shapes(parts[1], keep),
+        len(attributes), _attributes(attributes, keep),
+    )  # fmt: skip
+
+
+def _numbers(values: Sequence[int], keep: list[Any]) -> int | None:
+    if not values:
+        return None
+    keep.append((_I64 * len(values))(*values))
+    return ctypes.addressof(keep[-1])
+
+
+def _shapes(shapes: Sequence[ArrayShape], keep: list[Any]) -> int:
+    items = [
+        FfiShape(
+            TYPE_NUMBERS[s.element_type.name], s.rank, _numbers(s.dims, keep),
+            _numbers(_order(s)[::-1], keep),
+        )
+        for s in shapes
+    ]  # fmt: skip
+    keep.append((FfiShape * len(items))(*items))
+    return ctypes.addressof(keep[-1])
+
+
+def _attributes(attributes: Mapping[str, FfiAttribute], keep: list[Any]) -> int:
+    items = (FfiAttributeStruct * len(attributes))()
+    keep.append(items)
+    for item, (name, a) in zip(items, attributes.items(), strict=True):
+        item.kind, item.count, value = a.in_c()
+        item.name, item.type = name.encode(), a.type_number
+        if isinstance(value, int):
+            item.value.integer = value
+        elif isinstance(value, bytes):
+            keep.append(ctypes.create_string_buffer(value))
+            item.value.address = ctypes.addressof(keep[-1])
+        elif isinstance(value, dict):
+            item.value.address = _attributes(value, keep)
+        else:
+            item.value.address = _numbers(value, keep)
+    return ctypes.addressof(items)

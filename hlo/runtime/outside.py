@@ -1,0 +1,228 @@
+"""Functions outside a program that it calls: native ones, and Python's.
+
+A program gets a table of them, an `hlo_host`; `hlo/include/hlo_ffi.h` declares what it is and what
+the functions get.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hlo.errors import HloError
+from hlo.runtime.jit import NativeCode, host_machine
+from hlo.types import ArrayShape
+
+MESSAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Import:
+    """What a program asks for, one entry of its table.
+
+    opcode, target: what it is for; api_version: of a custom call, 1 to 4, else 0. text: a module
+    whose entry's root is the instruction, for functions that Python has to find or make.
+    """
+
+    opcode: str
+    target: str
+    api_version: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Function:
+    """An entry for the table: two addresses, and what has to live as long as they are called."""
+
+    handler: int
+    state: int = 0
+    keep: Any = None
+
+
+# --- native functions ---------------------------------------------------------------------------
+
+# Functions of the older versions of custom calls behind the type that programs call: the state is
+# the address of the function. The offsets are those of `hlo_ffi_call` and `hlo_ffi_op`.
+_CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, i64 }"
+_OP = "{ ptr, ptr, i64, i32, i32, i64, ptr, i64, ptr, i64, ptr }"
+
+
+def _field(name: str, struct: str, base: str, number: int, type_: str) -> str:
+    return f"""\
+  %{name}.at = getelementptr {struct}, ptr {base}, i64 0, i32 {number}
+  %{name} = load {type_}, ptr %{name}.at
+"""
+
+
+_COMMON = (
+    _field("function", _CALL, "%call", 1, "ptr")
+    + _field("op", _CALL, "%call", 2, "ptr")
+    + _field("in", _CALL, "%call", 3, "ptr")
+    + _field("results", _CALL, "%call", 4, "ptr")
+    + _field("config", _OP, "%op", 1, "ptr")
+    + _field("size", _OP, "%op", 2, "i64")
+    + _field("is_tuple", _OP, "%op", 4, "i32")
+    + _field("count", _OP, "%op", 7, "i64")
+    + """\
+  %tuple = icmp ne i32 %is_tuple, 0
+  %none = icmp eq i64 %count, 0
+  %plain = or i1 %tuple, %none
+  br i1 %plain, label %go, label %one
+one:
+  %first = load ptr, ptr %results
+  br label %go
+go:
+  %out = phi ptr [ %results, %entry ], [ %first, %one ]
+"""
+)
+
+
+def _adapter(name: str, arguments: str, has_status: bool) -> str:
+    status = ""
+    if has_status:
+        status = """\
+  %status = alloca { ptr, i32 }
+  store ptr %call, ptr %status
+  %failed.at = getelementptr { ptr, i32 }, ptr %status, i64 0, i32 1
+  store i32 0, ptr %failed.at
+"""
+    result = "  %failed = load i32, ptr %failed.at\n  ret i32 %failed\n" if has_status else (
+        "  ret i32 0\n"
+    )  # fmt: skip
+    return (
+        f"define i32 @{name}(ptr %call) {{\nentry:\n{status}{_COMMON}"
+        f"  call void %function({arguments})\n{result}}}\n"
+    )
+
+
+_ADAPTERS = {
+    1: ("original", "ptr %out, ptr %in", False),
+    2: ("status", "ptr %out, ptr %in, ptr %status", True),
+    3: ("unified", "ptr %out, ptr %in, ptr %config, i64 %size, ptr %status", True),
+}
+
+
+@cache
+def _adapters() -> NativeCode:
+    machine = host_machine()
+    text = "".join(_adapter(*parts) for parts in _ADAPTERS.values())
+    names = [name for name, _, _ in _ADAPTERS.values()]
+    return NativeCode(machine.object_code(machine.optimize(text)), *names)
+
+
+def native_function(address: int, api_version: int) -> Function:
+    """Return the entry for a native function of a version of custom calls."""
+    if api_version not in _ADAPTERS:
+        return Function(address)
+    code = _adapters()
+    return Function(code.addresses[_ADAPTERS[api_version][0]], address, code)
+
+
+# --- Python functions ---------------------------------------------------------------------------
+
+_HANDLER = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+_pending = threading.local()
+
+
+def python_function(
+    run: Callable[[list[np.ndarray]], Sequence[np.ndarray]],
+    operands: Sequence[ArrayShape],
+    results: Sequence[ArrayShape],
+) -> Function:
+    """Return the entry for a Python function on arrays in logical order.
+
+    run: gets copies of the operands, and returns arrays of exactly the results' dimensions and
+    dtypes. What it raises comes out of the call of the program.
+    """
+    sources, targets = [_View(s) for s in operands], [_View(s) for s in results]
+
+    def handler(call: int) -> int:
+        try:
+            # The fields of `hlo_ffi_call` before these take eight bytes each on every machine that
+            # numpy runs on but 32-bit ones, where pointers take four.
+            tables = (ctypes.c_size_t * 2).from_address(call + _TABLES)
+            inputs = [v.at(a).copy() for v, a in zip(sources, _read(tables[0], sources), strict=True)]
+            values = run(inputs)
+            places = _read(tables[1], targets)
+            for view, address, value in zip(targets, places, values, strict=True):
+                view.at(address)[...] = value
+        except BaseException as e:
+            _pending.error = e
+            return 1
+        return 0
+
+    callback = _HANDLER(handler)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    assert address is not None
+    return Function(address, 0, callback)
+
+
+# Where the tables of operands and results stand in an `hlo_ffi_call`.
+_TABLES = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
+
+
+def _read(table: int, views: Sequence[_View]) -> list[int]:
+    return list((ctypes.c_size_t * len(views)).from_address(table)) if views else []
+
+
+class _View:
+    """Makes arrays of memory in a shape's layout."""
+
+    def __init__(self, shape: ArrayShape) -> None:
+        order = shape.layout.minor_to_major[::-1] if shape.layout else tuple(range(shape.rank))
+        self._dims = tuple(shape.dims[d] for d in order)
+        self._back = tuple(int(d) for d in np.argsort(order))
+        self._dtype = shape.element_type.dtype
+        self._bytes = shape.num_elements * self._dtype.itemsize
+
+    def at(self, address: int) -> np.ndarray:
+        """Return the array at an address, in logical order."""
+        memory = (ctypes.c_char * self._bytes).from_address(address)
+        array = np.ndarray(self._dims, self._dtype, memory)
+        return array.transpose(self._back) if self._dims else array
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+class HostTable:
+    """The memory of an `hlo_host`: for one call at a time."""
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        self._message = ctypes.create_string_buffer(MESSAGE_BYTES)
+        count = len(functions)
+
+        class Table(ctypes.Structure):
+            _fields_ = (
+                ("message", ctypes.c_void_p), ("message_size", ctypes.c_int64),
+                ("replica_id", ctypes.c_uint32), ("partition_id", ctypes.c_uint32),
+                ("imports", ctypes.c_void_p * (2 * count)),
+            )  # fmt: skip
+
+        flat = [x for f in functions for x in (f.handler, f.state)]
+        self._table = Table(
+            ctypes.addressof(self._message), MESSAGE_BYTES, 0, 0, (ctypes.c_void_p * len(flat))(*flat)
+        )
+        self.address = ctypes.addressof(self._table)
+
+    def identify(self, replica_id: int, partition_id: int) -> None:
+        """Say which device runs the program."""
+        self._table.replica_id, self._table.partition_id = replica_id, partition_id
+
+    def fail(self, program: str, which: Import) -> NoReturn:
+        """Raise what ended a call: a Python function's error, or HloError with the message."""
+        error = getattr(_pending, "error", None)
+        if error is not None:
+            _pending.error = None
+            raise error
+        message = self._message.value.decode(errors="replace") or "it gives no reason"
+        self._message.value = b""
+        raise HloError.at(
+            "custom-call-failed", f"{program}: {which.opcode} of {which.target!r} failed: {message}"
+        )
