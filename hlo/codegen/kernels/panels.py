@@ -1,0 +1,333 @@
+"""Copies between arrays and panels, as functions that depend on no shape.
+
+Each copies a matrix from strides to strides and converts its elements. Which one is called is known
+where the strides are: along rows in vectors, by transposing small squares, or one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hlo.codegen import scalar
+from hlo.codegen.kernels.microkernel import Arithmetic, define, shuffle, vector_at
+from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.target import Target
+from hlo.types import ELEMENT_TYPES, ElementType
+
+# Squares that are transposed in registers have at most so many rows.
+_SQUARE = 8
+
+_S16, _F32 = ELEMENT_TYPES["s16"], ELEMENT_TYPES["f32"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A matrix in memory: the address of its first element, and strides in elements."""
+
+    address: str
+    row: Index
+    column: Index
+
+
+@dataclass(frozen=True)
+class Types:
+    """The types that an element has on its way, each converted to the next."""
+
+    chain: tuple[ElementType, ...]
+
+    @staticmethod
+    def of(*types: ElementType) -> Types:
+        """Return the way through these types, each named once."""
+        return Types((*(a for a, b in pairwise(types) if a is not b), types[-1]))
+
+    def __str__(self) -> str:
+        return ".".join(t.name for t in self.chain)
+
+    def load(self, b: Builder, address: str, at: Index) -> scalar.Value:
+        """Return an element as the last type."""
+        value = scalar.load(b, self.chain[0], address, at)
+        for source, target in pairwise(self.chain):
+            value = scalar.convert(b, value, source, target)
+        return value
+
+    def store(self, b: Builder, value: scalar.Value, address: str, at: Index) -> None:
+        scalar.store(b, self.chain[-1], value, address, at)
+
+    def result_address(self, b: Builder, base: str, at: Index) -> str:
+        """Return the address of an element of the last type."""
+        last = self.chain[-1]
+        at = b.mul(at, 2) if last.is_complex else at
+        return b.element_address(base, scalar.memory_type(last), at)
+
+    def has_vectors(self, module: Module) -> bool:
+        """True when `convert` can do it."""
+        return all(_has_vector_form(module, a, b) for a, b in pairwise(self.chain)) and not any(
+            t.is_complex for t in self.chain
+        )
+
+    def convert(self, b: Builder, raw: Val) -> Val:
+        """Return a vector of elements of the first type as they lie in memory, as the last."""
+        for source, target in pairwise(self.chain):
+            raw = _convert_vector(b, raw, source, target)
+        return raw
+
+
+def _has_vector_form(module: Module, source: ElementType, target: ElementType) -> bool:
+    if target.is_integer and target.bits >= 8:
+        return source.is_integer or source.is_pred
+    if target.name not in ("f32", "f64"):
+        return False
+    if source.name == "f16":
+        return module.has_half_conversion
+    return source.is_integer or source.is_pred or source.name in ("bf16", "f32", "f64")
+
+
+def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementType) -> Val:
+    lanes = raw.type[1:].split(" ")[0]
+
+    def op(how: str, value: Val, element: str) -> Val:
+        vector = f"<{lanes} x {element}>"
+        return b.op(vector, f"{how} {value} to {vector}")
+
+    want = scalar.memory_type(target)
+    if source.is_pred:
+        raw = b.op(f"<{lanes} x i1>", f"icmp ne {raw}, zeroinitializer")
+        return op("zext" if target.is_integer else "uitofp", raw, want)
+    if source.is_integer:
+        s = "s" if source.is_signed else "u"
+        if source.bits < 8:
+            raw = op("trunc", raw, f"i{source.bits}")
+        if target.is_float:
+            return op(f"{s}itofp", raw, want)
+        if source.bits == target.bits:
+            return raw
+        how = "trunc" if source.bits > target.bits else {"s": "sext", "u": "zext"}[s]
+        return op(how, raw, want)
+    if source.name == "bf16":
+        wide = op("zext", raw, "i32")
+        by = ", ".join(["i32 16"] * int(lanes))
+        raw = op("bitcast", b.op(wide.type, f"shl {wide}, <{by}>"), "float")
+    elif source.name == "f16":
+        raw = op("fpext", op("bitcast", raw, "half"), "float")
+    have = raw.type[1:-1].split(" x ")[1]
+    if have == want:
+        return raw
+    return op("fpext" if want == "double" else "fptrunc", raw, want)
+
+
+def copy(b: Builder, target: Target, types: Types, to: Place, frm: Place,
+         rows: Index, columns: Index) -> None:  # fmt: skip
+    """Write the copy of a matrix; nothing is copied where rows or columns are not positive."""
+    if to.column != 1 and to.row == 1:
+        to, frm = Place(to.address, to.column, to.row), Place(frm.address, frm.column, frm.row)
+        rows, columns = columns, rows
+    if to.column == 1 and frm.column == 1:
+        function = _rows(b.module, target, types)
+        strides: tuple[Index, ...] = (to.row, frm.row)
+    elif to.column == 1 and frm.row == 1 and types.has_vectors(b.module):
+        function = _transpose(b.module, target, types)
+        strides = (to.row, frm.column)
+    else:
+        function = _one_by_one(b.module, types)
+        strides = (to.row, to.column, frm.row, frm.column)
+    numbers = ", ".join(f"i64 {n}" for n in (*strides, rows, columns))
+    b.write(f"call void @{function}(ptr {to.address}, ptr {frm.address}, {numbers})")
+
+
+def _lanes(target: Target, types: Types) -> int:
+    """Return how many elements the widest of the types allows in a vector."""
+    return max(1, target.vector_bits // max(8, *(t.bits for t in types.chain)))
+
+
+def _rows(module: Module, target: Target, types: Types) -> str:
+    """Return the function `f(to, from, to_row, from_row, rows, columns)`, rows contiguous."""
+    source, result = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
+    lanes = _lanes(target, types)
+
+    def write(b: Builder) -> None:
+        with b.loop(0, "%rows", plain=True) as r:
+            to = types.result_address(b, "%to", b.mul(r, "%to_row"))
+            frm = b.element_address("%from", source, b.mul(r, "%from_row"))
+
+            def vector(at: Index) -> None:
+                raw = vector_at(b, f"<{lanes} x {source}>", frm, source, at)
+                value = types.convert(b, raw)
+                address = b.element_address(to, result, at)
+                b.write(f"store {value}, ptr {address}, align {_bytes(types.chain[-1])}")
+
+            def whole() -> Sequence[Val]:
+                last = b.sub("%columns", lanes)
+                with b.loop(0, last, lanes, plain=True) as at:
+                    vector(at)
+                # The last vector ends where the row ends: what it has twice is the same.
+                vector(last)
+                return ()
+
+            def short() -> Sequence[Val]:
+                with b.loop(0, "%columns", plain=True) as at:
+                    types.store(b, types.load(b, frm, at), to, at)
+                return ()
+
+            if types.has_vectors(module):
+                b.choose(b.compare("sge", "%columns", lanes), whole, short)
+            else:
+                with b.loop(0, "%columns", rolled=True) as at:
+                    types.store(b, types.load(b, frm, at), to, at)
+
+    parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, "
+    return define(module, f"copy.{types}", parameters + "i64 %rows, i64 %columns", write)
+
+
+def _transpose(module: Module, target: Target, types: Types) -> str:
+    """Return the function `f(to, from, to_row, from_column, rows, columns)`.
+
+    Columns are contiguous in memory to copy from, rows in memory to copy to.
+    """
+    source, result = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
+    side = min(_SQUARE, _lanes(target, types))
+
+    def write(b: Builder) -> None:
+        def square(r: Index, c: Index) -> None:
+            lines = []
+            for i in range(side):
+                at = b.add(b.mul(b.add(c, i), "%from_column"), r)
+                raw = vector_at(b, f"<{side} x {source}>", "%from", source, at)
+                lines.append(types.convert(b, raw))
+            for i, line in enumerate(_transposed(b, lines)):
+                at = b.add(b.mul(b.add(r, i), "%to_row"), c)
+                address = b.element_address("%to", result, at)
+                b.write(f"store {line}, ptr {address}, align {_bytes(types.chain[-1])}")
+
+        def single(rows: tuple[Index, Index], columns: tuple[Index, Index]) -> None:
+            with b.loop(*rows, plain=True) as r, b.loop(*columns, plain=True) as c:
+                value = types.load(b, "%from", b.add(b.mul(c, "%from_column"), r))
+                types.store(b, value, "%to", b.add(b.mul(r, "%to_row"), c))
+
+        whole_rows, whole_columns = (
+            b.mul(b.udiv(b.maximum(n, 0), side), side) for n in ("%rows", "%columns")
+        )
+        with (
+            b.loop(0, whole_rows, side, plain=True) as r,
+            b.loop(0, whole_columns, side, plain=True) as c,
+        ):
+            square(r, c)
+        single((0, whole_rows), (whole_columns, "%columns"))
+        single((whole_rows, "%rows"), (0, "%columns"))
+
+    parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_column, "
+    return define(module, f"transpose.{types}", parameters + "i64 %rows, i64 %columns", write)
+
+
+def _transposed(b: Builder, lines: list[Val]) -> list[Val]:
+    """Return the columns of a square of vectors: halves of ever smaller squares change places."""
+    n = len(lines)
+    half = n // 2
+    while half:
+        low = [i if not i & half else n + (i ^ half) for i in range(n)]
+        high = [n + i if i & half else i ^ half for i in range(n)]
+        result = list(lines)
+        for i in range(n):
+            if not i & half:
+                x, y = lines[i], lines[i | half]
+                result[i], result[i | half] = shuffle(b, x, y, low), shuffle(b, x, y, high)
+        lines, half = result, half // 2
+    return lines
+
+
+def _one_by_one(module: Module, types: Types) -> str:
+    """Return the function for any strides.
+
+    It is `f(to, from, to_row, to_column, from_row, from_column, rows, columns)`.
+    """
+
+    def write(b: Builder) -> None:
+        with b.loop(0, "%rows", plain=True) as r, b.loop(0, "%columns", plain=True) as c:
+            at = b.add(b.mul(r, "%from_row"), b.mul(c, "%from_column"))
+            to = b.add(b.mul(r, "%to_row"), b.mul(c, "%to_column"))
+            types.store(b, types.load(b, "%from", at), "%to", to)
+
+    parameters = (
+        "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %to_column, i64 %from_row, "
+        "i64 %from_column, i64 %rows, i64 %columns"
+    )
+    return define(module, f"move.{types}", parameters, write)
+
+
+def copy_pairs(b: Builder, target: Target, source: ElementType, to: Place, frm: Place,
+               count: Index, columns: Index) -> None:  # fmt: skip
+    """Write the copy of `count` rows of small integers as pairs: two rows become one of 32 bits.
+
+    An odd last row is paired with zeros.
+    """
+    assert to.column == 1
+    function = _pairs(b.module, target, source, contiguous=frm.column == 1)
+    numbers = ", ".join(f"i64 {n}" for n in (to.row, frm.row, frm.column, count, columns))
+    b.write(f"call void @{function}(ptr {to.address}, ptr {frm.address}, {numbers})")
+
+
+def _pairs(module: Module, target: Target, source: ElementType, *, contiguous: bool) -> str:
+    mem = scalar.memory_type(source)
+    lanes = target.vector_bits // 32
+    types = Types.of(source, _S16)
+
+    def write(b: Builder) -> None:
+        def vectors(at: Index, first: str, second: str, has_second: Val) -> None:
+            vector, wide = f"<{lanes} x {mem}>", f"<{lanes} x i32>"
+            zero = Val(vector, "zeroinitializer")
+            low = vector_at(b, vector, first, mem, at)
+            (high,) = b.choose(
+                has_second, lambda: [vector_at(b, vector, second, mem, at)], lambda: [zero]
+            )
+            parts = [types.convert(b, x) for x in (low, high)]
+            low, high = (b.op(wide, f"zext {x} to {wide}") for x in parts)
+            by = ", ".join(["i32 16"] * lanes)
+            high = b.op(wide, f"shl {high}, <{by}>")
+            pair = b.op(wide, f"or {low}, {high.name}")
+            b.write(f"store {pair}, ptr {b.element_address(to, 'i32', at)}, align 4")
+
+        def single(at: Index, first: str, second: str, has_second: Val) -> None:
+            step = b.mul(at, "%from_column")
+
+            def half(base: str) -> list[Val]:
+                value = types.load(b, base, step)
+                assert isinstance(value, Val)
+                return [b.op("i32", f"zext {value} to i32")]
+
+            (high,) = b.choose(has_second, lambda: half(second), lambda: [Val("i32", "0")])
+            (low,) = half(first)
+            high = b.op("i32", f"shl {high}, 16")
+            pair = b.op("i32", f"or {low}, {high.name}")
+            b.write(f"store {pair}, ptr {b.element_address(to, 'i32', at)}")
+
+        with b.loop(0, "%count", 2, plain=True) as r:
+            to = b.element_address("%to", "i32", b.mul(b.udiv(r, 2), "%to_row"))
+            first = b.element_address("%from", mem, b.mul(r, "%from_row"))
+            second = b.element_address(first, mem, "%from_row")
+            has_second = b.compare("slt", b.add(r, 1), "%count")
+            whole: Index = 0
+            if contiguous:
+                whole = b.mul(b.udiv(b.maximum("%columns", 0), lanes), lanes)
+                with b.loop(0, whole, lanes, plain=True) as at:
+                    vectors(at, first, second, has_second)
+            with b.loop(whole, "%columns", plain=True) as at:
+                single(at, first, second, has_second)
+
+    kind = "rows" if contiguous else "spread"
+    parameters = (
+        "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, i64 %from_column, "
+        "i64 %count, i64 %columns"
+    )
+    return define(module, f"pairs.{kind}.{source}", parameters, write)
+
+
+def clear(b: Builder, address: str, arithmetic: Arithmetic, count: Index) -> None:
+    """Write zeros to so many elements of a panel."""
+    b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
+    bytes_ = b.mul(count, arithmetic.bytes)
+    b.write(f"call void @llvm.memset.p0.i64(ptr {address}, i8 0, i64 {bytes_}, i1 false)")
+
+
+def _bytes(et: ElementType) -> int:
+    return max(8, et.bits) // 8
