@@ -25,7 +25,13 @@ from hlo.runtime.program import NativeProgram, constant_data
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
 if TYPE_CHECKING:
+    from hlo.codegen.entry import Program
+    from hlo.codegen.target import Target
+    from hlo.host import Host
     from hlo.ir import Module
+    from hlo.objects.code import Code
+    from hlo.objects.targets import Platform
+    from hlo.runtime.outside import Import, Outside
 
 _ENTRY = "hlo_entry"
 
@@ -51,19 +57,21 @@ def compile(
     cache: bool | Cache = True,
     threads: int | None = None,
     features: str = "",
+    host: Host | None = None,
 ) -> Executable:
     """Return a function that runs a module, as native code for this processor.
 
     cache: keep the code on disk and look there first; a `Cache` says where. threads: how many may
     work on a call (by default one a processor); results are the same for any number. features:
-    instructions to do without, as in `-avx512f`. Raises HloError if the module is not valid.
+    instructions to do without, as in `-avx512f`. host: custom calls, queues and random state that
+    the module uses; by default a fresh one. Raises HloError if the module is not valid.
     """
     from hlo.text import print_module
 
     def text() -> bytes:
         return print_module(module).encode()
 
-    return _compile(text, lambda _: module, _store(cache), threads, features)
+    return _compile(text, lambda _: module, _store(cache), threads, features, host)
 
 
 def compile_text(
@@ -73,6 +81,7 @@ def compile_text(
     cache: bool | Cache = True,
     threads: int | None = None,
     features: str = "",
+    host: Host | None = None,
 ) -> Executable:
     """Return a function that runs the module that a text in UTF-8 spells.
 
@@ -85,7 +94,7 @@ def compile_text(
         with clock("parse"):
             return parse(decode(text, name), name)
 
-    return _compile(lambda: text, module, _store(cache), threads, features)
+    return _compile(lambda: text, module, _store(cache), threads, features, host)
 
 
 def _compile(
@@ -94,6 +103,7 @@ def _compile(
     store: Cache | None,
     threads: int | None,
     features: str,
+    host: Host | None,
 ) -> Executable:
     """Return a program from the cache, or built and put there."""
     clock, machine = Clock(), host_machine(features)
@@ -103,29 +113,43 @@ def _compile(
             key = _key(text(), machine)
             program = store.get(key)
     if program is None:
-        program = build(module(clock), machine, clock)
+        source = module(clock)
+        _check_targets(source, host)
+        program = build(source, machine, clock)
         if store is not None:
             with clock("store"):
                 store.put(key, program)
     with clock("load"):
-        executable = Executable(program, threads=threads)
+        executable = Executable(program, threads=threads, outside=_outside(program, host))
     executable.compile_seconds = clock.seconds
     return executable
 
 
+def _check_targets(module: Module, host: Host | None) -> None:
+    """Raise HloError if there is a custom call of which the host knows nothing."""
+    if any(inst.opcode == "custom-call" for inst in module.instructions()):
+        from hlo.binding import check_targets
+        from hlo.host import Host
+
+        check_targets(module, host or Host())
+
+
+def _outside(program: NativeProgram, host: Host | None) -> Outside | None:
+    """Return what a program calls outside, found on the host."""
+    if not program.uses_host:
+        return None
+    from hlo.binding import bind
+    from hlo.host import Host
+
+    return bind(program, host or Host())
+
+
 def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
-    from hlo.codegen.entry import emit_program
     from hlo.codegen.target import Target
-    from hlo.verify import verify
 
-    with clock("verify"):
-        verify(module)
-    with clock("emit"):
-        target = Target.of(machine.triple, machine.data_layout, machine.features)
-        shared = module.attrs.get("input_output_alias", ())
-        aliases = {a.output: (a.parameter, a.index) for a in shared}
-        emitted = emit_program(module.entry, _ENTRY, target, aliases)
+    target = Target.of(machine.triple, machine.data_layout, machine.features)
+    emitted = _emit(module, _ENTRY, target, clock)
     with clock("optimize"):
         optimized = machine.optimize(emitted.llvm)
     with clock("object"):
@@ -134,14 +158,74 @@ def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
         module.name,
         emitted.entry,
         code,
-        tuple(Parameter(p.attrs["number"], p.name, p.shape) for p in module.entry.parameters),
+        _parameters(module),
         module.entry.result_shape,
         emitted.arena_bytes,
         constant_data(emitted.constant_bytes, emitted.constants),
         aliases=tuple(emitted.aliases),
         cost=asdict(emitted.cost),
         pool=pool_code(machine) if emitted.is_parallel else b"",
+        imports=_imports(emitted),
+        uses_host=emitted.uses_host,
     )
+
+
+def _imports(emitted: Program) -> tuple[Import, ...]:
+    """Return what a program has to keep of the instructions that run outside."""
+    if not emitted.imports:
+        return ()
+    from hlo.binding import import_of
+
+    return tuple(map(import_of, emitted.imports))
+
+
+def translate(
+    module: Module, platform: Platform, symbol: str, *, source: str | None = None,
+    clock: Clock | None = None,
+) -> Code:  # fmt: skip
+    """Return a module as code for a machine, to be written to files. Raises HloError.
+
+    symbol: name of the exported function. source: name of the HLO file for debug information; None
+    for none.
+    """
+    from hlo.objects.code import Code
+    from hlo.objects.exports import exports
+    from hlo.objects.interface import Interface
+    from hlo.objects.metadata import with_metadata
+
+    clock = clock or Clock()
+    machine = platform.machine
+    entry, constants = f"{symbol}.entry", f"{symbol}.constants"
+    emitted = _emit(module, entry, platform.target, clock)
+    interface = Interface(
+        symbol, module.name, _parameters(module), module.entry.result_shape, emitted.arena_bytes,
+        aliases=tuple(emitted.aliases), triple=machine.triple, cpu=machine.cpu,
+        features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
+    )  # fmt: skip
+    with clock("emit"):
+        data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
+        text = emitted.llvm + exports(interface, entry, constants, data.size, platform.pointer_bits)
+        text = with_metadata(text, platform.flags, source, f"hlo-tools {hlo.__version__}")
+    with clock("optimize"):
+        optimized = machine.optimize(text, internal=[entry])
+    return Code(interface, platform, optimized, constants, data)
+
+
+def _emit(module: Module, symbol: str, target: Target, clock: Clock) -> Program:
+    """Return a module that has been verified as LLVM IR."""
+    from hlo.codegen.entry import emit_program
+    from hlo.verify import verify
+
+    with clock("verify"):
+        verify(module)
+    with clock("emit"):
+        shared = module.attrs.get("input_output_alias", ())
+        aliases = {a.output: (a.parameter, a.index) for a in shared}
+        return emit_program(module.entry, symbol, target, aliases)
+
+
+def _parameters(module: Module) -> tuple[Parameter, ...]:
+    return tuple(Parameter(p.attrs["number"], p.name, p.shape) for p in module.entry.parameters)
 
 
 # --- the cache's keys ---------------------------------------------------------------------------

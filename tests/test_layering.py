@@ -46,8 +46,10 @@ ALLOWED: dict[str, set[str]] = {
     "compare": set(),
     "files": _VALUES,
     "inputs": _VALUES | {"arguments", "files"},
+    "binding": _VALUES | {"ops", "ir", "text", "runtime", "host"},
     "compile": _VALUES
-    | {"arguments", "files", "ops", "ir", "text", "verify", "passes", "codegen", "runtime"},
+    | {"arguments", "files", "ops", "ir", "text", "verify", "passes", "codegen", "runtime"}
+    | {"host", "binding"},
     "support": _VALUES
     | {"arguments", "ops", "ir", "text", "verify", "eval", "compile", "runtime"},
     "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "inputs", "compile"},

@@ -16,6 +16,7 @@ from hlo.memory import check_available
 from hlo.runtime.blocks import block
 from hlo.runtime.boundary import Port, port
 from hlo.runtime.jit import NativeCode
+from hlo.runtime.outside import HostTable, Outside
 from hlo.runtime.pool import default_threads, pool_of
 from hlo.runtime.program import NativeProgram
 from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
@@ -50,8 +51,13 @@ class Executable:
         program: NativeProgram,
         *,
         threads: int | None = None,
+        outside: Outside | None = None,
     ) -> None:
-        """Load a program. threads: how many may work on a call, by default one a processor."""
+        """Load a program.
+
+        threads: how many may work on a call, by default one a processor. outside: what the program
+        calls outside, where it does.
+        """
         self.name = program.name
         self.parameters: tuple[Parameter, ...] = program.parameters
         self.result_shape: Shape = program.result
@@ -61,7 +67,8 @@ class Executable:
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)
         self._code = NativeCode(program.code, program.symbol)
-        entry = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+        self._outside = outside
+        entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
         self._entry = entry(self._code.addresses[program.symbol])
         self._pool = pool_of(self.threads, program.pool) if program.pool else None
         self._constants = program.constants
@@ -179,16 +186,21 @@ class Executable:
             outs.append(out)
             table[n] = _address(out)
         threads = None if self._pool is None else self._pool.handle
-        self._entry(
-            frame.arguments_at, frame.results_at, frame.arena_at, self._constants_at, threads
-        )
+        host = frame.host
+        failed = self._entry(
+            frame.arguments_at, frame.results_at, frame.arena_at, self._constants_at, threads,
+            None if host is None else host.begin(),
+        )  # fmt: skip
         self._frames.append(frame)
+        if failed:
+            assert host is not None
+            host.fail(self.name, failed - 1)
         return [o if p.is_plain else p.logical(o) for o, p in zip(outs, self._outputs)]  # noqa: B905
 
     def _new_frame(self) -> _Frame:
         if self.arena_bytes > _CHECKED_BYTES:
             self._need(self.arena_bytes, "its temporary memory")
-        return _Frame(len(self._inputs), len(self._outputs), self.arena_bytes)
+        return _Frame(len(self._inputs), len(self._outputs), self.arena_bytes, self._outside)
 
     def _need(self, size_bytes: int, what: str) -> None:
         try:
@@ -200,7 +212,10 @@ class Executable:
 class _Frame:
     """What one call needs for itself: tables of addresses, and the arena."""
 
-    def __init__(self, arguments: int, results: int, arena_bytes: int) -> None:
+    def __init__(
+        self, arguments: int, results: int, arena_bytes: int, outside: Outside | None
+    ) -> None:
+        self.host = None if outside is None else HostTable(outside)
         self.arguments = (ctypes.c_size_t * max(1, arguments))()
         self.results = (ctypes.c_size_t * max(1, results))()
         self.arena = block(arena_bytes)

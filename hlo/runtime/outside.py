@@ -45,6 +45,18 @@ class Function:
     keep: Any = None
 
 
+@dataclass(frozen=True)
+class Outside:
+    """All that a program calls outside: a function for each of its imports.
+
+    device: says which device runs the program: replica and partition.
+    """
+
+    imports: Sequence[Import]
+    functions: Sequence[Function]
+    device: Callable[[], tuple[int, int]] = lambda: (0, 0)
+
+
 # --- native functions ---------------------------------------------------------------------------
 
 # Functions of the older versions of custom calls behind the type that programs call: the state is
@@ -194,9 +206,10 @@ class _View:
 class HostTable:
     """The memory of an `hlo_host`: for one call at a time."""
 
-    def __init__(self, functions: Sequence[Function]) -> None:
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
         self._message = ctypes.create_string_buffer(MESSAGE_BYTES)
-        count = len(functions)
+        count = len(outside.functions)
 
         class Table(ctypes.Structure):
             _fields_ = (
@@ -205,18 +218,23 @@ class HostTable:
                 ("imports", ctypes.c_void_p * (2 * count)),
             )  # fmt: skip
 
-        flat = [x for f in functions for x in (f.handler, f.state)]
+        flat = [x for f in outside.functions for x in (f.handler, f.state)]
         self._table = Table(
             ctypes.addressof(self._message), MESSAGE_BYTES, 0, 0, (ctypes.c_void_p * len(flat))(*flat)
         )
         self.address = ctypes.addressof(self._table)
 
-    def identify(self, replica_id: int, partition_id: int) -> None:
-        """Say which device runs the program."""
-        self._table.replica_id, self._table.partition_id = replica_id, partition_id
+    def begin(self) -> int:
+        """Make ready for a call; returns the address of the table."""
+        self._table.replica_id, self._table.partition_id = self._outside.device()
+        return self.address
 
-    def fail(self, program: str, which: Import) -> NoReturn:
-        """Raise what ended a call: a Python function's error, or HloError with the message."""
+    def fail(self, program: str, number: int) -> NoReturn:
+        """Raise what ended a call: a Python function's error, or HloError with the message.
+
+        number: of the function that failed.
+        """
+        which = self._outside.imports[number]
         error = getattr(_pending, "error", None)
         if error is not None:
             _pending.error = None

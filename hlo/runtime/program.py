@@ -12,6 +12,7 @@ import numpy as np
 
 from hlo.arguments import Parameter
 from hlo.runtime.blocks import ALIGNMENT, block
+from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
 from hlo.types import ArrayShape, Shape
 
@@ -25,6 +26,8 @@ class NativeProgram:
     leaves, that share memory: the argument's value has to be in the result's memory before a call.
     cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
     pool: the object file of the thread pool, where some of the work is worth sharing out.
+    imports: the functions outside that the code calls by number. uses_host: it needs a table of
+    them, or asks which device it runs on.
     """
 
     name: str
@@ -37,6 +40,8 @@ class NativeProgram:
     aliases: tuple[tuple[int, int], ...] = ()
     cost: Mapping[str, int] = field(default_factory=dict)
     pool: bytes = b""
+    imports: tuple[Import, ...] = ()
+    uses_host: bool = False
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -89,6 +94,8 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "arena_bytes": program.arena_bytes,
             "aliases": program.aliases,
             "cost": dict(program.cost),
+            "imports": [list(vars(i).values()) for i in program.imports],
+            "uses_host": program.uses_host,
         }
     ).encode()
     sections: list[bytes | memoryview] = [program.code, program.pool, program.constants.data]
@@ -135,4 +142,6 @@ def _from_header(
         tuple((out, arg) for out, arg in header["aliases"]),
         header["cost"],
         bytes(pool),
+        tuple(Import(*fields) for fields in header["imports"]),
+        header["uses_host"],
     )

@@ -1,0 +1,126 @@
+"""What a program calls outside, found on the host: libraries' functions by address, or Python's.
+
+Everything that is no native function is run by its op-table rule, as the interpreter runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hlo.errors import HloError, InferError
+from hlo.host import Host
+from hlo.ir import Computation, Instruction, Module
+from hlo.ops.custom import find_target
+from hlo.ops.custom_targets import builtin_target
+from hlo.ops.ffi_attributes import API_NUMBERS
+from hlo.runtime.outside import Function, Import, Outside, native_function, python_function
+from hlo.runtime.program import NativeProgram, array_leaves
+from hlo.text import parse, print_module
+from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.values import TOKEN_VALUE, at_bounds
+
+
+def import_of(inst: Instruction) -> Import:
+    """Return what a program has to keep of an instruction that runs outside."""
+    module, comp = Module("outside"), Computation("main")
+    operands = [
+        comp.create("parameter", o.shape, (), {"number": n}, name=f"p{n}")
+        for n, o in enumerate(inst.operands)
+    ]
+    comp.set_root(comp.add(inst.clone(operands)))
+    module.add(comp, entry=True)
+    for callee in inst.called_computations:
+        _add_with_callees(module, callee)
+    return Import(
+        inst.opcode,
+        str(inst.attrs.get("custom_call_target", "")),
+        API_NUMBERS.get(str(inst.attrs.get("api_version")), 0),
+        print_module(module),
+    )
+
+
+def _add_with_callees(module: Module, comp: Computation) -> None:
+    if comp.module is None:
+        module.add(comp)
+        for inst in comp:
+            for callee in inst.called_computations:
+                _add_with_callees(module, callee)
+
+
+def check_targets(module: Module, host: Host) -> None:
+    """Raise HloError, with its place, if a custom call of a module is of an unknown target."""
+    for inst in module.instructions():
+        if inst.opcode == "custom-call":
+            try:
+                find_target(inst, host)
+            except InferError as e:
+                span = inst.span
+                if span is not None and e.attr is not None:
+                    span = span.attr(e.attr)  # type: ignore[assignment]
+                raise HloError.at(e.code, f"{inst.name}: {e.message}", span, e.hint) from None
+
+
+def bind(program: NativeProgram, host: Host) -> Outside | None:
+    """Return what a program calls outside, None if that is nothing. Raises HloError."""
+    if not program.uses_host:
+        return None
+    functions = [_function(i, host) for i in program.imports]
+    return Outside(program.imports, functions, lambda: (host.replica_id, host.partition_id))
+
+
+def _function(which: Import, host: Host) -> Function:
+    if which.opcode == "custom-call" and not (
+        which.target in host.custom_calls or builtin_target(which.target)
+    ):
+        address = host.address_of(which.target)
+        if address is not None:
+            return native_function(address, which.api_version)
+    op = parse(which.text).entry.root
+    if which.opcode == "custom-call":
+        try:
+            find_target(op, host)
+        except InferError as e:
+            _raise(op, e)
+    context = _Context(host)
+
+    def run(inputs: list[np.ndarray]) -> list[np.ndarray]:
+        leaves = iter(inputs)
+        values = [_nested(s, leaves) for s in op.operand_shapes]
+        try:
+            return list(_leaves(op.spec.evaluate(op, values, context), op.shape))  # type: ignore[arg-type]
+        except InferError as e:
+            _raise(op, e)
+
+    operands = [s for shape in op.operand_shapes for s in array_leaves(shape)]
+    return python_function(run, operands, array_leaves(op.shape))
+
+
+def _raise(op: Instruction, error: InferError) -> NoReturn:
+    raise HloError.at(error.code, f"{op.name}: {error.message}", None, error.hint) from None
+
+
+class _Context:
+    """The part of an interpreter that operations on the host ask for."""
+
+    device_counts = (1, 1)
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+
+def _nested(shape: Shape, leaves: Iterator[np.ndarray]) -> Any:
+    if isinstance(shape, TupleShape):
+        return tuple(_nested(s, leaves) for s in shape.elements)
+    return next(leaves) if isinstance(shape, ArrayShape) else TOKEN_VALUE
+
+
+def _leaves(value: Any, shape: Shape) -> Iterator[np.ndarray]:
+    if isinstance(shape, TupleShape):
+        parts: Sequence[Any] = value
+        for v, s in zip(parts, shape.elements, strict=True):
+            yield from _leaves(v, s)
+    elif isinstance(shape, ArrayShape):
+        yield at_bounds(value)
