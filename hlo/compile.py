@@ -199,8 +199,9 @@ def translate(
     emitted = _emit(module, entry, platform.target, clock)
     interface = Interface(
         symbol, module.name, _parameters(module), module.entry.result_shape, emitted.arena_bytes,
-        aliases=tuple(emitted.aliases), triple=machine.triple, cpu=machine.cpu,
-        features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
+        aliases=tuple(emitted.aliases), imports=_imports(emitted), uses_host=emitted.uses_host,
+        triple=machine.triple, cpu=machine.cpu, features=tuple(sorted(platform.target.features)),
+        cost=asdict(emitted.cost),
     )  # fmt: skip
     with clock("emit"):
         data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]

@@ -183,6 +183,22 @@ def write_text(path: str | Path, text: str) -> None:
         file.write(text.encode())
 
 
+def make_folder(path: str | Path) -> None:
+    """Make a folder if it is not there. Raises HloError."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise HloError.at("bad-file", f"cannot make {path}: {_reason(e)}") from None
+
+
+def write_files(contents: Mapping[str, bytes]) -> None:
+    """Write several files. None of them changes unless all could be written. Raises HloError."""
+    with contextlib.ExitStack() as stack:
+        # Each takes its place when the stack is left.
+        for path, data in contents.items():
+            stack.enter_context(_replacing(path)).write(data)
+
+
 # --- values as text -----------------------------------------------------------------------------
 
 

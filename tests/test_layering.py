@@ -42,6 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "passes": _VALUES | {"ops", "ir", "analysis", "eval"},
     "codegen": _VALUES | {"ops", "ir", "analysis"},
     "runtime": _VALUES | {"arguments"},
+    "objects": _VALUES | {"arguments", "codegen", "runtime"},
     "arguments": _VALUES,
     "compare": set(),
     "files": _VALUES,
@@ -49,10 +50,10 @@ ALLOWED: dict[str, set[str]] = {
     "binding": _VALUES | {"ops", "ir", "text", "runtime", "host"},
     "compile": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verify", "passes", "codegen", "runtime"}
-    | {"host", "binding"},
-    "support": _VALUES
-    | {"arguments", "ops", "ir", "text", "verify", "eval", "compile", "runtime"},
-    "api": _VALUES | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "inputs", "compile"},
+    | {"host", "binding", "objects"},
+    "support": _VALUES | {"arguments", "ops", "ir", "text", "verify", "eval", "compile", "runtime"},
+    "api": _VALUES
+    | {"ops", "ir", "text", "verify", "eval", "arguments", "files", "inputs", "compile"},
 }
 
 

@@ -30,4 +30,10 @@ class Target:
             return Target(triple, data_layout, 256 if "avx2" in have else 128, 16, have)
         if arch in ("aarch64", "arm64"):
             return Target(triple, data_layout, 128, 32, have)
+        if arch == "riscv64":
+            # Vectors have at least 128 bits; without them, one element takes a register.
+            return Target(triple, data_layout, 128 if "v" in have else 32, 32, have)
+        if arch.startswith("wasm"):
+            # Registers of the machine on which the code will be compiled again.
+            return Target(triple, data_layout, 128 if "simd128" in have else 32, 16, have)
         return Target(triple, data_layout, 128, 16, have)

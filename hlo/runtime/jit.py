@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -13,18 +14,20 @@ from hlo.errors import HloError, did_you_mean
 class Machine:
     """A processor to make code for: what LLVM calls target machine, and the names it goes by.
 
-    triple: architecture, vendor, system; cpu, features: as LLVM names them (`znver4`,
-    `+avx2,-avx512f`).
+    triple: architecture, vendor, system; cpu, features, abi: as LLVM names them (`znver4`,
+    `+avx2,-avx512f`, `lp64d`).
     """
 
-    def __init__(self, triple: str, cpu: str, features: str) -> None:
+    def __init__(self, triple: str, cpu: str, features: str, abi: str = "") -> None:
         self.triple, self.cpu, self.features = triple, cpu, features
         try:
             target = llvm.Target.from_triple(triple)
         except RuntimeError as e:
             raise HloError.at("bad-target", f"target {triple}: {e}") from None
+        # WebAssembly's position-independent code is for its own kind of dynamic linking only.
+        reloc = "static" if triple.startswith("wasm") else "pic"
         self._llvm = target.create_target_machine(
-            cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small"
+            cpu=cpu, features=features, opt=3, reloc=reloc, codemodel="small", abiname=abi
         )
 
     @property
@@ -32,12 +35,20 @@ class Machine:
         """How types lie in memory, in LLVM's notation."""
         return str(self._llvm.target_data)
 
-    def optimize(self, text: str) -> llvm.ModuleRef:
-        """Parse LLVM IR and run the optimization pipeline."""
+    def optimize(self, text: str, internal: Sequence[str] = ()) -> llvm.ModuleRef:
+        """Parse LLVM IR and run the optimization pipeline.
+
+        internal: functions that nothing outside the module is to see.
+        """
         module = llvm.parse_assembly(text)
-        tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+        for name in internal:
+            module.get_function(name).linkage = "internal"
+        # What the emitters leave to LLVM is to clean up and to vectorize. Loops that gain by
+        # unrolling are emitted unrolled: LLVM's own choice doubles the time of compilation.
+        tuning = llvm.create_pipeline_tuning_options(speed_level=1)
         tuning.loop_vectorization = True
-        tuning.slp_vectorization = True
+        tuning.slp_vectorization = False
+        tuning.loop_unrolling = False
         builder = llvm.create_pass_builder(self._llvm, tuning)
         builder.getModulePassManager().run(module, builder)
         return module

@@ -1,0 +1,1 @@
+"""Compiled modules as files: objects, archives, shared libraries, and the C headers to them."""

@@ -1,0 +1,118 @@
+"""One compiled module in every form that is written to files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from hlo.errors import HloError, did_you_mean
+from hlo.objects.archive import archive
+from hlo.objects.exports import Reserved, spelled_constants
+from hlo.objects.interface import Interface
+from hlo.objects.link import link
+from hlo.objects.targets import Platform
+
+# What a file's name says about what is in it.
+KINDS = {
+    ".o": "object file",
+    ".a": "archive",
+    ".so": "shared library",
+    ".dylib": "shared library",
+    ".wasm": "WebAssembly module",
+    ".ll": "LLVM IR",
+    ".bc": "LLVM bitcode",
+    ".s": "assembly",
+}
+# What x86's addressing in the small code model reaches, less room for code.
+_MOST_CONSTANT_BYTES = (1 << 31) - (1 << 26)
+
+
+def kind_of(path: str) -> str:
+    """Return the suffix of a path that names what to write. Raises HloError."""
+    suffix = PurePath(path).suffix
+    if suffix not in KINDS:
+        raise HloError.at(
+            "bad-output", f"{path}: a name ends in one of {', '.join(KINDS)}",
+            hint=did_you_mean(suffix, KINDS),
+        )  # fmt: skip
+    return suffix
+
+
+@dataclass(frozen=True)
+class Code:
+    """Optimized code whose constants are still to be added.
+
+    constants: their bytes, which `symbol` names.
+    """
+
+    interface: Interface
+    platform: Platform
+    module: llvm.ModuleRef
+    symbol: str
+    constants: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.constants.size > _MOST_CONSTANT_BYTES:
+            raise HloError.at(
+                "too-large", f"{self.constants.size} bytes of constants do not fit in an object; "
+                "pass large ones as arguments",
+            )  # fmt: skip
+
+    def write(self, kind: str, name: str, linker: str = "") -> bytes:
+        """Return what a file of a kind holds. `name` is the file's own, without folders."""
+        match kind:
+            case ".o":
+                return self._object()
+            case ".a":
+                return self._archive(name)
+            case ".so" | ".dylib" | ".wasm":
+                return self._linked(kind, name, linker)
+            case ".ll":
+                return str(self._spelled()).encode()
+            case ".bc":
+                return bytes(self._spelled().as_bitcode())
+            case ".s":
+                return self.platform.machine.assembly(self._spelled()).encode()
+        raise AssertionError(kind)
+
+    @property
+    def exports(self) -> list[str]:
+        """The symbols that the code defines for others."""
+        name = self.interface.symbol
+        parts = ["call", "workspace_bytes", "signature", "inputs", "outputs"]
+        return [*([name] if self.interface.is_typed else []), *(f"{name}_{p}" for p in parts)]
+
+    def _object(self) -> bytes:
+        machine = self.platform.machine
+        if not self.constants.size:
+            return machine.object_code(self.module)
+        reserved = Reserved(self.symbol, self.constants)
+        return reserved.fill(machine.object_code(self._with(reserved.definition)))
+
+    def _archive(self, name: str) -> bytes:
+        if self.platform.container == "macho":
+            raise HloError.at("bad-output", f"{name}: there are no archives for macOS; write a .o")
+        return archive(f"{PurePath(name).stem}.o", self._object(), self.exports)
+
+    def _linked(self, kind: str, name: str, linker: str) -> bytes:
+        wanted = {"wasm": ".wasm", "macho": ".dylib"}.get(self.platform.container, ".so")
+        if kind != wanted and (kind, wanted) != (".so", ".dylib"):
+            raise HloError.at(
+                "bad-output", f"{name}: code for {self.platform.machine.triple} goes into {wanted}"
+            )
+        return link(self._object(), name, self.platform, self.exports, linker)
+
+    def _spelled(self) -> llvm.ModuleRef:
+        if not self.constants.size:
+            return self.module
+        return self._with(spelled_constants(self.symbol, self.constants))
+
+    def _with(self, definition: str) -> llvm.ModuleRef:
+        """Return the module with its constants defined."""
+        module = self.module.clone()
+        head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
+        module.link_in(llvm.parse_assembly(head + definition))
+        return module

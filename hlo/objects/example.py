@@ -1,0 +1,185 @@
+"""A small C program that calls a compiled module, and the command that builds it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from hlo.objects.interface import Interface, Leaf, c_type
+
+_SOURCE = """\
+/* Calls {symbol}, compiled from {source}.
+ *
+ * Build: {build}
+ * Run:   ./{program} [-o PREFIX] [ARGUMENT.bin ...]
+ *
+ * Each file holds the bytes of an argument, in order; an argument without a file is zero. With -o
+ * the bytes of each result go to PREFIX0.bin, PREFIX1.bin, ... */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "{header}"
+{outside}
+static void *memory(size_t bytes) {{
+  /* A multiple of the alignment, and not nothing. */
+  size_t size = (bytes / {symbol}_WORKSPACE_ALIGNMENT + 1) * {symbol}_WORKSPACE_ALIGNMENT;
+  void *at = aligned_alloc({symbol}_WORKSPACE_ALIGNMENT, size);
+  if (at == NULL) {{
+    fprintf(stderr, "no memory for %zu bytes\\n", size);
+    exit(1);
+  }}
+  memset(at, 0, size);
+  return at;
+}}
+
+static void transfer(const char *path, const char *mode, void *data, size_t bytes) {{
+  FILE *file = fopen(path, mode);
+  size_t done = 0;
+  if (file != NULL) {{
+    done = *mode == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
+    if (fclose(file) != 0) done = 0;
+  }}
+  if (file == NULL || done != bytes) {{
+    fprintf(stderr, "%s: cannot %s %zu bytes\\n", path, *mode == 'r' ? "read" : "write", bytes);
+    exit(1);
+  }}
+}}
+
+int main(int argc, char **argv) {{
+  int first = argc > 2 && strcmp(argv[1], "-o") == 0 ? 3 : 1;
+{body}
+  return 0;
+}}
+"""
+
+_SHOWN = 8
+
+
+def example(
+    interface: Interface, source: str, header: str, objects: Sequence[str], compiler: str
+) -> str:
+    """Return the text of a C program.
+
+    source: what the module was read from. header, objects: files of it and of the code, as named in
+    the build command. compiler: the C compiler's command.
+    """
+    program = "example"
+    build = f"{compiler} -O2 example.c {shlex.join(objects)} -o {program}"
+    return _SOURCE.format(
+        symbol=interface.symbol, source=source.replace("*/", "* /"), build=build, program=program,
+        header=header, outside="\n".join(_outside(interface)),
+        body="\n".join(f"  {line}" if line else "" for line in _body(interface)),
+    )  # fmt: skip
+
+
+def build_command(text: str) -> str:
+    """Return the command that builds an example, as its first comment says."""
+    return text.split("Build: ", 1)[1].split("\n", 1)[0]
+
+
+def _body(interface: Interface) -> list[str]:
+    name, has_host = interface.symbol, interface.uses_host
+    said, message = (": %s", ", message") if has_host else ("", "")
+    lines = [
+        f"const void *in[{name}_INPUTS + 1];",
+        f"void *out[{name}_OUTPUTS + 1];",
+        f"for (int i = 0; i < {name}_INPUTS; i++) {{",
+        f"  size_t bytes = {name}_inputs[i].bytes;",
+        "  void *data = memory(bytes);",
+        '  if (first + i < argc) transfer(argv[first + i], "rb", data, bytes);',
+        "  in[i] = data;",
+        "}",
+        f"for (int i = 0; i < {name}_OUTPUTS; i++) out[i] = memory({name}_outputs[i].bytes);",
+        f"void *workspace = memory({name}_WORKSPACE_BYTES);",
+        "",
+        *_host_table(interface),
+        f"int status = {_call(interface)};",
+        "if (status != 0) {",
+        f'  fprintf(stderr, "{name} returns %d{said}\\n", status{message});',
+        "  return 1;",
+        "}",
+        "",
+    ]
+    for n, leaf in enumerate(interface.outputs):
+        lines += _shown(n, leaf, name)
+    return [
+        *lines,
+        f"for (int i = 0; first == 3 && i < {name}_OUTPUTS; i++) {{",
+        "  char path[4096];",
+        '  snprintf(path, sizeof path, "%s%d.bin", argv[2], i);',
+        f'  transfer(path, "wb", out[i], {name}_outputs[i].bytes);',
+        "}",
+        f"for (int i = 0; i < {name}_INPUTS; i++) free((void *)in[i]);",
+        f"for (int i = 0; i < {name}_OUTPUTS; i++) free(out[i]);",
+        "free(workspace);",
+        *(["free(host);"] if has_host else []),
+    ]
+
+
+def _call(interface: Interface) -> str:
+    name, host = interface.symbol, [] if not interface.uses_host else ["host"]
+    if not interface.is_typed:
+        return f"{name}_call({', '.join(['in', 'out', 'workspace', 'NULL', *host])})"
+    inputs = [f"in[{n}]" for n in range(len(interface.inputs))]
+    outputs = [f"out[{n}]" for n in range(len(interface.outputs))]
+    return f"{name}({', '.join([*inputs, *outputs, 'workspace', *host])})"
+
+
+def _shown(number: int, leaf: Leaf, name: str) -> list[str]:
+    """Return the lines that print the first elements of a result."""
+    kind = c_type(leaf.shape)
+    et = leaf.shape.element_type
+    cast, form = ("double", "%g") if kind in ("float", "double") else ("long long", "%lld")
+    if kind == "uint64_t":
+        cast, form = "unsigned long long", "%llu"
+    if et.is_float and et.bits < 32:
+        cast, form = "unsigned", "0x%x"
+    return [
+        f"const {kind} *{leaf.ident} = out[{number}];",
+        f'printf("%s %s:", {name}_outputs[{number}].name, {name}_outputs[{number}].type);',
+        f"for (size_t i = 0; i < {_SHOWN} && i < {name}_BYTES_{leaf.ident} / sizeof *{leaf.ident}; "
+        "i++) {",
+        f'  printf(" {form}", ({cast}){leaf.ident}[i]);',
+        "}",
+        'printf("\\n");',
+        "",
+    ]
+
+
+def _outside(interface: Interface) -> list[str]:
+    """Return functions to fill in for those that the code calls."""
+    if not interface.uses_host:
+        return []
+    lines = ['#include "hlo_ffi.h"', ""]
+    for n, target in enumerate(i.target or i.opcode for i in interface.imports):
+        lines += [
+            f"static int32_t outside{n}(hlo_ffi_call *call) {{",
+            f"  static const char message[] = {_c_string(f'{target}: to be written')};",
+            "  return hlo_ffi_fail(call, message, sizeof message - 1);",
+            "}",
+            "",
+        ]
+    return lines
+
+
+def _host_table(interface: Interface) -> list[str]:
+    if not interface.uses_host:
+        return []
+    count = len(interface.imports)
+    return [
+        'char message[256] = "";',
+        f"struct hlo_host *host = memory(sizeof *host + {count} * sizeof host->imports[0]);",
+        "host->message = message;",
+        "host->message_size = sizeof message;",
+        *(f"host->imports[{n}].function = outside{n};" for n in range(count)),
+        "",
+    ]
+
+
+def _c_string(text: str) -> str:
+    """Return C's notation of a text."""
+    body = "".join(
+        chr(c) if 32 <= c < 127 and c not in b'"\\?' else f"\\{c:03o}" for c in text.encode()
+    )
+    return f'"{body}"'

@@ -1,0 +1,218 @@
+"""The C header of a compiled module, for C99, C++11 and later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hlo
+from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
+
+_SHARED = """\
+#ifndef HLO_TYPES
+#define HLO_TYPES
+
+#if defined(__cplusplus)
+#define HLO_STATIC_ASSERT(condition, name) static_assert(condition, #name)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define HLO_STATIC_ASSERT(condition, name) _Static_assert(condition, #name)
+#else
+#define HLO_STATIC_ASSERT(condition, name) typedef char name[(condition) ? 1 : -1]
+#endif
+
+/* An array that is passed by address. `type` is its HLO shape: the numbers in braces are its
+ * dimensions from the one whose elements are neighbours in memory to the slowest. */
+typedef struct hlo_array {
+  const char *name;
+  const char *type;
+  size_t bytes;
+  size_t rank;
+  const int64_t *dims;
+} hlo_array;
+
+/* How work is shared out. run() calls task(context, begin, end) for shares that make up [0, n),
+ * each once, from any threads in any order, and returns when all have returned. `chunk` is the
+ * length of a share that is worth handing out. Results are the same for any shares. */
+typedef struct hlo_threads {
+  void (*run)(void *state, void (*task)(void *context, int64_t begin, int64_t end), void *context,
+              int64_t n, int64_t chunk);
+  void *state;
+} hlo_threads;
+
+HLO_STATIC_ASSERT(CHAR_BIT == 8 && sizeof(float) == 4 && sizeof(double) == 8, hlo_number_types);
+
+#endif
+"""
+
+
+def header(interface: Interface, source: str, file: str) -> str:
+    """Return the text of a header.
+
+    source: what the module was read from, for the first line. file: name of the header itself.
+    """
+    name, guard = interface.symbol, _guard(file)
+    target = f"{interface.triple}, cpu {interface.cpu}"
+    lines = [
+        f"/* {_comment(file)}: made by hlo-tools {hlo.__version__} from {_comment(source)}.",
+        f" * HLO module {_comment(interface.module)}, compiled for {_comment(target)}. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <limits.h>",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        _SHARED,
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *_sizes(interface),
+        *([] if not interface.uses_host else ["", "struct hlo_host;"]),
+        "",
+        *_functions(interface),
+        "",
+        "/* Name, type and size of each argument and result, in order. */",
+        f"extern const hlo_array {name}_inputs[];",
+        f"extern const hlo_array {name}_outputs[];",
+        "",
+        "/* All of this as text, for programs. */",
+        f"extern const char {name}_signature[];",
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"HLO_STATIC_ASSERT(sizeof(void *) == {_pointer_bytes(interface)}, {name}_target);",
+        "",
+        "#endif",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def ffi_header() -> bytes:
+    """Return the header for functions that compiled code calls outside."""
+    return (Path(hlo.__file__).parent / "include" / "hlo_ffi.h").read_bytes()
+
+
+def _sizes(interface: Interface) -> list[str]:
+    name = interface.symbol
+    macros = [
+        (f"{name}_INPUTS", str(len(interface.inputs))),
+        (f"{name}_OUTPUTS", str(len(interface.outputs))),
+        (f"{name}_WORKSPACE_BYTES", _size(interface.workspace_bytes)),
+        (f"{name}_WORKSPACE_ALIGNMENT", str(ALIGNMENT)),
+    ]
+    if interface.uses_host:
+        macros.append((f"{name}_IMPORTS", str(len(interface.imports))))
+    macros += [
+        (f"{name}_BYTES_{leaf.ident}", _size(leaf.size_bytes))
+        for leaf in (*interface.inputs, *interface.outputs)
+    ]
+    return [f"#define {macro} {value}" for macro, value in macros]
+
+
+def _functions(interface: Interface) -> list[str]:
+    name = interface.symbol
+    host = [] if not interface.uses_host else ["const struct hlo_host *host"]
+    lines = ["/* Arguments:"]
+    lines += _described(interface.inputs, [])
+    lines += [" * Results:"]
+    shared = [f"; may be {interface.inputs[a].ident} itself" for _, a in interface.aliases]
+    lines += _described(
+        interface.outputs,
+        [(r, text) for (r, _), text in zip(interface.aliases, shared, strict=True)],
+    )
+    lines += [
+        " *",
+        " * Each address is aligned as its C type wants; multiples of 64 are best. Results overlap",
+        " * neither arguments nor each other"
+        + (", except as stated: an argument whose memory is a" if interface.aliases else "."),
+    ]
+    if interface.aliases:
+        lines.append(" * result's is overwritten, any other is copied there first.")
+    lines += _workspace_note(interface)
+    lines += _host_note(interface)
+    lines += [
+        " * Returns 0, or -1 if the workspace is missing or not aligned. There is no other state:",
+        " * calls with different workspaces may run at the same time. */",
+    ]
+    if interface.is_typed:
+        params = [f"const {c_type(x.shape)} *{x.ident}" for x in interface.inputs]
+        params += [f"{c_type(x.shape)} *{x.ident}" for x in interface.outputs]
+        lines += [*_prototype(f"int {name}", [*params, "void *workspace", *host]), ""]
+        lines += [
+            "/* The same, with addresses in order; on several threads unless `threads` is null. */"
+        ]
+    lines += _prototype(
+        f"int {name}_call",
+        ["const void *const *in", "void *const *out", "void *workspace",
+         "const hlo_threads *threads", *host],
+    )  # fmt: skip
+    lines += ["", f"/* {name}_WORKSPACE_BYTES, as the code has it. */"]
+    return [*lines, f"size_t {name}_workspace_bytes(void);"]
+
+
+def _described(leaves: list[Leaf], remarks: list[tuple[int, str]]) -> list[str]:
+    lines = []
+    for n, leaf in enumerate(leaves):
+        note = type_note(leaf.shape)
+        text = f" *   {leaf.ident}: {leaf.shape.to_string()}, {leaf.size_bytes} bytes"
+        text += f" ({note})" if note else ""
+        if leaf.name != leaf.ident:
+            text += f", {_comment(leaf.name)} in the module"
+        lines.append(text + "".join(remark for at, remark in remarks if at == n))
+    return lines or [" *   none"]
+
+
+def _workspace_note(interface: Interface) -> list[str]:
+    if not interface.workspace_bytes:
+        return [" * workspace: not used, may be null."]
+    return [
+        f" * workspace: {interface.workspace_bytes} bytes aligned to {ALIGNMENT}, of any content."
+    ]
+
+
+def _host_note(interface: Interface) -> list[str]:
+    """Say what the table of outside functions has to hold."""
+    if not interface.uses_host:
+        return []
+    lines = [" * host: who calls, and the functions that are called; see hlo_ffi.h. In this order:"]
+    lines += [
+        f" *   {n}: {_comment(target)}"
+        for n, target in enumerate(i.target or i.opcode for i in interface.imports)
+    ]
+    if not interface.imports:
+        return [" * host: who calls; see hlo_ffi.h. Null counts as replica 0 of partition 0."]
+    return [*lines, " * Returns n + 1 when the function number n fails."]
+
+
+def _prototype(start: str, params: list[str]) -> list[str]:
+    """Return a declaration, broken where lines get long."""
+    lines, line = [], f"{start}("
+    for n, param in enumerate(params):
+        text = param + (");" if n + 1 == len(params) else ",")
+        if len(line) + len(text) > 98 and not line.endswith("("):
+            lines.append(line.rstrip())
+            line = "    "
+        line += text + " "
+    return [*lines, line.rstrip()]
+
+
+def _guard(file: str) -> str:
+    word = "".join(c if c.isascii() and c.isalnum() else "_" for c in file.upper())
+    return word if word[:1].isalpha() else f"HLO_{word}"
+
+
+def _comment(text: str) -> str:
+    """Return text that cannot end a comment, nor leave its line."""
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+
+
+def _size(n: int) -> str:
+    return f"((size_t){n})"
+
+
+def _pointer_bytes(interface: Interface) -> int:
+    return 4 if interface.triple.startswith("wasm32") else 8

@@ -1,0 +1,217 @@
+"""What callers of compiled code see: one function, its arguments and results, and its memory."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from hlo.arguments import Parameter
+from hlo.errors import TextError
+from hlo.layout import element_bits, physical_bytes
+from hlo.runtime.outside import Import
+from hlo.shape_text import parse_shape
+from hlo.types import ArrayShape, Shape, complex_part
+
+# Constants and temporary memory are aligned to so many bytes.
+ALIGNMENT = 64
+FORMAT = 1
+# What the signature in a library begins with: so it is found without knowing its symbol.
+MAGIC = b"hlo-tools signature\n"
+# C compilers have to take so many arguments of a function.
+_MOST_ARGUMENTS = 127
+
+# Words that C or C++ keeps to itself, and what our prototypes use.
+_TAKEN = frozenset(
+    """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl complex concept const const_cast consteval
+    constexpr constinit continue decltype default delete do double dynamic_cast else enum explicit
+    export extern false float for friend goto if imaginary inline int int8_t int16_t int32_t int64_t
+    long main mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected
+    public register reinterpret_cast requires restrict return short signed size_t sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try typedef typeid
+    typename typeof uint8_t uint16_t uint32_t uint64_t union unsigned using virtual void volatile
+    wchar_t while xor xor_eq linux unix errno stdin stdout stderr NULL EOF host in out threads
+    workspace""".split()
+)
+
+
+def is_symbol(name: str) -> bool:
+    """True when a name can be that of an exported function in C and C++."""
+    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and name not in _TAKEN
+
+
+def symbol_for(text: str) -> str:
+    """Return a name for the function from any text."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "model"
+    return name if is_symbol(name) else f"hlo_{name}"
+
+
+def identifiers(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Return different C identifiers for names, as close to them as can be."""
+    used, found = {*_TAKEN, *taken}, []
+    for name in names:
+        stem = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "p"
+        stem = stem if stem[0].isalpha() else f"p{stem}"
+        ident, n = stem, 2
+        while ident in used:
+            ident, n = f"{stem}_{n}", n + 1
+        used.add(ident)
+        found.append(ident)
+    return found
+
+
+# --- types --------------------------------------------------------------------------------------
+
+
+def c_type(shape: ArrayShape) -> str:
+    """Return the C type that the address of an array points to.
+
+    A type that C lacks is an unsigned integer of its bits; a complex number is two elements.
+    """
+    et = complex_part(shape.element_type)
+    if shape.element_type.is_complex:
+        return "double" if et.bits == 64 else "float"
+    if element_bits(shape) != 8 * et.byte_width:
+        return "uint8_t"
+    if et.is_float and et.bits >= 32:
+        return "double" if et.bits == 64 else "float"
+    signed = et.is_integer and et.is_signed
+    return f"{'' if signed else 'u'}int{8 * et.byte_width}_t"
+
+
+def type_note(shape: ArrayShape) -> str:
+    """Return what a caller has to know of the elements beside their C type, if anything."""
+    et = shape.element_type
+    if et.is_complex:
+        return "real and imaginary parts in turn"
+    if element_bits(shape) < 8:
+        return f"{8 // element_bits(shape)} elements in a byte, the first in its low bits"
+    if et.is_pred:
+        return "0 or 1"
+    if et.is_float and et.bits < 32:
+        return f"the bits of {et}"
+    return f"values of {et}" if et.is_integer and et.bits < 8 else ""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An array that the caller passes the address of.
+
+    name: as in the module, with the place in a tuple; ident: the same for C.
+    """
+
+    name: str
+    ident: str
+    shape: ArrayShape
+
+    @property
+    def size_bytes(self) -> int:
+        return physical_bytes(self.shape)
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a compiled module looks like from outside.
+
+    symbol: name of the exported function. aliases: pairs of a result leaf and an argument leaf that
+    may share memory, by number. imports: the functions outside that the code calls by number.
+    uses_host: it needs a table of them, or asks which device it runs on. features: what the code
+    needs of the processor, in LLVM's words.
+    """
+
+    symbol: str
+    module: str
+    parameters: tuple[Parameter, ...]
+    result: Shape
+    workspace_bytes: int
+    aliases: tuple[tuple[int, int], ...] = ()
+    imports: tuple[Import, ...] = ()
+    uses_host: bool = False
+    triple: str = ""
+    cpu: str = ""
+    features: tuple[str, ...] = ()
+    cost: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def inputs(self) -> list[Leaf]:
+        """The array leaves of the parameters, in order."""
+        found = [
+            (name, shape)
+            for p in self.parameters
+            for _, name, shape in p.leaves()
+            if isinstance(shape, ArrayShape)
+        ]
+        outputs = [leaf.ident for leaf in self.outputs]
+        idents = identifiers([name for name, _ in found], taken=(*outputs, self.symbol))
+        return [Leaf(name, ident, s) for (name, s), ident in zip(found, idents, strict=True)]
+
+    @cached_property
+    def outputs(self) -> list[Leaf]:
+        """The array leaves of the result, in order."""
+        leaves = [s for _, s in self.result.leaves() if isinstance(s, ArrayShape)]
+        return [Leaf(f"out{n}", f"out{n}", s) for n, s in enumerate(leaves)]
+
+    @property
+    def is_typed(self) -> bool:
+        """True when there are few enough arrays for C to pass each as an argument of its own."""
+        return len(self.inputs) + len(self.outputs) < _MOST_ARGUMENTS
+
+    def to_bytes(self) -> bytes:
+        """Return the signature that an object carries: text, up to a zero byte."""
+        return MAGIC + json.dumps(self.to_json()).encode() + b"\0"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same for JSON."""
+        return {
+            "format": FORMAT,
+            "symbol": self.symbol,
+            "module": self.module,
+            "parameters": [[p.number, p.name, p.shape.to_string()] for p in self.parameters],
+            "result": self.result.to_string(),
+            "workspace_bytes": self.workspace_bytes,
+            "aliases": self.aliases,
+            "imports": [astuple(i) for i in self.imports],
+            "uses_host": self.uses_host,
+            "triple": self.triple,
+            "cpu": self.cpu,
+            "features": self.features,
+            "cost": dict(self.cost),
+        }
+
+
+def find_interfaces(data: bytes | mmap.mmap) -> list[Interface]:
+    """Return the interfaces of all functions of ours in a file's bytes. Raises ValueError."""
+    found, at = [], data.find(MAGIC)
+    while at >= 0:
+        end = data.find(b"\0", at)
+        found.append(_from_json(data[at + len(MAGIC) : end]))
+        at = data.find(MAGIC, end)
+    return found
+
+
+def _from_json(text: bytes) -> Interface:
+    try:
+        parts = json.loads(text)
+        if parts["format"] != FORMAT:
+            raise ValueError(f"its signature has format {parts['format']}, not {FORMAT}")
+        return Interface(
+            parts["symbol"],
+            parts["module"],
+            tuple(Parameter(n, name, parse_shape(s)) for n, name, s in parts["parameters"]),
+            parse_shape(parts["result"]),
+            parts["workspace_bytes"],
+            tuple((result, argument) for result, argument in parts["aliases"]),
+            tuple(Import(*i) for i in parts["imports"]),
+            parts["uses_host"],
+            parts["triple"],
+            parts["cpu"],
+            tuple(parts["features"]),
+            parts["cost"],
+        )
+    except (KeyError, TypeError, TextError) as e:
+        raise ValueError(f"its signature is broken: {e}") from None

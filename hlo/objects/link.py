@@ -1,0 +1,83 @@
+"""Shared libraries: object files through the linker of the system."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hlo.errors import HloError
+from hlo.objects.targets import Platform
+
+_PACKAGES = {
+    "aarch64": "gcc-aarch64-linux-gnu or lld",
+    "riscv64": "gcc-riscv64-linux-gnu or lld",
+    "wasm32": "lld",
+    "x86_64": "gcc or lld",
+}
+
+
+def link(code: bytes, name: str, platform: Platform, exports: Sequence[str], linker: str) -> bytes:
+    """Return the shared library, or WebAssembly module, of an object file.
+
+    name: the library's own, for those who link to it. linker: a command to use instead of the one
+    that is found; it is called as a C compiler would be. Raises HloError.
+    """
+    command = shlex.split(linker) if linker else _found(platform)
+    with tempfile.TemporaryDirectory(prefix="hlo-link-") as folder:
+        # The linker notes the name of the file it reads.
+        source, target = Path(folder, "code.o"), Path(folder, "linked")
+        source.write_bytes(code)
+        flags = _flags(command, name, platform, exports)
+        try:
+            done = subprocess.run(
+                [*command, *flags, "-o", target.name, source.name],
+                cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+            )  # fmt: skip
+        except OSError as e:
+            raise HloError.at("no-linker", f"cannot run {command[0]}: {e.strerror}") from None
+        if done.returncode or not target.exists():
+            said = [x for x in (done.stderr or done.stdout).splitlines() if x.strip()]
+            reason = said[0] if said else f"it ends with status {done.returncode}"
+            raise HloError.at("no-linker", f"{shlex.join(command)} fails: {reason}")
+        return target.read_bytes()
+
+
+def _found(platform: Platform) -> list[str]:
+    """Return a linker's command. Raises HloError naming what to install."""
+    for candidate in _candidates(platform):
+        if shutil.which(candidate):
+            return [candidate]
+    kind = "a WebAssembly module" if platform.container == "wasm" else "a shared library"
+    raise HloError.at(
+        "no-linker", f"no linker for {platform.machine.triple}: {kind} needs one",
+        hint=f"install {_PACKAGES[platform.arch]}, give --linker, or write a .o or .a",
+    )  # fmt: skip
+
+
+def _candidates(platform: Platform) -> list[str]:
+    if platform.container == "wasm":
+        return ["wasm-ld", *(f"wasm-ld-{n}" for n in range(22, 13, -1))]
+    if platform.container == "macho":
+        return ["cc", "clang"] if platform.is_host else ["ld64.lld"]
+    native = ["cc", "gcc", "clang", "ld"] if platform.is_host else []
+    return [*native, f"{platform.arch}-linux-gnu-gcc", "ld.lld"]
+
+
+def _flags(
+    command: Sequence[str], name: str, platform: Platform, exports: Sequence[str]
+) -> list[str]:
+    if platform.container == "wasm":
+        # Memory is the module's own; memcpy and the like, where it needs them, are imports.
+        return ["--no-entry", "--allow-undefined", *(f"--export={e}" for e in exports)]
+    is_bare = os.path.basename(command[0]).startswith(("ld", "mold", "lld"))
+    if platform.container == "macho":
+        return ["-dylib" if is_bare else "-dynamiclib", "-install_name", f"@rpath/{name}"]
+    flags = [f"-soname={name}", "-znoexecstack", "--build-id=none"]
+    if is_bare:
+        return ["-shared", *flags]
+    return ["-shared", "-nostartfiles", *(f"-Wl,{f}" for f in flags)]

@@ -1,0 +1,127 @@
+"""Notes on a whole module, at the end of its LLVM IR: flags, and debug information.
+
+Code generation leaves a comment `;@ LINE COLUMN` before instructions that a line of HLO is the
+reason for. Here these become DWARF line tables: a debugger steps through the HLO text and breaks on
+its lines, a profiler adds up its costs. There are no variables: values have no fixed place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MARK = "  ;@ "
+_DWARF_VERSION, _INFO_VERSION = 5, 3
+_NUMBERED = re.compile(r"^!(\d+) = ")
+_DEFINED = re.compile(r'^define [^@]*@(?:"([^"]+)"|([\w.$-]+))\(')
+
+
+class _Metadata:
+    """Metadata nodes under construction, numbered after those that are there."""
+
+    def __init__(self, first: int) -> None:
+        self._next = first
+        self.lines: list[str] = []
+
+    def node(self, text: str, *, distinct: bool = False) -> str:
+        name = f"!{self._next}"
+        self._next += 1
+        self.lines.append(f"{name} = {'distinct ' if distinct else ''}{text}")
+        return name
+
+
+def with_metadata(
+    llvm: str, flags: Sequence[str], source: str | None = None, producer: str = ""
+) -> str:
+    """Return a module in LLVM IR with flags, and with debug information if `source` is given.
+
+    flags: LLVM's notation of each. source: name of the HLO file, as debuggers are to look for it.
+    """
+    lines = llvm.split("\n")
+    numbers = [int(m[1]) for line in lines if (m := _NUMBERED.match(line))]
+    nodes = _Metadata(max(numbers, default=-1) + 1)
+    named = []
+    if source is not None:
+        lines = _with_debug_info(lines, nodes, source, producer)
+        flags = [
+            *flags,
+            f'!{{i32 7, !"Dwarf Version", i32 {_DWARF_VERSION}}}',
+            f'!{{i32 2, !"Debug Info Version", i32 {_INFO_VERSION}}}',
+        ]
+        named.append("!llvm.dbg.cu = !{!" + f"{max(numbers, default=-1) + 2}" + "}")
+    if flags:
+        named.append("!llvm.module.flags = !{" + ", ".join(nodes.node(f) for f in flags) + "}")
+    return "\n".join([*lines, *nodes.lines, *named, ""])
+
+
+def _with_debug_info(
+    lines: Sequence[str], nodes: _Metadata, source: str, producer: str
+) -> list[str]:
+    """Return the lines with a location on each instruction."""
+    file = nodes.node(f'!DIFile(filename: {_quoted(source)}, directory: "")')
+    unit = nodes.node(
+        f"!DICompileUnit(language: DW_LANG_C11, file: {file}, producer: {_quoted(producer)}, "
+        "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)",
+        distinct=True,
+    )
+    kind = nodes.node("!DISubroutineType(types: !{null})")
+    found: list[str] = []
+    at = 0
+    while at < len(lines):
+        if not _DEFINED.match(lines[at]):
+            found.append(lines[at])
+            at += 1
+            continue
+        end = at
+        while lines[end] != "}":
+            end += 1
+        found += _function(lines[at : end + 1], nodes, file, unit, kind)
+        at = end + 1
+    return found
+
+
+def _function(lines: Sequence[str], nodes: _Metadata, file: str, unit: str, kind: str) -> list[str]:
+    marks = [line[len(MARK) :].split() for line in lines if line.startswith(MARK)]
+    if not marks:
+        # Not of any line of HLO: a helper, or an exported function.
+        return list(lines)
+    match = _DEFINED.match(lines[0])
+    assert match is not None
+    name = match[1] or match[2]
+    first = min(int(line) for line, _ in marks)
+    scope = nodes.node(
+        f"!DISubprogram(name: {_quoted(name)}, file: {file}, line: {first}, type: {kind}, "
+        f"scopeLine: {first}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {unit})",
+        distinct=True,
+    )
+    places: dict[tuple[str, str], str] = {}
+
+    def place(line: str, column: str) -> str:
+        found = places.get((line, column))
+        if found is None:
+            # The format has 16 bits for a column.
+            shown = column if int(column) < 1 << 16 else "0"
+            text = f"!DILocation(line: {line}, column: {shown}, scope: {scope})"
+            found = places[line, column] = nodes.node(text)
+        return found
+
+    here = place(str(first), "0")
+    found = [lines[0].removesuffix(" {") + f" !dbg {scope} {{"]
+    depth = 0
+    for line in lines[1:]:
+        if line.startswith(MARK):
+            here = place(*line[len(MARK) :].split())
+        elif not line.startswith("  ") or line.startswith("  ;"):
+            found.append(line)
+        else:
+            # An instruction over several lines (a switch) is annotated where it ends.
+            depth += line.count("[") - line.count("]")
+            found.append(line if depth else f"{line}, !dbg {here}")
+    return found
+
+
+def _quoted(text: str) -> str:
+    body = "".join(
+        chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in text.encode()
+    )
+    return f'"{body}"'

@@ -1,0 +1,229 @@
+"""Machines to write code for: names of targets, and what LLVM knows of a processor.
+
+LLVM prints a warning for a processor or a feature that it does not know, ends the process for some
+that cannot be, and does not say which features a processor has. So a target that a user names is
+tried out in a process of its own first: small functions are compiled, and the assembly shows what
+the processor can do.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from hlo.codegen.target import Target
+from hlo.errors import HloError, did_you_mean
+from hlo.runtime.jit import Machine, host_machine
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    """What is fixed by the first part of a triple.
+
+    base: features that every processor has that we make code for. abi: of calls, in LLVM's words.
+    flags: LLVM's module flags that say so to the assembler.
+    """
+
+    base: str = ""
+    abi: str = ""
+    flags: tuple[str, ...] = ()
+
+
+_PIC = '!{i32 8, !"PIC Level", i32 2}'
+ARCHITECTURES = {
+    "x86_64": _Architecture(flags=(_PIC,)),
+    "aarch64": _Architecture(flags=(_PIC,)),
+    "riscv64": _Architecture(
+        "+m,+a,+f,+d,+c", "lp64d", (_PIC, '!{i32 1, !"target-abi", !"lp64d"}')
+    ),
+    "wasm32": _Architecture(),
+}  # fmt: skip
+_SAME = {"arm64": "aarch64", "amd64": "x86_64", "x86-64": "x86_64"}
+
+
+def architecture(triple: str) -> str:
+    """Return the name of a triple's architecture. Raises HloError for one that is not supported."""
+    first = triple.split("-")[0].lower()
+    name = _SAME.get(first, first)
+    if name not in ARCHITECTURES:
+        raise HloError.at(
+            "bad-target", f"target {triple!r}: no code is made for {first!r}",
+            hint=did_you_mean(first, ARCHITECTURES) or f"there are {', '.join(ARCHITECTURES)}",
+        )  # fmt: skip
+    return name
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A machine to make code for, in LLVM's terms and in those of code generation."""
+
+    machine: Machine
+    target: Target
+
+    @property
+    def arch(self) -> str:
+        return architecture(self.machine.triple)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Module flags that the code has to carry."""
+        return ARCHITECTURES[self.arch].flags
+
+    @property
+    def pointer_bits(self) -> int:
+        return 32 if self.arch == "wasm32" else 64
+
+    @property
+    def container(self) -> str:
+        """The format of object files: elf, wasm, macho or coff."""
+        system = self.machine.triple.partition("-")[2]
+        if self.arch == "wasm32":
+            return "wasm"
+        if re.search(r"darwin|macos|ios|apple", system):
+            return "macho"
+        return "coff" if re.search(r"windows|mingw|cygwin|uefi", system) else "elf"
+
+    @property
+    def is_host(self) -> bool:
+        """True when this process could run the code, its processor permitting."""
+        host = llvm.get_process_triple()
+        return (self.arch, self.machine.triple.split("-")[2:]) == (
+            architecture(host), host.split("-")[2:]
+        )  # fmt: skip
+
+
+def platform(triple: str | None = None, cpu: str | None = None, features: str = "") -> Platform:
+    """Return a machine by the names that LLVM has for it.
+
+    triple: by default that of this machine. cpu: `native` is this very processor, `generic` any of
+    the architecture; by default the first if no triple is given, else the second. features: changes
+    to what the processor has, as in `+avx2,-fma`. Raises HloError.
+    """
+    features = _checked_features(features)
+    cpu = cpu or ("native" if triple is None else "generic")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    host = llvm.get_process_triple()
+    triple = host if triple is None else triple
+    arch = architecture(triple)
+    if cpu == "native":
+        if arch != architecture(host):
+            raise HloError.at("bad-target", f"cpu native: this machine is no {arch}")
+        have = host_machine().features
+        cpu, features = llvm.get_host_cpu_name(), ",".join(filter(None, (have, features)))
+        names = have.split(",")
+        _tried(triple, cpu, features)
+        machine = Machine(triple, cpu, features)
+    else:
+        if cpu == "generic":
+            cpu = {"x86_64": "x86-64", "riscv64": "generic-rv64"}.get(arch, "generic")
+        if cpu.startswith("generic"):
+            features = ",".join(filter(None, (ARCHITECTURES[arch].base, features)))
+        names = _tried(triple, cpu, features)
+        machine = Machine(triple, cpu, features, ARCHITECTURES[arch].abi)
+    known = [*names, *features.split(",")]
+    off = {f[1:] for f in known if f.startswith("-")}
+    on = ",".join(f for f in known if f.startswith("+") and f[1:] not in off)
+    found = Platform(machine, Target.of(triple, machine.data_layout, on))
+    if found.container == "coff":
+        raise HloError.at("bad-target", f"target {triple!r}: there are no object files for Windows")
+    return found
+
+
+def _checked_features(features: str) -> str:
+    parts = [f.strip() for f in features.split(",")]
+    for part in filter(None, parts):
+        if not re.fullmatch(r"[+-][A-Za-z0-9_.-]+", part):
+            raise HloError.at("bad-target", f"feature {part!r}: written as in +avx2,-fma")
+    return ",".join(filter(None, parts))
+
+
+# --- trying a target ----------------------------------------------------------------------------
+
+_TRIAL = """
+define <16 x float> @wide(<16 x float> %x) {
+  %y = fadd <16 x float> %x, %x
+  ret <16 x float> %y
+}
+define float @half(i16 %x) {
+  %h = bitcast i16 %x to half
+  %y = fpext half %h to float
+  ret float %y
+}
+define double @double(double %x) {
+  %y = fmul double %x, %x
+  ret double %y
+}
+"""
+
+_SCRIPT = f"""
+import sys
+import llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+triple, cpu, features, abi = sys.argv[1:]
+machine = llvm.Target.from_triple(triple).create_target_machine(
+    cpu=cpu, features=features, abiname=abi)
+module = llvm.parse_assembly({_TRIAL!r})
+module.triple = triple
+print(machine.emit_assembly(module))
+"""
+
+
+@cache
+def _tried(triple: str, cpu: str, features: str) -> list[str]:
+    """Return features that a processor is seen to have, of those that code generation asks for."""
+    arch = architecture(triple)
+    done = _run(triple, cpu, features)
+    unknown = re.search(r"'(.*)' is not a recognized (processor|feature)", done.stderr)
+    if unknown:
+        name, kind = unknown.groups()
+        known = _known_names(triple, kind)
+        raise HloError.at(
+            "bad-target", f"{kind} {name!r}: LLVM knows none of this name for {arch}",
+            hint=did_you_mean(name.lstrip("+-"), known),
+        )  # fmt: skip
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        reason = next((x for x in lines if "LLVM ERROR" in x), lines[-1] if lines else "it fails")
+        reason = reason.removeprefix("LLVM ERROR: ").removeprefix("RuntimeError: ")
+        raise HloError.at("bad-target", f"target {triple} with cpu {cpu}: LLVM: {reason}")
+    return _features_in(arch, triple, cpu, done.stdout)
+
+
+def _features_in(arch: str, triple: str, cpu: str, assembly: str) -> list[str]:
+    found = []
+    if "__muldf3" in assembly or "__adddf3" in assembly:
+        raise HloError.at(
+            "bad-target", f"target {triple} with cpu {cpu}: it has no double-precision arithmetic"
+        )
+    if arch == "x86_64":
+        found += ["+avx512f"] if "%zmm" in assembly else []
+        found += ["+avx2"] if "%zmm" in assembly or "%ymm" in assembly else []
+        found += [] if "__extendhfsf2" in assembly else ["+f16c"]
+    elif arch == "riscv64":
+        found += ["+v"] if "vfadd.vv" in assembly else []
+        found += [] if "__extendhfsf2" in assembly else ["+zfhmin"]
+    elif arch == "wasm32":
+        found += ["+simd128"] if "f32x4.add" in assembly else []
+    return found
+
+
+def _run(triple: str, cpu: str, features: str) -> subprocess.CompletedProcess[str]:
+    abi = ARCHITECTURES[architecture(triple)].abi
+    return subprocess.run(
+        [sys.executable, "-c", _SCRIPT, triple, cpu, features, abi],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def _known_names(triple: str, kind: str) -> list[str]:
+    """Return the processors or the features that LLVM has for an architecture."""
+    text = _run(triple, "help", "").stderr
+    head, _, rest = text.partition("Available features for this target:")
+    return re.findall(r"^\s+(\S+)\s+- ", head if kind == "processor" else rest, re.MULTILINE)

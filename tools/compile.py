@@ -1,0 +1,175 @@
+"""`hlo-compile`: write a module as an object file, a library, assembly or LLVM IR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import (
+    BAD_INPUT,
+    Tool,
+    common_options,
+    diagnostics_json,
+    emit_json,
+    load,
+    note,
+    progress,
+    show_error,
+)
+
+if TYPE_CHECKING:
+    from hlo.objects.code import Code
+
+# C compilers by architecture, for the command that builds an example.
+_COMPILERS = {"wasm32": "clang --target=wasm32-wasi"}
+
+
+@click.command("hlo-compile", cls=Tool, no_args_is_help=True)
+@click.argument("file")
+@click.option(
+    "-o", "--output", "outputs", multiple=True, metavar="FILE",
+    help="What to write, by the end of its name: .o, .a, .so, .ll, .s, .bc; .wasm, .dylib. "
+    "May be given more than once.",
+)  # fmt: skip
+@click.option("--header", metavar="FILE.h", help="Write a C header with all there is to know.")
+@click.option("--example", metavar="DIR",
+              help="Write a C program that calls the module, with what it needs.")  # fmt: skip
+@click.option("--name", metavar="SYMBOL",
+              help="The C function.  [default: from the name of the first output]")  # fmt: skip
+@click.option("--target", "triple", metavar="TRIPLE",
+              help="The machine, as in aarch64-linux-gnu.  [default: this one]")  # fmt: skip
+@click.option("--cpu", metavar="CPU",
+              help="Its processor, as LLVM names it; native is this one, generic is any.  "
+              "[default: native, or generic with --target]")  # fmt: skip
+@click.option("--features", default="", metavar="LIST",
+              help="What the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
+@click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,
+              show_default=True, help="Map code to the lines of FILE.")  # fmt: skip
+@click.option("--linker", default="", metavar="COMMAND",
+              help="What links .so, called as a C compiler is.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True,
+              help="What was written, or errors, as JSON on stdout.")  # fmt: skip
+@common_options
+def main(
+    file: str, outputs: tuple[str, ...], header: str | None, example: str | None,
+    name: str | None, triple: str | None, cpu: str | None, features: str, debug_info: bool,
+    linker: str, as_json: bool,
+) -> int:  # fmt: skip
+    """Compile the HLO module in FILE (- for standard input) for C programs.
+
+    The result needs nothing of this package, and no library but C's own. Equal inputs give equal
+    bytes.
+
+    \b
+    Example:
+      hlo-compile model.hlo -o model.o --header model.h --target aarch64-linux-gnu
+    """
+    from hlo.errors import HloError
+    from hlo.files import make_folder, write_files
+
+    if not (outputs or header or example):
+        raise click.UsageError("Nothing to write: give -o, --header or --example.")
+    try:
+        symbol = _symbol(name, [*outputs, *([header] if header else [])], file)
+        written, code = _compile(
+            file, outputs, header, example, symbol, (triple, cpu, features), debug_info, linker
+        )
+        if example is not None:
+            make_folder(example)
+        write_files(written)
+    except HloError as e:
+        if not as_json:
+            show_error(e)
+        else:
+            emit_json({"file": file, "errors": diagnostics_json(e)})
+        return BAD_INPUT
+    if as_json:
+        emit_json(_report(file, written, code))
+    elif example is not None:
+        from hlo.objects.example import build_command
+
+        text = written[str(Path(example, "example.c"))].decode()
+        note(f"build it with: cd {example} && {build_command(text)}")
+    return 0
+
+
+def _symbol(name: str | None, outputs: list[str], file: str) -> str:
+    """Return the name of the exported function."""
+    from hlo.objects.interface import is_symbol, symbol_for
+
+    if name is None:
+        stem = Path(outputs[0] if outputs else file).name.split(".")[0]
+        is_library = bool(outputs) and Path(outputs[0]).suffix in (".a", ".so", ".dylib")
+        return symbol_for(stem.removeprefix("lib") if is_library else stem)
+    if not is_symbol(name):
+        raise click.UsageError(f"--name {name}: C has no function of this name")
+    return name
+
+
+def _compile(
+    file: str, outputs: tuple[str, ...], header: str | None, example: str | None, symbol: str,
+    target: tuple[str | None, str | None, str], debug_info: bool, linker: str,
+) -> tuple[dict[str, bytes], Code]:  # fmt: skip
+    """Return the files to write."""
+    from hlo.compile import translate
+    from hlo.objects.code import kind_of
+    from hlo.objects.header import header as header_text
+    from hlo.objects.targets import platform
+
+    # What can be wrong without a look at the module is said first.
+    kinds = {output: kind_of(output) for output in outputs}
+    machine = platform(*target)
+    with progress(f"hlo-compile {file}"):
+        module = load(file)
+        code = translate(module, machine, symbol, source=_source(file) if debug_info else None)
+        written = {
+            output: code.write(kind, Path(output).name, linker) for output, kind in kinds.items()
+        }
+        if header is not None:
+            text = header_text(code.interface, _shown(file), Path(header).name)
+            written |= _with_ffi(header, text, code)
+        if example is not None:
+            written |= _example(example, code, file)
+    return written, code
+
+
+def _example(folder: str, code: Code, file: str) -> dict[str, bytes]:
+    from hlo.objects.example import example
+    from hlo.objects.header import header as header_text
+
+    name, arch = code.interface.symbol, code.platform.arch
+    compiler = "cc" if code.platform.is_host else _COMPILERS.get(arch, f"{arch}-linux-gnu-gcc")
+    source = example(code.interface, _shown(file), f"{name}.h", [f"{name}.o"], compiler)
+    at = Path(folder)
+    return {
+        str(at / "example.c"): source.encode(),
+        str(at / f"{name}.o"): code.write(".o", f"{name}.o"),
+        **_with_ffi(
+            str(at / f"{name}.h"), header_text(code.interface, _shown(file), f"{name}.h"), code
+        ),
+    }
+
+
+def _with_ffi(path: str, text: str, code: Code) -> dict[str, bytes]:
+    """Return a header, with the one for functions outside where the code calls any."""
+    found = {path: text.encode()}
+    if code.interface.uses_host:
+        from hlo.objects.header import ffi_header
+
+        found[str(Path(path).parent / "hlo_ffi.h")] = ffi_header()
+    return found
+
+
+def _source(file: str) -> str:
+    return "<stdin>" if file == "-" else file
+
+
+def _shown(file: str) -> str:
+    return "standard input" if file == "-" else Path(file).name
+
+
+def _report(file: str, written: dict[str, bytes], code: Code) -> dict[str, Any]:
+    sizes = {path: len(data) for path, data in written.items()}
+    return {"file": file, "written": sizes, **code.interface.to_json()}
