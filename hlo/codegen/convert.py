@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hlo.codegen import floats
 from hlo.codegen.held import Cplx, Value, from_bits, ssa_type, to_bits
-from hlo.codegen.llvm import TRUE, Builder, Val, float_const
+from hlo.codegen.llvm import Builder, Index, Val, float_const, int_const
 from hlo.codegen.math.expr import INF, Num
 from hlo.codegen.math.rounding import floor
 from hlo.ops.casts import UNSIGNED_OF, float_info, integer_range
-from hlo.types import ELEMENT_TYPES, ElementType, complex_part
-
-_F32 = ELEMENT_TYPES["f32"]
+from hlo.types import ElementType, complex_part
 
 
 def convert(b: Builder, value: Value, source: ElementType, target: ElementType) -> Value:
@@ -43,7 +43,7 @@ def convert(b: Builder, value: Value, source: ElementType, target: ElementType) 
             return _float_to_int(b, value, target)
         return Num(b, value).to_int(target.bits, source.is_signed).val
     if source.is_float:
-        return _float_to_float(b, value, target)
+        return float_to_float(b, value, target)
     return _int_to_float(b, value, source.is_signed, target)
 
 
@@ -78,7 +78,8 @@ def _float_to_int(b: Builder, value: Val, target: ElementType) -> Val:
     return Num(b, raw).to_int(target.bits).val
 
 
-def _float_to_float(b: Builder, value: Val, target: ElementType) -> Val:
+def float_to_float(b: Builder, value: Val, target: ElementType) -> Val:
+    """Return a `float` or `double` as a value of a float type, rounded once."""
     if value.type == "double" and target.bits < 32:
         value = floats.double_to_odd_float(b, value)
     return round_to(b, target, Num(b, value).to(ssa_type(target)).val)
@@ -97,6 +98,39 @@ def bitcast(b: Builder, value: Value, source: ElementType, target: ElementType) 
     if isinstance(value, Cplx) or source is target:
         return value
     return from_bits(b, target, to_bits(b, source, value))
+
+
+def piece(b: Builder, value: Value, source: ElementType, target: ElementType, at: Index) -> Value:
+    """Return piece `at` of a value's bits as a narrower type, the lowest bits first."""
+    if isinstance(value, Cplx):
+        half = complex_part(target)
+        word = Num(b, b.select(b.compare("eq", at, 0), value.re, value.im)).bits()
+        parts = [from_bits(b, half, w.to_int(half.bits).val) for w in (word, word.lshr(half.bits))]
+        return Cplx(*parts)
+    raw = Num(b, to_bits(b, source, value))
+    shift = Num(b, Val("i64", str(b.mul(at, target.bits)))).to_int(raw.width)
+    return from_bits(b, target, raw.lshr(shift).to_int(target.bits).val)
+
+
+def join(b: Builder, values: Sequence[Value], source: ElementType, target: ElementType) -> Value:
+    """Return the value of a wider type that has the bits of several, the lowest bits first."""
+    if target.is_complex:
+        part = complex_part(source)
+        words = []
+        for value in values:
+            assert isinstance(value, Cplx)
+            words.append(_join_bits(b, [value.re, value.im], part))
+        return Cplx(*(from_bits(b, complex_part(target), w.val) for w in words))
+    found = [v for v in values if isinstance(v, Val)]
+    return from_bits(b, target, _join_bits(b, found, source).val)
+
+
+def _join_bits(b: Builder, values: Sequence[Val], et: ElementType) -> Num:
+    width = et.bits * len(values)
+    result = Num(b, int_const(width, 0))
+    for k, value in enumerate(values):
+        result = result | (Num(b, to_bits(b, et, value)).to_int(width) << (k * et.bits))
+    return result
 
 
 def reduce_precision(
@@ -130,9 +164,7 @@ def reduce_precision(
     # Some types have no -0, and some no infinity: then the conversion says what there is.
     zero = (sign != 0).where(size.lift(code(-0.0)), code(0.0))
     result = over.where(sign | code(INF), under.where(zero, size | sign)).to_int(et.bits)
-    return (Num(b, value).is_nan()).where(
-        Num(b, value), Num(b, from_bits(b, et, result.val))
-    ).val
+    return (Num(b, value).is_nan()).where(Num(b, value), Num(b, from_bits(b, et, result.val))).val
 
 
 def stochastic_convert(
@@ -155,6 +187,3 @@ def stochastic_convert(
     # Saturation looks at the operand: what is rounded up to the end is there already.
     ends = (x >= float(high)).where(INF, (x <= float(low)).where(-INF, rounded))
     return _float_to_int(b, ends.val, target)
-
-
-__all__ = ["TRUE", "bitcast", "convert", "reduce_precision", "round_to", "stochastic_convert"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from hlo.codegen import scalar
+from hlo.codegen import convert, scalar
 from hlo.codegen.fusion import Role
 from hlo.codegen.inline import inline
 from hlo.codegen.llvm import TRUE, Builder, Index, Val
@@ -231,6 +231,18 @@ def _map(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     return value
 
 
+def _bitcast_convert(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    (operand,) = inst.operands
+    old, new = _array(operand).element_type, _array(inst).element_type
+    if old.bits > new.bits:
+        *whole, at = indices
+        return convert.piece(e.b, e.at(operand, tuple(whole)), old, new, at)
+    if old.bits < new.bits:
+        values = [e.at(operand, (*indices, k)) for k in range(new.bits // old.bits)]
+        return convert.join(e.b, values, old, new)
+    return convert.bitcast(e.b, e.at(operand, indices), old, new)
+
+
 _RULES: dict[str, Callable[[ElementEmitter, Instruction, Indices], Value]] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
@@ -242,6 +254,7 @@ _RULES: dict[str, Callable[[ElementEmitter, Instruction, Indices], Value]] = {
     "dynamic-slice": _dynamic_slice,
     "gather": _gather,
     "map": _map,
+    "bitcast-convert": _bitcast_convert,
 }
 
 

@@ -99,7 +99,9 @@ def _decode(b: Builder, et: ElementType, raw: Val) -> Val:
     least = float(2.0 ** (1 - f.bias))
     value = (size < 1 << f.mantissa).where((above - least).bits(), normal)
     if f.has_infinity:
-        value = (size > f.largest).where(shifted | _INFINITY, value)
+        quiet = shifted | (_INFINITY | _QUIET_BIT)
+        special = (size == f.largest + 1).where(_INFINITY, quiet)
+        value = (size > f.largest).where(special, value)
     elif f.one_zero:
         value = (wide == sign_bit).where(_QUIET_NAN, value)
     elif not f.saturates:

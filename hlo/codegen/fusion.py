@@ -27,7 +27,7 @@ class Role(Enum):
 _ON_DEMAND = frozenset(
     {
         "broadcast", "reshape", "transpose", "reverse", "slice", "pad", "iota", "dynamic-slice",
-        "gather", "bitcast", "map", "copy",
+        "gather", "bitcast", "bitcast-convert", "map", "copy",
     }
 )  # fmt: skip
 ALIASES = frozenset(
@@ -71,9 +71,6 @@ def is_on_demand(inst: Instruction) -> bool:
     """True when any element of the result can be computed from its index alone."""
     if not isinstance(inst.shape, ArrayShape):
         return False
-    if inst.opcode == "bitcast-convert":
-        (operand,) = inst.operand_shapes
-        return isinstance(operand, ArrayShape) and operand.rank == inst.shape.rank
     return inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _ON_DEMAND
 
 
@@ -132,8 +129,9 @@ def _must_keep(
         return True
     if cost > _CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
         return True
-    # What is updated in place has to be in memory.
-    if any(inst in _updated(u) for u in users):
+    # What is updated in place has to be in memory, and so has what is read of it to that end: the
+    # update would have to be of a copy otherwise.
+    if any(inst in _updated(u) or _reads_updated(u, inst, roles) for u in users):
         return True
     # A kernel that is no loop over its result reads its operands from memory.
     return any(
@@ -150,6 +148,29 @@ def _updated(inst: Instruction) -> list[Instruction]:
     if inst.opcode == "dynamic-update-slice":
         return inst.operands[:1]
     return inst.operands[: len(inst.operands) // 2] if inst.opcode == "scatter" else []
+
+
+def _reads_updated(user: Instruction, inst: Instruction, roles: dict[Instruction, Role]) -> bool:
+    """True when a value is computed from the array that its user changes in place."""
+    changed = {_source(o) for o in _updated(user)}
+    stack, seen = [inst] if changed else [], set[Instruction]()
+    while stack:
+        for operand in stack.pop().operands:
+            if _source(operand) in changed:
+                return True
+            if roles[operand] is Role.FUSED and operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return False
+
+
+def _source(inst: Instruction) -> tuple[Instruction, Path]:
+    """Return the tuple that a value is taken out of, and the place in it."""
+    path: Path = ()
+    while inst.opcode == "get-tuple-element":
+        path = (inst.attrs["index"], *path)
+        (inst,) = inst.operands
+    return inst, path
 
 
 def _rereads(user: Instruction, operand: Instruction) -> bool:

@@ -98,6 +98,9 @@ def _operand_places(node: Instruction, operand: Instruction, places: Places) -> 
     moved: dict[int, int | None]
     if node.spec.has(Trait.ELEMENTWISE) or node.opcode in ("map", "copy"):
         return places
+    if node.opcode == "bitcast-convert":
+        # To a narrower type there is one dimension more, which the operand does not depend on.
+        return tuple(p if p is None or p < source.rank else None for p in places)
     match node.opcode:
         case "broadcast":
             moved = {

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hlo.codegen.convert import bitcast, convert, reduce_precision, round_to, stochastic_convert
+from hlo.codegen.convert import (
+    bitcast,
+    convert,
+    float_to_float,
+    reduce_precision,
+    round_to,
+    stochastic_convert,
+)
 from hlo.codegen.held import (
     Cplx,
     Value,
@@ -91,6 +98,11 @@ _EXACT = frozenset({"abs", "negate", "floor", "ceil", "round-nearest-even", "rou
 
 def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> Val:
     value = functions.float_op(opcode, [Num(b, a) for a in args]).val
+    if value.type == "double" and et.bits < 64:
+        if et.name == "f8e8m0fnu":
+            # It has no zero: what is one in f32 is NaN.
+            value = Num(b, value).to("float").val
+        return float_to_float(b, value, et)
     if opcode in _EXACT and et.name != "f8e8m0fnu" and not et.name.endswith("fnuz"):
         return value
     return round_to(b, et, value)
@@ -133,9 +145,7 @@ def _compare(
     return _compare_parts(b, direction, et, total, x, y)
 
 
-def _compare_parts(
-    b: Builder, direction: str, et: ElementType, total: bool, x: Val, y: Val
-) -> Val:
+def _compare_parts(b: Builder, direction: str, et: ElementType, total: bool, x: Val, y: Val) -> Val:
     if et.is_float and not total:
         predicate = "une" if direction == "ne" else f"o{direction}"
         return b.op("i1", f"fcmp {predicate} {x}, {y.name}")

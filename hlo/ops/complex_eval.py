@@ -36,7 +36,7 @@ def multiply(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the quotient, scaled against overflow; infinities as in C99 Annex G.5.1."""
     a, b = x.real, x.imag
-    size = np.maximum(np.abs(y.real), np.abs(y.imag))
+    size = np.fmax(np.abs(y.real), np.abs(y.imag))
     _, exponent = np.frexp(np.where(np.isfinite(size), size, 0))
     c, d = np.ldexp(y.real, -exponent), np.ldexp(y.imag, -exponent)
     scale = c * c + d * d

@@ -185,7 +185,7 @@ def stochastic_convert(x: np.ndarray, random: np.ndarray, et: ElementType) -> np
         size = np.abs(value)
         whole = np.floor(size)
         # The fraction, as a number of as many bits as the random one has, is cut off to an integer.
-        fraction = np.ldexp(size - whole, random.dtype.itemsize * 8)
+        fraction = np.ldexp(size - whole, element_type_of(random.dtype).bits)
         up = np.isfinite(size) & (random < convert(fraction, element_type_of(random.dtype)))
         rounded = np.copysign(whole + up, value)
         # Saturation looks at the operand: what is rounded up to the end is there already.

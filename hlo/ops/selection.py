@@ -51,9 +51,6 @@ def _infer_compare(op: OpView) -> ArrayShape:
 def _total_order_key(x: np.ndarray) -> np.ndarray:
     """Return integers in the order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN of floats."""
     et = element_type_of(x.dtype)
-    if et.is_complex:
-        # Only equality is asked for: the bits of both parts.
-        return x.view(np.dtype(f"V{x.dtype.itemsize}"))
     bits = x.view(f"i{x.dtype.itemsize}")
     if et.name == "f8e8m0fnu":  # has no sign bit
         return bits.view(np.uint8)
@@ -61,9 +58,19 @@ def _total_order_key(x: np.ndarray) -> np.ndarray:
     return np.where(negative, ~(bits & bits.dtype.type((1 << (et.bits - 1)) - 1)), bits)
 
 
+def _parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.array(x.real), np.array(x.imag)
+
+
 def _evaluate_compare(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     compare, (x, y) = _COMPARISONS[op.attrs["direction"]], args
     if op.attrs["type"] == "TOTALORDER":
+        if element_type_of(x.dtype).is_complex:
+            # Only equality is asked for: are both parts the same number?
+            re, im = (
+                compare(*map(_total_order_key, p)) for p in zip(_parts(x), _parts(y), strict=True)
+            )
+            return np.asarray(re & im if op.attrs["direction"] == "EQ" else re | im)
         return np.asarray(compare(_total_order_key(x), _total_order_key(y)))
     return ev.run_blocks(compare, (x, y), PRED, working_dtype(element_type_of(x.dtype)))
 

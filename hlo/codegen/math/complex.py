@@ -192,7 +192,7 @@ def exp(z: Complex) -> Complex:
 def expm1(z: Complex) -> Complex:
     """Return e**z - 1, accurate near 0."""
     whole = exp(z)
-    s, c = sine_cosine(z.im)
+    _, c = sine_cosine(z.im)
     half, _ = sine_cosine(z.im * 0.5)
     near = real_expm1(z.re) * c - 2.0 * half * half
     return Complex((z.re.abs() < 1.0).where(near, whole.re - 1.0), whole.im)
@@ -262,8 +262,10 @@ def tanh(z: Complex) -> Complex:
     lost = infinite & ~(z.im.abs() < INF)
     im = infinite.where(z.im.lift(0.0).copysign(lost.where(z.im, sn * cs)), im)
     im = (z.im == 0).where(z.im, im)
-    re = (z.re == 0).where(z.re, z.re.is_nan().where(NAN, re))
-    return Complex(re, im)
+    # No number has an angle that is not finite, but for the ends.
+    nowhere = ~(z.im.abs() < INF) & (size < INF)
+    re = (nowhere | z.re.is_nan()).where(NAN, re)
+    return Complex((z.re == 0).where(z.re, re), im)
 
 
 def tan(z: Complex) -> Complex:

@@ -75,7 +75,7 @@ def exp_small(r: Num) -> Num:
 
 
 def scale(y: Num, n: Num) -> Num:
-    """Return y * 2**n, for n to twice the exponent range; rounded once if y is near 1."""
+    """Return y * 2**n, for n to twice a normal exponent; rounded once if y is near 1."""
     bias = y.layout.bias
     # Half of n by a shift of a number that is not negative: SSE has no other for 64 bits.
     half = (n + 4 * bias).lshr(1) - 2 * bias
@@ -95,12 +95,12 @@ def exp(x: Num) -> Num:
 
 
 def exp_parts(x: Num) -> tuple[Num, Num]:
-    """Return y in [0.7, 1.42] and an integer n with e**x = y * 2**n, x limited to twice the range.
+    """Return y in [0.7, 1.42] and an integer n with e**x = y * 2**n.
 
-    For products that overflow later than e**x does.
+    For products that overflow later than e**x does; x is limited to 1.9 times the range.
     """
     p = _EXP[x.type]
-    n, y = _reduce(x.at_least(2 * p.lowest).at_most(2 * p.highest))
+    n, y = _reduce(x.at_least(1.9 * p.lowest).at_most(1.9 * p.highest))
     return y + 1.0, n
 
 

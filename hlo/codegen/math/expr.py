@@ -7,9 +7,8 @@ unless one of them is `strict`. Python numbers become constants of the other ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import wraps
 
 from hlo.codegen.llvm import Builder, Val, float_const, int_const
 
@@ -281,18 +280,6 @@ class Num:
 
 
 Operand = Num | float | int
-
-
-def in_double(function: Callable[..., Num]) -> Callable[..., Num]:
-    """Let a function of doubles take floats too: computed in double and rounded once."""
-
-    @wraps(function)
-    def either(*args: Num) -> Num:
-        if args[0].type == "double":
-            return function(*args)
-        return function(*(a.to("double") for a in args)).to("float")
-
-    return either
 
 
 def power_of_two(exponent: Num) -> Num:

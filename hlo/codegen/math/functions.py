@@ -11,15 +11,8 @@ from hlo.codegen.math.expr import Num, round_even
 _FUNCTIONS: dict[str, Callable[..., Num]] = {
     "abs": Num.abs,
     "add": lambda x, y: x + y,
-    "atan2": inverse.atan2,
-    "cbrt": power.cbrt,
     "ceil": rounding.ceil,
     "clamp": lambda low, x, high: low.call("maximum", x).call("minimum", high),
-    "acos": inverse.acos,
-    "acosh": logarithm.acosh,
-    "asin": inverse.asin,
-    "asinh": logarithm.asinh,
-    "atanh": logarithm.atanh,
     "cosh": exponential.cosh,
     "cosine": trigonometric.cosine,
     "divide": lambda x, y: x / y,
@@ -35,9 +28,7 @@ _FUNCTIONS: dict[str, Callable[..., Num]] = {
     "minimum": lambda x, y: x.call("minimum", y),
     "multiply": lambda x, y: x * y,
     "negate": lambda x: -x,
-    "power": power.power,
     "real": lambda x: x,
-    "remainder": rounding.remainder,
     "round-nearest-afz": rounding.round_away,
     "round-nearest-even": round_even,
     "rsqrt": lambda x: 1.0 / x.sqrt(),
@@ -46,11 +37,36 @@ _FUNCTIONS: dict[str, Callable[..., Num]] = {
     "sinh": exponential.sinh,
     "sqrt": Num.sqrt,
     "subtract": lambda x, y: x - y,
-    "tan": trigonometric.tangent,
     "tanh": exponential.tanh,
 }
 
 
+# Computed in f64 for every type.
+_IN_DOUBLE: dict[str, Callable[..., Num]] = {
+    "acos": inverse.acos,
+    "acosh": logarithm.acosh,
+    "asin": inverse.asin,
+    "asinh": logarithm.asinh,
+    "atanh": logarithm.atanh,
+}
+# The same, with a shorter way if the result is going to be rounded to f32 or less.
+_ROUGHLY: dict[str, Callable[..., Num]] = {
+    "atan2": inverse.atan2,
+    "cbrt": power.cbrt,
+    "power": power.power,
+    "remainder": rounding.remainder,
+    "tan": trigonometric.tangent,
+}
+
+
 def float_op(opcode: str, args: Sequence[Num]) -> Num:
-    """Return an elementwise operation on floats."""
-    return _FUNCTIONS[opcode](*args)
+    """Return an elementwise operation on floats or doubles.
+
+    The result may be a double also for floats: then it has yet to be rounded.
+    """
+    if opcode in _FUNCTIONS:
+        return _FUNCTIONS[opcode](*args)
+    doubles = [a.to("double") for a in args]
+    if opcode in _IN_DOUBLE:
+        return _IN_DOUBLE[opcode](*doubles)
+    return _ROUGHLY[opcode](*doubles, rough=args[0].type == "float")

@@ -1,8 +1,8 @@
-"""Inverse trigonometric functions, in f64 (f32 goes there and back)."""
+"""Inverse trigonometric functions, in f64."""
 
 from __future__ import annotations
 
-from hlo.codegen.math.expr import INF, NAN, Num, in_double, split
+from hlo.codegen.math.expr import INF, NAN, Num, split
 
 # (asin(x) - x) / x**3 by powers of x**2 for |x| <= 1/2, within 2**-59.8 of asin(x).
 _ASIN = (
@@ -42,7 +42,6 @@ def _half_angle(x: Num) -> tuple[Num, Num, Num, Num]:
     return far, head.loose, lack, s * z * z.polynomial(_ASIN)
 
 
-@in_double
 def asin(x: Num) -> Num:
     """Return the inverse sine; NaN beyond 1."""
     far, head, lack, cubic = _half_angle(x)
@@ -52,7 +51,6 @@ def asin(x: Num) -> Num:
     return far.where(beyond, near).copysign(x)
 
 
-@in_double
 def acos(x: Num) -> Num:
     """Return the inverse cosine; NaN beyond 1."""
     far, head, lack, cubic = _half_angle(x)
@@ -64,15 +62,11 @@ def acos(x: Num) -> Num:
     return far.where((x < 0).where(low, high), middle)
 
 
-def atan2(y: Num, x: Num) -> Num:
-    """Return the angle of the point (x, y), between -pi and pi."""
-    if x.type != "double":
-        return _atan2(y.to("double"), x.to("double"), False).to(x.type)
-    return _atan2(y, x, True)
+def atan2(y: Num, x: Num, rough: bool = False) -> Num:
+    """Return the angle of the point (x, y), between -pi and pi.
 
-
-def _atan2(y: Num, x: Num, refined: bool) -> Num:
-    """Return the angle; unless refined, the sums in the quotient are taken as they are rounded."""
+    rough: leave the sums in the quotient as they are rounded, which is enough for f32.
+    """
     ax, ay = x.abs(), y.abs()
     steep = ay > ax
     large, small = steep.where(ay, ax), steep.where(ax, ay)
@@ -86,7 +80,7 @@ def _atan2(y: Num, x: Num, refined: bool) -> Num:
     above = (small == INF).where(0.0, above)
     below = (large == 0).where(1.0, below)
     q = above / below
-    if refined:
+    if not rough:
         lost = (small - (difference + large)) - q * (small - (total - large))
         q = (past & (small < INF)).where(q + lost / below, q)
     z = q * q

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo.codegen.math.expr import INF, NAN, Num, in_double, power_of_two
+from hlo.codegen.math.expr import INF, NAN, Num, power_of_two
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,6 @@ def log1p(x: Num) -> Num:
     return _at_the_ends(one, result).copysign(x)
 
 
-@in_double
 def asinh(x: Num) -> Num:
     """Return the inverse hyperbolic sine."""
     size = x.abs()
@@ -112,7 +111,6 @@ def asinh(x: Num) -> Num:
     return large.where(result + LN2, result).copysign(x)
 
 
-@in_double
 def acosh(x: Num) -> Num:
     """Return the inverse hyperbolic cosine; NaN below 1."""
     above = x - 1.0
@@ -122,7 +120,6 @@ def acosh(x: Num) -> Num:
     return (x < 1.0).where(NAN, large.where(result + LN2, result))
 
 
-@in_double
 def atanh(x: Num) -> Num:
     """Return the inverse hyperbolic tangent; NaN beyond 1."""
     size = x.abs()

@@ -18,20 +18,16 @@ _TO_LOG2 = (0.9617966860532761, 7.872699542894897e-09)
 _LN2 = 0.6931471805599453
 
 
-def power(x: Num, y: Num) -> Num:
-    """Return x to the y, with the special cases of C's pow."""
-    if x.type != "double":
-        return _power(x.to("double"), y.to("double"), False).to(x.type)
-    return _power(x, y, True)
+def power(x: Num, y: Num, rough: bool = False) -> Num:
+    """Return x to the y of doubles, with the special cases of C's pow.
 
-
-def _power(x: Num, y: Num, accurate: bool) -> Num:
-    """Return x to the y; unless accurate, only as many digits are right as f32 has."""
+    rough: with a plain logarithm, which is enough for f32.
+    """
     size = x.abs()
     tiny = size < x.layout.least_normal
     _, k, m = decompose(tiny.where(size * 2.0**54, size))
     k = tiny.where(k - 54.0, k)
-    log_high, log_low = _log2_parts(k, m) if accurate else _log2(k, m)
+    log_high, log_low = _log2(k, m) if rough else _log2_parts(k, m)
     y_high, y_low = split(y, 27)
     # The product's head is exact: both factors have at most 26 bits.
     head = (y_high * log_high).loose
@@ -104,27 +100,20 @@ def _log2_parts(k: Num, m: Num) -> tuple[Num, Num]:
     return total, low - ((total - k) - high).loose
 
 
-def cbrt(x: Num) -> Num:
-    """Return the cube root."""
-    if x.type != "double":
-        return _cbrt(x.to("double"), 2).to(x.type)
-    return _cbrt(x, 3)
-
-
-def _cbrt(x: Num, steps: int) -> Num:
+def cbrt(x: Num, rough: bool = False) -> Num:
+    """Return the cube root of a double. rough: with a step less, which is enough for f32."""
     size = x.abs()
     tiny = size < x.layout.least_normal
     a = tiny.where(size * 2.0**54, size)
     # A third of the exponent gives five bits; each step trebles them.
     t = (a.bits().udiv(3) + 0x2A9F7893782DA1CE).as_float()
-    for _ in range(steps - 1):
+    for _ in range(1 if rough else 2):
         # Quarters, since the sums must not overflow.
         cube = 0.25 * t * t * t
         t = t * ((0.5 * a + cube) / (cube + cube + 0.25 * a))
     # t**2 of a t of few bits is exact.
-    t, _ = split(t, 28) if steps == 3 else (t, t)
-    square = (t * t).loose
-    t = t.loose
+    t = split(t, 28)[0].loose
+    square = t * t
     ratio = a / square
     t = t + t * ((ratio - t) / (t + t + ratio))
     t = tiny.where(t * 2.0**-18, t)
@@ -154,4 +143,3 @@ def integer_power(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     odd = (exponent & 1) != 0
     inverse = (base == minus_one).where(odd.where(minus_one, 1), (base == 1).where(base, 0))
     return negative.where(inverse, result).val
-

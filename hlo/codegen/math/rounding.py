@@ -32,18 +32,13 @@ def sign(x: Num) -> Num:
     return ((x == 0) | x.is_nan()).where(x, x.lift(1.0).copysign(x))
 
 
-def remainder(x: Num, y: Num) -> Num:
-    """Return what division to an integer leaves, exactly, with the sign of x; NaN for y = 0."""
-    return _remainder_f64(x, y) if x.type == "double" else _remainder_f32(x, y)
-
-
-# Bits of quotient that one step of `_remainder_f32` finds; ten steps cover f32's whole range.
+# Bits of quotient that one step of `_remainder_of_floats` finds; ten steps cover f32's whole range.
 _STEP, _STEPS = 28, 10
 
 
-def _remainder_f32(x: Num, y: Num) -> Num:
-    """Take multiples of y * 2**(28 j) from x in f64, where each difference is exact."""
-    size, rest = y.to("double").abs(), x.to("double").abs().strict
+def _remainder_of_floats(x: Num, y: Num) -> Num:
+    """Take multiples of y * 2**(28 j) from x, where each difference is exact: both were floats."""
+    size, rest = y.abs(), x.abs().strict
     inverse = 1.0 / size
 
     def steps(rest: Num, count: int) -> Num:
@@ -58,7 +53,7 @@ def _remainder_f32(x: Num, y: Num) -> Num:
         (rest > size * 2.0**_STEP).val, [near.val], lambda: [steps(rest, _STEPS).val]
     )
     left = Num(x.b, value)
-    result = (left < 0).where(left + size, left).to("float").copysign(x)
+    result = (left < 0).where(left + size, left).copysign(x)
     # Nothing is taken from a finite number by infinity.
     return ((size == INF) & (rest < INF)).where(x, result)
 
@@ -69,8 +64,14 @@ def _nearest(x: Num) -> Num:
     return (x.strict + magic) - magic
 
 
-def _remainder_f64(x: Num, y: Num) -> Num:
-    """Take the nearest multiple of y from x, or divide digit by digit where that is not exact."""
+def remainder(x: Num, y: Num, rough: bool = False) -> Num:
+    """Return what division of doubles to an integer leaves, exactly, with the sign of x.
+
+    NaN for y = 0. rough: both have been floats, for which there is a shorter way.
+    """
+    if rough:
+        return _remainder_of_floats(x, y)
+    # One multiple of y is taken away, or digit after digit where that is not exact.
     size, whole = y.abs(), x.abs()
     quotient = _nearest(whole / size)
     head, tail = split(size, 27)
@@ -101,7 +102,8 @@ def _long_division(x: Num, y: Num) -> Num:
     b.write(f"store {top.urem(low).val}, ptr {left.name}")
     with b.loop(0, b.udiv((apart + 10).val.name, 11)) as i:
         rest = apart - Num(b, Val("i64", i)) * 11
-        shifted = Num(b, b.effect("i64", f"load i64, ptr {left.name}")) << (rest > 11).where(11, rest)
+        digits = (rest > 11).where(11, rest)
+        shifted = Num(b, b.effect("i64", f"load i64, ptr {left.name}")) << digits
         b.write(f"store {shifted.urem(low).val}, ptr {left.name}")
     value = Num(b, b.effect("i64", f"load i64, ptr {left.name}")).to_float("double")
     exponent = low_exponent - (1023 + 52)

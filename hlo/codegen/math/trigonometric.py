@@ -115,18 +115,22 @@ def sine_cosine(x: Num) -> tuple[Num, Num]:
     return sine, cosine
 
 
-def tangent(x: Num) -> Num:
-    """Return the tangent; f32 is computed in f64."""
-    turn = _quarter(x.to("double"))
+def tangent(x: Num, rough: bool = False) -> Num:
+    """Return the tangent of a double.
+
+    rough: leave sine and cosine as they are rounded, which is enough for f32.
+    """
+    turn = _quarter(x)
     (s, s_rest), (c, c_rest) = turn.sine, turn.cosine
     odd = (turn.k & 1) == 1
     above, below = odd.where(-c, s), odd.where(s, c)
     quotient = above / below
-    if x.type != "double":
-        return quotient.to(x.type)
+    if rough:
+        return quotient
     # What the rounding of sine and cosine has lost is worth a third of a unit each.
     lost = odd.where(-c_rest, s_rest) - quotient * odd.where(s_rest, c_rest)
     refined = quotient + lost / below
+    # The sum has lost the sign of -0.
     return (x == 0).where(x, refined)
 
 
@@ -208,9 +212,7 @@ def _reduce_any(x: Num, doublings: int, offset: float) -> tuple[Num, Num, Num]:
     for i in range(7):
         address = b.op("ptr", f"getelementptr inbounds i32, ptr {table}, {(word + i).val}").name
         words.append(Num(b, b.op("i32", f"load i32, ptr {address}, align 4")))
-    limbs = [
-        words[i].call("fshl", words[i + 1], bit).to_int(64) for i in range(6)
-    ]
+    limbs = [words[i].call("fshl", words[i + 1], bit).to_int(64) for i in range(6)]
     m = (bits & ((1 << 52) - 1)) | (1 << 52)
     high, low = m.lshr(32), m & 0xFFFFFFFF
     mask = 0xFFFFFFFF
@@ -227,9 +229,7 @@ def _reduce_any(x: Num, doublings: int, offset: float) -> tuple[Num, Num, Num]:
     return _nearest(x, top, rest, doublings, offset)
 
 
-def _nearest(
-    x: Num, top: Num, rest: Num, doublings: int, offset: float
-) -> tuple[Num, Num, Num]:
+def _nearest(x: Num, top: Num, rest: Num, doublings: int, offset: float) -> tuple[Num, Num, Num]:
     """Return k, r and its rest from the magnitude's x / pi mod 2 with 127 bits behind the point."""
     flip = (x.bits() < 0).where(top.lift(-1), 0)
     top, rest = (top ^ flip) + (int(offset * 2) << 62), rest ^ flip

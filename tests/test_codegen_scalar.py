@@ -1,0 +1,277 @@
+"""Elementwise operations, compiled, on every element type: equal to the reference on edge values.
+
+One module for each type computes all operations that the table defines for it. Reals may differ by
+`_ULP` units in the last place, complex numbers by `_COMPLEX_ULP` units of their modulus; NaN,
+infinities and signs of zero have to be the same, what is exact bit for bit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hlo
+from hlo.errors import HloError
+from hlo.ops.casts import UNSIGNED_OF, integer_range
+from hlo.types import ELEMENT_TYPES, ElementType, complex_part, element_type
+
+FLOATS = [t.name for t in ELEMENT_TYPES.values() if t.is_float]
+COMPLEX = [t.name for t in ELEMENT_TYPES.values() if t.is_complex]
+INTEGERS = [t.name for t in ELEMENT_TYPES.values() if t.is_integer or t.is_pred]
+UNARY = """abs acos acosh asin asinh atanh cbrt ceil cosine cosh count-leading-zeros erf exponential
+exponential-minus-one floor imag is-finite log log-plus-one logistic negate not popcnt real
+round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
+BINARY = """add and atan2 divide maximum minimum mulhi multiply or power remainder shift-left
+shift-right-arithmetic shift-right-logical subtract xor complex""".split()
+EXACT = """abs add and ceil clamp count-leading-zeros divide floor imag maximum minimum mulhi
+multiply negate not or popcnt real remainder round-nearest-afz round-nearest-even shift-left
+shift-right-arithmetic shift-right-logical sign sqrt subtract xor""".split()
+_ULP = {64: 3, 32: 2, 16: 1, 8: 1, 4: 1}
+_COMPLEX_ULP = {"c64": 4, "c128": 64}
+# A logarithm near 0 of a quotient near 1: the formula itself loses what is beyond this.
+_ATAN2_ERROR = {"c64": 1e-7, "c128": 1e-11}
+
+
+def values(et: ElementType) -> np.ndarray:
+    """Return the values at which operations change their mind, and some ordinary ones."""
+    if et.is_pred:
+        return np.array([False, True])
+    if et.is_integer:
+        low, high = integer_range(et)
+        some = {low, low + 1, high, high - 1, high // 3, et.bits - 1, et.bits, et.bits + 1}
+        kept = sorted(v for v in some | {0, 1, 2, 3, 5, -1, -2, -3, -7} if low <= v <= high)
+        return np.array(kept, np.int64 if et.is_signed else np.uint64).astype(et.dtype)
+    if et.is_complex:
+        parts = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-3, 30.0])
+        both = list(itertools.product(parts, parts))
+        z = np.empty(len(both), et.dtype)
+        z.real, z.imag = zip(*both, strict=True)
+        return z
+    if et.bits <= 8:
+        return np.arange(1 << et.bits, dtype=np.uint8).view(et.dtype)
+    info = ml_dtypes.finfo(et.dtype)
+    some = [
+        np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0,
+        10.0, -10.0, 20.0, 100.0, -100.0, 88.8, -88.0, -103.5, 709.0, -745.0, 1e-4, -1e-4,
+        0.99999, -0.99999, 0.41421, 0.49999997, -0.49999997, 8388609.0, 1e22, 1e5, -6.4e3, 0.3,
+        -7.7, 0.87, 3.1415927, 3.1415927,
+        float(info.max), float(info.min), float(info.tiny), -float(info.tiny),
+        float(info.smallest_subnormal), -float(info.smallest_subnormal), 3 * float(info.tiny),
+    ]  # fmt: skip
+    with np.errstate(over="ignore"):
+        return np.array(some).astype(et.dtype)
+
+
+def run(calls: Sequence[tuple[str, str]], args: Sequence[np.ndarray]) -> tuple[list, list]:
+    """Return what (result type, call) pairs give compiled and interpreted."""
+    n = args[0].size
+    lines = [
+        f"p{i} = {hlo.types.element_type_of(a.dtype)}[{n}] parameter({i})"
+        for i, a in enumerate(args)
+    ]
+    lines += [f"r{i} = {t}[{n}] {c}" for i, (t, c) in enumerate(calls)]
+    names = ", ".join(f"r{i}" for i in range(len(calls)))
+    shapes = ", ".join(f"{t}[{n}]" for t, _ in calls)
+    body = "\n".join([*lines, f"ROOT out = ({shapes}) tuple({names})"])
+    module = hlo.parse(f"HloModule m\n\nENTRY e {{\n{body}\n}}\n")
+    return hlo.compile(module, cache=False)(*args), hlo.interpret(module, *args)
+
+
+def is_valid(op: str, et: str, arity: int) -> str | None:
+    """Return the result type of an operation on a type, or None where there is no such thing."""
+    result = {"is-finite": "pred", "compare": "pred", "complex": f"c{element_type(et).bits * 2}",
+              "abs": complex_part(element_type(et)).name}.get(op, et)  # fmt: skip
+    if op in ("real", "imag"):
+        result = complex_part(element_type(et)).name
+    if result not in ELEMENT_TYPES:
+        return None
+    operands = ", ".join(f"{et}[2] x{i}" for i in range(arity))
+    try:
+        hlo.verify(hlo.parse(f"{result}[2] {op}({operands})"))
+    except HloError:
+        return None
+    return result
+
+
+def defined(ops: Sequence[str], et: str, arity: int) -> list[tuple[str, str]]:
+    names = ", ".join(f"p{i}" for i in range(arity))
+    found = [(is_valid(op, et, arity), f"{op}({names})") for op in ops]
+    return [(t, call) for t, call in found if t is not None]
+
+
+def distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return how many units in the last place lie between floats; 0 between NaNs."""
+
+    def key(a: np.ndarray) -> np.ndarray:
+        bits = a.view(f"i{a.itemsize}").astype(object)
+        width = element_type_bits(a)
+        sign = 1 << (width - 1)
+        return np.array([int(b) if int(b) % (2 * sign) < sign else -(int(b) % sign) for b in bits])
+
+    apart = np.abs(key(x) - key(y))
+    nan = np.isnan(wide(x)), np.isnan(wide(y))
+    zeros = (wide(x) == 0) & (wide(y) == 0)
+    signs = np.signbit(wide(x)) != np.signbit(wide(y))
+    apart = np.where(zeros, np.where(signs, 10**9, 0), apart)
+    return np.where(nan[0] & nan[1], 0, np.where(nan[0] | nan[1], 10**9, apart))
+
+
+def element_type_bits(a: np.ndarray) -> int:
+    return hlo.types.element_type_of(a.dtype).bits
+
+
+def wide(a: np.ndarray) -> np.ndarray:
+    return a.astype(np.float64)
+
+
+def complex_distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the distance of complex numbers in units of the modulus' last place."""
+    part = np.float32 if x.dtype == np.complex64 else np.float64
+    apart = np.zeros(x.shape)
+    with np.errstate(all="ignore"):
+        size = np.maximum(np.abs(y.real), np.abs(y.imag))
+        for a, b in ((x.real, y.real), (x.imag, y.imag)):
+            same = (a == b) & (np.signbit(a) == np.signbit(b)) | np.isnan(a) & np.isnan(b)
+            # C99 leaves open the sign of an infinity beside NaN.
+            same |= np.isinf(a) & np.isinf(b) & (np.isnan(y.real) | np.isnan(y.imag))
+            finite = np.isfinite(a) & np.isfinite(b)
+            unit = np.spacing(np.where(np.isfinite(size), size, 1).astype(part))
+            error = np.where(finite, np.abs(a - b) / unit, 1e9)
+            apart = np.maximum(apart, np.where(same, 0, error))
+    return apart
+
+
+def check(calls: Sequence[tuple[str, str]], args: Sequence[np.ndarray]) -> None:
+    got, want = run(calls, args)
+    wrong = []
+    for (result, call), g, w in zip(calls, got, want, strict=True):
+        et = element_type(result)
+        op = call.split("(")[0]
+        if et.is_complex:
+            apart, limit = complex_distance(g, w), _COMPLEX_ULP[et.name]
+            if op in ("atan2", "power"):
+                size = np.maximum(1.0, np.abs(w)) if op == "atan2" else np.abs(w)
+                with np.errstate(invalid="ignore"):
+                    close = np.abs(g - w) <= _ATAN2_ERROR[et.name] * size
+                apart = np.where(close, 0, apart)
+        elif et.is_float:
+            limit = 0 if op in EXACT else _ULP[et.bits]
+            if args[0].dtype.kind == "c":
+                limit = _COMPLEX_ULP["c64" if et.bits == 32 else "c128"]
+            apart = distance(g, w)
+        else:
+            apart, limit = (g != w).astype(int), 0
+        bad = apart > limit
+        if bad.any():
+            at = np.nonzero(bad)[0][:6]
+            wrong.append(
+                f"{result} {call}: {bad.sum()} of {g.size}: "
+                + "; ".join(f"{[a[i] for a in args]} gives {g[i]}, not {w[i]}" for i in at)
+            )
+    assert not wrong, "\n".join(wrong)
+
+
+def pairs(v: np.ndarray) -> list[np.ndarray]:
+    return [np.repeat(v, v.size), np.tile(v, v.size)]
+
+
+@pytest.mark.parametrize("et", [*FLOATS, *COMPLEX, *INTEGERS])
+def test_unary(et: str) -> None:
+    check(defined(UNARY, et, 1), [values(element_type(et))])
+
+
+@pytest.mark.parametrize("et", [*FLOATS, *COMPLEX, *INTEGERS])
+def test_binary(et: str) -> None:
+    v = values(element_type(et))
+    args = pairs(v[:: max(1, v.size // 64)] if et not in COMPLEX else v[::3])
+    calls = defined(BINARY, et, 2)
+    directions = ["EQ", "NE"] if et in COMPLEX else ["EQ", "NE", "LT", "LE", "GT", "GE"]
+    calls += [("pred", f"compare(p0, p1), direction={d}") for d in directions]
+    if et in (*FLOATS, *COMPLEX):
+        calls += [("pred", f"compare(p0, p1), direction={d}, type=TOTALORDER") for d in directions]
+    check(calls, args)
+
+
+@pytest.mark.parametrize("et", [*FLOATS, *COMPLEX, *INTEGERS])
+def test_ternary(et: str) -> None:
+    v = values(element_type(et))
+    v = v[:: max(1, v.size // 12)]
+    low, x, high = (a.reshape(-1) for a in np.meshgrid(v, v, v))
+    check([(et, "clamp(p0, p1, p2)")], [low, x, high])
+    p = np.arange(x.size) % 3 == 0
+    check([(et, "select(p0, p1, p2)")], [p, x, high])
+
+
+@pytest.mark.parametrize("et", list(ELEMENT_TYPES))
+def test_convert_to_every_type(et: str) -> None:
+    v = values(element_type(et))
+    check([(t, "convert(p0)") for t in ELEMENT_TYPES], [v])
+
+
+@pytest.mark.parametrize("et", FLOATS)
+def test_reduce_precision(et: str) -> None:
+    formats = [(1, 0), (2, 1), (4, 3), (5, 2), (5, 10), (8, 7), (8, 23), (11, 52), (3, 30)]
+    name = "reduce-precision(p0), exponent_bits={}, mantissa_bits={}"
+    rng = np.random.default_rng(0)
+    x = np.concatenate(
+        [values(element_type(et)), (rng.normal(size=500) * 8).astype(element_type(et).dtype)]
+    )
+    check([(et, name.format(e, m)) for e, m in formats], [x])
+
+
+@pytest.mark.parametrize("et", ["f64", "f32", "bf16", "f16", "f8e5m2", "f4e2m1fn"])
+def test_stochastic_convert(et: str) -> None:
+    v = values(element_type(et))
+    random = UNSIGNED_OF[element_type(et).bits]
+    r = np.linspace(0, integer_range(random)[1], 9).astype(np.float64)
+    r = (
+        np.minimum(r, float(integer_range(random)[1]) * 0.999)
+        .astype(np.uint64)
+        .astype(random.dtype)
+    )
+    x, y = np.repeat(v, r.size), np.tile(r, v.size)
+    targets = [t.name for t in ELEMENT_TYPES.values() if t.is_signed]
+    check([(t, "stochastic-convert(p0, p1)") for t in targets], [x, y])
+
+
+@pytest.mark.parametrize("et", list(ELEMENT_TYPES))
+def test_bitcast_convert_to_every_type(et: str) -> None:
+    """Widths may differ: a last dimension comes or goes."""
+    source = element_type(et)
+    rng = np.random.default_rng(0)
+    args, lines, shapes = [], [], []
+    for t in ELEMENT_TYPES.values():
+        # Any byte but 0 and 1 is no pred.
+        if t.is_complex != source.is_complex or (t.is_pred and not source.is_pred):
+            continue
+        ratio = max(source.bits, t.bits) // min(source.bits, t.bits)
+        args.append(random_bits(rng, (6, ratio) if source.bits < t.bits else (6,), source))
+        dims = ",".join(map(str, args[-1].shape))
+        shapes.append(f"{t}[6]" if source.bits <= t.bits else f"{t}[6,{ratio}]")
+        n = len(lines)
+        lines.append(
+            f"p{n} = {et}[{dims}] parameter({n})\nr{n} = {shapes[-1]} bitcast-convert(p{n})"
+        )
+    names = ", ".join(f"r{n}" for n in range(len(lines)))
+    body = "\n".join([*lines, f"ROOT out = ({', '.join(shapes)}) tuple({names})"])
+    module = hlo.parse(f"HloModule m\n\nENTRY e {{\n{body}\n}}\n")
+    got, want = hlo.compile(module, cache=False)(*args), hlo.interpret(module, *args)
+    for g, w, shape, x in zip(got, want, shapes, args, strict=True):
+        nan = w.dtype.kind in "fcV"
+        assert np.array_equal(g, w, equal_nan=nan), (shape, x, g, w)
+
+
+def random_bits(rng: np.random.Generator, dims: tuple[int, ...], et: ElementType) -> np.ndarray:
+    """Return numbers of random bits, none of them NaN, whose payload no one promises."""
+    raw = rng.integers(0, 2 if et.is_pred else 256, (*dims, et.byte_width), dtype=np.uint8)
+    if et.bits < 8:
+        raw &= (1 << et.bits) - 1
+        if et.is_integer:
+            return raw[..., 0].astype(et.dtype)
+    x = raw.view(et.dtype)[..., 0]
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isnan(x), et.dtype.type(1), x)
