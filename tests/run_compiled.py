@@ -21,6 +21,11 @@ def compiled(text: str) -> Executable:
     return compile_text(text.encode(), "<test>", cache=False)
 
 
+def compiled_for(text: str, threads: int) -> Executable:
+    """Return the native code of a module for a number of threads."""
+    return compile_text(text.encode(), "<test>", cache=False, threads=threads)
+
+
 def run_leaves(text: str, args: Sequence[Any]) -> list[np.ndarray]:
     """Return the result leaves of a compiled module, in logical order."""
     return leaves(compiled(text)(*args))
