@@ -54,7 +54,7 @@ def export(name: str) -> tuple[str, list[np.ndarray]]:
     function, args = CASES[name].make()
     wide = any(np.asarray(a).dtype == np.float64 for a in jax.tree.leaves(args))
     with jax.enable_x64(wide):
-        text = jax.jit(function).lower(*args).compiler_ir("hlo").as_hlo_text(True)
+        text = jax.jit(function, keep_unused=True).lower(*args).compiler_ir("hlo").as_hlo_text(True)
     return text, [np.asarray(a) for a in jax.tree.leaves(args)]
 
 

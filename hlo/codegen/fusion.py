@@ -164,9 +164,9 @@ def _reads_updated(user: Instruction, inst: Instruction, roles: dict[Instruction
     return False
 
 
-def _source(inst: Instruction) -> tuple[Instruction, Path]:
+def _source(inst: Instruction) -> tuple[Instruction, tuple[int, ...]]:
     """Return the tuple that a value is taken out of, and the place in it."""
-    path: Path = ()
+    path: tuple[int, ...] = ()
     while inst.opcode == "get-tuple-element":
         path = (inst.attrs["index"], *path)
         (inst,) = inst.operands
