@@ -94,7 +94,7 @@ def validate_layout(shape: ArrayShape) -> None:
 
 
 @dataclass(frozen=True)
-class _Tiling:
+class Tiling:
     """One tile applied to the dimensions `dims`, major to minor.
 
     They begin with `lead` dimensions of size 1 where the tile names more than there are. `groups`
@@ -133,7 +133,7 @@ class _Tiling:
         return (*self.merged[: self.kept], *self.counts, *self.sizes)
 
 
-def _tiling(dims: tuple[int, ...], tile: Tile) -> _Tiling:
+def _tiling(dims: tuple[int, ...], tile: Tile) -> Tiling:
     lead = max(0, len(tile.sizes) - len(dims))
     full = (1,) * lead + dims
     groups = [1] * (len(full) - len(tile.sizes))
@@ -144,7 +144,7 @@ def _tiling(dims: tuple[int, ...], tile: Tile) -> _Tiling:
             groups.append(count)
             count = 0
     sizes = tuple(size for size in tile.sizes if size != Tile.COMBINE)
-    return _Tiling(full, lead, tuple(groups), sizes)
+    return Tiling(full, lead, tuple(groups), sizes)
 
 
 def _layout_of(shape: ArrayShape) -> Layout:
@@ -167,9 +167,10 @@ def _major_to_minor(layout: Layout) -> tuple[int, ...]:
     return layout.minor_to_major[::-1]
 
 
-def _tilings(shape: ArrayShape, layout: Layout) -> list[_Tiling]:
+def tilings(shape: ArrayShape, layout: Layout) -> list[Tiling]:
+    """Return the steps that make the physical dimensions out of the dimensions, major to minor."""
     dims = tuple(shape.dims[d] for d in _major_to_minor(layout))
-    steps: list[_Tiling] = []
+    steps: list[Tiling] = []
     for tile in layout.tiles:
         steps.append(_tiling(dims, tile))
         dims = steps[-1].inner
@@ -179,7 +180,7 @@ def _tilings(shape: ArrayShape, layout: Layout) -> list[_Tiling]:
 def physical_dims(shape: ArrayShape) -> tuple[int, ...]:
     """Return the dimensions in memory, major to minor, with whole tiles."""
     layout = _layout_of(shape)
-    steps = _tilings(shape, layout)
+    steps = tilings(shape, layout)
     return steps[-1].inner if steps else tuple(shape.dims[d] for d in _major_to_minor(layout))
 
 
@@ -226,7 +227,7 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
                 code="index-out-of-range",
             )
     at = [at[d] for d in _major_to_minor(layout)]
-    for step in _tilings(shape, layout):
+    for step in tilings(shape, layout):
         at = _into_tiles(step, at)
     linear = np.zeros(np.broadcast_shapes(*(i.shape for i in at)), np.int64)
     for i, size in zip(at, physical_dims(shape), strict=True):
@@ -234,7 +235,7 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
     return int(linear) if linear.ndim == 0 else linear
 
 
-def _into_tiles(step: _Tiling, index: list[np.ndarray]) -> list[np.ndarray]:
+def _into_tiles(step: Tiling, index: list[np.ndarray]) -> list[np.ndarray]:
     rest = iter([np.zeros((), np.int64)] * step.lead + index)
     merged: list[np.ndarray] = []
     for group in step.grouped:
@@ -261,7 +262,7 @@ def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
     if linear >= math.prod(dims):
         return None  # the tail
     at = _unravel(linear, dims)
-    for step in reversed(_tilings(shape, layout)):
+    for step in reversed(tilings(shape, layout)):
         outer = _out_of_tiles(step, at)
         if outer is None:
             return None
@@ -278,7 +279,7 @@ def _unravel(linear: int, dims: Sequence[int]) -> list[int]:
     return index[::-1]
 
 
-def _out_of_tiles(step: _Tiling, index: list[int]) -> list[int] | None:
+def _out_of_tiles(step: Tiling, index: list[int]) -> list[int] | None:
     merged = index[: step.kept]
     split = len(step.sizes)
     tiles, inside = index[step.kept : step.kept + split], index[step.kept + split :]
@@ -311,7 +312,7 @@ def pack(array: np.ndarray, shape: ArrayShape) -> np.ndarray:
     # The elements of a packed buffer pass through a byte each.
     check_memory(size + physical_elements(shape) * array.dtype.itemsize, f"packing {shape}")
     array = array.transpose(_major_to_minor(layout))
-    for step in _tilings(shape, layout):
+    for step in tilings(shape, layout):
         array = _tile(array, step)
     elements = np.zeros(physical_elements(shape), array.dtype)
     elements[: array.size] = array.reshape(-1)
@@ -335,13 +336,13 @@ def unpack(buffer: np.ndarray, shape: ArrayShape) -> np.ndarray:
     elements = _from_bits(bits, shape.element_type, element_bits(shape))
     dims = physical_dims(shape)
     array = elements[: math.prod(dims)].reshape(dims)
-    for step in reversed(_tilings(shape, layout)):
+    for step in reversed(tilings(shape, layout)):
         array = _untile(array, step)
     logical = array.transpose(np.argsort(_major_to_minor(layout)) if shape.rank else None)
     return np.ascontiguousarray(logical).reshape(shape.dims)
 
 
-def _tile(array: np.ndarray, step: _Tiling) -> np.ndarray:
+def _tile(array: np.ndarray, step: Tiling) -> np.ndarray:
     merged = array.reshape(step.merged)
     counts, sizes, kept = step.counts, step.sizes, step.kept
     pad = [(0, 0)] * kept + [
@@ -352,7 +353,7 @@ def _tile(array: np.ndarray, step: _Tiling) -> np.ndarray:
     return merged.reshape([*step.merged[:kept], *pairs]).transpose(_tile_order(kept, len(sizes)))
 
 
-def _untile(array: np.ndarray, step: _Tiling) -> np.ndarray:
+def _untile(array: np.ndarray, step: Tiling) -> np.ndarray:
     counts, sizes, kept = step.counts, step.sizes, step.kept
     order = np.argsort(_tile_order(kept, len(sizes))) if array.ndim else None
     whole = [c * t for c, t in zip(counts, sizes, strict=True)]

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 
 from hlo.codegen.fusion import Role, assign_roles
 from hlo.ir import Computation, Instruction
-from hlo.types import ArrayShape, Shape
+from hlo.types import ArrayShape
 
 ALIGNMENT = 64
 
@@ -162,6 +162,8 @@ class Liveness:
                 return self.storage[operands[0], (inst.attrs["index"], *path)]
             case "opt-barrier" | "domain" | "add-dependency":
                 return self.storage[operands[0], path]
+            case _ if self.roles[inst] is Role.ALIAS and operands:
+                return self.storage[operands[0], path]  # the same memory, in other dimensions
         return inst, path
 
     def _leaves(self, inst: Instruction) -> list[Storage]:
@@ -202,12 +204,6 @@ def leaves_below(
         else:
             found[operand] = None
     return list(found)
-
-
-def size_bytes(shape: Shape) -> int:
-    """Return the bytes of an unpacked array, at least one so that addresses differ."""
-    assert isinstance(shape, ArrayShape)
-    return max(1, shape.byte_size)
 
 
 # --- the arena ----------------------------------------------------------------------------------

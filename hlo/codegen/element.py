@@ -10,14 +10,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from hlo.codegen import convert, scalar
+from hlo.codegen.address import Indices, physical_index
 from hlo.codegen.fusion import Role
 from hlo.codegen.inline import inline
 from hlo.codegen.llvm import TRUE, Builder, Index, Val
 from hlo.codegen.scalar import Value
 from hlo.ir import Computation, Instruction
 from hlo.types import ArrayShape
-
-Indices = tuple[Index, ...]
 
 
 class ElementEmitter:
@@ -256,15 +255,6 @@ _RULES: dict[str, Callable[[ElementEmitter, Instruction, Indices], Value]] = {
     "map": _map,
     "bitcast-convert": _bitcast_convert,
 }
-
-
-def physical_index(b: Builder, shape: ArrayShape, indices: Indices) -> Index:
-    """Return the element offset of `indices` in memory, for an untiled layout."""
-    assert shape.layout is not None
-    linear: Index = 0
-    for d in reversed(shape.layout.minor_to_major):
-        linear = b.add(b.mul(linear, shape.dims[d]), indices[d])
-    return linear
 
 
 __all__ = ["ElementEmitter", "Indices", "Val", "clamped_start", "physical_index", "reshape_index"]

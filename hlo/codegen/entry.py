@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from hlo.analysis.cost import Cost, cost_of
 from hlo.codegen import kernels, scalar  # noqa: F401  (kernels registers its emitters)
+from hlo.codegen.address import Indices, load, size_bytes
 from hlo.codegen.buffers import (
     Buffer,
     Liveness,
@@ -27,11 +29,10 @@ from hlo.codegen.buffers import (
     Storage,
     collect_leaves,
     place,
-    size_bytes,
 )
 from hlo.codegen.calls import Kernels
 from hlo.codegen.control import emit_conditional, emit_while
-from hlo.codegen.element import ElementEmitter, Indices, physical_index
+from hlo.codegen.element import ElementEmitter
 from hlo.codegen.fusion import Role, is_on_demand
 from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.kernel import (
@@ -92,6 +93,7 @@ class EntryEmitter:
         self.b = Builder(self.module)
         self.kernels = Kernels(self.module, self.target, self.b)
         self.memory = Memory(self.b, self.live)
+        self._constant_at: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}
 
     # --- the whole ------------------------------------------------------------------------------
 
@@ -184,13 +186,12 @@ class EntryEmitter:
         if leaf.dims:
             self.memory.put(stored, buffer)
         else:
-            held = scalar.load(self.b, leaf.element_type, buffer.pointer, 0)
-            self.memory.values[stored] = held
+            self.memory.values[stored] = load(self.b, leaf, buffer.pointer, ())
 
     # --- computations ---------------------------------------------------------------------------
 
     def copy(self, source: Buffer, target: Buffer, leaf: ArrayShape) -> None:
-        if source is not target:
+        if source is not target and leaf.num_elements:
             self.copy_bytes(source.pointer, target.pointer, leaf)
 
     def copy_bytes(self, source: str, target: str, leaf: ArrayShape) -> None:
@@ -198,7 +199,7 @@ class EntryEmitter:
         self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
         self.b.write(
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, "
-            f"i64 {leaf.byte_size}, i1 false)"
+            f"i64 {size_bytes(leaf)}, i1 false)"
         )
 
     def computation(self, comp: Computation) -> None:
@@ -216,18 +217,17 @@ class EntryEmitter:
                     emit_conditional(self, inst)
 
     def _scalar(self, inst: Instruction) -> Value:
-        def load(leaf: Instruction, indices: Indices) -> Value:
+        def read(leaf: Instruction, indices: Indices) -> Value:
             value = self.memory.value(leaf)
             if isinstance(value, Place):
                 assert isinstance(leaf.shape, ArrayShape)
-                at = physical_index(self.b, leaf.shape, indices)
-                return scalar.load(self.b, leaf.shape.element_type, value.buffer.pointer, at)
+                return load(self.b, leaf.shape, value.buffer.pointer, indices)
             assert value is not None
             return value
 
         # Loads are not remembered between instructions: memory changes in between.
         with self.b.unremembered():
-            return ElementEmitter(self.b, self.live.roles, load).compute(inst, ())
+            return ElementEmitter(self.b, self.live.roles, read).compute(inst, ())
 
     # --- kernels --------------------------------------------------------------------------------
 
@@ -239,6 +239,10 @@ class EntryEmitter:
         leaves = collect_leaves(inst, self.live.roles)
         outputs = [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
         targets = memory.for_results(inst, outputs)
+        if not any(inst.shape.at(p).num_elements for p in outputs):  # type: ignore[attr-defined]
+            for path, target in zip(outputs, targets, strict=True):
+                memory.put((inst, path), target)
+            return
         self._bring_operands(inst, dict(zip(outputs, targets, strict=True)))
         places: list[Buffer] = list(dict.fromkeys(targets))
         buffer_of: dict[Instruction, int] = {}
@@ -296,10 +300,18 @@ class EntryEmitter:
                 scalar.store(self.b, shape.element_type, value, targets[path].pointer, 0)
 
     def _constant(self, inst: Instruction) -> Buffer:
-        data = np.ascontiguousarray(inst.attrs["literal"].value)
-        offset = -(-self.constant_bytes // 64) * 64
-        self.constants.append((offset, data))
-        self.constant_bytes = offset + max(1, data.nbytes)
+        literal, shape = inst.attrs["literal"], inst.shape
+        assert isinstance(shape, ArrayShape) and shape.layout is not None
+        order = shape.layout.minor_to_major[::-1]
+        # What is inlined several times has its constants once.
+        known = self._constant_at.get((id(literal), order))
+        if known is None:
+            data = np.ascontiguousarray(literal.value.transpose(order))
+            offset = -(-self.constant_bytes // 64) * 64
+            self.constants.append((offset, data))
+            self.constant_bytes = offset + max(1, data.nbytes)
+            known = self._constant_at[id(literal), order] = (offset, data, literal)
+        offset, data, _ = known
         pointer = self.b.element_address("%constants", "i8", offset)
         buffer = Buffer(max(1, data.nbytes), Origin.CONSTANT, pointer)
         return self.memory.bind(buffer)

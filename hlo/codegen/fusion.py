@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from hlo.codegen.address import is_plain
 from hlo.ir import Computation, Instruction
 from hlo.ops import Emitter, Trait
 from hlo.types import ArrayShape
@@ -27,11 +28,19 @@ class Role(Enum):
 _ON_DEMAND = frozenset(
     {
         "broadcast", "reshape", "transpose", "reverse", "slice", "pad", "iota", "dynamic-slice",
-        "gather", "bitcast", "bitcast-convert", "map", "copy",
+        "gather", "bitcast-convert", "map", "copy",
     }
 )  # fmt: skip
 ALIASES = frozenset(
-    {"tuple", "get-tuple-element", "opt-barrier", "domain", "add-dependency", "after-all"}
+    {
+        "tuple",
+        "get-tuple-element",
+        "opt-barrier",
+        "domain",
+        "add-dependency",
+        "after-all",
+        "bitcast",  # of memory: see `relayout`
+    }
 )
 HOST_OPS = frozenset(
     {
@@ -60,9 +69,7 @@ _COST = dict.fromkeys(
      "exponential-minus-one", "log-plus-one", "cbrt", "acos", "asin", "sinh", "cosh", "acosh",
      "asinh", "atanh"), 20.0,
 ) | {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0}  # fmt: skip
-_FREE = frozenset(
-    {"broadcast", "reshape", "transpose", "slice", "iota", "bitcast", "copy", "reverse"}
-)
+_FREE = frozenset({"broadcast", "reshape", "transpose", "slice", "iota", "copy", "reverse"})
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 60
 
@@ -71,6 +78,8 @@ def is_on_demand(inst: Instruction) -> bool:
     """True when any element of the result can be computed from its index alone."""
     if not isinstance(inst.shape, ArrayShape):
         return False
+    if inst.opcode == "copy" and inst.shape.dims and not is_plain(inst.shape):
+        return False  # written place by place
     return inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _ON_DEMAND
 
 
@@ -88,12 +97,37 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
     for inst in comp.in_order():
         if roles[inst] is not Role.FUSED:
             continue
+        if _is_same_memory(inst) and roles[inst.operands[0]] is not Role.FUSED:
+            roles[inst] = Role.ALIAS
+            continue
         inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
         cost[inst] = _own_cost(inst) + sum(cost[o] for o in inlined)
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
         if depth[inst] > _MAX_DEPTH or _must_keep(inst, roles, cost[inst], comp):
             roles[inst] = Role.KERNEL
     return roles
+
+
+def _is_same_memory(inst: Instruction) -> bool:
+    """True when an operation only gives its operand in memory other dimensions."""
+    if inst.opcode not in ("reshape", "transpose", "copy"):
+        return False
+    (operand,) = inst.operands
+    before, after = operand.shape, inst.shape
+    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
+        return False
+    if not before.dims or not after.dims or not is_plain(before) or not is_plain(after):
+        return False
+    assert before.layout is not None and after.layout is not None
+    if before.layout.memory_space != after.layout.memory_space:
+        return False
+    old = [d for d in before.layout.minor_to_major if before.dims[d] != 1]
+    new = [d for d in after.layout.minor_to_major if after.dims[d] != 1]
+    if inst.opcode == "transpose":
+        new = [inst.attrs["dimensions"][d] for d in new]
+    if inst.opcode == "reshape":
+        return old == sorted(old, reverse=True) and new == sorted(new, reverse=True)
+    return old == new
 
 
 def _forced_role(inst: Instruction) -> Role | None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hlo.codegen import scalar
-from hlo.codegen.element import ElementEmitter, Indices, physical_index
+from hlo.codegen.address import Indices, load, places, store, store_place
+from hlo.codegen.element import ElementEmitter
 from hlo.codegen.fusion import Role
 from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.merge import mergeable
@@ -88,15 +89,13 @@ class Kernel:
         shape = self.inst.shape
         leaf = shape.at((output,)) if shape.is_tuple else shape
         assert isinstance(leaf, ArrayShape)
-        at = physical_index(self.b, leaf, indices)
-        scalar.store(self.b, leaf.element_type, value, self.outputs[output], at)
+        store(self.b, leaf, value, self.outputs[output], indices)
 
     def _load(self, inst: Instruction, indices: Indices) -> Value:
         if inst not in self.inputs.buffer_of:
             return self.scalar(inst)
         assert isinstance(inst.shape, ArrayShape)
-        at = physical_index(self.b, inst.shape, indices)
-        return scalar.load(self.b, inst.shape.element_type, self.pointer(inst), at)
+        return load(self.b, inst.shape, self.pointer(inst), indices)
 
 
 def scalar_parameter(inst: Instruction, number: int) -> Value:
@@ -275,3 +274,21 @@ def emit_on_demand(k: Kernel) -> Extent:
         lambda at: k.store(k.elements.compute(k.inst, at), at),
         mergeable(k.inst, k.roles, loop_order(k.shape)),
     )
+
+
+@kernel("copy")
+def copy_to_layout(k: Kernel) -> Extent:
+    """Write an array in a layout with tiles, padding, or several elements in a byte."""
+    (source,) = k.inst.operands
+    shape = k.shape
+    assert shape.layout is not None
+    prefix = shape.layout.dynamic_prefix_bytes
+    count = places(shape)
+    # The prefix is written with the first place, so that one thread does it.
+    with k.b.loop(k.begin, k.end) as at:
+        if prefix:
+            with k.b.when(k.b.compare("eq", at, 0)), k.b.loop(0, prefix) as n:
+                k.b.write(f"store i8 0, ptr {k.b.element_address(k.outputs[0], 'i8', n)}")
+        if count:
+            store_place(k.b, shape, k.outputs[0], at, lambda i: k.elements.at(source, i))
+    return Extent(max(count, 1), 4.0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from hlo.codegen.address import size_bytes
 from hlo.codegen.buffers import (
     Buffer,
     Liveness,
@@ -19,7 +20,6 @@ from hlo.codegen.buffers import (
     Place,
     Storage,
     leaves_below,
-    size_bytes,
 )
 from hlo.codegen.fusion import Role, is_on_demand
 from hlo.codegen.llvm import Builder

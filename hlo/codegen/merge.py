@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hlo.codegen.address import is_plain
 from hlo.codegen.fusion import Role
 from hlo.ir import Instruction
 from hlo.ops import Trait
@@ -78,6 +79,8 @@ def _check_memory(result: list[bool], node: Instruction, places: Places) -> None
     shape = node.shape
     if not isinstance(shape, ArrayShape) or shape.layout is None:
         return
+    if not is_plain(shape):
+        places = tuple(None if place is None else _OTHER for place in places)
     stride, strides = 1, [0] * shape.rank
     for d in shape.layout.minor_to_major:
         strides[d] = stride

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from hlo.codegen import scalar
+from hlo.codegen.address import is_plain, places, store, store_place
 from hlo.codegen.buffers import Buffer, Path, Place, Storage
+from hlo.codegen.llvm import Builder
+from hlo.codegen.scalar import Value
 from hlo.ir import Computation
 from hlo.types import ArrayShape
 
@@ -35,5 +37,13 @@ def deliver_outputs(e: EntryEmitter, comp: Computation, outputs: Mapping[Path, B
             moves.append((value.buffer, buffer, leaf))
         else:
             assert value is not None
-            scalar.store(e.b, leaf.element_type, value, buffer.pointer, 0)
+            _store_scalar(e.b, leaf, value, buffer.pointer)
     e.assign(moves, e.live.body_end[comp])
+
+
+def _store_scalar(b: Builder, leaf: ArrayShape, value: Value, base: str) -> None:
+    if is_plain(leaf):
+        store(b, leaf, value, base, ())
+        return
+    with b.loop(0, places(leaf)) as at:
+        store_place(b, leaf, base, at, lambda _: value)

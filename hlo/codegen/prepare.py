@@ -7,7 +7,7 @@ stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from hlo.codegen import (  # noqa: F401  (they register expansions)
     lower_custom,
@@ -17,9 +17,11 @@ from hlo.codegen import (  # noqa: F401  (they register expansions)
     lower_reduction,
 )
 from hlo.codegen.lower import expand
+from hlo.codegen.relayout import add_argument, add_relaid, need_addresses, plain, relaid
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
+from hlo.types import Shape
 
 # Operations whose called computation runs once, in place, on the operands.
 _INLINED = frozenset({"call", "fusion"})
@@ -37,7 +39,8 @@ def flatten(entry: Computation) -> Computation:
     Raises HloError for operations that cannot be compiled, and when the copy would be too large.
     """
     _need_bounded(entry)
-    return _flatten(entry, set())
+    need_addresses(entry.root)
+    return _flatten(entry, set(), None, entry.root.shape)
 
 
 def _need_bounded(entry: Computation) -> None:
@@ -78,10 +81,26 @@ def _callees(comp: Computation) -> list[Computation]:
     return [c for inst in comp for c in inst.called_computations]
 
 
-def _flatten(source: Computation, effects: set[Computation]) -> Computation:
-    """Return a copy of a computation; notes in `effects` the copies that do more than compute."""
+def _flatten(
+    source: Computation,
+    effects: set[Computation],
+    arguments: Sequence[Shape] | None = None,
+    result: Shape | None = None,
+) -> Computation:
+    """Return a copy of a computation; notes in `effects` the copies that do more than compute.
+
+    arguments: the shapes of what its parameters stand for; without them it is the entry, or a
+    function of scalars. result: the shape that its result has to have.
+    """
     copy = Computation(source.name)
-    copy.set_root(_copy_into(copy, source, None, effects))
+    args = []
+    for n, p in enumerate(source.parameters):
+        if arguments is None:
+            args.append(add_argument(copy, p))
+        else:
+            args.append(copy.add(p.clone(shape=arguments[n])))
+    root = _copy_into(copy, source, args, effects)
+    copy.set_root(root if result is None else relaid(copy, root, result))
     drop_dead(copy, effects)
     if any(_has_effect(i, effects) for i in copy):
         effects.add(copy)
@@ -91,7 +110,7 @@ def _flatten(source: Computation, effects: set[Computation]) -> Computation:
 def _copy_into(
     target: Computation,
     source: Computation,
-    args: list[Instruction] | None,
+    args: Sequence[Instruction],
     effects: set[Computation],
 ) -> Instruction:
     """Append the instructions of `source` to `target`, its parameters standing for `args`.
@@ -104,7 +123,7 @@ def _copy_into(
     while True:
         comp, rest, made, actual = frames[-1]
         for inst in rest:
-            if inst.opcode == "parameter" and actual is not None:
+            if inst.opcode == "parameter":
                 made[inst] = actual[inst.attrs["number"]]
             elif (callee := _inlined(inst)) is not None:
                 pending.append(inst)
@@ -115,20 +134,33 @@ def _copy_into(
             elif (element := _element_of(inst, made)) is not None:
                 made[inst] = element
             else:
-                new = inst.clone([made[o] for o in inst.operands])
-                for key in inst.spec.computation_attrs:
-                    value = inst.attrs[key]
-                    if isinstance(value, tuple):
-                        new.attrs[key] = tuple(_flatten(c, effects) for c in value)
-                    elif value is not None:
-                        new.attrs[key] = _flatten(value, effects)
-                made[inst] = target.add(new)
+                made[inst] = _add(target, inst, [made[o] for o in inst.operands], effects)
         else:
             frames.pop()
             result = made[comp.root]
             if not frames:
                 return result
             frames[-1][2][pending.pop()] = result
+
+
+def _add(
+    target: Computation,
+    inst: Instruction,
+    operands: list[Instruction],
+    effects: set[Computation],
+) -> Instruction:
+    """Append a copy of an instruction, with copies of the computations that it calls."""
+    shapes = [o.shape for o in operands]
+    made: list[Computation] = []
+    for n, callee in enumerate(inst.called_computations):
+        if inst.opcode == "while":
+            is_body = callee is inst.attrs["body"]
+            made.append(_flatten(callee, effects, shapes, shapes[0] if is_body else None))
+        elif inst.opcode == "conditional":
+            made.append(_flatten(callee, effects, [shapes[1 + n]], plain(inst.shape)))
+        else:
+            made.append(_flatten(callee, effects))
+    return add_relaid(target, inst, operands, made)
 
 
 def _inlined(inst: Instruction) -> Computation | None:

@@ -242,7 +242,7 @@ _SPECIAL: dict[str, _Special] = {
     "is-finite": _is_finite,
     "complex": _join,
     # Of equal element counts and types, on a single element.
-    **dict.fromkeys(("copy", "reshape", "broadcast", "transpose", "reverse", "bitcast"), _identity),
+    **dict.fromkeys(("copy", "reshape", "broadcast", "transpose", "reverse"), _identity),
 }
 
 __all__ = [

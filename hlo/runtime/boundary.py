@@ -78,7 +78,8 @@ class PackedPort(Port):
         return self._supply.take()
 
     def logical(self, memory: np.ndarray) -> np.ndarray:
-        return unpack(memory.view(np.ndarray), self.shape)
+        # Memory has at least one byte, the form of an empty array none.
+        return unpack(memory.view(np.ndarray)[: self.size_bytes], self.shape)
 
 
 def port(shape: ArrayShape) -> Port:

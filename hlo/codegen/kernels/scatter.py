@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hlo.codegen import scalar
-from hlo.codegen.element import physical_index
+from hlo.codegen.address import physical_index
 from hlo.codegen.fusion import Role
 from hlo.codegen.inline import inline
 from hlo.codegen.kernel import Extent, Kernel, Plan, loop_nest, loop_order, planner, split_index

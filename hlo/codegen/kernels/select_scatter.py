@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from hlo.codegen import scalar
-from hlo.codegen.element import Indices, physical_index
+from hlo.codegen.address import Indices, physical_index
 from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import (
     Extent,
