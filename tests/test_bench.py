@@ -1,0 +1,44 @@
+"""The benchmark's programs export, and the measuring works; nothing is said about times here."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCH = Path(__file__).parent.parent / "bench"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def test_inputs_keep_their_types(bench: None, tmp_path: Path) -> None:
+    import ml_dtypes
+
+    measure = importlib.import_module("measure")
+    given = [
+        np.float32(1.5).reshape(()),
+        np.arange(6, dtype=np.int8).reshape(2, 3).T,
+        np.array([[1], [2]], ml_dtypes.bfloat16),
+        np.zeros((0, 4)),
+        np.array([True, False]),
+    ]
+    measure.save_inputs(str(tmp_path / "x.npz"), given)
+    for got, want in zip(measure.load_inputs(str(tmp_path / "x.npz")), given, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_case_is_measured_on_both_sides() -> None:
+    command = [sys.executable, str(BENCH / "run.py"), "tiny_add", "--seconds", "0.1"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    row = next(x for x in run.stdout.split("\n") if x.startswith("tiny_add")).split()
+    assert len(row) == 7 and all(float(x) > 0 for x in row[1:])
+    assert "WRONG" not in run.stdout
