@@ -14,6 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hlo.codegen import scalar
+from hlo.codegen.kernels.vectors import (
+    define,
+    lanes_below,
+    masked_load,
+    masked_store,
+    shuffle,
+    splat,
+    vector_at,
+)
 from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.types import ElementType
 
@@ -69,73 +78,6 @@ def _pair_products(b: Builder, x: Val, y: Val) -> Val:
     product = b.op(wide, f"mul nsw {p}, {q.name}")
     even, odd = (shuffle(b, product, product, range(i, 2 * lanes, 2)) for i in (0, 1))
     return b.op(x.type, f"add {even}, {odd.name}")
-
-
-def shuffle(b: Builder, x: Val, y: Val, lanes: Sequence[int]) -> Val:
-    """Return the vector of these lanes of x and y, which count on from x."""
-    element = x.type[1:-1].split(" x ")[1]
-    mask = ", ".join(f"i32 {i}" for i in lanes)
-    return b.op(
-        f"<{len(lanes)} x {element}>", f"shufflevector {x}, {y}, <{len(lanes)} x i32> <{mask}>"
-    )
-
-
-def splat(b: Builder, value: Val, lanes: int) -> Val:
-    """Return a vector with the value in every lane."""
-    vector = f"<{lanes} x {value.type}>"
-    first = b.op(vector, f"insertelement {vector} poison, {value}, i64 0")
-    zeros = f"<{lanes} x i32> zeroinitializer"
-    return b.op(vector, f"shufflevector {first}, {vector} poison, {zeros}")
-
-
-def vector_at(b: Builder, vector: str, base: str, element: str, at: Index) -> Val:
-    """Load a vector of the elements from number `at` on."""
-    address = b.element_address(base, element, at)
-    align = {"float": 4, "double": 8}.get(element) or int(element[1:]) // 8
-    return b.effect(vector, f"load {vector}, ptr {address}, align {align}")
-
-
-def _lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
-    """Return which lanes, numbered from `first`, are below a count."""
-    vector = f"<{lanes} x i64>"
-    numbers = ", ".join(f"i64 {first + i}" for i in range(lanes))
-    limit = splat(b, Val("i64", count), lanes)
-    return b.op(f"<{lanes} x i1>", f"icmp slt {vector} <{numbers}>, {limit.name}")
-
-
-def _masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:
-    lanes, element = vector[1:-1].split(" x ")
-    name = f"llvm.masked.load.v{lanes}{_suffix(element)}.p0"
-    b.module.declare(name, vector, ["ptr", mask.type, vector])
-    return b.effect(
-        vector, f"call {vector} @{name}(ptr align {align} {address}, {mask}, {vector} "
-        "zeroinitializer)",
-    )  # fmt: skip
-
-
-def _masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) -> None:
-    lanes, element = value.type[1:-1].split(" x ")
-    name = f"llvm.masked.store.v{lanes}{_suffix(element)}.p0"
-    b.module.declare(name, "void", [value.type, "ptr", mask.type])
-    b.write(f"call void @{name}({value}, ptr align {align} {address}, {mask})")
-
-
-def _suffix(element: str) -> str:
-    return {"float": "f32", "double": "f64"}.get(element, element)
-
-
-def define(module: Module, name: str, parameters: str, write: Callable[[Builder], None]) -> str:
-    """Add an internal function to a module, unless it is there; returns its name."""
-    if name not in module.functions:
-        # A place in the order of functions, and an end to recursion.
-        module.functions[name] = ""
-        b = Builder(module)
-        write(b)
-        b.write("ret void")
-        module.functions[name] = b.finish(
-            f"define internal void @{name}({parameters}) noinline nounwind"
-        )
-    return name
 
 
 # --- vectors along columns ----------------------------------------------------------------------
@@ -266,7 +208,7 @@ def _edge(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
         s, lanes, align = arithmetic.type, tile.lanes, arithmetic.bytes
         vector = f"<{lanes} x {s}>"
         limit = b.minimum("%rows", tile.rows)
-        masks = [_lanes_below(b, j * lanes, "%columns", lanes) for j in range(tile.vectors)]
+        masks = [lanes_below(b, j * lanes, "%columns", lanes) for j in range(tile.vectors)]
         with b.loop(0, limit, plain=True) as i:
             source = b.element_address("%tile", s, b.mul(i, tile.columns))
             target = b.element_address("%c", s, b.mul(i, "%c_row"))
@@ -275,8 +217,8 @@ def _edge(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
                 address = b.element_address(target, s, j * lanes)
                 none = Val(mask.type, "zeroinitializer")
                 wanted = b.op(mask.type, f"select i1 %more, {mask}, {none}")
-                old = _masked_load(b, vector, address, wanted, align)
-                _masked_store(b, arithmetic.add(b, old, new), address, mask, align)
+                old = masked_load(b, vector, address, wanted, align)
+                masked_store(b, arithmetic.add(b, old, new), address, mask, align)
 
     return define(
         module, name,
@@ -375,13 +317,13 @@ def _inner_tile(module: Module, arithmetic: Arithmetic, dots: Dots) -> str:
             at = turn.index
             turn.values = step(turn.values, lambda p: vector_at(b, vector, p, s, at))
         rest = b.sub("%k", whole)
-        mask = _lanes_below(b, 0, str(rest), lanes)
+        mask = lanes_below(b, 0, str(rest), lanes)
         main = turn.values
 
         def finish() -> Sequence[Val]:
             return step(
                 main,
-                lambda p: _masked_load(b, vector, b.element_address(p, s, whole), mask, align),
+                lambda p: masked_load(b, vector, b.element_address(p, s, whole), mask, align),
             )
 
         sums = b.choose(b.compare("sgt", rest, 0), finish, lambda: main)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from hlo.codegen import scalar
-from hlo.codegen.kernels.microkernel import Arithmetic, define, shuffle, vector_at
+from hlo.codegen.kernels.microkernel import Arithmetic
+from hlo.codegen.kernels.vectors import Types, define, shuffle, vector_at
 from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.target import Target
 from hlo.types import ELEMENT_TYPES, ElementType
@@ -29,92 +29,6 @@ class Place:
     address: str
     row: Index
     column: Index
-
-
-@dataclass(frozen=True)
-class Types:
-    """The types that an element has on its way, each converted to the next."""
-
-    chain: tuple[ElementType, ...]
-
-    @staticmethod
-    def of(*types: ElementType) -> Types:
-        """Return the way through these types, each named once."""
-        return Types((*(a for a, b in pairwise(types) if a is not b), types[-1]))
-
-    def __str__(self) -> str:
-        return ".".join(t.name for t in self.chain)
-
-    def load(self, b: Builder, address: str, at: Index) -> scalar.Value:
-        """Return an element as the last type."""
-        value = scalar.load(b, self.chain[0], address, at)
-        for source, target in pairwise(self.chain):
-            value = scalar.convert(b, value, source, target)
-        return value
-
-    def store(self, b: Builder, value: scalar.Value, address: str, at: Index) -> None:
-        scalar.store(b, self.chain[-1], value, address, at)
-
-    def result_address(self, b: Builder, base: str, at: Index) -> str:
-        """Return the address of an element of the last type."""
-        last = self.chain[-1]
-        at = b.mul(at, 2) if last.is_complex else at
-        return b.element_address(base, scalar.memory_type(last), at)
-
-    def has_vectors(self, module: Module) -> bool:
-        """True when `convert` can do it."""
-        return all(_has_vector_form(module, a, b) for a, b in pairwise(self.chain)) and not any(
-            t.is_complex for t in self.chain
-        )
-
-    def convert(self, b: Builder, raw: Val) -> Val:
-        """Return a vector of elements of the first type as they lie in memory, as the last."""
-        for source, target in pairwise(self.chain):
-            raw = _convert_vector(b, raw, source, target)
-        return raw
-
-
-def _has_vector_form(module: Module, source: ElementType, target: ElementType) -> bool:
-    if target.is_integer and target.bits >= 8:
-        return source.is_integer or source.is_pred
-    if target.name not in ("f32", "f64"):
-        return False
-    if source.name == "f16":
-        return module.has_half_conversion
-    return source.is_integer or source.is_pred or source.name in ("bf16", "f32", "f64")
-
-
-def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementType) -> Val:
-    lanes = raw.type[1:].split(" ")[0]
-
-    def op(how: str, value: Val, element: str) -> Val:
-        vector = f"<{lanes} x {element}>"
-        return b.op(vector, f"{how} {value} to {vector}")
-
-    want = scalar.memory_type(target)
-    if source.is_pred:
-        raw = b.op(f"<{lanes} x i1>", f"icmp ne {raw}, zeroinitializer")
-        return op("zext" if target.is_integer else "uitofp", raw, want)
-    if source.is_integer:
-        s = "s" if source.is_signed else "u"
-        if source.bits < 8:
-            raw = op("trunc", raw, f"i{source.bits}")
-        if target.is_float:
-            return op(f"{s}itofp", raw, want)
-        if source.bits == target.bits:
-            return raw
-        how = "trunc" if source.bits > target.bits else {"s": "sext", "u": "zext"}[s]
-        return op(how, raw, want)
-    if source.name == "bf16":
-        wide = op("zext", raw, "i32")
-        by = ", ".join(["i32 16"] * int(lanes))
-        raw = op("bitcast", b.op(wide.type, f"shl {wide}, <{by}>"), "float")
-    elif source.name == "f16":
-        raw = op("fpext", op("bitcast", raw, "half"), "float")
-    have = raw.type[1:-1].split(" x ")[1]
-    if have == want:
-        return raw
-    return op("fpext" if want == "double" else "fptrunc", raw, want)
 
 
 def copy(b: Builder, target: Target, types: Types, to: Place, frm: Place,

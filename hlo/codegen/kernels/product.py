@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from hlo.codegen.kernel import Kernel
 from hlo.codegen.kernels.microkernel import Arithmetic
-from hlo.codegen.kernels.panels import Types
+from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.scalar import memory_type
 from hlo.ir import Instruction
 from hlo.ops.rules import higher_precision

@@ -1,0 +1,167 @@
+"""Vectors in functions that depend on no shape: loads and stores, shuffles, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hlo.codegen import scalar
+from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.types import ElementType
+
+
+def shuffle(b: Builder, x: Val, y: Val, lanes: Sequence[int]) -> Val:
+    """Return the vector of these lanes of x and y, which count on from x."""
+    element = x.type[1:-1].split(" x ")[1]
+    mask = ", ".join(f"i32 {i}" for i in lanes)
+    return b.op(
+        f"<{len(lanes)} x {element}>", f"shufflevector {x}, {y}, <{len(lanes)} x i32> <{mask}>"
+    )
+
+
+def splat(b: Builder, value: Val, lanes: int) -> Val:
+    """Return a vector with the value in every lane."""
+    vector = f"<{lanes} x {value.type}>"
+    first = b.op(vector, f"insertelement {vector} poison, {value}, i64 0")
+    zeros = f"<{lanes} x i32> zeroinitializer"
+    return b.op(vector, f"shufflevector {first}, {vector} poison, {zeros}")
+
+
+def vector_at(b: Builder, vector: str, base: str, element: str, at: Index) -> Val:
+    """Load a vector of the elements from number `at` on."""
+    address = b.element_address(base, element, at)
+    align = {"float": 4, "double": 8}.get(element) or int(element[1:]) // 8
+    return b.effect(vector, f"load {vector}, ptr {address}, align {align}")
+
+
+def lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
+    """Return which lanes, numbered from `first`, are below a count."""
+    vector = f"<{lanes} x i64>"
+    numbers = ", ".join(f"i64 {first + i}" for i in range(lanes))
+    limit = splat(b, Val("i64", count), lanes)
+    return b.op(f"<{lanes} x i1>", f"icmp slt {vector} <{numbers}>, {limit.name}")
+
+
+def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:
+    lanes, element = vector[1:-1].split(" x ")
+    name = f"llvm.masked.load.v{lanes}{_suffix(element)}.p0"
+    b.module.declare(name, vector, ["ptr", mask.type, vector])
+    return b.effect(
+        vector, f"call {vector} @{name}(ptr align {align} {address}, {mask}, {vector} "
+        "zeroinitializer)",
+    )  # fmt: skip
+
+
+def masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) -> None:
+    lanes, element = value.type[1:-1].split(" x ")
+    name = f"llvm.masked.store.v{lanes}{_suffix(element)}.p0"
+    b.module.declare(name, "void", [value.type, "ptr", mask.type])
+    b.write(f"call void @{name}({value}, ptr align {align} {address}, {mask})")
+
+
+def _suffix(element: str) -> str:
+    return {"float": "f32", "double": "f64"}.get(element, element)
+
+
+def define(module: Module, name: str, parameters: str, write: Callable[[Builder], None]) -> str:
+    """Add an internal function to a module, unless it is there; returns its name."""
+    if name not in module.functions:
+        # A place in the order of functions, and an end to recursion.
+        module.functions[name] = ""
+        b = Builder(module)
+        write(b)
+        b.write("ret void")
+        module.functions[name] = b.finish(
+            f"define internal void @{name}({parameters}) noinline nounwind"
+        )
+    return name
+
+
+# --- conversion ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Types:
+    """The types that an element has on its way, each converted to the next."""
+
+    chain: tuple[ElementType, ...]
+
+    @staticmethod
+    def of(*types: ElementType) -> Types:
+        """Return the way through these types, each named once."""
+        return Types((*(a for a, b in pairwise(types) if a is not b), types[-1]))
+
+    def __str__(self) -> str:
+        return ".".join(t.name for t in self.chain)
+
+    def load(self, b: Builder, address: str, at: Index) -> scalar.Value:
+        """Return an element as the last type."""
+        value = scalar.load(b, self.chain[0], address, at)
+        for source, target in pairwise(self.chain):
+            value = scalar.convert(b, value, source, target)
+        return value
+
+    def store(self, b: Builder, value: scalar.Value, address: str, at: Index) -> None:
+        scalar.store(b, self.chain[-1], value, address, at)
+
+    def result_address(self, b: Builder, base: str, at: Index) -> str:
+        """Return the address of an element of the last type."""
+        last = self.chain[-1]
+        at = b.mul(at, 2) if last.is_complex else at
+        return b.element_address(base, scalar.memory_type(last), at)
+
+    def has_vectors(self, module: Module) -> bool:
+        """True when `convert` can do it."""
+        return all(_has_vector_form(module, a, b) for a, b in pairwise(self.chain)) and not any(
+            t.is_complex for t in self.chain
+        )
+
+    def convert(self, b: Builder, raw: Val) -> Val:
+        """Return a vector of elements of the first type as they lie in memory, as the last."""
+        for source, target in pairwise(self.chain):
+            raw = _convert_vector(b, raw, source, target)
+        return raw
+
+
+def _has_vector_form(module: Module, source: ElementType, target: ElementType) -> bool:
+    if target.is_integer and target.bits >= 8:
+        return source.is_integer or source.is_pred
+    if target.name not in ("f32", "f64"):
+        return False
+    if source.name == "f16":
+        return module.has_half_conversion
+    return source.is_integer or source.is_pred or source.name in ("bf16", "f32", "f64")
+
+
+def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementType) -> Val:
+    lanes = raw.type[1:].split(" ")[0]
+
+    def op(how: str, value: Val, element: str) -> Val:
+        vector = f"<{lanes} x {element}>"
+        return b.op(vector, f"{how} {value} to {vector}")
+
+    want = scalar.memory_type(target)
+    if source.is_pred:
+        raw = b.op(f"<{lanes} x i1>", f"icmp ne {raw}, zeroinitializer")
+        return op("zext" if target.is_integer else "uitofp", raw, want)
+    if source.is_integer:
+        s = "s" if source.is_signed else "u"
+        if source.bits < 8:
+            raw = op("trunc", raw, f"i{source.bits}")
+        if target.is_float:
+            return op(f"{s}itofp", raw, want)
+        if source.bits == target.bits:
+            return raw
+        how = "trunc" if source.bits > target.bits else {"s": "sext", "u": "zext"}[s]
+        return op(how, raw, want)
+    if source.name == "bf16":
+        wide = op("zext", raw, "i32")
+        by = ", ".join(["i32 16"] * int(lanes))
+        raw = op("bitcast", b.op(wide.type, f"shl {wide}, <{by}>"), "float")
+    elif source.name == "f16":
+        raw = op("fpext", op("bitcast", raw, "half"), "float")
+    have = raw.type[1:-1].split(" x ")[1]
+    if have == want:
+        return raw
+    return op("fpext" if want == "double" else "fptrunc", raw, want)
