@@ -309,7 +309,7 @@ def loop_scalars_gradient() -> Program:
     def f(inputs, rates):
         def step(state, x):
             new = [
-                0.9 * s + jnp.sin(r * state[i - 1] + x)
+                0.5 * s + 0.3 * jnp.sin(r * state[i - 1] + x)
                 for i, (s, r) in enumerate(zip(state, rates, strict=True))
             ]
             return tuple(new), new[0] * new[-1]
