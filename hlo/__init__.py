@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hlo.ir import Computation, Instruction, Module
     from hlo.layout import pack, unpack
     from hlo.literal import Literal
+    from hlo.objects.library import load_library
     from hlo.ops import OPS
     from hlo.text import PrintOptions, print_module
     from hlo.types import ArrayShape, Layout, Shape, TupleShape
@@ -47,6 +48,7 @@ __all__ = [
     "compile",
     "interpret",
     "load",
+    "load_library",
     "pack",
     "parse",
     "print_module",
@@ -62,6 +64,7 @@ _HOMES = {
     "hlo.ir": ("Computation", "Instruction", "Module"),
     "hlo.layout": ("pack", "unpack"),
     "hlo.literal": ("Literal",),
+    "hlo.objects.library": ("load_library",),
     "hlo.ops": ("OPS",),
     "hlo.text": ("PrintOptions", "print_module"),
     "hlo.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache as memoized
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
@@ -122,6 +122,11 @@ def _compile(
     with clock("load"):
         executable = Executable(program, threads=threads, outside=_outside(program, host))
     executable.compile_seconds = clock.seconds
+
+    def saver(path: str, **options: Any) -> None:
+        save(module(Clock()), path, **{"features": features, **options})
+
+    executable.saver = saver
     return executable
 
 
@@ -197,19 +202,48 @@ def translate(
     machine = platform.machine
     entry, constants = f"{symbol}.entry", f"{symbol}.constants"
     emitted = _emit(module, entry, platform.target, clock)
+    data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
         symbol, module.name, _parameters(module), module.entry.result_shape, emitted.arena_bytes,
         aliases=tuple(emitted.aliases), imports=_imports(emitted), uses_host=emitted.uses_host,
-        triple=machine.triple, cpu=machine.cpu, features=tuple(sorted(platform.target.features)),
-        cost=asdict(emitted.cost),
+        is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
+        features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
+        digest=digest([emitted.llvm.encode(), data.data]),
     )  # fmt: skip
     with clock("emit"):
-        data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
         text = emitted.llvm + exports(interface, entry, constants, data.size, platform.pointer_bits)
         text = with_metadata(text, platform.flags, source, f"hlo-tools {hlo.__version__}")
     with clock("optimize"):
         optimized = machine.optimize(text, internal=[entry])
     return Code(interface, platform, optimized, constants, data)
+
+
+def save(
+    module: Module, path: str, *, name: str | None = None, header: str | None = None,
+    target: str | None = None, cpu: str | None = None, features: str = "",
+    debug_info: bool = True, linker: str = "",
+) -> None:  # fmt: skip
+    """Write a module to a file: `.so`, `.o`, `.a`, `.s`, `.ll` or `.bc`. Raises HloError.
+
+    name: of the exported function, by default from the file's. header: where to write a C header.
+    target, cpu, features: the machine, as for `hlo-compile`. linker: the command that links.
+    """
+    from hlo.files import write_files
+    from hlo.objects.code import kind_of
+    from hlo.objects.header import headers
+    from hlo.objects.interface import symbol_of_file
+    from hlo.objects.targets import platform
+
+    kind, machine = kind_of(path), platform(target, cpu, features)
+    span = module.entry.root.span
+    file = span.source.name if span is not None else None
+    code = translate(
+        module, machine, name or symbol_of_file(path), source=file if debug_info else None
+    )
+    written = {path: code.write(kind, Path(path).name, linker)}
+    if header is not None:
+        written |= headers(code.interface, file or module.name, header)
+    write_files(written)
 
 
 def _emit(module: Module, symbol: str, target: Target, clock: Clock) -> Program:

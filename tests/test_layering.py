@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "passes": _VALUES | {"ops", "ir", "analysis", "eval"},
     "codegen": _VALUES | {"ops", "ir", "analysis"},
     "runtime": _VALUES | {"arguments"},
-    "objects": _VALUES | {"arguments", "codegen", "runtime"},
+    "objects": _VALUES | {"arguments", "codegen", "runtime", "host", "binding"},
     "arguments": _VALUES,
     "compare": set(),
     "files": _VALUES,

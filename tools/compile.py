@@ -97,12 +97,10 @@ def main(
 
 def _symbol(name: str | None, outputs: list[str], file: str) -> str:
     """Return the name of the exported function."""
-    from hlo.objects.interface import is_symbol, symbol_for
+    from hlo.objects.interface import is_symbol, symbol_of_file
 
     if name is None:
-        stem = Path(outputs[0] if outputs else file).name.split(".")[0]
-        is_library = bool(outputs) and Path(outputs[0]).suffix in (".a", ".so", ".dylib")
-        return symbol_for(stem.removeprefix("lib") if is_library else stem)
+        return symbol_of_file(outputs[0] if outputs else file)
     if not is_symbol(name):
         raise click.UsageError(f"--name {name}: C has no function of this name")
     return name
@@ -115,7 +113,7 @@ def _compile(
     """Return the files to write."""
     from hlo.compile import translate
     from hlo.objects.code import kind_of
-    from hlo.objects.header import header as header_text
+    from hlo.objects.header import headers
     from hlo.objects.targets import platform
 
     # What can be wrong without a look at the module is said first.
@@ -128,8 +126,7 @@ def _compile(
             output: code.write(kind, Path(output).name, linker) for output, kind in kinds.items()
         }
         if header is not None:
-            text = header_text(code.interface, _shown(file), Path(header).name)
-            written |= _with_ffi(header, text, code)
+            written |= headers(code.interface, _source(file), header)
         if example is not None:
             written |= _example(example, code, file)
     return written, code
@@ -137,37 +134,21 @@ def _compile(
 
 def _example(folder: str, code: Code, file: str) -> dict[str, bytes]:
     from hlo.objects.example import example
-    from hlo.objects.header import header as header_text
+    from hlo.objects.header import headers
 
     name, arch = code.interface.symbol, code.platform.arch
     compiler = "cc" if code.platform.is_host else _COMPILERS.get(arch, f"{arch}-linux-gnu-gcc")
-    source = example(code.interface, _shown(file), f"{name}.h", [f"{name}.o"], compiler)
+    source = example(code.interface, Path(file).name, f"{name}.h", [f"{name}.o"], compiler)
     at = Path(folder)
     return {
         str(at / "example.c"): source.encode(),
         str(at / f"{name}.o"): code.write(".o", f"{name}.o"),
-        **_with_ffi(
-            str(at / f"{name}.h"), header_text(code.interface, _shown(file), f"{name}.h"), code
-        ),
+        **headers(code.interface, _source(file), str(at / f"{name}.h")),
     }
-
-
-def _with_ffi(path: str, text: str, code: Code) -> dict[str, bytes]:
-    """Return a header, with the one for functions outside where the code calls any."""
-    found = {path: text.encode()}
-    if code.interface.uses_host:
-        from hlo.objects.header import ffi_header
-
-        found[str(Path(path).parent / "hlo_ffi.h")] = ffi_header()
-    return found
 
 
 def _source(file: str) -> str:
     return "<stdin>" if file == "-" else file
-
-
-def _shown(file: str) -> str:
-    return "standard input" if file == "-" else Path(file).name
 
 
 def _report(file: str, written: dict[str, bytes], code: Code) -> dict[str, Any]:

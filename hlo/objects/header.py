@@ -90,9 +90,13 @@ def header(interface: Interface, source: str, file: str) -> str:
     return "\n".join(lines)
 
 
-def ffi_header() -> bytes:
-    """Return the header for functions that compiled code calls outside."""
-    return (Path(hlo.__file__).parent / "include" / "hlo_ffi.h").read_bytes()
+def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
+    """Return the header to be written to a path, and the one that it needs, if any, by path."""
+    found = {path: header(interface, Path(source).name, Path(path).name).encode()}
+    if interface.uses_host:
+        shipped = Path(hlo.__file__).parent / "include" / "hlo_ffi.h"
+        found[str(Path(path).with_name(shipped.name))] = shipped.read_bytes()
+    return found
 
 
 def _sizes(interface: Interface) -> list[str]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 from hlo.arguments import Parameter
@@ -49,6 +50,13 @@ def symbol_for(text: str) -> str:
     """Return a name for the function from any text."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "model"
     return name if is_symbol(name) else f"hlo_{name}"
+
+
+def symbol_of_file(path: str | PurePath) -> str:
+    """Return the name for the function of a file: `model` for `out/libmodel.so`."""
+    stem = PurePath(path).name.split(".")[0]
+    is_library = PurePath(path).suffix in (".a", ".so", ".dylib")
+    return symbol_for(stem.removeprefix("lib") if is_library else stem)
 
 
 def identifiers(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
@@ -120,8 +128,9 @@ class Interface:
 
     symbol: name of the exported function. aliases: pairs of a result leaf and an argument leaf that
     may share memory, by number. imports: the functions outside that the code calls by number.
-    uses_host: it needs a table of them, or asks which device it runs on. features: what the code
-    needs of the processor, in LLVM's words.
+    uses_host: it needs a table of them, or asks which device it runs on. is_parallel: some of the
+    work can be shared out. features: what the code needs of the processor, in LLVM's words. digest:
+    tells different code apart.
     """
 
     symbol: str
@@ -132,10 +141,12 @@ class Interface:
     aliases: tuple[tuple[int, int], ...] = ()
     imports: tuple[Import, ...] = ()
     uses_host: bool = False
+    is_parallel: bool = False
     triple: str = ""
     cpu: str = ""
     features: tuple[str, ...] = ()
     cost: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
 
     @cached_property
     def inputs(self) -> list[Leaf]:
@@ -177,10 +188,12 @@ class Interface:
             "aliases": self.aliases,
             "imports": [astuple(i) for i in self.imports],
             "uses_host": self.uses_host,
+            "is_parallel": self.is_parallel,
             "triple": self.triple,
             "cpu": self.cpu,
             "features": self.features,
             "cost": dict(self.cost),
+            "digest": self.digest,
         }
 
 
@@ -208,10 +221,12 @@ def _from_json(text: bytes) -> Interface:
             tuple((result, argument) for result, argument in parts["aliases"]),
             tuple(Import(*i) for i in parts["imports"]),
             parts["uses_host"],
+            parts["is_parallel"],
             parts["triple"],
             parts["cpu"],
             tuple(parts["features"]),
             parts["cost"],
+            parts["digest"],
         )
     except (KeyError, TypeError, TextError) as e:
         raise ValueError(f"its signature is broken: {e}") from None

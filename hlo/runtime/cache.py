@@ -28,7 +28,7 @@ _TEMPORARY = "new-"
 _ABANDONED_S = 3600.0
 
 
-def digest(parts: Iterable[bytes]) -> str:
+def digest(parts: Iterable[bytes | memoryview]) -> str:
     """Return the key of what a program is made from: each part counts, and where it ends."""
     total = hashlib.sha256()
     for part in parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -66,10 +67,8 @@ class Executable:
         # How long each stage of making it took.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)
-        self._code = NativeCode(program.code, program.symbol)
         self._outside = outside
-        entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
-        self._entry = entry(self._code.addresses[program.symbol])
+        self._entry = self._load(program)
         self._pool = pool_of(self.threads, program.pool) if program.pool else None
         self._constants = program.constants
         self._constants_at = program.constants.ctypes.data
@@ -80,6 +79,24 @@ class Executable:
         self._aliases = dict(program.aliases)
         self._frames: deque[_Frame] = deque(maxlen=_KEPT_FRAMES)
         self._wrap = _wrapper(program.result)
+        # How to write the program to a file, where that is known.
+        self.saver: Callable[..., None] | None = None
+
+    def _load(self, program: NativeProgram) -> Callable[..., int]:
+        """Return the native entry: a function of six addresses."""
+        self._code = NativeCode(program.code, program.symbol)
+        entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
+        return entry(self._code.addresses[program.symbol])
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write the program as a library, an object file, ... by the end of a file's name.
+
+        `hlo.load_library` calls a shared library, C programs call any. options: those of
+        `hlo.compile.save`. Raises HloError.
+        """
+        if self.saver is None:
+            raise HloError.at("unsupported", f"{self.name}: what is loaded is not saved again")
+        self.saver(os.fspath(path), **options)
 
     def __repr__(self) -> str:
         shapes = ", ".join(p.shape.to_string(False) for p in self.parameters)

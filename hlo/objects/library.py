@@ -1,0 +1,168 @@
+"""Shared libraries of ours, called from Python."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from hlo.binding import bind
+from hlo.errors import HloError, did_you_mean
+from hlo.host import Host
+from hlo.objects.interface import Interface, find_interfaces
+from hlo.objects.targets import architecture
+from hlo.runtime.executable import Executable
+from hlo.runtime.jit import host_machine
+from hlo.runtime.outside import Outside
+from hlo.runtime.pool import pool_code
+from hlo.runtime.program import NativeProgram
+
+
+class Library(Executable):
+    """A function of a shared library that `hlo-compile` or `Executable.save` wrote.
+
+    It is called as the module it was compiled from; see `Executable`.
+    """
+
+    def __init__(
+        self,
+        native: ctypes.CDLL,
+        interface: Interface,
+        *,
+        threads: int | None,
+        outside: Outside | None,
+    ) -> None:
+        self._native = native
+        self._interface = interface
+        super().__init__(_program(interface), threads=threads, outside=outside)
+
+    def _load(self, program: NativeProgram) -> Callable[..., int]:
+        uses_host = self._interface.uses_host
+        function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * (5 if uses_host else 4))
+        call = function((f"{self._interface.symbol}_call", self._native))
+        # A library has its constants itself.
+        if uses_host:
+            return lambda args, results, arena, _, threads, host: call(
+                args, results, arena, threads, host
+            )
+        return lambda args, results, arena, _, threads, host: call(args, results, arena, threads)
+
+
+def load_library(
+    path: str | Path,
+    name: str | None = None,
+    *,
+    threads: int | None = None,
+    host: Host | None = None,
+) -> Library:
+    """Return a function of a shared library of ours.
+
+    name: which, if there are several. threads: how many may work on a call, by default one a
+    processor. host: what the function calls outside, as for `hlo.compile`. Raises HloError.
+    """
+    found = _interfaces(path)
+    interface = _chosen(path, found, name)
+    _check_machine(path, interface)
+    native = _opened(path, interface)
+    program = _program(interface)
+    outside = bind(program, host or Host()) if program.uses_host else None
+    return Library(native, interface, threads=threads, outside=outside)
+
+
+def _interfaces(path: str | Path) -> dict[str, Interface]:
+    """Return the interfaces in a file by symbol."""
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            found = find_interfaces(data)
+    except OSError as e:
+        raise HloError.at("bad-file", f"{path}: {(e.strerror or str(e)).lower()}") from None
+    except ValueError as e:
+        reason = str(e) if Path(path).stat().st_size else "it is empty"
+        raise HloError.at("bad-file", f"{path}: {reason}") from None
+    if not found:
+        raise HloError.at("bad-file", f"{path}: no library that hlo-compile wrote")
+    return {i.symbol: i for i in found}
+
+
+def _chosen(path: str | Path, found: dict[str, Interface], name: str | None) -> Interface:
+    if name is None and len(found) == 1:
+        (only,) = found.values()
+        return only
+    if name is None:
+        raise HloError.at("bad-name", f"{path}: give a name, it has {', '.join(sorted(found))}")
+    if name not in found:
+        raise HloError.at(
+            "bad-name", f"{path}: there is no {name}, only {', '.join(sorted(found))}",
+            hint=did_you_mean(name, found),
+        )  # fmt: skip
+    return found[name]
+
+
+def _check_machine(path: str | Path, interface: Interface) -> None:
+    """Raise HloError where this processor does not have what the code needs."""
+    here = llvm.get_process_triple()
+    if architecture(interface.triple) != architecture(here):
+        raise HloError.at("bad-target", f"{path}: compiled for {interface.triple}, this is {here}")
+    have = llvm.get_host_cpu_features()
+    missing = [f for f in interface.features if not have.get(f, True)]
+    if missing:
+        raise HloError.at(
+            "bad-target",
+            f"{path}: compiled for a processor with {', '.join(missing)}, which this one lacks",
+        )
+
+
+def _opened(path: str | Path, interface: Interface) -> ctypes.CDLL:
+    """Return a library, which has to be the one that the file holds now."""
+    native = _dlopen(os.path.abspath(path), path)
+    if _signature(native, interface) == interface.to_bytes():
+        return native
+    # The system keeps a library under its name, even when another file has taken its place.
+    with tempfile.TemporaryDirectory(prefix="hlo-library-") as folder:
+        copy = shutil.copy(path, folder)
+        native = _dlopen(copy, path)
+    if _signature(native, interface) != interface.to_bytes():
+        raise HloError.at("bad-file", f"{path}: its signature is not that of its code")
+    return native
+
+
+def _dlopen(file: str, path: str | Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(file)
+    except OSError as e:
+        raise HloError.at("bad-file", f"{path}: cannot be loaded: {e}") from None
+
+
+def _signature(native: ctypes.CDLL, interface: Interface) -> bytes:
+    """Return the signature of the loaded code, as far as the file's is long."""
+    size = len(interface.to_bytes())
+    try:
+        at = ctypes.addressof(ctypes.c_char.in_dll(native, f"{interface.symbol}_signature"))
+    except ValueError:  # there is none
+        return b""
+    return ctypes.string_at(at, size)
+
+
+def _program(interface: Interface) -> NativeProgram:
+    """Return what calls have to know, without any code."""
+    return NativeProgram(
+        interface.module,
+        interface.symbol,
+        b"",
+        interface.parameters,
+        interface.result,
+        interface.workspace_bytes,
+        np.empty(0, np.uint8),
+        aliases=interface.aliases,
+        cost=interface.cost,
+        pool=pool_code(host_machine()) if interface.is_parallel else b"",
+        imports=interface.imports,
+        uses_host=interface.uses_host,
+    )
