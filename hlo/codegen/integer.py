@@ -122,13 +122,14 @@ def _multiply_high(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     if bits < 64:
         product = p.to_int(2 * bits, signed) * q.to_int(2 * bits, signed)
         return product.lshr(bits).to_int(bits).val
-    # In halves, since WebAssembly has to call a library for 128 bits.
+    # In halves, since WebAssembly has to call a library for 128 bits; signed ones, since LLVM would
+    # see through unsigned ones and put them together.
     low = 0xFFFFFFFF
-    p1, p0, q1, q0 = p.lshr(32), p & low, q.lshr(32), q & low
+    p1, p0, q1, q0 = p.ashr(32), p & low, q.ashr(32), q & low
     middle = p1 * q0 + (p0 * q0).lshr(32)
     carry = p0 * q1 + (middle & low)
-    high = p1 * q1 + middle.lshr(32) + carry.lshr(32)
-    if signed:
-        # A negative factor is 2**64 less than its bits say.
-        high = high - (p.ashr(63) & q) - (q.ashr(63) & p)
+    high = p1 * q1 + middle.ashr(32) + carry.ashr(32)
+    if not signed:
+        # A factor whose top bit is set is 2**64 more than its bits say as a signed number.
+        high = high + (p.ashr(63) & q) + (q.ashr(63) & p)
     return high.val
