@@ -2,6 +2,8 @@
 
 from hlo.codegen.kernels import (  # noqa: F401
     contraction,
+    linalg,
+    convolution,
     random,
     reduction,
     scatter,

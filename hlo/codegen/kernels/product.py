@@ -75,7 +75,8 @@ class Source:
         """Return the address of the element at index 0, which need not exist."""
         memory = self.memory
         base = k.scratch[memory] if isinstance(memory, int) else k.pointer(memory)
-        return k.b.element_address(base, memory_type(self.et), self.offset)
+        parts = 2 if self.et.is_complex else 1
+        return k.b.element_address(base, memory_type(self.et), parts * self.offset)
 
 
 @dataclass(frozen=True)
@@ -114,14 +115,12 @@ class Product:
 
     def simplified(self) -> Product:
         """Return the same product in the fewest dimensions, ordered as they lie in the result."""
-        largest = max("ab", key=lambda s: count(self.free(s)))
         batch = sorted(self.batch, key=lambda d: -abs(d.c))
         m = sorted(self.m, key=lambda d: -abs(d.c))
         n = sorted(self.n, key=lambda d: -abs(d.c))
-        k = sorted(self.k, key=lambda d: -abs(d.stride(largest)))
         return replace(
             self, batch=merged(batch, "abc"), m=merged(m, "ac"), n=merged(n, "bc"),
-            k=merged(k, "ab"),
+            k=merged(self.k, "ab"),
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from hlo.codegen.kernel import split_index
 from hlo.codegen.kernels.microkernel import Arithmetic, Dots, Tile
-from hlo.codegen.kernels.product import Dim, Dims, Product, count, uniform_stride
+from hlo.codegen.kernels.product import Dim, Dims, Product, count, merged, uniform_stride
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.llvm import Builder, Index
 from hlo.codegen.target import Target
@@ -241,7 +241,9 @@ def _tiles(p: Product, target: Target) -> Iterator[Tile]:
 
 def _schedules(p: Product, target: Target) -> Iterator[Schedule]:
     most = max(64, _DEPTH_BYTES // p.arithmetic.bytes)
-    for q in (p, p.flipped()):
+    lanes = max(1, target.vector_bits // max(p.arithmetic.total.bits, 8))
+    square = Dots(4, 4 if target.vector_registers >= 32 else 2, lanes)
+    for q in _variants(p):
         cuts = [Cut.of(q.k, most)]
         inner = q.k[-1].size
         if len(q.k) > 1 and inner >= 64 and cuts[0].level < len(q.k) - 1:
@@ -251,14 +253,34 @@ def _schedules(p: Product, target: Target) -> Iterator[Schedule]:
                 s = _outer_schedule(q, tile, cut, target)
                 if not p.arithmetic.pairs or _makes_pairs(s):
                     yield s
-    if not p.arithmetic.pairs:
-        lanes = max(1, target.vector_bits // max(p.arithmetic.total.bits, 8))
-        square = Dots(4, 4 if target.vector_registers >= 32 else 2, lanes)
-        for q in (p, p.flipped()):
-            if count(q.n) == 1:
-                yield _inner_schedule(q, Dots(8, 1, lanes), Cut(q.k, 0, q.k[0].size), target)
-            for cut in (Cut.of(q.k, most), Cut(q.k, len(q.k) - 1, Cut.of(q.k[-1:], most).step)):
+            if not p.arithmetic.pairs:
                 yield _inner_schedule(q, square, cut, target)
+        if count(q.n) == 1 and not p.arithmetic.pairs:
+            whole = Cut(q.k, 0, q.k[0].size)
+            yield _inner_schedule(q, Dots(8, 1, lanes), whole, target)
+
+
+def _variants(p: Product) -> Iterator[Product]:
+    """Yield the product with its dimensions in other roles and orders."""
+    for q in (p, p.flipped()):
+        orders = {tuple(sorted(q.k, key=lambda d: -abs(d.stride(s)))) for s in "ab"}
+        for k in sorted(orders, key=lambda order: [-abs(d.a) for d in order]):
+            r = replace(q, k=merged(k, "ab") or q.k)
+            yield r
+            outer = _outer_columns(r)
+            if outer:
+                # Columns that are not in one run are products of their own.
+                yield replace(r, batch=(*r.batch, *r.n[:outer]), n=r.n[outer:])
+
+
+def _outer_columns(p: Product) -> int:
+    """Return how many outer dimensions of n keep it from being one run in the result or in B."""
+    for outer in range(len(p.n)):
+        rest = p.n[outer:]
+        own = p.b.bounds or uniform_stride(rest, "b") is not None
+        if uniform_stride(rest, "c") is not None and own:
+            return 0 if any(d.name for d in p.n[:outer]) else outer
+    return 0
 
 
 def _copy_cost(p: Product, side: str, inside: str, lanes: int) -> float:
