@@ -2,8 +2,8 @@
 
 from hlo.codegen.kernels import (  # noqa: F401
     contraction,
-    linalg,
     convolution,
+    linalg,
     random,
     reduction,
     scatter,
