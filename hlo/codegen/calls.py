@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import (
+    SHARES,
     Extent,
     Inputs,
     Kernel,
@@ -23,8 +24,6 @@ from hlo.ir import Instruction
 # Work below this many rough scalar operations is done by the calling thread alone: waking another
 # takes some microseconds.
 _PARALLEL_COST = 60_000
-# How many shares a large kernel is cut into at the most.
-_SHARES = 64
 
 _RUN = """\
 define internal void @hlo.run(ptr %threads, ptr %task, ptr %context, i64 %n, i64 %chunk) nounwind {
@@ -124,7 +123,7 @@ class Kernels:
             return
         # A share is large enough to be worth handing out, and there are enough to balance.
         chunk = max(
-            -(-extent.iterations // _SHARES), math.ceil(_PARALLEL_COST / 4 / max(extent.cost, 1e-9))
+            -(-extent.iterations // SHARES), math.ceil(_PARALLEL_COST / 4 / max(extent.cost, 1e-9))
         )
         context = self._context(args)
         task = self._task(emitted.function, args)

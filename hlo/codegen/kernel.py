@@ -34,6 +34,15 @@ class Extent:
     cost: float = 1.0
 
 
+# How many shares a large kernel is cut into at the most.
+SHARES = 64
+
+
+def slots(iterations: int) -> int:
+    """Return how many blocks of work space a kernel needs that has one for each share of its work."""
+    return max(1, min(iterations, SHARES))
+
+
 @dataclass
 class Inputs:
     """What a kernel reads: leaves of its fused operands, mapped to parameters.
@@ -96,6 +105,14 @@ class Kernel:
             return self.scalar(inst)
         assert isinstance(inst.shape, ArrayShape)
         return load(self.b, inst.shape, self.pointer(inst), indices)
+
+
+def slot_of(k: Kernel, iterations: int) -> Index:
+    """Return the number of the block of work space of a kernel's share.
+
+    Shares begin at multiples of at least an equal part of all iterations, so no two have the same.
+    """
+    return k.b.udiv(k.b.mul(k.begin, slots(iterations)), max(1, iterations))
 
 
 def scalar_parameter(inst: Instruction, number: int) -> Value:
