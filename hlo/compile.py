@@ -194,14 +194,14 @@ def translate(
     for none.
     """
     from hlo.objects.code import Code
-    from hlo.objects.exports import exports
+    from hlo.objects.exports import with_exports
     from hlo.objects.interface import Interface
     from hlo.objects.metadata import with_metadata
 
     clock = clock or Clock()
     machine = platform.machine
     entry, constants = f"{symbol}.entry", f"{symbol}.constants"
-    emitted = _emit(module, entry, platform.target, clock)
+    emitted = _emit(module, entry, platform.target, clock, is_located=source is not None)
     data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
         symbol, module.name, _parameters(module), module.entry.result_shape, emitted.arena_bytes,
@@ -211,8 +211,11 @@ def translate(
         digest=digest([emitted.llvm.encode(), data.data]),
     )  # fmt: skip
     with clock("emit"):
-        text = emitted.llvm + exports(interface, entry, constants, data.size, platform.pointer_bits)
-        text = with_metadata(text, platform.flags, source, f"hlo-tools {hlo.__version__}")
+        text = with_exports(
+            emitted.llvm, interface, entry, constants, data.size, platform.pointer_bits
+        )
+        producer = f"hlo-tools {hlo.__version__}"
+        text = with_metadata(text, platform.flags, source, module.entry.span, producer)
     with clock("optimize"):
         optimized = machine.optimize(text, internal=[entry])
     return Code(interface, platform, optimized, constants, data)
@@ -246,7 +249,9 @@ def save(
     write_files(written)
 
 
-def _emit(module: Module, symbol: str, target: Target, clock: Clock) -> Program:
+def _emit(
+    module: Module, symbol: str, target: Target, clock: Clock, *, is_located: bool = False
+) -> Program:
     """Return a module that has been verified as LLVM IR."""
     from hlo.codegen.entry import emit_program
     from hlo.verify import verify
@@ -256,7 +261,7 @@ def _emit(module: Module, symbol: str, target: Target, clock: Clock) -> Program:
     with clock("emit"):
         shared = module.attrs.get("input_output_alias", ())
         aliases = {a.output: (a.parameter, a.index) for a in shared}
-        return emit_program(module.entry, symbol, target, aliases)
+        return emit_program(module.entry, symbol, target, aliases, is_located=is_located)
 
 
 def _parameters(module: Module) -> tuple[Parameter, ...]:

@@ -91,8 +91,8 @@ def test_broken_code_of_ours_is_no_error_of_the_user(monkeypatch: pytest.MonkeyP
 
     real = entry.emit_program
 
-    def broken(*args: object) -> object:
-        program = real(*args)  # type: ignore[arg-type]
+    def broken(*args: object, **options: object) -> object:
+        program = real(*args, **options)  # type: ignore[arg-type]
         program.llvm += "\ndefine void @f() {\n  ret i32 0\n}\n"
         return program
 

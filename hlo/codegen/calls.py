@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +18,7 @@ from hlo.codegen.kernel import (
     scalar_parameter,
     structure_key,
 )
-from hlo.codegen.llvm import Builder, Module
+from hlo.codegen.llvm import PLACE_MARK, Builder, Module
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
@@ -91,6 +93,7 @@ class Kernels:
         k = Kernel(self.module, inst, roles, inputs, self.target)
         k.outputs = [f"%buf{n}" for n in outputs]
         k.scratch = [f"%buf{places + n}" for n in range(scratch)]
+        k.b.locate(inst.span)
         extent = step(k)
         k.b.write("ret void")
         params = [
@@ -103,13 +106,25 @@ class Kernels:
         params += ["i64 %begin", "i64 %end"]
         # Inlined into its task and its callers, it would be compiled as many times.
         body = k.b.finish(f"define internal void @NAME({', '.join(params)}) noinline nounwind")
-        name = self.by_body.get(body)
+        code = body
+        if self.module.is_located:
+            code = "\n".join(x for x in body.split("\n") if not x.startswith(PLACE_MARK))
+        name = self.by_body.get(code)
         if name is None:
-            name = f"{inst.opcode.replace('-', '_')}_{len(self.by_body)}"
-            self.by_body[body] = name
+            name = self.by_body[code] = self._name(inst)
             self.module.functions[name] = body.replace("@NAME(", f"@{name}(", 1)
         emitted = self.by_key[key] = Emitted(name, extent)
         return emitted
+
+    def _name(self, inst: Instruction) -> str:
+        """Return a new function's name: that of its instruction, for debuggers and profilers."""
+        stem = f"kernel.{re.sub(r'[^A-Za-z0-9_.-]', '_', inst.name)}"
+        # By far most names are free.
+        return next(
+            name
+            for name in itertools.chain([stem], (f"{stem}.{n}" for n in itertools.count(1)))
+            if name not in self.module.functions
+        )
 
     def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> None:
         """Write the call of a kernel on buffers and scalars."""

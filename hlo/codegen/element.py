@@ -49,6 +49,12 @@ class ElementEmitter:
 
     def compute(self, inst: Instruction, indices: Indices) -> Value:
         """Return the element of a fusible instruction from those of its operands."""
+        before = self.b.locate(inst.span)
+        value = self._compute(inst, indices)
+        self.b.locate(before)
+        return value
+
+    def _compute(self, inst: Instruction, indices: Indices) -> Value:
         rule = _RULES.get(inst.opcode)
         if rule is not None:
             return rule(self, inst, indices)

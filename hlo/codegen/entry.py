@@ -204,6 +204,7 @@ class EntryEmitter:
 
     def computation(self, comp: Computation) -> None:
         for inst in comp.in_order():
+            self.b.locate(inst.span)
             match self.live.roles[inst]:
                 case Role.KERNEL:
                     self._kernel(inst)
@@ -322,10 +323,15 @@ def emit_program(
     symbol: str,
     target: Target,
     aliases: Mapping[Path, tuple[int, Path]] | None = None,
+    *,
+    is_located: bool = False,
 ) -> Program:
     """Return the LLVM module of a computation and what its entry expects.
 
     aliases: the parameter, by number and index path, whose memory each of these outputs may have.
+    is_located: let comments in the code say which HLO it is for.
     """
-    module = Module(target.triple, target.data_layout, features=target.features)
+    module = Module(
+        target.triple, target.data_layout, features=target.features, is_located=is_located
+    )
     return EntryEmitter(module, symbol, target).emit(flatten(comp), aliases or {})

@@ -34,9 +34,11 @@ def inline(
 def _evaluate(b: Builder, comp: Computation, args: Sequence[Tree], root: Instruction) -> Tree:
     needed = _ancestors(root)
     values: dict[Instruction, Tree] = {}
+    before = b.locate(root.span)
     for inst in comp.in_order():
         if inst in needed:
             values[inst] = _value(b, inst, args, values)
+    b.locate(before)
     return values[root]
 
 
@@ -55,6 +57,7 @@ def _value(
     b: Builder, inst: Instruction, args: Sequence[Tree], values: Mapping[Instruction, Tree]
 ) -> Tree:
     operands = [values[o] for o in inst.operands]
+    b.locate(inst.span)
     match inst.opcode:
         case "parameter":
             return args[inst.attrs["number"]]

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from hlo.errors import Span
+
 # An index: a known number, or the name of an i64 value.
 Index = int | str
 
@@ -51,6 +53,10 @@ def float_const(type_: str, value: float) -> Val:
     return Val(type_, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
 
 
+# What a comment that gives the place of the following code begins with: line and column follow.
+PLACE_MARK = "  ;@ "
+
+
 @dataclass
 class Module:
     """An LLVM module under construction: globals, declarations, functions."""
@@ -63,6 +69,8 @@ class Module:
     metadata: list[str] = field(default_factory=list)
     # What the machine has, in LLVM's words.
     features: frozenset[str] = frozenset()
+    # Whether code says which HLO it is for, see `Builder.locate`.
+    is_located: bool = False
 
     @property
     def has_half_conversion(self) -> bool:
@@ -130,6 +138,7 @@ class Builder:
         self._scopes: list[dict[Hashable, Any]] = [{}]
         self._entry_allocas: list[str] = []
         self.label = "entry"
+        self._place: Span | None = None
         # Conditions under which the code written so far is wrong, where someone collects them.
         self.rare: list[Val] | None = None
         # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
@@ -137,6 +146,18 @@ class Builder:
         self._products: dict[str, tuple[str, int]] = {}
         self._quotients: dict[tuple[str, int], tuple[str, int]] = {}
         self._remainders: dict[str, tuple[str, int]] = {}
+
+    def locate(self, span: Span | None) -> Span | None:
+        """Say which HLO the following code is for; returns what that was before.
+
+        It is said in comments, which `hlo.objects.metadata` turns into debug information.
+        """
+        before = self._place
+        if self.module.is_located and span is not None and span is not before:
+            self._place = span
+            line, column = span.source.line_column(span.start)
+            self.lines.append(f"{PLACE_MARK}{line} {column}")
+        return before
 
     # --- values ---------------------------------------------------------------------------------
 

@@ -14,10 +14,18 @@ from hlo.objects.interface import ALIGNMENT, Interface, Leaf
 BAD_WORKSPACE = -1
 
 
-def exports(
-    interface: Interface, entry: str, constants: str, constant_bytes: int, pointer_bits: int
+_MEMMOVE = "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1 immarg)"
+
+
+def with_exports(
+    llvm: str,
+    interface: Interface,
+    entry: str,
+    constants: str,
+    constant_bytes: int,
+    pointer_bits: int,
 ) -> str:
-    """Return the definitions that make a compiled entry callable from C.
+    """Return a module with what makes its entry callable from C.
 
     entry: the function that code generation made. constants: the symbol of its data, which is
     defined later.
@@ -27,6 +35,7 @@ def exports(
     size = f"i{pointer_bits}"
     return "\n".join(
         [
+            llvm,
             *([data] if constant_bytes else []),
             _string(f"{name}_signature", interface.to_bytes(), ""),
             *_table(f"{name}_inputs", interface.inputs, size),
@@ -36,6 +45,7 @@ def exports(
             "}",
             *_generic(interface, entry, f"@{constants}" if constant_bytes else "null", size),
             *(_typed(interface) if interface.is_typed else []),
+            *([_MEMMOVE] if interface.aliases and "declare void @llvm.memmove" not in llvm else []),
             "",
         ]
     )
@@ -76,15 +86,13 @@ def _generic(interface: Interface, entry: str, constants: str, size: str) -> lis
             f"  br label %same{n}",
             f"same{n}:",
         ]
-    lines += [
+    return [
+        *lines,
         f"  %status = call i32 @{entry}(ptr %in, ptr %out, ptr %workspace, ptr {constants}, "
         f"ptr %threads{host or ', ptr null'})",
         "  ret i32 %status",
         "}",
     ]
-    if interface.aliases:
-        lines.append("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1 immarg)")
-    return lines
 
 
 def _typed(interface: Interface) -> list[str]:

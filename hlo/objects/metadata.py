@@ -1,8 +1,8 @@
 """Notes on a whole module, at the end of its LLVM IR: flags, and debug information.
 
-Code generation leaves a comment `;@ LINE COLUMN` before instructions that a line of HLO is the
-reason for. Here these become DWARF line tables: a debugger steps through the HLO text and breaks on
-its lines, a profiler adds up its costs. There are no variables: values have no fixed place.
+Code generation leaves comments in the code that say which HLO it is for. Here these become DWARF
+line tables: a debugger steps through the HLO text and breaks on its lines, a profiler adds up its
+costs. There are no variables: values have no fixed place.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-MARK = "  ;@ "
+from hlo.codegen.llvm import PLACE_MARK as MARK
+from hlo.errors import Span
+
 _DWARF_VERSION, _INFO_VERSION = 5, 3
 _NUMBERED = re.compile(r"^!(\d+) = ")
 _DEFINED = re.compile(r'^define [^@]*@(?:"([^"]+)"|([\w.$-]+))\(')
@@ -31,18 +33,24 @@ class _Metadata:
 
 
 def with_metadata(
-    llvm: str, flags: Sequence[str], source: str | None = None, producer: str = ""
+    llvm: str,
+    flags: Sequence[str],
+    source: str | None = None,
+    span: Span | None = None,
+    producer: str = "",
 ) -> str:
     """Return a module in LLVM IR with flags, and with debug information if `source` is given.
 
     flags: LLVM's notation of each. source: name of the HLO file, as debuggers are to look for it.
+    span: the place in it that exported functions have.
     """
     lines = llvm.split("\n")
     numbers = [int(m[1]) for line in lines if (m := _NUMBERED.match(line))]
     nodes = _Metadata(max(numbers, default=-1) + 1)
     named = []
     if source is not None:
-        lines = _with_debug_info(lines, nodes, source, producer)
+        line, _ = span.source.line_column(span.start) if span is not None else (0, 0)
+        lines = _with_debug_info(lines, nodes, source, line, producer)
         flags = [
             *flags,
             f'!{{i32 7, !"Dwarf Version", i32 {_DWARF_VERSION}}}',
@@ -55,7 +63,7 @@ def with_metadata(
 
 
 def _with_debug_info(
-    lines: Sequence[str], nodes: _Metadata, source: str, producer: str
+    lines: Sequence[str], nodes: _Metadata, source: str, line: int, producer: str
 ) -> list[str]:
     """Return the lines with a location on each instruction."""
     file = nodes.node(f'!DIFile(filename: {_quoted(source)}, directory: "")')
@@ -75,28 +83,30 @@ def _with_debug_info(
         end = at
         while lines[end] != "}":
             end += 1
-        found += _function(lines[at : end + 1], nodes, file, unit, kind)
+        place = 0 if lines[at].startswith("define internal") else line
+        found += _function(lines[at : end + 1], nodes, file, unit, kind, place)
         at = end + 1
     return found
 
 
-def _function(lines: Sequence[str], nodes: _Metadata, file: str, unit: str, kind: str) -> list[str]:
-    marks = [line[len(MARK) :].split() for line in lines if line.startswith(MARK)]
-    if not marks:
-        # Not of any line of HLO: a helper, or an exported function.
-        return list(lines)
+def _function(
+    lines: Sequence[str], nodes: _Metadata, file: str, unit: str, kind: str, place: int
+) -> list[str]:
+    """Return a function's lines with locations. place: its line if its code says none."""
+    marks = (line[len(MARK) :].split() for line in lines if line.startswith(MARK))
+    # A helper is for no line of HLO, but may have functions inlined that are.
+    first, _ = next(marks, (str(place), "0"))
     match = _DEFINED.match(lines[0])
     assert match is not None
-    name = match[1] or match[2]
-    first = min(int(line) for line, _ in marks)
     scope = nodes.node(
-        f"!DISubprogram(name: {_quoted(name)}, file: {file}, line: {first}, type: {kind}, "
-        f"scopeLine: {first}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {unit})",
+        f"!DISubprogram(name: {_quoted(match[1] or match[2])}, file: {file}, line: {first}, "
+        f"type: {kind}, scopeLine: {first}, "
+        f"spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: {unit})",
         distinct=True,
     )
     places: dict[tuple[str, str], str] = {}
 
-    def place(line: str, column: str) -> str:
+    def location(line: str, column: str) -> str:
         found = places.get((line, column))
         if found is None:
             # The format has 16 bits for a column.
@@ -105,12 +115,12 @@ def _function(lines: Sequence[str], nodes: _Metadata, file: str, unit: str, kind
             found = places[line, column] = nodes.node(text)
         return found
 
-    here = place(str(first), "0")
+    here = location(first, "0")
     found = [lines[0].removesuffix(" {") + f" !dbg {scope} {{"]
     depth = 0
     for line in lines[1:]:
         if line.startswith(MARK):
-            here = place(*line[len(MARK) :].split())
+            here = location(*line[len(MARK) :].split())
         elif not line.startswith("  ") or line.startswith("  ;"):
             found.append(line)
         else:
