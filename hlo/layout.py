@@ -43,6 +43,8 @@ def layout_problem(shape: ArrayShape) -> str | None:
             return f"{level} is not a dimension level: one of D, C, S, H"
         if level.kind == "D" and level != DimLevel("D"):
             return f"a dense dimension is unique and ordered, not {level}"
+    if layout.physical_shape is not None and not any(x.kind != "D" for x in layout.levels):
+        return "a physical shape of its own is for sparse dimensions"
     for tile in layout.tiles:
         if any(size < 1 and size != Tile.COMBINE for size in tile.sizes):
             return f"tile {tile} has a size below 1"

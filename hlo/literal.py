@@ -4,8 +4,8 @@ A dense literal nests braces to exactly its rank, `{{1, 2}, {3, 4}}`; a scalar s
 complex number is `(re, im)`; a tuple is `(literal, literal)`. White space or a comma separates
 elements. XLA prints `{...}` for a constant it finds too long to print; it is read as an elided
 literal. Source: the literal rules of XLA's `hlo_parser.cc`. Stricter here: no stray commas, no
-wrapped integers, no infinity for a type that has none. `-0` is read as the negative zero that XLA
-prints it for.
+wrapped integers but negative ones of u64, no infinity for a type that has none. `-0` is read as the
+negative zero that XLA prints it for.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def elision_fill(shape: ArrayShape, start: int = 0) -> np.ndarray:
 
 # --- reading ------------------------------------------------------------------------------------
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|/", re.S)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\r\n]*|/", re.S)
 _SKIP = re.compile(r"[ \t\r\n\f\v]*")
 _ELIDED = re.compile(r"\{\s*\.\.\.\s*\}")
 _WORD = re.compile(rf"(?:(?<=nan)\(0x[0-9a-fA-F]*\)|[{re.escape(WORD_LETTERS)}])+")

@@ -192,6 +192,9 @@ def _decode_integers(words: Words, et: ElementType) -> np.ndarray:
         value = _integer(words.word(i))
         if value is None:
             _raise_malformed(words, _INTEGER, f"an integer ({et})")
+        if et.name == "u64" and -(2**63) <= value < 0:
+            value += 2**64  # it may be written as the signed number of the same bits
+            values[i] = value
         outside[i] = not lo <= value <= hi
     if outside.any():
         i = int(np.argmax(outside))

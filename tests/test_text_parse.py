@@ -150,3 +150,25 @@ def test_str_of_a_module_is_its_text() -> None:
     assert isinstance(module, Module)
     assert str(module) == print_module(module)
     assert str(parse(str(module))) == str(module)
+
+
+def test_a_string_may_run_over_lines_where_that_makes_sense_of_the_text() -> None:
+    table = '{\n  {"a"} : {"b"},\n  "\n    f {\n      %x = f32[] parameter(0)\n    }\n  "\n}'
+    module = parse(f"HloModule m, origin_recovery_table={table}\n\nENTRY e {{\n"
+                   "  p = f32[] parameter(0), metadata={op_name='two\nlines'}\n}\n")  # fmt: skip
+    assert module.attrs["origin_recovery_table"] == table
+    assert module.entry.root.annotations["metadata"].op_name == "two\nlines"
+    assert print_module(parse(print_module(module))) == print_module(module)
+
+
+def test_a_quote_that_is_forgotten_is_found_on_its_line() -> None:
+    text = 'ENTRY e {\n  p = f32[] parameter(0), metadata={op_name="a}\n  q = f32[] abs(p)\n}\n'
+    with pytest.raises(HloError, match="2:45: error: the string is not closed on its line"):
+        parse(text)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_comments_end_with_any_line(end: str) -> None:
+    lines = ("HloModule m // a", "ENTRY e { // b", "ROOT c = f32[2] constant({1, // c", "2})", "}")
+    root = parse(end.join(lines)).entry.root
+    assert root.attrs["literal"].array.tolist() == [1, 2]

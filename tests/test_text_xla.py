@@ -213,6 +213,8 @@ CASES = {
         "operand_layout_constraints={f32[2,3]{0,1}}, "
         "output_to_operand_aliasing={{}: (0, {})}, custom_call_has_side_effect=true, "
         "api_version=API_VERSION_STATUS_RETURNING",
+        'g = f32[2,3] custom-call(p), custom_call_target="t", '
+        "literal=( s32[2]{0} {1, 2}, ( c64[] (1, 2), pred[1,2]{1,0} { { 0, 1 } } ) )",
         head="",
     ).replace("  a = f32[2,5]", "  c = f32[] constant(0)\n  aa = f32[2,5]"),
 }

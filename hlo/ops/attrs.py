@@ -67,6 +67,7 @@ def _write_float(value: float) -> str:
 
 
 INT = Codec("integer", Scanner.integer, str)
+NATURAL = Codec("integer from 0 on", lambda s: s.integer(0), str)
 BOOL = Codec("true or false", Scanner.boolean, lambda v: "true" if v else "false")
 FLOAT = Codec("number", Scanner.number, _write_float)
 STRING = Codec("string", Scanner.string, lambda v: f'"{escape(v)}"')

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hlo.errors import InferError, did_you_mean
+from hlo.errors import InferError, TextError, did_you_mean
 from hlo.literal import Literal, read_literal, write_literal
 from hlo.ops.attrs import (
     BOOL,
@@ -28,21 +29,54 @@ from hlo.ops.outside import conforming
 from hlo.ops.rules import need_aliases, need_compatible
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.scan import Scanner
-from hlo.shape_text import read_shape
-from hlo.types import Shape
+from hlo.shape_text import MAX_NESTING, read_shape
+from hlo.types import Shape, TupleShape
 
 
-def _read_typed_literal(s: Scanner) -> Literal:
-    """Read a shape and then a literal of it: `f32[2]{0} {1, 2}`."""
+def _read_typed_literal(s: Scanner, depth: int = 0) -> Literal:
+    """Read `f32[2]{0} {1, 2}`, or a tuple of such: each array has its shape in front of it."""
+    if s.accept("("):
+        if depth >= MAX_NESTING:
+            s.fail(f"tuples are nested more than {MAX_NESTING} deep", code="nesting-too-deep")
+        parts: list[Literal] = []
+        while not s.accept(")"):
+            if parts:
+                s.expect(",")
+            parts.append(_read_typed_literal(s, depth + 1))
+        return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
     shape = read_shape(s)
-    literal = read_literal(s.text, shape, s.pos)
-    s.pos = len(s.text)
+    start = s.pos
+    try:
+        literal = read_literal(s.text, shape, start, _end_of_array(s.text, start))
+    except TextError as e:
+        raise TextError(e.message, start + e.offset, code=e.code, hint=e.hint) from None
+    s.pos = _end_of_array(s.text, start)
     return literal
 
 
-TYPED_LITERAL = Codec(
-    "shape literal", _read_typed_literal, lambda v: f"{v.shape} {write_literal(v)}"
-)
+def _end_of_array(text: str, start: int) -> int:
+    """Return where the array literal at `start` ends: at a comma or brackets that are not its."""
+    depth = 0
+    for m in _LITERAL_PIECE.finditer(text, start):
+        if m[0] in "({":
+            depth += 1
+        elif m[0] in ")}":
+            depth -= 1
+        if depth < 0 or (depth == 0 and m[0] == ","):
+            return m.start()
+    return len(text)
+
+
+_LITERAL_PIECE = re.compile(r"/\*.*?\*/|//[^\r\n]*|[(){},]", re.S)
+
+
+def _write_typed_literal(literal: Literal) -> str:
+    if isinstance(literal.shape, TupleShape):
+        return "( " + ", ".join(map(_write_typed_literal, literal.elements)) + " )"
+    return f"{literal.shape} {write_literal(literal)}"
+
+
+TYPED_LITERAL = Codec("shape literal", _read_typed_literal, _write_typed_literal)
 
 API_VERSIONS = (
     "API_VERSION_ORIGINAL",

@@ -9,7 +9,7 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.literal import Literal
-from hlo.ops.attrs import INT, LITERAL, need
+from hlo.ops.attrs import INT, LITERAL, NATURAL, need
 from hlo.ops.casts import convert
 from hlo.ops.rules import array_result, need_compatible
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, register
@@ -38,7 +38,7 @@ register(
         Emitter.DATA,
         "003 Parameter",
         ("f32[2,3] parameter(0)", "(f32[], (s32[2], pred[])) parameter(0)"),
-        attrs={"number": need(INT)},
+        attrs={"number": need(NATURAL)},
         payload="number",
     )
 )

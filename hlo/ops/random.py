@@ -46,7 +46,7 @@ def _normal(
     mean: np.ndarray, deviation: np.ndarray, dims: tuple[int, ...], et: ElementType, ctx: Any
 ) -> np.ndarray:
     """Return normally distributed values; two uniform numbers make one (Box and Muller)."""
-    wide = np.float64 if et.name == "f64" else np.float32
+    wide: Any = np.float64 if et.name == "f64" else np.float32
     first, second = _unit(_words(ctx, (2, *dims), et.bits), wide)
     radius = np.sqrt(wide(-2) * np.log(wide(1) - first))
     value = radius * np.cos(second * wide(2 * np.pi))
@@ -59,7 +59,7 @@ def _uniform(
     """Return values in `[low, high)`; all are `low` where that is empty."""
     words = _words(ctx, dims, et.bits)
     if et.is_float:
-        wide = np.float64 if et.name == "f64" else np.float32
+        wide: Any = np.float64 if et.name == "f64" else np.float32
         a, b = low.astype(wide), high.astype(wide)
         if not a < b:
             return np.full(dims, low, et.dtype)

@@ -127,7 +127,7 @@ METADATA = Codec("{op_name=.. source_file=..}", _read_metadata, str)
 
 # --- others -------------------------------------------------------------------------------------
 
-_BRACE_PIECE = re.compile(rf"[{{}}]|{terminals.STRING}|[^{{}}\"']++|.", re.S)
+_BRACE_PIECE = re.compile(rf"[{{}}]|{terminals.LONG_STRING}|[^{{}}\"']++|.", re.S)
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
 
 

@@ -24,6 +24,18 @@ _LISTED_NAME = re.compile(rf"{terminals.GAP}({terminals.NAME}){terminals.GAP}([,
 _EMPTY_LIST = re.compile(rf"\{{{terminals.GAP}\}}", re.S)
 
 
+# What older programs call an attribute.
+_RENAMED = {
+    "async_thread_name": "async_execution_thread",
+    "all_reduce_id": "channel_id",
+    "conv_kind": "convolution_kind",
+    "opaque": "backend_config",
+    "original_value": "origin",
+}
+# What older programs write, and what says nothing any more.
+_OBSOLETE = frozenset({"async_group_id", "barrier"})
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """An attribute token taken apart: its name, where that starts, its value, where that starts."""
@@ -145,6 +157,11 @@ class AttributeReader:
         piece = split(token, self._report.source.text)
         key, offset = piece.key, piece.key_start - token.start_pos
         attr = schema.attrs.get(key)
+        if attr is None and key in _OBSOLETE:
+            return key, None, offset
+        if attr is None and key in _RENAMED:
+            key = _RENAMED[key]
+            attr = schema.attrs.get(key)
         if attr is not None and attr.codec.holds_computations:
             value = self._callees(piece, attr)
         elif attr is None and key == CONTROL_PREDECESSORS:

@@ -84,7 +84,9 @@ class Builder:
         record = self._record
         if record.header is not None:
             head = record.header.value.removeprefix("HloModule")
-            module.name = head[_GAP.match(head).end() :].removeprefix("%")  # type: ignore[union-attr]
+            gap = _GAP.match(head)
+            assert gap is not None
+            module.name = head[gap.end() :].removeprefix("%").removesuffix(":")
         self._read_header(module)
         if record.single is not None:
             self._build_single(module, record.single)

@@ -29,6 +29,9 @@ _RESUME = re.compile(
 _DEFINITION = re.compile(rf"^[ \t]*+(?:ROOT\b[ \t]*+)?+({terminals.NAME})[ \t]*+=", re.M)
 # The head of a computation, on one line.
 _HEAD = re.compile(rf"(?:ENTRY\b|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
+# What quotes may be left in on a line without being open.
+_CLOSED = re.compile(rf"{terminals.STRING}|{terminals.COMMENT}", re.S)
+_QUOTE = re.compile("[\"']")
 # A word may also be the name itself: `ROOT(` begins a computation of that name.
 _NAME = re.compile(rf"(?:(?:ROOT|ENTRY)\b{terminals.GAP}(?=[%\w]))?+({terminals.NAME})", re.S)
 
@@ -52,6 +55,8 @@ def read(report: Report) -> ModuleRecord:
             record.dropped = dropped
             return record
         except UnexpectedInput as e:
+            if not len(report) and (whole := _read_with_long_strings(text)) is not None:
+                return whole
             try:
                 expected = parser.accepts()
                 at = _place(e, text)
@@ -63,6 +68,17 @@ def read(report: Report) -> ModuleRecord:
             if resume is None:
                 raise HloError(report.diagnostics) from None
             lexer.state.line_ctr.char_pos = resume
+
+
+def _read_with_long_strings(text: str) -> ModuleRecord | None:
+    """Return the records of a text if it is right with strings that hold line breaks, or None."""
+    if not any(_QUOTE.search(_CLOSED.sub("", line)) for line in text.split("\n")):
+        return None
+    try:
+        record: ModuleRecord = grammar(long_strings=True).parse(text)  # type: ignore[assignment]
+    except UnexpectedInput:
+        return None
+    return record
 
 
 def _place(e: UnexpectedInput, text: str) -> int:

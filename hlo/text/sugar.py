@@ -37,12 +37,11 @@ class AsyncOpcode:
         return self.spec.name == "async-start"
 
     def schema(self) -> Schema:
-        """Return the attributes of both operations; the inner one's stand at the start."""
+        """Return the attributes of both operations. The inner one's stand at the start; older
+        programs repeat them on what follows."""
         outer = Schema.of(self.spec)
-        attrs = {k: a for k, a in outer.attrs.items() if k != "calls"}
-        if self.is_start:
-            attrs |= Schema.of(self.inner).attrs
-        required = tuple(k for k, a in attrs.items() if a.required)
+        attrs = {k: a for k, a in outer.attrs.items() if k != "calls"} | Schema.of(self.inner).attrs
+        required = tuple(k for k, a in attrs.items() if a.required and self.is_start)
         return Schema(f"{self.inner.name}-{self.spec.name.removeprefix('async-')}", attrs, required)
 
 
@@ -60,12 +59,20 @@ def wrap(
                 f"{opcode.spec.name} takes one operand, an async-start or async-update",
                 operand=0, code="bad-async-chain",
             )  # fmt: skip
-        inner = inner_opcode(chain)
+        root = inner_root(chain)
+        inner = root.opcode if root is not None else ""
         if inner != opcode.inner.name:
             raise InferError(
                 f"this ends an asynchronous {opcode.inner.name}, its operand starts a {inner}",
                 operand=0, code="bad-async-chain",
             )  # fmt: skip
+        assert root is not None
+        for key in opcode.inner.attrs.keys() & attributes.own.keys():
+            if attributes.own.pop(key) != root.attrs[key]:
+                raise InferError(
+                    f"{key} is not that of the {inner} which its operand starts", attr=key,
+                    code="bad-async-chain",
+                )  # fmt: skip
         return None
     if (
         not isinstance(shape, TupleShape)
@@ -123,9 +130,9 @@ def _is_generated(name: str, base: str) -> bool:
     return name.startswith(base) and (not rest or (rest[0] == "." and rest[1:].isdigit()))
 
 
-def inner_opcode(inst: Instruction) -> str:
-    """Return the opcode that an async operation runs: that of its computation's root."""
+def inner_root(inst: Instruction) -> Instruction | None:
+    """Return the root of the computation that an async operation runs."""
     while inst.opcode in ("async-update", "async-done") and inst.operands:
         inst = inst.operands[0]
     callees = inst.called_computations
-    return callees[0].root.opcode if callees and callees[0].has_root else ""
+    return callees[0].root if callees and callees[0].has_root else None

@@ -209,15 +209,19 @@ class _Records:
         return ModuleRecord(single=parts[0])
 
 
-def _fill_terminal(terminal: TerminalDef) -> None:
-    terminal.pattern.value = terminals.fill(terminal.pattern.value)
-
-
 @cache
-def grammar() -> Lark:
-    """Return the parser of HLO text; built on first use, which takes some 50 ms."""
+def grammar(*, long_strings: bool = False) -> Lark:
+    """Return the parser of HLO text; built on first use, which takes some 50 ms.
+
+    long_strings: strings may hold line breaks.
+    """
+
+    def fill(terminal: TerminalDef) -> None:
+        pattern = terminal.pattern
+        pattern.value = terminals.fill(pattern.value, long_strings=long_strings)
+
     text = resources.files("hlo.text").joinpath("grammar.lark").read_text("utf-8")
     return Lark(
         text, parser="lalr", lexer="contextual", transformer=_Records(), maybe_placeholders=False,
-        edit_terminals=_fill_terminal, g_regex_flags=re.S | re.A,
+        edit_terminals=fill, g_regex_flags=re.S | re.A,
     )  # fmt: skip

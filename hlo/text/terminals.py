@@ -11,9 +11,12 @@ import re
 # What is usual, with room to spare. Patterns grow with it, and so does the time to compile them.
 DEPTH = 4
 
-COMMENT = r"/\*(?:[^*]++|\*(?!/))*+\*/|//[^\n]*+"
+COMMENT = r"/\*(?:[^*]++|\*(?!/))*+\*/|//[^\r\n]*+"
 GAP = rf"\s*+(?:(?:{COMMENT})\s*+)*+"
 STRING = r"""(?:"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')"""
+# A string may run over several lines: XLA prints a program inside an attribute that way. It is read
+# so only where that makes sense of the whole text, since a forgotten quote is more likely.
+LONG_STRING = STRING.replace(r"\n", "")
 NAME = r"(?:%?[A-Za-z_][A-Za-z0-9_.-]*+)"
 
 
@@ -95,6 +98,10 @@ PATTERNS = {
 }
 
 
-def fill(pattern: str) -> str:
-    """Return a terminal's pattern with each `<<name>>` replaced by the pattern of that name."""
-    return re.sub(r"<<(\w+)>>", lambda m: PATTERNS[m[1]], pattern)
+def fill(pattern: str, *, long_strings: bool = False) -> str:
+    """Return a terminal's pattern with each `<<name>>` replaced by the pattern of that name.
+
+    long_strings: strings may hold line breaks.
+    """
+    pattern = re.sub(r"<<(\w+)>>", lambda m: PATTERNS[m[1]], pattern)
+    return pattern.replace(STRING, LONG_STRING) if long_strings else pattern
