@@ -144,7 +144,7 @@ def value_range(et: ElementType) -> tuple[float, float]:
 # --- productions --------------------------------------------------------------------------------
 
 
-def _unary(g: Generator, x: Instruction) -> None:
+def unary(g: Generator, x: Instruction) -> None:
     et = g.type(x)
     if et.is_pred:
         g.emit("not", [x], {})
@@ -164,7 +164,7 @@ _INTEGER_BINARY = """add subtract multiply divide remainder maximum minimum and 
 shift-right-arithmetic shift-right-logical""".split()
 
 
-def _binary(g: Generator, x: Instruction) -> None:
+def binary(g: Generator, x: Instruction) -> None:
     y, et = g.like(x), g.type(x)
     if not et.is_float:
         names = ["and", "or", "xor"] if et.is_pred else _INTEGER_BINARY
@@ -242,7 +242,7 @@ def _transpose(g: Generator, x: Instruction) -> None:
     g.emit("transpose", [x], {"dimensions": tuple(order)}, bound=g.size(x))
 
 
-def _reverse(g: Generator, x: Instruction) -> None:
+def reverse(g: Generator, x: Instruction) -> None:
     dims = tuple(d for d in range(g.array(x).rank) if g.rng.random() < 0.5)
     g.emit("reverse", [x], {"dimensions": dims}, bound=g.size(x))
 
@@ -364,7 +364,7 @@ def _sort(g: Generator, x: Instruction) -> None:
     g.emit("sort", [x], attrs, bound=g.size(x))
 
 
-def _through_tuple(g: Generator, x: Instruction) -> None:
+def through_tuple(g: Generator, x: Instruction) -> None:
     y = g.rng.choice(g.pool)
     made = g.emit("tuple", [x, y], {})
     assert isinstance(made.shape, TupleShape)
@@ -382,9 +382,9 @@ def _call(g: Generator, x: Instruction) -> None:
 
 
 PRODUCTIONS: list[Production] = [
-    _unary, _unary, _binary, _binary, _binary, _compare, _select, _clamp, _convert, _broadcast,
-    _reshape, _transpose, _reverse, _slice, _pad, _concatenate, _iota, _reduce, _reduce_window,
-    _dot, _dynamic_slice, _dynamic_update_slice, _sort, _through_tuple, _call,
+    unary, unary, binary, binary, binary, _compare, _select, _clamp, _convert, _broadcast,
+    _reshape, _transpose, reverse, _slice, _pad, _concatenate, _iota, _reduce, _reduce_window,
+    _dot, _dynamic_slice, _dynamic_update_slice, _sort, through_tuple, _call,
 ]  # fmt: skip
 
 

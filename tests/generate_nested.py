@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from generate import PRODUCTIONS, Generator, Production
+from generate import PRODUCTIONS, Generator, Production, binary, reverse, through_tuple, unary
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import SliceDim
@@ -47,6 +47,10 @@ class Nested(Generator):
         super().__init__(seed)
         self.productions = [*PRODUCTIONS, *_FLAT, *_NESTED]
         self.depth = 0
+        # Arrays of one shape that replace each other: for what shares memory with what.
+        self.is_narrow = self.rng.random() < 0.4
+        if self.is_narrow:
+            self.productions = [*_REPLACING, *_NESTED]
 
     def build(self, size: int) -> Module:
         module = super().build(size)
@@ -63,6 +67,8 @@ class Nested(Generator):
         return module
 
     def shape(self, et: ElementType | None = None) -> ArrayShape:
+        if self.is_narrow:
+            return array(et or S32, (6,))
         rank = self.rng.choice((0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6))
         dims = [self.rng.choice(_SIZES.get(rank, (1, 2, 3))) for _ in range(rank)]
         if dims and self.rng.random() < 0.06:
@@ -83,7 +89,9 @@ class Nested(Generator):
             et = inst.shape.element_type
             if et.is_float and et.bits < 16 and opcode != "parameter" and not self.exact(inst):
                 self.pool.remove(inst)  # a rounding more or less is too large an error
-            elif opcode not in ("parameter", "constant") and self.rng.random() < 0.15:
+            elif opcode not in ("parameter", "constant") and self.rng.random() < (
+                0.02 if self.is_narrow else 0.15
+            ):
                 inst.shape = self.shuffled(inst.shape)
         return inst
 
@@ -198,8 +206,10 @@ def _loop(g: Nested, x: Instruction) -> None:
     init = g.emit("tuple", state, {})
     with g.inside("condition") as condition:
         inner = g.elements(state)
+        g.grow(g.rng.randint(0, 2))
+        seen = g.rng.choice([i for i in g.pool if g.exact(i)])
         go_on = g.emit("compare", [inner[at], inner[end]], {"direction": "LT"})
-        condition.set_root(go_on)
+        condition.set_root(_and_sound(g, go_on, seen))
     with g.inside("body") as body:
         inner = g.elements(state)
         g.grow(g.rng.randint(0, 5))
@@ -215,6 +225,17 @@ def _loop(g: Nested, x: Instruction) -> None:
         body.set_root(g.emit("tuple", new, {}))
     made = g.emit("while", [init], {"condition": condition, "body": body}, shape=init.shape)
     g.take(made, [_CARRIED] * len(state))
+
+
+def _and_sound(g: Nested, go_on: Instruction, seen: Instruction) -> Instruction:
+    """Return a truth value that reads another value without being changed by it."""
+    same_as_ever = g.emit("compare", [seen, seen], {"direction": "EQ"})
+    if g.array(seen).rank:
+        dims = tuple(range(g.array(seen).rank))
+        init = g.scalar(PRED, 1)
+        attrs = {"dimensions": dims, "to_apply": g.body("and", PRED)}
+        same_as_ever = g.emit("reduce", [same_as_ever, init], attrs)
+    return g.emit("and", [go_on, same_as_ever], {})
 
 
 def _branches(g: Nested, x: Instruction) -> None:
@@ -421,6 +442,10 @@ def _map(g: Nested, x: Instruction) -> None:
 _FLAT: list[Production] = [
     _relaid, _barrier, _slice_at, _slice_at, _update_at, _update_at, _gather, _scatter,
     _first_maximum, _map,
+]  # fmt: skip
+_REPLACING: list[Production] = [
+    _update_at, _update_at, _update_at, _update_at, _slice_at, _scatter, _barrier, through_tuple,
+    unary, binary, binary, reverse,
 ]  # fmt: skip
 _NESTED: list[Production] = [_loop, _loop, _loop, _branches, _branches, _fusion, _fusion, _call]
 

@@ -100,21 +100,24 @@ class Memory:
 
         What it is made from in place is wanted there too.
         """
-        while stored not in self.values and stored not in self._wishes:
-            self._wishes[stored] = buffer
-            maker, path = stored
-            if maker.opcode == "while":
-                (init,) = maker.operands
-                source, at = self.live.of(init, path), self.live.start[maker]
-            elif path in (changed := updated_operands(maker)):
-                if self.live.roles[changed[path]] is Role.FUSED:
-                    return
-                source, at = self.live.of(changed[path], ()), self.live.position[maker]
-            else:
-                return
-            if not self.live.is_dead(source, at):
-                return
-            stored = source
+        source: Storage | None = stored
+        while source is not None and source not in self.values and source not in self._wishes:
+            self._wishes[source] = buffer
+            source = self._made_of(*source)
+
+    def _made_of(self, maker: Instruction, path: Path) -> Storage | None:
+        """Return a value whose place a result can take, which is dead then."""
+        live, at = self.live, self.live.position[maker]
+        sources = []
+        if maker.opcode == "while":
+            at = live.start[maker]
+            sources = [live.of(maker.operands[0], path)]
+        elif maker.opcode == "conditional":
+            handed_on = (live.of(c.root, path) for c in maker.called_computations)
+            sources = [s for s in handed_on if live.position[s[0]] < live.start[maker]]
+        elif path in (changed := updated_operands(maker)):
+            sources = [live.of(changed[path], ())]
+        return next((s for s in sources if live.is_dead(s, at)), None)
 
     def wished(self, inst: Instruction, path: Path) -> Buffer | None:
         """Return the buffer in which a result should be."""
