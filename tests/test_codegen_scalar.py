@@ -275,3 +275,46 @@ def random_bits(rng: np.random.Generator, dims: tuple[int, ...], et: ElementType
     x = raw.view(et.dtype)[..., 0]
     with np.errstate(invalid="ignore"):
         return np.where(np.isnan(x), et.dtype.type(1), x)
+
+
+# --- loops with rare cases ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("et", ["f32", "f64", "bf16", "c64"])
+def test_rare_angles_among_others(et: str) -> None:
+    """A strip of a loop in which an angle is of very many turns is computed again."""
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=1000) * 3).astype(element_type(et).dtype)
+    x[[5, 300, 301, 999]] = [1e30, 1e6, -7e4, 12345.0]
+    for op in ("sine", "cosine", "tan"):
+        limit = _COMPLEX_ULP.get(et, _ULP[min(element_type(et).bits, 64)])
+        text = f"{et}[1000] {op}({et}[1000] x)"
+        got, want = hlo.compile(hlo.parse(text), cache=False)(x), hlo.interpret(hlo.parse(text), x)
+        apart = complex_distance(got, want) if et in COMPLEX else distance(got, want)
+        assert apart.max() <= limit
+
+
+def test_rare_angles_where_a_loop_writes_over_what_it_reads() -> None:
+    text = """HloModule m
+    c { s = (s32[], f32[700]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant(3)
+        ROOT r = pred[] compare(i, n), direction=LT }
+    b { s = (s32[], f32[700]) parameter(0)
+        i = s32[] get-tuple-element(s), index=0
+        x = f32[700] get-tuple-element(s), index=1
+        k = s32[] constant(1)
+        j = s32[] add(i, k)
+        y = f32[700] sine(x)
+        z = f32[700] multiply(y, x)
+        ROOT r = (s32[], f32[700]) tuple(j, z) }
+    ENTRY e { x = f32[700] parameter(0)
+        i = s32[] constant(0)
+        s = (s32[], f32[700]) tuple(i, x)
+        w = (s32[], f32[700]) while(s), condition=c, body=b
+        ROOT r = f32[700] get-tuple-element(w), index=1 }"""
+    x = np.linspace(-8, 8, 700).astype(np.float32)
+    x[[3, 255, 256, 699]] = [1e8, 8000.0, np.inf, 1e5]
+    module = hlo.parse(text)
+    got, want = hlo.compile(module, cache=False)(x), hlo.interpret(module, x)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-6)

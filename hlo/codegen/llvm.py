@@ -122,6 +122,22 @@ class Turn:
     values: list[Val]
 
 
+class RareFlag:
+    """Whether a loop has met what its code is not made for."""
+
+    def __init__(self, b: Builder) -> None:
+        self._slot = b.alloca("i1")
+        b.write(f"store i1 false, ptr {self._slot.name}")
+
+    def raise_if(self, b: Builder, condition: Val) -> None:
+        """Raise it where a condition holds."""
+        held = b.op("i1", f"or {self.read(b)}, {condition.name}")
+        b.write(f"store {held}, ptr {self._slot.name}")
+
+    def read(self, b: Builder) -> Val:
+        return b.effect("i1", f"load i1, ptr {self._slot.name}")
+
+
 class Builder:
     """Writes the body of one function.
 
@@ -138,9 +154,10 @@ class Builder:
         self._scopes: list[dict[Hashable, Any]] = [{}]
         self._entry_allocas: list[str] = []
         self.label = "entry"
+        # See `rarely`.
+        self.rare_flag: RareFlag | None = None
+        self.is_careful = False
         self._place: Span | None = None
-        # Conditions under which the code written so far is wrong, where someone collects them.
-        self.rare: list[Val] | None = None
         # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
         # (x, n), a remainder (m, n) by its name.
         self._products: dict[str, tuple[str, int]] = {}
@@ -313,12 +330,16 @@ class Builder:
     ) -> list[Val]:
         """Return the usual values, or those of `rare` where a condition holds that seldom does.
 
-        With a list in `self.rare` only the condition is noted there: whoever put it there runs a
-        second version of the code, written without a list, when any of its conditions held.
+        Both are computed and one is selected, so that a loop stays free of branches, unless:
+        with a `rare_flag` that is raised if the condition holds, and whoever put it there runs a
+        second version of the code then; in that version, which `is_careful`, the rare values are
+        branched to, and no loop is vectorized.
         """
-        if self.rare is not None:
-            self.rare.append(condition)
+        if self.rare_flag is not None:
+            self.rare_flag.raise_if(self, condition)
             return list(usual)
+        if self.is_careful:
+            return self.choose(condition, rare, lambda: usual)
         return [self.select(condition, r, u) for r, u in zip(rare(), usual, strict=True)]
 
     # --- memory ---------------------------------------------------------------------------------
@@ -421,6 +442,7 @@ class Builder:
         self.place(latch)
         self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
         note = ""
+        plain = plain or self.is_careful
         if plain or rolled:
             note = f", !llvm.loop {self.module.rolled_loop(vectorized=not plain)}"
         self.write(f"br label %{head}{note}")

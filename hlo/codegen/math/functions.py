@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from hlo.codegen.math import exponential, inverse, logarithm, power, rounding, trigonometric
 from hlo.codegen.math.erf import erf
 from hlo.codegen.math.expr import Num, round_even
+from hlo.types import ElementType
 
 _FUNCTIONS: dict[str, Callable[..., Num]] = {
     "abs": Num.abs,
@@ -57,6 +58,18 @@ _ROUGHLY: dict[str, Callable[..., Num]] = {
     "remainder": rounding.remainder,
     "tan": trigonometric.tangent,
 }
+# What uses `Builder.rarely`: angles of many turns, quotients of many digits.
+_RARE = frozenset({"remainder", "sine", "cosine", "tan"})
+# The same, where one part of a complex number is an angle.
+_RARE_COMPLEX = frozenset({"cosh", "exponential", "exponential-minus-one", "logistic", "power",
+                           "sinh", "tanh"})  # fmt: skip
+
+
+def has_rare_cases(opcode: str, et: ElementType) -> bool:
+    """True when an operation on a type uses `Builder.rarely`."""
+    if et.is_complex:
+        return opcode in _RARE or opcode in _RARE_COMPLEX
+    return et.is_float and opcode in _RARE
 
 
 def float_op(opcode: str, args: Sequence[Num]) -> Num:
