@@ -106,7 +106,7 @@ class InstructionBuilder:
         span = InstructionSpan(self._source, start, end, operands.starts, attributes.starts)
         try:
             if wrapped is not None:
-                comp = wrap(wrapped, shape, operands.found, attributes)
+                comp = wrap(wrapped, shape, operands.found, attributes, span)
                 if comp is not None:
                     self._new_computation(comp, scope.comp)
             if shape is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo.errors import InferError
+from hlo.errors import InferError, InstructionSpan
 from hlo.ir import Computation, Instruction
 from hlo.ops import OPS, OpSpec
 from hlo.text.attributes import Attributes, Schema
@@ -46,11 +46,16 @@ class AsyncOpcode:
 
 
 def wrap(
-    opcode: AsyncOpcode, shape: Shape | None, operands: list[Instruction], attributes: Attributes
+    opcode: AsyncOpcode,
+    shape: Shape | None,
+    operands: list[Instruction],
+    attributes: Attributes,
+    span: InstructionSpan,
 ) -> Computation | None:
     """Check one part of an async operation; for the start, return the computation that it calls.
 
-    `attributes` is left with those of the outer operation. Raises InferError.
+    `attributes` is left with those of the outer operation. span: the place of what stands in the
+    text, for the instructions that do not. Raises InferError.
     """
     if not opcode.is_start:
         chain = operands[0] if len(operands) == 1 else None
@@ -93,6 +98,8 @@ def wrap(
         opcode.inner.name, shape.elements[1], parameters, own, name="async_op", root=True
     )
     root.annotations.update(attributes.annotations)
+    for inst in comp:
+        inst.span = span
     thread = attributes.own.get("async_execution_thread")
     comp.execution_thread = thread or "main"
     attributes.own["calls"] = comp
