@@ -196,7 +196,7 @@ class _View:
     def at(self, address: int) -> np.ndarray:
         """Return the array at an address, in logical order."""
         memory = (ctypes.c_char * self._bytes).from_address(address)
-        array = np.ndarray(self._dims, self._dtype, memory)
+        array = np.frombuffer(memory, self._dtype).reshape(self._dims)
         return array.transpose(self._back) if self._dims else array
 
 

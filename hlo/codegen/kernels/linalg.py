@@ -36,6 +36,7 @@ from hlo.types import ArrayShape
 _INNER, _OUTER = 8, 64
 # Solutions are computed for so many bytes of the right-hand side at a time: they stay in a cache.
 _CHUNK_BYTES = 1 << 18
+_POWER = 1024
 # From this size on a factor's updates are shared out between threads.
 _SHARED = 512
 
@@ -51,8 +52,13 @@ def _place(b: Builder, shape: ArrayShape, matrix: Index, row: Index, column: Ind
     return (*(split_index(b, matrix, batch) if batch else ()), row, column)
 
 
-def _padded(columns: int, tile: Tile) -> int:
-    return -(-columns // tile.columns) * tile.columns
+def _pitch(columns: int, field: Field, unit: int) -> int:
+    """Return the distance of rows of so many columns, in units.
+
+    Rows that are a large power of two apart would share few lines of a cache.
+    """
+    pitch = -(-columns // unit) * unit
+    return pitch if pitch * field.bytes % _POWER else pitch + unit
 
 
 def _each_element(
@@ -145,7 +151,7 @@ class _Factor:
 
     @property
     def pitch(self) -> int:
-        return _padded(self.n, self.tile)
+        return _pitch(self.n, self.field, self.tile.columns)
 
     @property
     def matrix_bytes(self) -> int:
@@ -439,7 +445,11 @@ class _Solve:
     def matrix_bytes(self) -> int:
         """Of minus the matrix below its diagonal, column by column, and of the diagonal."""
         planes = 2 * self.field.planes - 1
-        return (planes * self.n + self.field.planes) * self.n * self.field.bytes
+        return (planes * self.n * self.pitch + self.field.planes * self.n) * self.field.bytes
+
+    @property
+    def pitch(self) -> int:
+        return _pitch(self.n, self.field, self.field.lanes) if self.n > _OUTER else self.n
 
     @property
     def chunk_bytes(self) -> int:
@@ -447,11 +457,11 @@ class _Solve:
 
     def matrix(self, k: Kernel, number: Index) -> Rows:
         base = k.b.element_address(k.scratch[0], "i8", k.b.mul(number, self.matrix_bytes))
-        return Rows(self.field, base, self.n, self.n * self.n)
+        return Rows(self.field, base, self.pitch, self.n * self.pitch)
 
     def diagonal(self, k: Kernel, number: Index) -> Rows:
         whole = self.matrix(k, number)
-        at = (2 * self.field.planes - 1) * self.n * self.n
+        at = (2 * self.field.planes - 1) * self.n * self.pitch
         base = k.b.element_address(whole.base, self.field.type, at)
         return Rows(self.field, base, self.n, self.n)
 
@@ -518,9 +528,7 @@ def _solve(k: Kernel) -> Extent:
             )
 
         def after(begin: Index, end: Index) -> None:
-            update(
-                k, s.tile, matrix, x, x, rows=(end, s.n), inner=(begin, end), columns=(0, count)
-            )
+            update(k, s.tile, matrix, x, x, rows=(end, s.n), inner=(begin, end), columns=(0, count))
 
         _blocks(b, s.n, finish, inside, after)
         _exchange(k, s, x, number, first, count, to_memory=True)
@@ -585,4 +593,3 @@ def _finish_rows(
                 x.store_vector(b, total, other, j)
 
             over_vectors(b, f, 0, count, take)
-

@@ -113,7 +113,9 @@ class Rows:
         """Return the elements from a column on."""
         f = self.field
         return [
-            vector_at(b, f.vector, self.base, f.type, b.add(self.at(b, row, column), p * self.plane))
+            vector_at(
+                b, f.vector, self.base, f.type, b.add(self.at(b, row, column), p * self.plane)
+            )
             for p in range(f.planes)
         ]
 
