@@ -25,6 +25,7 @@ from hlo.codegen.kernels.contraction import (
 from hlo.codegen.kernels.gemm import Steps
 from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.product import Bound, Dim, Product, Source, Sums, sums_of
+from hlo.codegen.kernels.stencil import Line, Stencil, add_stencil
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.kernels.views import View, element_strides
 from hlo.codegen.target import Target
@@ -52,9 +53,14 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
     if any(p.taps == 0 for dim in phases for p in dim):
         steps.emitters.append(fill_with_zeros)
     for chosen in itertools.product(*phases):
-        if all(p.taps for p in chosen):
-            product = replace(convolution.product(chosen), store=sums.store)
-            add_contraction(steps, product, sums, result, target)
+        if not all(p.taps for p in chosen):
+            continue
+        product = replace(convolution.product(chosen), store=sums.store)
+        stencil = None if sums.is_complex else convolution.stencil(product, chosen, sums)
+        if stencil is not None and stencil.is_worthwhile:
+            add_stencil(steps, stencil, target)
+        else:
+            add_contraction(steps, _with_long_runs(product), sums, result, target)
     return steps.plan()
 
 
@@ -207,12 +213,47 @@ class Convolution:
                 Dim(phase.taps, a=phase.jump * by_place, b=phase.tap_step * by_tap, name=names[1])
             )
         k.append(Dim(inputs, a=by_feature, b=w_input))
-        product = Product(
+        return Product(
             Source(x.memory, x.et, a_offset, tuple(bounds)), Source(w.memory, w.et, b_offset),
             tuple(batch), tuple(m), (Dim(each, b=w_output, c=c_output),), tuple(k),
             Arithmetic(x.et), Types.of(x.et), c_offset,
         )  # fmt: skip
-        return _with_long_runs(product)
+
+    def stencil(self, p: Product, phases: Sequence[Phase], sums: Sums) -> Stencil | None:
+        """Return a product of independent groups as a stencil, None where it is none.
+
+        p: the product of the phases, its dimensions in the order in which `product` gives them.
+        """
+        if not 1 <= len(phases) <= 2:
+            return None
+        group, *runs = p.batch
+        images, *positions = p.m
+        *taps, features = p.k
+        (outputs,) = p.n
+        correlates = features.size > 1
+        if group.size == 1 or (correlates and (images.size > 1 or outputs.size > 1)):
+            return None
+        lines = []
+        for i, phase in enumerate(phases):
+            size, stride = self.x.dims[self.dims.input_spatial[i]][0]
+            many, few = (phase.positions, phase.stride), (phase.taps, phase.jump)
+            if correlates:
+                many, few = few, many
+            lines.append(Line(many[0], few[0], many[1], few[1], phase.low, size, stride))
+        of_c, of_b = [d.c for d in positions], [d.b for d in taps]
+        if len(phases) == 1:
+            lines.insert(0, Line(1, 1, 1, 1, 0, 1, 0))
+            of_c, of_b = [0, *of_c], [0, *of_b]
+        outer = [d for d in (images, outputs, *runs) if d.size > 1]
+        many_strides, few_strides = (of_b, of_c) if correlates else (of_c, of_b)
+        y, x = lines
+        return Stencil(
+            replace(p.a, bounds=()), p.b, group, tuple(outer),
+            (features,) if correlates else (), y, x,
+            (many_strides[0], many_strides[1]), (few_strides[0], few_strides[1]),
+            correlates, Arithmetic(sums.total), sums.store, p.c_offset,
+            math.prod(self.out),
+        )  # fmt: skip
 
 
 def _with_long_runs(p: Product) -> Product:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hlo.codegen import scalar
 from hlo.codegen.kernel import Extent, Kernel, KernelEmitter, Plan, split_index
-from hlo.codegen.kernels.microkernel import Dots, Tile, inner_block, outer_block
+from hlo.codegen.kernels.microkernel import Arithmetic, Dots, Tile, inner_block, outer_block
 from hlo.codegen.kernels.packing import Packer, segments
 from hlo.codegen.kernels.panels import Place, clear, copy
 from hlo.codegen.kernels.product import Dim, Product, count, merged, uniform_stride
@@ -58,7 +58,7 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
     elements: of the result, for sums that are added up in shares.
     """
     s = best_schedule(p, target)
-    slots = steps.memory(s.slot_bytes * min(s.tasks, _LANES))
+    slots = steps.memory(s.slot_bytes * slots_of(s.tasks))
     shared = partial = -1
     if s.b is Form.SHARED:
         strips = -(-count(s.p.n) // s.tile.columns)
@@ -70,7 +70,39 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
         partial = steps.memory(s.shares * elements * s.p.arithmetic.bytes)
     steps.emitters.append(_Multiply(s, slots, shared, partial, elements))
     if s.shares > 1:
-        steps.emitters.append(_AddShares(s, partial, elements))
+        steps.emitters.append(
+            AddShares(s.p.arithmetic, s.p.store, s.shares, partial, elements)
+        )
+
+
+def slots_of(tasks: int) -> int:
+    """Return how many tasks can run at a time: each has memory of its own."""
+    return min(tasks, _LANES)
+
+
+def over_tasks(
+    k: Kernel,
+    tasks: int,
+    slots: str,
+    slot_bytes: int,
+    cost: float,
+    body: Callable[[Index, str], None],
+) -> Extent:
+    """Write the body for every task and the memory it may use, threads sharing the tasks.
+
+    slots: the address of `slots_of(tasks)` times `slot_bytes`. cost: of all tasks.
+    """
+    b, lanes = k.b, slots_of(tasks)
+    with b.loop(k.begin, k.end, plain=True) as lane:
+        slot = b.element_address(slots, "i8", b.mul(lane, slot_bytes))
+        if lanes == tasks:
+            body(lane, slot)
+        else:
+            first = b.udiv(b.mul(lane, tasks), lanes)
+            last = b.udiv(b.mul(b.add(lane, 1), tasks), lanes)
+            with b.loop(first, last, plain=True) as task:
+                body(task, slot)
+    return Extent(lanes, cost / lanes)
 
 
 @dataclass(frozen=True)
@@ -117,18 +149,11 @@ class _Multiply:
     elements: int
 
     def __call__(self, k: Kernel) -> Extent:
-        b, tasks = k.b, self.s.tasks
-        lanes = min(tasks, _LANES)
-        with b.loop(k.begin, k.end, plain=True) as lane:
-            slot = b.element_address(k.scratch[self.slots], "i8", b.mul(lane, self.s.slot_bytes))
-            if lanes == tasks:
-                self._task(k, lane, slot)
-            else:
-                first = b.udiv(b.mul(lane, tasks), lanes)
-                last = b.udiv(b.mul(b.add(lane, 1), tasks), lanes)
-                with b.loop(first, last, plain=True) as task:
-                    self._task(k, task, slot)
-        return Extent(lanes, self.s.cost / lanes)
+        s = self.s
+        slots = k.scratch[self.slots]
+        return over_tasks(
+            k, s.tasks, slots, s.slot_bytes, s.cost, lambda task, slot: self._task(k, task, slot)
+        )
 
     def _task(self, k: Kernel, task: Index, slot: str) -> None:
         b, s, p = k.b, self.s, self.s.p
@@ -339,16 +364,17 @@ def _when(b: Builder, condition: Val, body: Callable[[], None]) -> None:
 
 
 @dataclass(frozen=True)
-class _AddShares:
+class AddShares:
     """Adds the sums of the shares of k, and stores them."""
 
-    s: Schedule
+    arithmetic: Arithmetic
+    store: Types
+    shares: int
     partial: int
     elements: int
 
     def __call__(self, k: Kernel) -> Extent:
-        b, arithmetic = k.b, self.s.p.arithmetic
-        store = self.s.p.store
+        b, arithmetic, store = k.b, self.arithmetic, self.store
         chunk = 256
         with b.loop(k.begin, k.end, plain=True) as part:
             first = b.mul(part, chunk)
@@ -356,7 +382,7 @@ class _AddShares:
             with b.loop(first, last, rolled=True) as at:
                 base = k.scratch[self.partial]
                 values = []
-                for share in range(self.s.shares):
+                for share in range(self.shares):
                     place = b.add(at, share * self.elements)
                     raw = f"load {arithmetic.type}, ptr "
                     raw += b.element_address(base, arithmetic.type, place)
@@ -369,4 +395,4 @@ class _AddShares:
                 for source, target in zip(store.chain, store.chain[1:], strict=False):
                     result = scalar.convert(b, result, source, target)
                 scalar.store(b, store.chain[-1], result, k.outputs[0], at)
-        return Extent(-(-self.elements // chunk), chunk * self.s.shares / 8)
+        return Extent(-(-self.elements // chunk), chunk * self.shares / 8)

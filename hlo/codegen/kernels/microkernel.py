@@ -327,7 +327,7 @@ def _inner_tile(module: Module, arithmetic: Arithmetic, dots: Dots) -> str:
             )
 
         sums = b.choose(b.compare("sgt", rest, 0), finish, lambda: main)
-        for n, part in enumerate(_add_lanes(b, arithmetic, sums, lanes)):
+        for n, part in enumerate(add_lanes(b, arithmetic, sums, lanes)):
             address = b.element_address("%out", s, n * lanes)
             b.write(f"store {part}, ptr {address}, align {align}")
 
@@ -338,7 +338,7 @@ def _inner_tile(module: Module, arithmetic: Arithmetic, dots: Dots) -> str:
     )  # fmt: skip
 
 
-def _add_lanes(b: Builder, arithmetic: Arithmetic, vectors: Sequence[Val], lanes: int) -> list[Val]:
+def add_lanes(b: Builder, arithmetic: Arithmetic, vectors: Sequence[Val], lanes: int) -> list[Val]:
     """Return the sums of each vector's lanes, in order, as few vectors.
 
     Two vectors become one that has the sums of their halves; every lane is added up by the same
