@@ -91,6 +91,8 @@ class EntryEmitter:
 
     def __post_init__(self) -> None:
         self.b = Builder(self.module)
+        # Scalars are computed one at a time: nothing is gained without branches.
+        self.b.is_careful = True
         self.kernels = Kernels(self.module, self.target, self.b)
         self.memory = Memory(self.b, self.live)
         self._constant_at: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}

@@ -338,7 +338,7 @@ class _Strips:
 
             def run(act: Callable[[Indices], None]) -> None:
                 self.act = act
-                with b.loop(low, high) as i:
+                with b.loop(low, high, plain=b.is_careful) as i:
                     self.place = b.sub(i, low)
                     body(i)
 

@@ -332,8 +332,8 @@ class Builder:
 
         Both are computed and one is selected, so that a loop stays free of branches, unless:
         with a `rare_flag` that is raised if the condition holds, and whoever put it there runs a
-        second version of the code then; in that version, which `is_careful`, the rare values are
-        branched to, and no loop is vectorized.
+        second version of the code then; that version, like code outside of loops, `is_careful`:
+        the rare values are branched to.
         """
         if self.rare_flag is not None:
             self.rare_flag.raise_if(self, condition)
@@ -442,7 +442,6 @@ class Builder:
         self.place(latch)
         self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
         note = ""
-        plain = plain or self.is_careful
         if plain or rolled:
             note = f", !llvm.loop {self.module.rolled_loop(vectorized=not plain)}"
         self.write(f"br label %{head}{note}")
