@@ -25,7 +25,7 @@ from hlo.values import TOKEN_VALUE
 
 # Calls that need more memory than this look first whether it is there.
 _CHECKED_BYTES = 1 << 26
-# Temporary memory that is kept for the next call: one block for each call that may run at once.
+# Arenas that are kept for the next calls: one for each call that may run at once, unless large.
 _KEPT_FRAMES = 8
 
 
@@ -77,7 +77,8 @@ class Executable:
         self._output_bytes = sum(p.size_bytes for p in self._outputs)
         # The argument leaf that shares a result's memory.
         self._aliases = dict(program.aliases)
-        self._frames: deque[_Frame] = deque(maxlen=_KEPT_FRAMES)
+        kept = 1 if self.arena_bytes > _CHECKED_BYTES else _KEPT_FRAMES
+        self._frames: deque[_Frame] = deque(maxlen=kept)
         self._wrap = _wrapper(program.result)
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
@@ -208,10 +209,10 @@ class Executable:
             frame.arguments_at, frame.results_at, frame.arena_at, self._constants_at, threads,
             None if host is None else host.begin(),
         )  # fmt: skip
-        self._frames.append(frame)
         if failed:
             assert host is not None
             host.fail(self.name, failed - 1)
+        self._frames.append(frame)
         return [o if p.is_plain else p.logical(o) for o, p in zip(outs, self._outputs)]  # noqa: B905
 
     def _new_frame(self) -> _Frame:
