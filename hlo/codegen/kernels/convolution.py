@@ -25,7 +25,7 @@ from hlo.codegen.kernels.contraction import (
 from hlo.codegen.kernels.gemm import Steps
 from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.product import Bound, Dim, Product, Source, Sums, sums_of
-from hlo.codegen.kernels.stencil import Line, Stencil, add_stencil
+from hlo.codegen.kernels.stencil import Line, Stencil, add_stencils
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.kernels.views import View, element_strides
 from hlo.codegen.target import Target
@@ -52,15 +52,17 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
     phases = [list(_phases(*sizes)) for sizes in convolution.spatial]
     if any(p.taps == 0 for dim in phases for p in dim):
         steps.emitters.append(fill_with_zeros)
+    stencils: list[Stencil] = []
     for chosen in itertools.product(*phases):
         if not all(p.taps for p in chosen):
             continue
         product = replace(convolution.product(chosen), store=sums.store)
         stencil = None if sums.is_complex else convolution.stencil(product, chosen, sums)
         if stencil is not None and stencil.is_worthwhile:
-            add_stencil(steps, stencil, target)
+            stencils.append(stencil)
         else:
             add_contraction(steps, _with_long_runs(product), sums, result, target)
+    add_stencils(steps, stencils, target)
     return steps.plan()
 
 

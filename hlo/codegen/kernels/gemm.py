@@ -70,9 +70,7 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
         partial = steps.memory(s.shares * elements * s.p.arithmetic.bytes)
     steps.emitters.append(_Multiply(s, slots, shared, partial, elements))
     if s.shares > 1:
-        steps.emitters.append(
-            AddShares(s.p.arithmetic, s.p.store, s.shares, partial, elements)
-        )
+        steps.emitters.append(AddShares(s.p.arithmetic, s.p.store, s.shares, partial, elements))
 
 
 def slots_of(tasks: int) -> int:

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from hlo.codegen import scalar
 from hlo.codegen.kernels.microkernel import Arithmetic
-from hlo.codegen.kernels.vectors import Types, define, shuffle, vector_at
+from hlo.codegen.kernels.vectors import (
+    Types,
+    define,
+    lanes_below,
+    masked_load,
+    masked_store,
+    shuffle,
+    vector_at,
+)
 from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.target import Target
 from hlo.types import ELEMENT_TYPES, ElementType
@@ -37,8 +45,9 @@ def copy(b: Builder, target: Target, types: Types, to: Place, frm: Place,
     if to.column != 1 and to.row == 1:
         to, frm = Place(to.address, to.column, to.row), Place(frm.address, frm.column, frm.row)
         rows, columns = columns, rows
-    if to.column == 1 and frm.column == 1:
-        function = _rows(b.module, target, types)
+    steps = (to.column, frm.column)
+    if steps == (1, 1) or (steps in ((1, 2), (2, 1)) and types.has_vectors(b.module)):
+        function = _rows(b.module, target, types, *steps)
         strides: tuple[Index, ...] = (to.row, frm.row)
     elif to.column == 1 and frm.row == 1 and types.has_vectors(b.module):
         function = _transpose(b.module, target, types)
@@ -55,43 +64,73 @@ def _lanes(target: Target, types: Types) -> int:
     return max(1, target.vector_bits // max(8, *(t.bits for t in types.chain)))
 
 
-def _rows(module: Module, target: Target, types: Types) -> str:
-    """Return the function `f(to, from, to_row, from_row, rows, columns)`, rows contiguous."""
+def _rows(module: Module, target: Target, types: Types, to_step: int, from_step: int) -> str:
+    """Return the function `f(to, from, to_row, from_row, rows, columns)`.
+
+    Columns are contiguous in memory, or every second element of one side is taken.
+    """
     source, result = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
     lanes = _lanes(target, types)
+    align = _bytes(types.chain[-1])
+    in_vectors = types.has_vectors(module)
+    masked = in_vectors and (to_step, from_step) == (1, 1) and "avx512bw" in target.features
 
     def write(b: Builder) -> None:
+        def load(base: str, at: Index, *, last: bool = False) -> Val:
+            if from_step == 1:
+                return vector_at(b, f"<{lanes} x {source}>", base, source, at)
+            # The last element that is read is the last that is wanted.
+            first = b.sub(b.mul(at, 2), 1) if last else b.mul(at, 2)
+            wide = vector_at(b, f"<{2 * lanes} x {source}>", base, source, first)
+            return shuffle(b, wide, wide, range(int(last), 2 * lanes, 2))
+
+        def store(value: Val, base: str, at: Index) -> None:
+            address = b.element_address(base, result, b.mul(at, to_step))
+            if to_step == 1:
+                b.write(f"store {value}, ptr {address}, align {align}")
+                return
+            wide = shuffle(b, value, value, [i // 2 for i in range(2 * lanes)])
+            mask = ", ".join(["i1 true, i1 false"] * lanes)
+            masked_store(b, wide, address, Val(f"<{2 * lanes} x i1>", f"<{mask}>"), align)
+
+        def one_by_one(to: str, frm: str) -> None:
+            with b.loop(0, "%columns", plain=in_vectors, rolled=True) as at:
+                value = types.load(b, frm, b.mul(at, from_step))
+                types.store(b, value, to, b.mul(at, to_step))
+
+        mask = lanes_below(b, 0, "%columns", lanes) if masked else None
         with b.loop(0, "%rows", plain=True) as r:
             to = types.result_address(b, "%to", b.mul(r, "%to_row"))
             frm = b.element_address("%from", source, b.mul(r, "%from_row"))
 
-            def vector(at: Index) -> None:
-                raw = vector_at(b, f"<{lanes} x {source}>", frm, source, at)
-                value = types.convert(b, raw)
-                address = b.element_address(to, result, at)
-                b.write(f"store {value}, ptr {address}, align {_bytes(types.chain[-1])}")
-
-            def whole() -> Sequence[Val]:
+            def whole(to: str = to, frm: str = frm) -> Sequence[Val]:
                 last = b.sub("%columns", lanes)
                 with b.loop(0, last, lanes, plain=True) as at:
-                    vector(at)
+                    store(types.convert(b, load(frm, at)), to, at)
                 # The last vector ends where the row ends: what it has twice is the same.
-                vector(last)
+                store(types.convert(b, load(frm, last, last=True)), to, last)
                 return ()
 
-            def short() -> Sequence[Val]:
-                with b.loop(0, "%columns", plain=True) as at:
-                    types.store(b, types.load(b, frm, at), to, at)
+            def short(to: str = to, frm: str = frm) -> Sequence[Val]:
+                if mask is None:
+                    one_by_one(to, frm)
+                else:
+                    raw = masked_load(
+                        b, f"<{lanes} x {source}>", frm, mask, _bytes(types.chain[0])
+                    )
+                    masked_store(b, types.convert(b, raw), to, mask, align)
                 return ()
 
-            if types.has_vectors(module):
-                b.choose(b.compare("sge", "%columns", lanes), whole, short)
+            if in_vectors:
+                # To read from an odd place takes one element more.
+                least = lanes if from_step == 1 else lanes + 1
+                b.choose(b.compare("sge", "%columns", least), whole, short)
             else:
-                with b.loop(0, "%columns", rolled=True) as at:
-                    types.store(b, types.load(b, frm, at), to, at)
+                one_by_one(to, frm)
 
+    kind = {(1, 1): "", (1, 2): "gather.", (2, 1): "spread."}[to_step, from_step]
     parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, "
-    return define(module, f"copy.{types}", parameters + "i64 %rows, i64 %columns", write)
+    return define(module, f"copy.{kind}{types}", parameters + "i64 %rows, i64 %columns", write)
 
 
 def _transpose(module: Module, target: Target, types: Types) -> str:

@@ -9,7 +9,7 @@ many taps, and sums over images too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -105,20 +105,36 @@ class Stencil:
         return self.groups.size * count(self.outer) * count(self.summed) * places
 
 
-def add_stencil(steps: Steps, s: Stencil, target: Target) -> None:
-    """Append the steps of a stencil."""
-    lanes = max(1, target.vector_bits // (8 * s.arithmetic.bytes))
-    enough = s.groups.size * 2 >= lanes
-    contiguous = s.groups.a == 1 if s.correlates else s.groups.c == 1
-    plan = _Plan(s, lanes, enough and contiguous)
-    factors = -1 if s.correlates else steps.memory(plan.factor_count * s.arithmetic.bytes)
-    if not s.correlates:
-        steps.emitters.append(_PackFactors(plan, factors))
-    partial = steps.memory(plan.shares * s.elements * s.arithmetic.bytes) if plan.shares > 1 else -1
-    slots = steps.memory(plan.slot_bytes * slots_of(plan.tasks))
-    steps.emitters.append(_Run(plan, slots, factors, partial))
-    if plan.shares > 1:
-        steps.emitters.append(AddShares(s.arithmetic, s.store, plan.shares, partial, s.elements))
+def add_stencils(steps: Steps, stencils: Sequence[Stencil], target: Target) -> None:
+    """Append the steps of stencils that write different parts of one result."""
+    together: dict[tuple[int, ...], list[_Plan]] = {}
+    for s in stencils:
+        lanes = max(1, target.vector_bits // (8 * s.arithmetic.bytes))
+        enough = s.groups.size * 2 >= lanes
+        contiguous = s.groups.a == 1 if s.correlates else s.groups.c == 1
+        plan = _Plan(s, lanes, enough and contiguous)
+        # Phases that lie between each other are written while the result is in the cache.
+        together.setdefault(tuple(plan.task_sizes), []).append(plan)
+    for plans in together.values():
+        _add_plans(steps, plans)
+
+
+def _add_plans(steps: Steps, plans: Sequence[_Plan]) -> None:
+    first = plans[0]
+    factors = []
+    for plan in plans:
+        if not plan.s.correlates:
+            number = steps.memory(plan.factor_count * plan.s.arithmetic.bytes)
+            steps.emitters.append(_PackFactors(plan, number))
+            factors.append(number)
+    s, shares, partial = first.s, first.shares, -1
+    if shares > 1:
+        partial = steps.memory(shares * s.elements * s.arithmetic.bytes)
+    slot_bytes = max(plan.slot_bytes for plan in plans)
+    slots = steps.memory(slot_bytes * slots_of(first.tasks))
+    steps.emitters.append(_Run(tuple(plans), slots, slot_bytes, tuple(factors), partial))
+    if shares > 1:
+        steps.emitters.append(AddShares(s.arithmetic, s.store, shares, partial, s.elements))
 
 
 @dataclass(frozen=True)
@@ -291,26 +307,38 @@ class _PackFactors:
 class _Run:
     """Runs over the panels of all tasks."""
 
-    plan: _Plan
+    plans: tuple[_Plan, ...]
     slots: int
-    factors: int
+    slot_bytes: int
+    factors: tuple[int, ...]
     partial: int
 
     def __call__(self, k: Kernel) -> Extent:
-        plan = self.plan
-        cost = 1.5 * plan.s.work / plan.lanes
-        return over_tasks(
-            k, plan.tasks, k.scratch[self.slots], plan.slot_bytes, cost,
-            lambda task, slot: _Task(k, self, task, slot).write(),
-        )  # fmt: skip
+        cost = sum(1.5 * plan.s.work / plan.lanes for plan in self.plans)
+
+        def task(number: Index, slot: str) -> None:
+            for i, plan in enumerate(self.plans):
+                factors = k.scratch[self.factors[i]] if self.factors else ""
+                partial = k.scratch[self.partial] if self.partial >= 0 else ""
+                with k.b.scope():
+                    _Task(k, plan, number, slot, factors, partial).write()
+
+        slots = k.scratch[self.slots]
+        return over_tasks(k, self.plans[0].tasks, slots, self.slot_bytes, cost, task)
 
 
 class _Task:
-    """Emission of one task."""
+    """Emission of one task.
 
-    def __init__(self, k: Kernel, run: _Run, task: Index, slot: str) -> None:
-        self.k, self.b, self.run, self.plan = k, k.b, run, run.plan
-        self.s = run.plan.s
+    slot: the address of its panels; factors, partial: those of the packed filter, and of sums of
+    shares.
+    """
+
+    def __init__(
+        self, k: Kernel, plan: _Plan, task: Index, slot: str, factors: str, partial: str
+    ) -> None:
+        self.k, self.b, self.plan, self.s = k, k.b, plan, plan.s
+        self.factors, self.partial = factors, partial
         self.type = self.s.arithmetic.type
         parts = self.plan.parts
         self.panel = slot
@@ -340,9 +368,7 @@ class _Task:
         return at
 
     def _in(self, source: Source, at: Index) -> str:
-        return self.b.element_address(
-            source.address(self.k), scalar.memory_type(source.et), at
-        )
+        return self.b.element_address(source.address(self.k), scalar.memory_type(source.et), at)
 
     def _element(self, base: str, at: Index) -> str:
         return self.b.element_address(base, self.type, at)
@@ -408,7 +434,6 @@ class _Task:
                 block = b.add(b.mul(block, d.size), i)
         taps = s.few_places
         w = b.mul(block, taps * plan.factor_groups)
-        factors = self.k.scratch[self.run.factors]
         x_row, x_tap = plan.row * s.y.step, plan.row * s.y.jump
         panel = f"i64 {x_row}, i64 {x_tap}, i64 {plan.phase}"
         if plan.across:
@@ -419,7 +444,7 @@ class _Task:
                 with b.when(b.compare("sgt", here, 0)) if v else nullcontext():
                     b.write(
                         f"call void @{function}(ptr {self._element(self.panel, v)}, {panel}, "
-                        f"i64 {plan.width}, ptr {self._element(factors, b.add(w, v))}, "
+                        f"i64 {plan.width}, ptr {self._element(self.factors, b.add(w, v))}, "
                         f"i64 {plan.factor_groups}, ptr {self._element(c, v)}, i64 {c_row}, "
                         f"i64 {c_column}, i64 {rows}, i64 {s.x.many}, i64 {here})"
                     )
@@ -428,7 +453,7 @@ class _Task:
             w = b.add(w, b.mul(self.first, taps))
             b.write(
                 f"call void @{function}(ptr {self.panel}, {panel}, "
-                f"ptr {self._element(factors, w)}, ptr {c}, i64 {c_row}, i64 {rows}, "
+                f"ptr {self._element(self.factors, w)}, ptr {c}, i64 {c_row}, i64 {rows}, "
                 f"i64 {s.x.many})"
             )
         if plan.in_place:
@@ -517,7 +542,7 @@ class _Task:
         store, base = s.store, self.k.outputs[0]
         at = b.add(self._offset("c"), s.c_offset)
         if plan.shares > 1:
-            store, base = Types.of(s.arithmetic.total), self.k.scratch[self.run.partial]
+            store, base = Types.of(s.arithmetic.total), self.partial
             at = b.add(at, b.mul(self.share, s.elements))
         for i in range(s.y.few):
             to = store.result_address(b, base, b.add(at, i * s.few[0]))

@@ -109,9 +109,7 @@ def filter_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
     def write(b: Builder) -> None:
         s, align = arithmetic.type, arithmetic.bytes
         vector = f"<{lanes} x {s}>"
-        factors = [
-            vector_at(b, vector, "%w", s, b.mul("%w_tap", i)) for i in range(taps.number)
-        ]
+        factors = [vector_at(b, vector, "%w", s, b.mul("%w_tap", i)) for i in range(taps.number)]
         offsets = _group_offsets(b, taps)
         mask = lanes_below(b, 0, "%count", lanes)
         whole = b.compare("sge", "%count", lanes)
@@ -203,9 +201,7 @@ def correlate_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
             old = b.effect(s, f"load {s}, ptr {address}")
             b.write(f"store {arithmetic.add(b, old, new)}, ptr {address}")
 
-    parameters = (
-        f"{_PANEL}, ptr readonly %y, i64 %y_row, ptr noalias %c, i64 %rows, i64 %columns"
-    )
+    parameters = f"{_PANEL}, ptr readonly %y, i64 %y_row, ptr noalias %c, i64 %rows, i64 %columns"
     return define(module, f"correlate.row.{arithmetic.name}.{taps}.{lanes}", parameters, write)
 
 
@@ -225,9 +221,7 @@ def correlate_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: 
         with b.carrying(0, "%rows", old, plain=True) as row:
             from_x, from_y = b.mul(row.index, "%x_row"), b.mul(row.index, "%y_row")
             with b.carrying(0, "%columns", row.values, plain=True) as turn:
-                y = vector_at(
-                    b, vector, "%y", s, b.add(from_y, b.mul(turn.index, "%y_column"))
-                )
+                y = vector_at(b, vector, "%y", s, b.add(from_y, b.mul(turn.index, "%y_column")))
                 at = b.add(from_x, b.mul(turn.index, "%x_column"))
                 turn.values = [
                     arithmetic.multiply_add(b, vector_at(b, vector, "%x", s, b.add(at, o)), y, t)
