@@ -8,6 +8,7 @@ import pytest
 
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops.attrs import OutputAlias
 from hlo.text import parse
 from hlo.types import BufferShape, Layout, TupleShape, array
 from hlo.verify import VerifyOptions, diagnose, verify
@@ -346,12 +347,13 @@ def test_a_long_chain_is_walked_without_recursion() -> None:
 
 def test_a_buffer_has_one_writer() -> None:
     comp = Computation("entry")
+    aliases = {"output_to_operand_aliasing": (OutputAlias((), 0, ()),)}
     p = comp.create("parameter", F2, (), {"number": 0})
     pin = comp.create(
-        "custom-call", BufferShape(F2), [p], {"custom_call_target": "Pin"}, name="pin"
+        "custom-call", BufferShape(F2), [p], {"custom_call_target": "Pin", **aliases}, name="pin"
     )
     for _ in range(2):
-        out = comp.create("custom-call", F2, [pin], {"custom_call_target": "Unpin"})
+        out = comp.create("custom-call", F2, [pin], {"custom_call_target": "Unpin", **aliases})
     comp.set_root(out)
     module = Module("m")
     module.add(comp, entry=True)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlo.errors import InferError
 from hlo.ops.attrs import COMPUTATION, INT, OUTPUT_ALIASES, STRING, Attr, need
 from hlo.ops.outside import zeros
-from hlo.ops.rules import need_compatible, need_signature, need_tuple
+from hlo.ops.rules import need_aliases, need_compatible, need_signature, need_tuple
 from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.ops.start_done import element_of_operand
 from hlo.types import U32, Shape, TupleShape, array
@@ -48,18 +47,7 @@ def _infer_async_start(op: OpView) -> Shape:
 
 
 def _verify_async_start(op: OpView) -> None:
-    # Aliases are those of the wrapped operation, whose result is element 1.
-    for alias in op.attrs["output_to_operand_aliasing"]:
-        callee: ComputationView = op.attrs["calls"]
-        try:
-            output = callee.result_shape.at(alias.output)
-            operand = TupleShape(tuple(op.operand_shapes)).at((alias.operand, *alias.operand_index))
-        except IndexError as e:
-            raise InferError(
-                f"async-start: {e}", attr="output_to_operand_aliasing", code="index-out-of-range"
-            ) from None
-        need_compatible(op, output, operand, "aliased output and operand",
-                        attr="output_to_operand_aliasing")  # fmt: skip
+    need_aliases(op, op.attrs["output_to_operand_aliasing"], buffers=True)
 
 
 def _async_start(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:

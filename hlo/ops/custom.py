@@ -92,9 +92,14 @@ def _infer(op: OpView) -> Shape:
 
 
 def _verify(op: OpView) -> None:
-    need_aliases(op, op.attrs["output_to_operand_aliasing"])
+    target = op.attrs["custom_call_target"]
+    said = op.annotations.get("frontend_attributes", ())
+    need_aliases(
+        op, op.attrs["output_to_operand_aliasing"], buffers=target in ("Pin", "Unpin"),
+        shapes="xla_skip_custom_call_alias_shape_check" not in said,
+    )  # fmt: skip
     constraints = op.attrs["operand_layout_constraints"]
-    if constraints is not None:
+    if constraints is not None and target != "LayoutConstraint":
         attr, operands = "operand_layout_constraints", op.operand_shapes
         if len(constraints) != len(operands):
             raise InferError(

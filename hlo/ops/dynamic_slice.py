@@ -98,7 +98,8 @@ def _infer_dynamic_update_slice(op: OpView) -> Shape:
                 operand=1,
             )
     either = [operand.is_dynamic_dim(d) or update.is_dynamic_dim(d) for d in range(operand.rank)]
-    return array(operand.element_type, operand.dims, either)
+    # It happens in place, so the layout is the operand's.
+    return array(operand.element_type, operand.dims, either).with_layout(operand.layout)
 
 
 def _evaluate_dynamic_update_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:

@@ -42,6 +42,12 @@ def _infer_all_to_all(op: OpView) -> Shape:
         return operands[0]
     for i, operand in enumerate(operands):
         need_compatible(op, operand, operands[0], f"operands {i} and 0", operand=i)
+        # They are parts of one buffer.
+        if operand.layout != operands[0].layout:
+            raise InferError(
+                f"all-to-all: operands {i} and 0 differ in layout: {operand} and {operands[0]}",
+                operand=i, code="layout-mismatch",
+            )  # fmt: skip
     return TupleShape(tuple(operands))
 
 
@@ -153,6 +159,12 @@ def _need_in_place_operands(op: OpView) -> None:
             f"{op.opcode}: with slice_sizes it takes 4 operands, not {len(op.operand_shapes)}",
             attr="slice_sizes", code="operand-count",
         )  # fmt: skip
+    source, target = op.operand_shapes[:2]
+    if _buffer_count(source) != _buffer_count(target):
+        raise InferError(
+            f"{op.opcode}: operand 0 is {source.to_string(False)}, operand 1 is "
+            f"{target.to_string(False)}: as many buffers are needed", operand=1,
+        )  # fmt: skip
     for buffer, offsets in ((0, 2), (1, 3)):
         shape = op.operand_shapes[buffer]
         starts = need_tuple(op, op.operand_shapes[offsets], 0, f"operand {offsets}",
@@ -167,6 +179,11 @@ def _need_in_place_operands(op: OpView) -> None:
                 _need_offsets(op, part, at, offsets)
         else:
             _need_offsets(op, shape, starts, offsets)
+
+
+def _buffer_count(shape: Shape) -> int | None:
+    """Return the number of buffers in a tuple; None for an array, which is not the same as one."""
+    return len(shape.elements) if isinstance(shape, TupleShape) else None
 
 
 def _need_offsets(op: OpView, buffer: Shape, offsets: Shape, operand: int) -> None:

@@ -16,6 +16,7 @@ from hlo.ops.spec import ComputationView, OpView
 from hlo.types import (
     UNBOUNDED,
     ArrayShape,
+    BufferShape,
     ElementType,
     Shape,
     TupleShape,
@@ -228,8 +229,13 @@ def need_token(op: OpView, index: int) -> None:
         )  # fmt: skip
 
 
-def need_aliases(op: OpView, aliases: Sequence[OutputAlias]) -> None:
-    """Check that each output aliases at most one operand, and one of its own shape."""
+def need_aliases(
+    op: OpView, aliases: Sequence[OutputAlias], *, shapes: bool = True, buffers: bool = False
+) -> None:
+    """Check that each output aliases at most one operand, and (`shapes`) one of its own shape.
+
+    With `buffers`, an array and a buffer of it are of one shape.
+    """
     attr, seen = "output_to_operand_aliasing", set()
     for alias in aliases:
         text = f"{write_index(alias.output)}: ({alias.operand}, {write_index(alias.operand_index)})"
@@ -249,7 +255,15 @@ def need_aliases(op: OpView, aliases: Sequence[OutputAlias]) -> None:
             raise InferError(
                 f"{op.opcode}: {attr} {text}: {e}", attr=attr, code="index-out-of-range"
             ) from None
-        need_compatible(op, output, operand, f"{attr} {text}", attr=attr)
+        if buffers:
+            output, operand = unbuffered(output), unbuffered(operand)
+        if shapes:
+            need_compatible(op, output, operand, f"{attr} {text}", attr=attr)
+
+
+def unbuffered(shape: Shape) -> Shape:
+    """Return the array that a buffer holds; any other shape as it is."""
+    return shape.element if isinstance(shape, BufferShape) else shape
 
 
 def need_memory(op: OpView, *shapes: Shape, scratch_bytes: int = 0) -> None:

@@ -33,7 +33,7 @@ def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagn
         check_calls(module, callers, options, report)
         check_pairs(module, callers, report)
         check_partitioning(module, report)
-        check_buffers(module, report)
+        check_buffers(module, callers, report)
         check_header(module, options, report)
     return report.ordered()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops import Trait
 from hlo.types import Shape
 from hlo.verify.report import Report, VerifyOptions
 from hlo.verify.shapes import same
@@ -61,11 +62,15 @@ def _check_fused(
     if root.num_users:
         report.add("bad-fusion", f"the root of fused computation {comp.name} has users", root)
     for inst in comp:
-        if not inst.num_users and inst is not root:
+        if not inst.num_users and inst is not root and not _has_side_effect(inst):
             report.add(
                 "bad-fusion",
                 f"nothing in fused computation {comp.name} uses it, and it is not the root", inst,
             )  # fmt: skip
+
+
+def _has_side_effect(inst: Instruction) -> bool:
+    return inst.spec.has(Trait.SIDE_EFFECT) or bool(inst.attrs.get("custom_call_has_side_effect"))
 
 
 def _check_threads(inst: Instruction, report: Report) -> None:

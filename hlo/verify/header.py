@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hlo.errors import Diagnostic, InferError, Span
 from hlo.ir import Computation, Instruction, Module
 from hlo.layout import physical_bytes
-from hlo.types import ArrayShape, Shape
+from hlo.types import ArrayShape, Layout, Shape
 from hlo.verify.report import Report, VerifyOptions
 from hlo.verify.shapes import layout_of, mismatch, same, shape_problem, shown, without_space
 
@@ -41,6 +42,11 @@ class _Header:
         entry = module.entry
         self._parameters: Sequence[Shape] = entry.parameter_shapes
         self._result: Shape = entry.result_shape
+        # What callers see of them, with the layouts that they see.
+        self._outside, self._outside_result = self._parameters, self._result
+        layout = module.attrs.get("entry_computation_layout")
+        if layout is not None and len(layout.parameters) == len(self._parameters):
+            self._outside, self._outside_result = layout.parameters, layout.result
 
     def add(self, code: str, key: str, message: str) -> None:
         """Record an error at an attribute of the header."""
@@ -78,9 +84,8 @@ class _Header:
     def _agrees(self, want: Shape, have: Shape) -> bool:
         if not same(want, have, layouts=False):
             return False
-        # Tiles and memory spaces are filled in late, so an entry layout may be without.
         return not self._options.layout_sensitive or all(
-            without_space(layout_of(a)) == without_space(layout_of(b))
+            _settled(layout_of(a)) == _settled(layout_of(b))
             for (_, a), (_, b) in zip(want.leaves(), have.leaves(), strict=True)
             if isinstance(a, ArrayShape) and isinstance(b, ArrayShape)
         )
@@ -91,7 +96,7 @@ class _Header:
         inputs: set[tuple[int, Index]] = set()
         for alias in self._module.attrs.get(key, ()):
             source = self._leaf(key, alias.parameter, alias.index)
-            target = self._array(key, f"the output at {_index(alias.output)}", self._result,
+            target = self._array(key, f"the output at {_index(alias.output)}", self._outside_result,
                                  alias.output)  # fmt: skip
             if alias.output in outputs:
                 self.add(code, key, f"the output at {_index(alias.output)} has two aliases")
@@ -110,8 +115,8 @@ class _Header:
                 continue
             if differ:
                 self.add(code, key, f"{both}: they differ in size")
-            elif alias.must and not same(source, target, layouts=self._options.layout_sensitive):
-                self.add(code, key, f"{both}: a must-alias needs the same shape")
+            elif alias.must and not same(source, target, layouts=True):
+                self.add(code, key, f"{both}: a must-alias needs the same shape and layout")
 
     def check_donors(self) -> None:
         key, code = "buffer_donor", "bad-alias"
@@ -142,7 +147,7 @@ class _Header:
             )  # fmt: skip
             return None
         return self._array(key, f"parameter {parameter} at {_index(index)}",
-                           self._parameters[parameter], index)  # fmt: skip
+                           self._outside[parameter], index)  # fmt: skip
 
     def _array(self, key: str, what: str, shape: Shape, index: Index) -> ArrayShape | None:
         try:
@@ -154,6 +159,11 @@ class _Header:
             self.add("bad-alias", key, f"{what} is {leaf.to_string(False)}, an array is needed")
             return None
         return leaf
+
+
+def _settled(layout: Layout) -> Layout:
+    """Return the layout without what is filled in late, so that an entry layout may be without."""
+    return replace(without_space(layout), tail_padding=1)
 
 
 def _index(index: Index) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction, Module
@@ -12,6 +11,7 @@ from hlo.ops import Trait
 from hlo.types import ArrayShape, ElementType, Shape, TupleShape, compatible
 from hlo.verify.report import Report, VerifyOptions
 from hlo.verify.shapes import (
+    HOST_MEMORY_SPACE,
     in_host_memory,
     is_unbounded,
     layout_of,
@@ -125,19 +125,33 @@ class _Checker:
         try:
             return inst.spec.infer(inst)
         except InferError as e:
-            # Operands that differ in precision only count as the widest of them.
-            promoted = _promote(inst.operand_shapes)
-            if e.code not in ("type-mismatch", "shape-mismatch") or promoted is None:
+            # Operands that differ in precision only count as the widest of them, and as what the
+            # computation that they are passed to takes.
+            promoted = None
+            if e.code in ("type-mismatch", "shape-mismatch"):
+                promoted = _promote(inst.operand_shapes)
+            elif e.code == "bad-computation":
+                promoted = _as_passed(inst)
+            if promoted is None:
                 raise
-            return inst.spec.infer(_Operation(inst.opcode, inst.shape, inst.attrs, promoted))
+            return inst.spec.infer(_Operation(inst, promoted))
 
     def _compare(self, inst: Instruction, inferred: Shape) -> None:
         """Report a declared shape that is not the inferred one."""
         got, layouts = inst.shape, self._options.layout_sensitive
-        layouts = layouts and inst.opcode in _PASSES_LAYOUT
+        passes = inst.opcode in _PASSES_LAYOUT
+        if layouts and inst.opcode == "copy":
+            passes = _crosses_to_host(inferred, got)
+        layouts = layouts and passes
+        if layouts:
+            inferred = self._as_placed(inst, inferred)
         if same(inferred, got, layouts=layouts, orders_only=inst.opcode in _PASSES_ORDER_ONLY):
             return
-        if self._options.allow_mixed_precision and _same_but_precision(inferred, got):
+        if (
+            self._options.allow_mixed_precision
+            and not passes
+            and _same_but_precision(inferred, got)
+        ):
             return
         code = "shape-mismatch"
         if compatible(inferred, got):
@@ -147,6 +161,22 @@ class _Checker:
         what, said, found = mismatch("the result", got, inferred, layouts=layouts)
         message = f"{what} is {said}, the operands and attributes give {found}"
         self._report.add(code, message, inst)
+
+    def _as_placed(self, inst: Instruction, inferred: Shape) -> Shape:
+        """Return the inferred shape with what of its layout the operation is free to choose."""
+        got = inst.shape
+        if not isinstance(got, ArrayShape) or not isinstance(inferred, ArrayShape):
+            return inferred
+        here, layout = layout_of(got), layout_of(inferred)
+        if inst.opcode == "copy":
+            if here.memory_space == HOST_MEMORY_SPACE:
+                return inferred.with_layout(here)  # may transpose: its operand may be there too
+            return inferred.with_layout(replace(layout, memory_space=here.memory_space))
+        if inst.opcode == "dynamic-update-slice" and inst.parent in self._fused:
+            # Inside fusions, spaces and tiles are not settled.
+            layout = replace(layout, memory_space=here.memory_space, tiles=here.tiles)
+            return inferred.with_layout(layout)
+        return inferred
 
     def _check_kept_layout(self, inst: Instruction) -> None:
         """Check that the layout stays where the operation cannot change it."""
@@ -159,6 +189,7 @@ class _Checker:
         want = replace(without_space(layout_of(result)), element_bits=0)
         for i, operand in enumerate(inst.operand_shapes):
             if isinstance(operand, ArrayShape) and operand.rank == result.rank:
+                self._check_space(inst, i, operand, result)
                 if replace(without_space(layout_of(operand)), element_bits=0) != want:
                     self._report.add(
                         "layout-mismatch",
@@ -166,6 +197,22 @@ class _Checker:
                         "does not change layouts",
                         inst, operand=i,
                     )  # fmt: skip
+
+    def _check_space(
+        self, inst: Instruction, number: int, operand: ArrayShape, result: ArrayShape
+    ) -> None:
+        """Check that a dynamic slice moves data the way it can: to the device, an update to the
+        host."""
+        if inst.opcode not in ("dynamic-slice", "dynamic-update-slice"):
+            return
+        before, after = layout_of(operand).memory_space, layout_of(result).memory_space
+        reads = inst.opcode == "dynamic-slice"
+        if (before, after) == ((0, HOST_MEMORY_SPACE) if reads else (HOST_MEMORY_SPACE, 0)):
+            self._report.add(
+                "layout-mismatch",
+                f"it cannot move data from memory space {before} of operand {number} to {after}",
+                inst, operand=number,
+            )  # fmt: skip
 
     def _check_stricter(self, inst: Instruction) -> None:
         """Check what only some pipelines ask for."""
@@ -198,12 +245,11 @@ class _Checker:
 class _Operation:
     """An operation on other operand shapes. Fulfils `ops.spec.OpView`."""
 
-    def __init__(
-        self, opcode: str, shape: Shape, attrs: Mapping[str, Any], operand_shapes: Sequence[Shape]
-    ) -> None:
-        self.opcode = opcode
-        self.shape = shape
-        self.attrs = attrs
+    def __init__(self, inst: Instruction, operand_shapes: Sequence[Shape]) -> None:
+        self.opcode = inst.opcode
+        self.shape = inst.shape
+        self.attrs = inst.attrs
+        self.annotations = inst.annotations
         self.operand_shapes = operand_shapes
 
 
@@ -219,6 +265,25 @@ def _promote(shapes: Sequence[Shape]) -> list[Shape] | None:
         return None
     widest = max(floats, key=lambda t: t.bits)
     return [_with_float(s, widest) for s in shapes]
+
+
+def _as_passed(inst: Instruction) -> list[Shape] | None:
+    """Return the operand shapes with every float as the parameter that it is passed to, or None."""
+    callee = inst.attrs.get("to_apply")
+    if callee is None or len(callee.parameter_shapes) != len(inst.operands):
+        return None
+    return [
+        _with_float(operand, parameter.element_type)
+        if isinstance(parameter, ArrayShape) and parameter.element_type.is_float
+        else operand
+        for operand, parameter in zip(inst.operand_shapes, callee.parameter_shapes, strict=True)
+    ]
+
+
+def _crosses_to_host(a: Shape, b: Shape) -> bool:
+    """True when one of two arrays is in the host's memory and the other is not."""
+    spaces = [layout_of(s).memory_space for s in (a, b) if isinstance(s, ArrayShape)]
+    return len(set(spaces)) == 2 and HOST_MEMORY_SPACE in spaces
 
 
 def _with_float(shape: Shape, et: ElementType) -> Shape:

@@ -111,17 +111,19 @@ def _check_async_bodies(
         if not chain:
             continue
         bodies.add(comp)
+        starts = [c for c in chain if c.opcode == "async-start"]
+        for other in starts[1:]:
+            report.add(
+                "bad-async", f"it calls {comp.name}, which belongs to one asynchronous operation",
+                other, notes=[("the first is here", starts[0])],
+            )  # fmt: skip
         for other in instructions:
             if other.opcode not in _CHAIN:
                 report.add(
                     "bad-async", f"it calls {comp.name}, which is wrapped by an async operation",
                     other, notes=[("the async operation is here", chain[0])],
                 )  # fmt: skip
-        only_transfers = all(
-            i.opcode in _TRANSFERS or i.opcode in ("parameter", "tuple", "get-tuple-element")
-            for i in comp
-        )
-        if len(comp) != len(comp.parameters) + 1 and not only_transfers:
+        if not _may_be_async(comp, chain[0]):
             report.add(
                 "bad-async",
                 f"async computation {comp.name} has {len(comp)} instructions, it may have its "
@@ -129,6 +131,18 @@ def _check_async_bodies(
                 chain[0], notes=[(f"{comp.name} is here", comp)],
             )  # fmt: skip
     return bodies
+
+
+def _may_be_async(comp: Computation, start: Instruction) -> bool:
+    """True for a body of one operation on the parameters or on elements of them, for one of
+    transfers, and for one whose operations the program itself declares a group."""
+    said = start.annotations.get("frontend_attributes", ())
+    others = {i.opcode for i in comp if not i.is_root} - {"parameter", "get-tuple-element"}
+    return (
+        not others
+        or {*others, comp.root.opcode} <= _TRANSFERS | {"tuple"}
+        or "_collectives_group" in said
+    )
 
 
 def _check_same_transfer(inst: Instruction, report: Report) -> None:
@@ -150,21 +164,25 @@ def _said(value: object) -> str:
 
 
 def _check_channels(module: Module, report: Report) -> None:
-    """Check that a channel is either for transfers or for one kind of collective."""
+    """Check that a channel to the host is for one kind of transfer, of one shape.
+
+    Other operations may share a channel.
+    """
     first: dict[int, Instruction] = {}
     for inst in module.instructions():
         channel = inst.attrs.get("channel_id")
-        if not channel:
-            if channel == 0 and inst.opcode in ("all-reduce", "all-reduce-start"):
-                report.add("bad-channel", "channel 0 is not a channel", inst, attr="channel_id")
-            continue  # transfers inside one program use 0: no channel to another
+        if channel is None:
+            continue
+        if channel <= 0 and inst.opcode in ("all-reduce", "all-reduce-start"):
+            report.add("bad-channel", f"channel {channel} is not a channel", inst,
+                       attr="channel_id")  # fmt: skip
+        if inst.opcode not in ("send", "recv") or not inst.attrs["is_host_transfer"]:
+            continue
         other = first.setdefault(channel, inst)
-        if _channel_kind(other) != _channel_kind(inst):
+        if (other.opcode, other.shape) != (inst.opcode, inst.shape):
             report.add(
-                "bad-channel", f"channel {channel} is also that of {other.opcode} {other.name}",
+                "bad-channel",
+                f"channel {channel} to the host is also that of {other.opcode} {other.name}, which "
+                f"has shape {other.shape}",
                 inst, attr="channel_id", notes=[(f"{other.name} is here", other)],
             )  # fmt: skip
-
-
-def _channel_kind(inst: Instruction) -> str:
-    return "transfer" if inst.opcode in _TRANSFERS else inst.opcode

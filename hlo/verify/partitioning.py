@@ -5,8 +5,6 @@ Source: XLA's `collective_ops_utils.h` for how a collective's attributes choose 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from hlo.errors import InferError
 from hlo.ir import Instruction, Module
 from hlo.ops.collective_eval import (
@@ -35,6 +33,8 @@ def check_partitioning(module: Module, report: Report) -> None:
                 continue
             if "sharding" in inst.annotations:
                 _check_sharding(inst, partitions, report)
+            if inst.opcode in ("conditional", "while"):
+                _check_alike(inst, report)
             if "parameter_replication" in inst.annotations:
                 _check_replication(inst, report)
             attrs = inst.attrs
@@ -56,11 +56,6 @@ def _check_sharding(inst: Instruction, partitions: int, report: Report) -> None:
         sharding.check(inst.shape, partitions if partitions > 1 else None)
     except InferError as e:
         report.add(e.code, e.message, inst, attr="sharding", hint=e.hint)
-    if inst.opcode == "while":
-        body, condition = inst.attrs["body"], inst.attrs["condition"]
-        _check_alike(inst, [body.root, *body.parameters[:1], *condition.parameters[:1]], report)
-    elif inst.opcode == "conditional":
-        _check_alike(inst, [c.root for c in inst.called_computations], report)
 
 
 def _check_replication(inst: Instruction, report: Report) -> None:
@@ -73,14 +68,21 @@ def _check_replication(inst: Instruction, report: Report) -> None:
         )  # fmt: skip
 
 
-def _check_alike(inst: Instruction, others: Iterable[Instruction], report: Report) -> None:
-    """Check that what flows in and out of a body is sharded as the instruction that runs it."""
-    here = inst.annotations["sharding"]
-    for other in others:
-        there = other.annotations.get("sharding")
-        if there is not None and there != here:
+def _check_alike(inst: Instruction, report: Report) -> None:
+    """Check that what flows in and out of bodies is sharded as the instruction that runs them."""
+    if inst.opcode == "while":
+        body, condition = inst.attrs["body"], inst.attrs["condition"]
+        others = [body.root, *body.parameters[:1], *condition.parameters[:1]]
+    else:
+        others = [c.root for c in inst.called_computations]
+    sharded = [i for i in (inst, *others) if "sharding" in i.annotations]
+    for other in sharded[1:]:
+        first = sharded[0]
+        here, there = first.annotations["sharding"], other.annotations["sharding"]
+        if there != here:
             report.add(
-                "bad-sharding", f"its sharding is {here}, that of {other.name} is {there}",
+                "bad-sharding",
+                f"the sharding of {first.name} is {here}, that of {other.name} is {there}",
                 inst, attr="sharding", notes=[(f"{other.name} is here", other)],
             )  # fmt: skip
 
@@ -198,8 +200,9 @@ def _check_permutation(inst: Instruction, replicas: int, partitions: int, report
     across_replicas = inst.attrs.get("channel_id") is None
     limit = replicas if across_replicas else partitions
     pairs = inst.attrs["source_target_pairs"]
+    most = _slices(inst)
     for place, what in enumerate(("source", "target")):
-        seen: set[int] = set()
+        seen: dict[int, int] = {}
         for pair in pairs:
             if len(pair) != 2:
                 report.add(
@@ -208,17 +211,29 @@ def _check_permutation(inst: Instruction, replicas: int, partitions: int, report
                 )  # fmt: skip
                 return
             i = pair[place]
-            # Several buffers may be permuted at once, each with its pairs.
-            if i in seen and len(inst.operands) == 1:
+            seen[i] = seen.get(i, 0) + 1
+            if seen[i] == most + 1:
+                times = "twice" if most == 1 else f"more than {most} times"
                 report.add(
-                    "bad-replica-groups", f"{i} is a {what} twice", inst, attr="source_target_pairs"
-                )
+                    "bad-replica-groups", f"{i} is a {what} {times}", inst,
+                    attr="source_target_pairs",
+                )  # fmt: skip
             elif i < 0 or (limit != 1 and i >= limit):
                 report.add(
                     "bad-replica-groups", f"{what} {i} is not in [0, {limit})", inst,
                     attr="source_target_pairs",
                 )  # fmt: skip
-            seen.add(i)
+
+
+def _slices(inst: Instruction) -> int:
+    """Return how often an id may send or receive: once for each slice of a buffer."""
+    if not inst.attrs["slice_sizes"]:
+        return 1
+    offsets = inst.operand_shapes[2]
+    assert isinstance(offsets, TupleShape)
+    first = offsets if isinstance(inst.operand_shapes[0], ArrayShape) else offsets.elements[0]
+    assert isinstance(first, TupleShape)
+    return len(first.elements)
 
 
 def _check_same_constraint(all_reduces: list[Instruction], report: Report) -> None:
