@@ -81,10 +81,12 @@ class Kernels:
         outputs: list[int],
         places: int,
         scratch: int,
+        tables: int = 0,
     ) -> Emitted:
         """Return the kernel of one step of an instruction.
 
-        outputs: buffer numbers of the results. places, scratch: how many buffers it takes.
+        outputs: buffer numbers of the results. places, scratch, tables: how many buffers of
+        each it takes.
         """
         key = (step, structure_key(inst, roles, inputs), tuple(outputs))
         found = self.by_key.get(key)
@@ -93,6 +95,7 @@ class Kernels:
         k = Kernel(self.module, inst, roles, inputs, self.target)
         k.outputs = [f"%buf{n}" for n in outputs]
         k.scratch = [f"%buf{places + n}" for n in range(scratch)]
+        k.tables = [f"%buf{places + scratch + n}" for n in range(tables)]
         k.b.locate(inst.span)
         extent = step(k)
         k.b.write("ret void")
@@ -100,6 +103,7 @@ class Kernels:
             f"ptr {'noalias ' if n in outputs or n >= places else 'readonly '}%buf{n}"
             for n in range(places + scratch)
         ]
+        params += [f"ptr noalias readonly {table}" for table in k.tables]
         for n, leaf in enumerate(inputs.scalars):
             held = scalar_parameter(leaf, n)
             params += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]

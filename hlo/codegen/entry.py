@@ -95,6 +95,7 @@ class EntryEmitter:
         self.b.is_careful = True
         self.kernels = Kernels(self.module, self.target, self.b)
         self.memory = Memory(self.b, self.live)
+        self._table_at: dict[tuple[str, bytes], int] = {}
         self._constant_at: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}
 
     # --- the whole ------------------------------------------------------------------------------
@@ -271,11 +272,12 @@ class EntryEmitter:
             plan = planner(inst, self.live.roles, self.target)
         numbers = [places.index(t) for t in targets]
         scratch = [memory.scratch(n, position) for n in plan.scratch_bytes]
+        tables = [self._table(data) for data in plan.tables]
         for step in plan.steps:
             emitted = self.kernels.emit(
-                inst, self.live.roles, step, inputs, numbers, len(places), len(scratch)
+                inst, self.live.roles, step, inputs, numbers, len(places), len(scratch), len(tables)
             )
-            pointers = [p.pointer for p in (*places, *scratch)]
+            pointers = [*(p.pointer for p in (*places, *scratch)), *tables]
             self.kernels.call(emitted, pointers, [self._scalar_value(x) for x in scalars])
         for path, target in zip(outputs, targets, strict=True):
             leaf_shape = inst.shape.at(path)
@@ -302,6 +304,20 @@ class EntryEmitter:
                 assert value is not None
                 scalar.store(self.b, shape.element_type, value, targets[path].pointer, 0)
 
+    def _place_constant(self, data: np.ndarray) -> int:
+        """Return the offset at which the entry finds data."""
+        offset = -(-self.constant_bytes // 64) * 64
+        self.constants.append((offset, data))
+        self.constant_bytes = offset + max(1, data.nbytes)
+        return offset
+
+    def _table(self, data: np.ndarray) -> str:
+        """Return the address of a kernel's constants, one for all that are equal."""
+        key = (data.dtype.str, data.tobytes())
+        if key not in self._table_at:
+            self._table_at[key] = self._place_constant(np.ascontiguousarray(data))
+        return self.b.element_address("%constants", "i8", self._table_at[key])
+
     def _constant(self, inst: Instruction) -> Buffer:
         literal, shape = inst.attrs["literal"], inst.shape
         assert isinstance(shape, ArrayShape) and shape.layout is not None
@@ -310,9 +326,7 @@ class EntryEmitter:
         known = self._constant_at.get((id(literal), order))
         if known is None:
             data = np.ascontiguousarray(literal.value.transpose(order))
-            offset = -(-self.constant_bytes // 64) * 64
-            self.constants.append((offset, data))
-            self.constant_bytes = offset + max(1, data.nbytes)
+            offset = self._place_constant(data)
             known = self._constant_at[id(literal), order] = (offset, data, literal)
         offset, data, _ = known
         pointer = self.b.element_address("%constants", "i8", offset)

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices, load, places, store, store_place
 from hlo.codegen.element import ElementEmitter
@@ -77,6 +79,7 @@ class Kernel:
         self.begin, self.end = "%begin", "%end"
         self.outputs: list[str] = []
         self.scratch: list[str] = []
+        self.tables: list[str] = []
         self.target = target
 
     @property
@@ -263,11 +266,13 @@ class Plan:
     """How an instruction is computed: kernels one after the other, and memory that they share.
 
     scratch_bytes: sizes of memory that lives for this instruction only. Threads wait for each other
-    between steps, so a later step may read all that an earlier one wrote.
+    between steps, so a later step may read all that an earlier one wrote. tables: constants that
+    the kernels read.
     """
 
     steps: tuple[KernelEmitter, ...]
     scratch_bytes: tuple[int, ...] = ()
+    tables: tuple[np.ndarray, ...] = ()
 
 
 Planner = Callable[[Instruction, Mapping[Instruction, Role], Target], Plan]

@@ -2,6 +2,7 @@
 
 from hlo.codegen.kernels import (  # noqa: F401
     contraction,
+    fft,
     convolution,
     linalg,
     random,
