@@ -14,6 +14,7 @@ from enum import Enum
 from heapq import heappop, heappush
 
 from hlo.codegen.fusion import Role, assign_roles
+from hlo.codegen.rows import absorb_rows
 from hlo.ir import Computation, Instruction
 from hlo.types import ArrayShape
 
@@ -86,7 +87,9 @@ class Liveness:
 
     def visit(self, comp: Computation, params: Sequence[Instruction] | None = None) -> None:
         """Number a computation; `params` are the instructions that its parameters stand for."""
-        self.roles.update(assign_roles(comp))
+        roles = assign_roles(comp)
+        absorb_rows(comp, roles)
+        self.roles.update(roles)
         for inst in comp.in_order():
             role = self.roles[inst]
             if role is Role.CONTROL:

@@ -34,13 +34,17 @@ class ElementEmitter:
         self.b = builder
         self.roles = roles
         self.load = load
+        # Where fused values are that have been computed ahead.
+        self.kept: dict[Instruction, Callable[[Indices], Value]] = {}
 
     def at(self, inst: Instruction, indices: Indices) -> Value:
         """Return the element of `inst` at `indices` (one per dimension, in range)."""
         key = (inst, indices)
         found = self.b.remembered(key)
         if found is None:
-            if self.roles.get(inst) is Role.FUSED:
+            if inst in self.kept:
+                found = self.kept[inst](indices)
+            elif self.roles.get(inst) is Role.FUSED:
                 found = self.compute(inst, indices)
             else:
                 found = self.load(inst, indices)
@@ -248,7 +252,20 @@ def _bitcast_convert(e: ElementEmitter, inst: Instruction, indices: Indices) -> 
     return convert.bitcast(e.b, e.at(operand, indices), old, new)
 
 
-_RULES: dict[str, Callable[[ElementEmitter, Instruction, Indices], Value]] = {
+Rule = Callable[[ElementEmitter, Instruction, Indices], Value]
+
+
+def element_rule(opcode: str) -> Callable[[Rule], Rule]:
+    """Register how an element is computed of an operation that is no movement."""
+
+    def add(rule: Rule) -> Rule:
+        _RULES[opcode] = rule
+        return rule
+
+    return add
+
+
+_RULES: dict[str, Rule] = {
     "broadcast": _broadcast,
     "reshape": _reshape,
     "transpose": _transpose,

@@ -6,7 +6,7 @@ of large constants, and null or the caller's `Threads`: `{ void (*run)(state, ta
 chunk), void *state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n)
 that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what the program calls outside, null where
 it calls nothing (see `hlo.codegen.host`). It returns 0, or one more than the number of the outside
-function that failed. Rank-0 values are SSA values here; loop state that is scalar lives in registers.
+function that failed. Rank-0 values are SSA values here; scalar loop state lives in registers.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ from hlo.codegen.kernel import (
     Plan,
     emit_on_demand,
 )
+from hlo.codegen.kernels.rows import emit_rows
 from hlo.codegen.llvm import Builder, Module, Val
 from hlo.codegen.memory import Memory, updated_operands
 from hlo.codegen.outputs import deliver_outputs, shared_parameter
 from hlo.codegen.prepare import flatten
+from hlo.codegen.rows import rows_of
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.errors import HloError
@@ -262,7 +264,8 @@ class EntryEmitter:
         inputs = Inputs(leaves, buffer_of, scalars)
         planner = PLANNERS.get(inst.opcode)
         if is_on_demand(inst):
-            plan = Plan((emit_on_demand,))
+            by_rows = rows_of(inst, self.live.roles) is not None
+            plan = Plan((emit_rows if by_rows else emit_on_demand,))
         elif planner is None:
             raise HloError.at(
                 "unsupported", f"{inst.opcode} has no native code yet", inst.span,

@@ -63,7 +63,7 @@ _REREADERS = frozenset(
     }
 )
 
-_CHEAP = 4.0
+CHEAP = 4.0
 _COST = dict.fromkeys(
     ("exponential", "log", "power", "tanh", "logistic", "sine", "cosine", "tan", "atan2", "erf",
      "exponential-minus-one", "log-plus-one", "cbrt", "acos", "asin", "sinh", "cosh", "acosh",
@@ -101,7 +101,7 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
             roles[inst] = Role.ALIAS
             continue
         inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
-        cost[inst] = _own_cost(inst) + sum(cost[o] for o in inlined)
+        cost[inst] = own_cost(inst) + sum(cost[o] for o in inlined)
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
         if depth[inst] > _MAX_DEPTH or _must_keep(inst, roles, cost[inst], comp):
             roles[inst] = Role.KERNEL
@@ -145,7 +145,7 @@ def _forced_role(inst: Instruction) -> Role | None:
     return None if is_on_demand(inst) else Role.KERNEL
 
 
-def _own_cost(inst: Instruction) -> float:
+def own_cost(inst: Instruction) -> float:
     if inst.opcode in _FREE:
         return 0.0
     if inst.opcode == "gather":
@@ -161,7 +161,7 @@ def _must_keep(
         return True
     if any(roles[u] in (Role.ALIAS, Role.CONTROL, Role.HOST) for u in users):
         return True
-    if cost > _CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
+    if cost > CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
         return True
     # What is updated in place has to be in memory, and so has what is read of it to that end: the
     # update would have to be of a copy otherwise.

@@ -58,7 +58,7 @@ def _walk(
                     _forbid(result, i)
             for operand in node.operands:
                 if isinstance(operand.shape, ArrayShape) and operand.shape.dims:
-                    stack.append((operand, _operand_places(node, operand, places)))
+                    stack.append((operand, operand_places(node, operand, places)))
             if node.opcode == "iota":
                 for i, place in enumerate(places):
                     if place == node.attrs["iota_dimension"]:
@@ -95,7 +95,8 @@ def _check_memory(result: list[bool], node: Instruction, places: Places) -> None
             result[i] = False
 
 
-def _operand_places(node: Instruction, operand: Instruction, places: Places) -> Places:
+def operand_places(node: Instruction, operand: Instruction, places: Places) -> Places:
+    """Return the dimension of an operand that each loop runs over, given those of its user."""
     shape, source = node.shape, operand.shape
     assert isinstance(shape, ArrayShape) and isinstance(source, ArrayShape)
     moved: dict[int, int | None]

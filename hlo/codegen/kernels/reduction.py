@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hlo.codegen import scalar
-from hlo.codegen.element import Indices
+from hlo.codegen.element import ElementEmitter, Indices, element_rule
 from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import (
     Extent,
@@ -27,8 +27,10 @@ from hlo.codegen.kernel import (
     split_index,
 )
 from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
+from hlo.codegen.kernels.rows import prepare_row
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.merge import mergeable_reads
+from hlo.codegen.rows import rows_of
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
@@ -173,12 +175,13 @@ class Reduction:
 
 
 class _Writer:
-    """Emission of a reduction into one kernel."""
+    """Emission of a reduction, into a kernel of its own or into another one."""
 
-    def __init__(self, k: Kernel) -> None:
-        self.k = k
-        self.b = k.b
-        self.r = Reduction.of(k.inst, k.roles)
+    def __init__(self, inst: Instruction, elements: ElementEmitter) -> None:
+        self.inst = inst
+        self.elements = elements
+        self.b = elements.b
+        self.r = Reduction.of(inst, elements.roles)
         self.combiner = self.r.combiner
         self.given = [element_type(o) for o in self.r.operands]
 
@@ -208,21 +211,29 @@ class _Writer:
     def element(self, kept: Mapping[int, Index], reduced: Mapping[int, Index]) -> list[Value]:
         """Return the operands' elements, as the combiner takes them."""
         at = tuple(kept.get(d, reduced.get(d, 0)) for d in range(self.r.source.rank))
-        values = [self.k.elements.at(o, at) for o in self.r.operands]
+        values = [self.elements.at(o, at) for o in self.r.operands]
         return self.combiner.elements(self.b, values, self.given)
 
     def inits(self) -> list[Value]:
-        operands = self.k.inst.operands[self.combiner.count :]
-        values = [self.k.elements.at(i, ()) for i in operands]
+        operands = self.inst.operands[self.combiner.count :]
+        values = [self.elements.at(i, ()) for i in operands]
         return self.combiner.start(self.b, values, [element_type(i) for i in operands])
 
     def apply(self, held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-        return self.combiner.apply(self.k.elements, held, new)
+        return self.combiner.apply(self.elements, held, new)
+
+
+class _KernelWriter(_Writer):
+    """Emission of a reduction into a kernel of its own."""
+
+    def __init__(self, k: Kernel) -> None:
+        super().__init__(k.inst, k.elements)
+        self.k = k
 
     def store(self, values: Sequence[Value], kept: Mapping[int, Index]) -> None:
         """Store one set of results."""
         r = self.r
-        gone = set(self.k.inst.attrs["dimensions"])
+        gone = set(self.inst.attrs["dimensions"])
         at = tuple(kept.get(d, 0) for d in range(r.source.rank) if d not in gone)
         rounded = self.combiner.result(self.b, values, [s.element_type for s in r.results])
         for n, value in enumerate(rounded):
@@ -259,7 +270,7 @@ def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: Target)
 
 def _short_rows(k: Kernel) -> Extent:
     """Reduce a few elements to each result, in registers; vectors run along the results."""
-    w = _Writer(k)
+    w = _KernelWriter(k)
     kept = [d for d in range(w.r.source.rank) if d not in k.inst.attrs["dimensions"]]
     shape = w.r.results[0]
 
@@ -277,12 +288,15 @@ def _short_rows(k: Kernel) -> Extent:
 
 def _rows(k: Kernel) -> Extent:
     """Reduce one result, or one part of one, after the other; vectors run along memory."""
-    w = _Writer(k)
+    w = _KernelWriter(k)
     b, r = k.b, w.r
     parts = r.parts
+    rows = rows_of(k.inst, k.roles)
     with b.loop(k.begin, k.end) as at:
         result, part = split_index(b, at, [max(1, r.size(r.kept)), parts])
         kept = w.kept_at(result)
+        if rows is not None:
+            prepare_row(k, rows, [kept[d] for d in rows.order[: rows.outer]])
         if parts == 1:
             w.store(_row(w, kept, 0, r.length), kept)
         else:
@@ -321,6 +335,15 @@ def _row(w: _Writer, kept: Mapping[int, Index], first: Index, last: Index) -> li
         with b.loop(lo, hi, rolled=r.size(r.reduced[-1:]) <= _ROLLED) as at:
             step(head | w.indices(r.reduced[-1:], [at]))
     return acc.get()
+
+
+@element_rule("reduce")
+def _element(elements: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
+    """Reduce one result where it is used."""
+    w = _Writer(inst, elements)
+    dims = [d for d in range(w.r.source.rank) if d not in inst.attrs["dimensions"]]
+    total = _row(w, dict(zip(dims, indices, strict=True)), 0, w.r.length)
+    return w.combiner.result(w.b, total, [w.r.results[0].element_type])[0]
 
 
 def _row_in_chains(w: _Writer, kept: Mapping[int, Index], first: Index, last: Index) -> list[Value]:
@@ -363,7 +386,7 @@ def _row_in_chains(w: _Writer, kept: Mapping[int, Index], first: Index, last: In
 
 def _columns(k: Kernel) -> Extent:
     """Reduce strips of neighbouring results together, row by row."""
-    w = _Writer(k)
+    w = _KernelWriter(k)
     b, r = k.b, w.r
     outer = r.kept[:-1]
     outer_sizes = [r.size([g]) for g in outer]
@@ -510,7 +533,7 @@ def _fold_rows(w: _Writer, strip: Accumulators, rows: int) -> None:
 
 def _join(k: Kernel) -> Extent:
     """Reduce what the parts have left, in order, onto the initial values."""
-    w = _Writer(k)
+    w = _KernelWriter(k)
     b, r = k.b, w.r
     results = r.size(r.kept)
     size = min(max(results, 1), 1024)

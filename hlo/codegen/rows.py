@@ -1,0 +1,295 @@
+"""Row by row: reductions over contiguous rows, computed where their results are used.
+
+A softmax or a normalization reads its rows several times: for a maximum, a sum, and what comes of
+them. A kernel that takes one row after the other does all of that while the row is in cache, and
+nothing but the result goes to memory. Here is decided which kernels are absorbed by the one that
+uses them; they become fused. Values of a row are computed once, before its elements; arrays that
+are costly and used more than once are kept for the length of a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+
+from hlo.codegen.address import is_plain
+from hlo.codegen.fusion import CHEAP, Role, is_on_demand, own_cost
+from hlo.codegen.kernel import loop_order
+from hlo.codegen.merge import Places, operand_places
+from hlo.ir import Computation, Instruction
+from hlo.types import ArrayShape
+
+# A row's length, and how many there have to be so that threads have enough of them.
+_SHORTEST, _LONGEST, _ROWS = 32, 16384, 64
+# Bytes of a row's arrays that are kept on the stack.
+_KEPT_BYTES = 65536
+# Instructions that are computed in one kernel, at most: code size is finite.
+_NODES = 150
+_RENAMED = frozenset({"reshape", "transpose", "copy"})
+
+
+@dataclass
+class Rows:
+    """The loops of a kernel that goes row by row, and what it computes on the way.
+
+    order: the dimensions of the row space, in memory order; the first `outer` of them number rows.
+    uses: how each instruction is reached, as the dimension of it that each loop runs over; count:
+    by how many others.
+    """
+
+    root: Instruction
+    space: ArrayShape
+    order: tuple[int, ...]
+    outer: int
+    uses: dict[Instruction, set[Places]] = field(default_factory=dict)
+    count: dict[Instruction, int] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Places:
+        return self.order
+
+    @property
+    def reduced(self) -> set[int]:
+        """The dimensions along a row."""
+        return set(self.order[self.outer :])
+
+    @property
+    def length(self) -> int:
+        return math.prod(self.space.dims[d] for d in self.reduced)
+
+    @property
+    def row_count(self) -> int:
+        return math.prod(self.space.dims[d] for d in self.order[: self.outer])
+
+    def is_row_value(self, inst: Instruction) -> bool:
+        """True when an instruction has one value for each row, always found in the same way."""
+        places = self.uses[inst]
+        return len(places) == 1 and all(p is None for p in next(iter(places))[self.outer :])
+
+    def is_row_array(self, inst: Instruction) -> bool:
+        """True when an instruction has an element for each of a row, always its own."""
+        return self.uses[inst] == {self.identity} and inst.shape == self._like(inst)
+
+    def _like(self, inst: Instruction) -> ArrayShape | None:
+        if not isinstance(inst.shape, ArrayShape):
+            return None
+        return self.space.with_type(inst.shape.element_type)
+
+    def reduces(self, inst: Instruction) -> bool:
+        """True when an instruction reduces the rows of this space, one value each."""
+        if inst.opcode != "reduce" or not isinstance(inst.shape, ArrayShape):
+            return False
+        source = inst.operands[0].shape
+        assert isinstance(source, ArrayShape)
+        gone = {d for d in inst.attrs["dimensions"] if source.dims[d] != 1}
+        if source.dims != self.space.dims or gone != self.reduced:
+            return False
+        if any(o.shape.layout != self.space.layout for o in inst.operands[:1]):  # type: ignore[attr-defined]
+            return False
+        kept = [d for d in range(source.rank) if d not in inst.attrs["dimensions"]]
+        (places,) = self.uses.get(inst, {()})
+        return not places or all(
+            p is not None and p >= 0 and kept[p] == d
+            for p, d in zip(places[: self.outer], self.order, strict=False)
+        )
+
+
+def rows_of(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows | None:
+    """Return how a kernel goes row by row, None for one that has no fused reduction."""
+    todo, seen = list(root.operands), set[Instruction]()
+    while todo:
+        inst = todo.pop()
+        if inst in seen or roles[inst] is not Role.FUSED:
+            continue
+        if inst.opcode == "reduce":
+            rows = _space(root, inst)
+            assert rows is not None
+            _walk(rows, roles)
+            return rows
+        seen.add(inst)
+        todo.extend(inst.operands)
+    return None
+
+
+def locals_of(rows: Rows, roles: Mapping[Instruction, Role]) -> list[tuple[Instruction, bool]]:
+    """Return what is computed ahead of a row's elements, in order: row values and row arrays.
+
+    The flag tells an array, which is kept.
+    """
+    found: list[tuple[Instruction, bool]] = []
+    cost: dict[Instruction, float] = {}
+    parent = rows.root.parent
+    assert parent is not None
+    for inst in parent.in_order():
+        if inst is rows.root or inst not in rows.uses or roles[inst] is not Role.FUSED:
+            continue
+        if inst.opcode == "reduce":
+            found.append((inst, False))
+            continue
+        cost[inst] = own_cost(inst) + sum(cost.get(o, 0.0) for o in dict.fromkeys(inst.operands))
+        if cost[inst] <= CHEAP:
+            continue
+        if rows.is_row_value(inst):
+            found.append((inst, False))
+            cost[inst] = 0.0
+        elif rows.count[inst] > 1 and rows.is_row_array(inst):
+            found.append((inst, True))
+            cost[inst] = 0.0
+    return found
+
+
+def _space(root: Instruction, reduce: Instruction) -> Rows | None:
+    """Return the row space of a kernel that a reduction's result goes into, if they go together."""
+    shape = root.operands[0].shape if root.opcode == "reduce" else root.shape
+    if not isinstance(shape, ArrayShape) or not is_plain(shape) or root.shape.is_tuple:
+        return None
+    order = loop_order(shape)
+    source = reduce.operands[0].shape
+    assert isinstance(source, ArrayShape)
+    if source.dims != shape.dims or source.layout != shape.layout:
+        return None
+    gone = [d for d in order if d in reduce.attrs["dimensions"]]
+    outer = len(order) - len(gone)
+    if not gone or order[outer:] != gone:
+        return None
+    if root.opcode == "reduce" and {*order} & {*root.attrs["dimensions"]} != {*gone}:
+        return None
+    return Rows(root, shape, tuple(order), outer)
+
+
+def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
+    """Find all that the root reads, through what is fused; False if that is too much."""
+    rows.uses.clear()
+    rows.count.clear()
+    root = rows.root
+    todo: list[tuple[Instruction, Places]] = []
+    edges: set[tuple[Instruction, int]] = set()
+
+    def visit(node: Instruction, places: Places) -> None:
+        for n, operand in enumerate(node.operands):
+            if not isinstance(operand.shape, ArrayShape) or not operand.shape.dims:
+                continue
+            if (node, n) not in edges:
+                edges.add((node, n))
+                rows.count[operand] = rows.count.get(operand, 0) + 1
+            if node.opcode == "reduce":
+                todo.append((operand, rows.identity))
+            else:
+                todo.append((operand, operand_places(node, operand, places)))
+
+    visit(root, rows.identity)
+    while todo:
+        node, places = todo.pop()
+        known = rows.uses.setdefault(node, set())
+        if places in known:
+            continue
+        known.add(places)
+        if len(rows.uses) > _NODES:
+            return False
+        renamed = roles[node] is Role.ALIAS and node.opcode in _RENAMED
+        if roles[node] is Role.FUSED or renamed:
+            visit(node, places)
+    return True
+
+
+# --- which kernels are absorbed -----------------------------------------------------------------
+
+
+def absorb_rows(comp: Computation, roles: MutableMapping[Instruction, Role]) -> None:
+    """Fuse reductions over rows, and what goes with them, into the kernels that use them."""
+    if not any(i.opcode == "reduce" for i in comp):
+        return
+    readers: dict[Instruction, set[Instruction]] = {}
+    for root in reversed(comp.in_order()):
+        if roles[root] is not Role.KERNEL or root.opcode == "constant":
+            continue
+        if is_on_demand(root) or root.opcode == "reduce":
+            changed = _absorbed(root, comp, roles, readers)
+            if changed:
+                roles.update(changed)
+                readers.clear()
+
+
+def _absorbed(
+    root: Instruction,
+    comp: Computation,
+    roles: MutableMapping[Instruction, Role],
+    readers: dict[Instruction, set[Instruction]],
+) -> dict[Instruction, Role]:
+    """Return the roles that change where a kernel absorbs others: none if no reduction is one."""
+    rows = _first_space(root, roles)
+    if rows is None:
+        return {}
+    changes: dict[Instruction, Role] = {}
+    trial = ChainMap(changes, roles)
+    members = {root}
+    grown = True
+    while grown:
+        grown = False
+        if not _walk(rows, trial):
+            return {}
+        for inst in list(rows.uses):
+            if trial[inst] is not Role.KERNEL or inst.opcode == "constant":
+                continue
+            if inst not in readers:
+                readers[inst] = _readers(inst, comp, roles)
+            if readers[inst] <= members and _can_absorb(rows, inst):
+                changes[inst] = Role.FUSED
+                members.add(inst)
+                grown = True
+    if not any(i.opcode == "reduce" for i in changes):
+        return {}
+    for inst in comp.in_order():
+        renamed = inst in rows.uses and roles[inst] is Role.ALIAS
+        if renamed and trial[inst.operands[0]] is Role.FUSED:
+            changes[inst] = Role.FUSED
+    _walk(rows, trial)
+    kept = [i.shape for i, is_array in locals_of(rows, trial) if is_array]
+    size = sum(s.element_type.byte_width for s in kept)  # type: ignore[attr-defined]
+    return changes if size * rows.length <= _KEPT_BYTES else {}
+
+
+def _first_space(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows | None:
+    """Return the row space of a kernel by a reduction that it reads."""
+    todo, seen = list(root.operands), set[Instruction]()
+    while todo:
+        inst = todo.pop()
+        if inst in seen or not isinstance(inst.shape, ArrayShape) or not inst.shape.dims:
+            continue
+        seen.add(inst)
+        if inst.opcode == "reduce" and roles[inst] is Role.KERNEL:
+            rows = _space(root, inst)
+            if rows and _SHORTEST <= rows.length <= _LONGEST and rows.row_count >= _ROWS:
+                return rows
+        elif inst.opcode in _RENAMED or is_on_demand(inst):
+            todo.extend(inst.operands)
+    return None
+
+
+def _can_absorb(rows: Rows, inst: Instruction) -> bool:
+    if not is_plain(inst.shape):
+        return False
+    if inst.opcode == "reduce":
+        return rows.is_row_value(inst) and rows.reduces(inst)
+    return is_on_demand(inst) and (rows.is_row_value(inst) or rows.is_row_array(inst))
+
+
+def _readers(
+    inst: Instruction, comp: Computation, roles: Mapping[Instruction, Role]
+) -> set[Instruction]:
+    """Return the instructions that are not fused and read a value, under any name."""
+    found: set[Instruction] = {inst} if inst is comp.root else set()
+    todo, seen = list(inst.users), set[Instruction]()
+    while todo:
+        user = todo.pop()
+        if user in seen:
+            continue
+        seen.add(user)
+        renamed = roles[user] is Role.ALIAS and user.opcode in _RENAMED
+        if user is not comp.root and (roles[user] is Role.FUSED or renamed):
+            todo.extend(user.users)
+        else:
+            found.add(user)
+    return found
