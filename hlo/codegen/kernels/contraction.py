@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.codegen import scalar
+from hlo.codegen.buffers import collect_leaves
 from hlo.codegen.element import Indices, physical_index
 from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import (
@@ -20,7 +21,7 @@ from hlo.codegen.kernel import (
 )
 from hlo.codegen.kernels.gemm import Steps, add_product
 from hlo.codegen.kernels.microkernel import Arithmetic
-from hlo.codegen.kernels.product import Dim, Dims, Product, Source, Sums, count, sums_of
+from hlo.codegen.kernels.product import Dim, Dims, Leaf, Product, Source, Sums, count, sums_of
 from hlo.codegen.kernels.views import View, common_digits, view_of, whole_view
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.scalar import Cplx
@@ -44,14 +45,14 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
     sums = sums_of(lhs.element_type, rhs.element_type, result.element_type)
     labels = _labels(inst, lhs.rank, rhs.rank)
     steps = Steps()
-    views = [operand_view(steps, o, roles, sums) for o in inst.operands]
+    views = [operand_view(steps, inst, n, roles, sums) for n in (0, 1)]
     c = whole_view(inst, result)
     loops = _loops([*views, c], labels)
     if loops is None:
-        views = [settled(steps, o, sums) for o in inst.operands]
+        views = [settled(steps, inst, n, sums) for n in (0, 1)]
         loops = _loops([*views, c], labels)
         assert loops is not None
-    a, b = (Source(v.memory, v.et, v.offset) for v in views)
+    a, b = (source_of(v, inst, roles) for v in views)
     parts = {kind: tuple(d for k, d in loops if k == kind) for kind in "bmnk"}
     product = Product(
         a, b, parts["b"], parts["m"], parts["n"], parts["k"], Arithmetic(sums.total), sums.store
@@ -101,41 +102,50 @@ def _loops(views: Sequence[View], labels: Sequence[Labels]) -> list[tuple[str, D
 
 
 def operand_view(
-    steps: Steps, inst: Instruction, roles: Mapping[Instruction, Role], sums: Sums
+    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: Sums
 ) -> View:
     """Return an operand as memory, computed by a step before if it is not there."""
-    found = view_of(inst, roles)
+    found = view_of(inst.operands[number], roles)
     if found is None or (sums.is_complex and found.et is not complex_of(sums.total)):
-        return settled(steps, inst, sums)
+        return settled(steps, inst, number, sums)
     return found
 
 
-def settled(steps: Steps, inst: Instruction, sums: Sums) -> View:
+def settled(steps: Steps, inst: Instruction, number: int, sums: Sums) -> View:
     """Return an operand as scratch memory, which a step before fills."""
-    shape = array_shape(inst)
+    shape = array_shape(inst.operands[number])
     et = shape.element_type
     if sums.is_complex:
         et = complex_of(sums.total)
     elif sums.total.is_float:
         et = sums.total
-    number = steps.memory(shape.num_elements * et.byte_width)
-    steps.emitters.append(_Settle(inst, et, number))
-    return whole_view(number, shape, et)
+    memory = steps.memory(shape.num_elements * et.byte_width)
+    steps.emitters.append(_Settle(number, et, memory))
+    return whole_view(memory, shape, et)
+
+
+def source_of(view: View, inst: Instruction, roles: Mapping[Instruction, Role]) -> Source:
+    """Return where the elements of a view of an operand are."""
+    memory = view.memory
+    if isinstance(memory, Instruction):
+        return Source(Leaf(collect_leaves(inst, roles).index(memory)), view.et, view.offset)
+    return Source(memory, view.et, view.offset)
 
 
 @dataclass(frozen=True)
 class _Settle:
     """Computes a fused operand, in another type if that is what sums are taken in."""
 
-    inst: Instruction
+    operand: int
     et: ElementType
     scratch: int
 
     def __call__(self, k: Kernel) -> Extent:
-        shape = array_shape(self.inst)
+        inst = k.inst.operands[self.operand]
+        shape = array_shape(inst)
 
         def body(at: Indices) -> None:
-            value = k.elements.at(self.inst, at)
+            value = k.elements.at(inst, at)
             value = scalar.convert(k.b, value, shape.element_type, self.et)
             place = physical_index(k.b, shape, at)
             scalar.store(k.b, self.et, value, k.scratch[self.scratch], place)
@@ -214,7 +224,7 @@ def _complex_product(steps: Steps, p: Product, sums: Sums, result: ArrayShape) -
 
 def _row_major(dims: Sequence[Dim], unit: int) -> list[int]:
     """Return the strides of an array of these dimensions, outermost first."""
-    strides = []
+    strides: list[int] = []
     for d in reversed(dims):
         strides.insert(0, unit)
         unit *= d.size
@@ -252,11 +262,11 @@ class _Expand:
                 assert isinstance(value, Cplx)
                 minus = b.op(value.im.type, f"fneg {value.im}")
                 square: list[list[Val]] = [[value.re, value.im], [minus, value.re]]
-                for i in range(2):
-                    place = b.add(b.mul(b.add(b.mul(row, 2), i), width), linear)
+                for part, line in enumerate(square):
+                    place = b.add(b.mul(b.add(b.mul(row, 2), part), width), linear)
                     for j in range(parts):
                         to = b.add(b.mul(place, parts), j)
-                        scalar.store(b, self.part, square[i][j], k.scratch[self.scratch], to)
+                        scalar.store(b, self.part, line[j], k.scratch[self.scratch], to)
 
             loop_nest(b, [(0, d.size) for d in p.n], element)
         return Extent(count(rows), 4 * width)

@@ -21,6 +21,7 @@ from hlo.codegen.kernels.contraction import (
     fill_with_zeros,
     operand_view,
     settled,
+    source_of,
 )
 from hlo.codegen.kernels.gemm import Steps
 from hlo.codegen.kernels.microkernel import Arithmetic
@@ -47,8 +48,8 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
         return Plan((fill_with_zeros,))
     sums = sums_of(lhs.element_type, rhs.element_type, result.element_type)
     steps = Steps()
-    x, w = (_strided(steps, o, operand_view(steps, o, roles, sums), sums) for o in inst.operands)
-    convolution = Convolution.of(inst, x, w)
+    x, w = (_strided(steps, inst, n, roles, sums) for n in (0, 1))
+    convolution = Convolution.of(inst, x, w, roles)
     phases = [list(_phases(*sizes)) for sizes in convolution.spatial]
     if any(p.taps == 0 for dim in phases for p in dim):
         steps.emitters.append(fill_with_zeros)
@@ -66,11 +67,14 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
     return steps.plan()
 
 
-def _strided(steps: Steps, inst: Instruction, view: View, sums: Sums) -> View:
+def _strided(
+    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: Sums
+) -> View:
     """Return an operand as memory in which every dimension has one stride."""
+    view = operand_view(steps, inst, number, roles, sums)
     if all(len(digits) == 1 for digits in view.dims):
         return view
-    return settled(steps, inst, sums)
+    return settled(steps, inst, number, sums)
 
 
 # --- positions and taps -------------------------------------------------------------------------
@@ -151,6 +155,7 @@ class Convolution:
 
     x: View
     w: View
+    sources: tuple[Source, Source]
     dims: ConvDims
     window: tuple[WindowDim, ...]
     feature_groups: int
@@ -159,11 +164,12 @@ class Convolution:
     out_strides: tuple[int, ...]
 
     @staticmethod
-    def of(inst: Instruction, x: View, w: View) -> Convolution:
+    def of(inst: Instruction, x: View, w: View, roles: Mapping[Instruction, Role]) -> Convolution:
         a, result = inst.attrs, array_shape(inst)
+        sources = (source_of(x, inst, roles), source_of(w, inst, roles))
         return Convolution(
-            x, w, a["dim_labels"], a["window"], a["feature_group_count"], a["batch_group_count"],
-            result.dims, tuple(element_strides(result)),
+            x, w, sources, a["dim_labels"], a["window"], a["feature_group_count"],
+            a["batch_group_count"], result.dims, tuple(element_strides(result)),
         )  # fmt: skip
 
     @property
@@ -175,6 +181,7 @@ class Convolution:
     def product(self, phases: Sequence[Phase]) -> Product:
         """Return the product of a phase of each spatial dimension."""
         d, x, w = self.dims, self.x, self.w
+        a, b = self.sources
         (images, by_image), (features, by_feature) = (
             x.dims[i][0] for i in (d.input_batch, d.input_feature)
         )
@@ -216,7 +223,7 @@ class Convolution:
             )
         k.append(Dim(inputs, a=by_feature, b=w_input))
         return Product(
-            Source(x.memory, x.et, a_offset, tuple(bounds)), Source(w.memory, w.et, b_offset),
+            replace(a, offset=a_offset, bounds=tuple(bounds)), replace(b, offset=b_offset),
             tuple(batch), tuple(m), (Dim(each, b=w_output, c=c_output),), tuple(k),
             Arithmetic(x.et), Types.of(x.et), c_offset,
         )  # fmt: skip

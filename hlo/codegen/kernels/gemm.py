@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hlo.codegen import scalar
-from hlo.codegen.kernel import Extent, Kernel, KernelEmitter, Plan, split_index
+from hlo.codegen.kernel import Extent, Kernel, KernelEmitter, Plan, slot_of, slots, split_index
 from hlo.codegen.kernels.microkernel import Arithmetic, Dots, Tile, inner_block, outer_block
 from hlo.codegen.kernels.packing import Packer, segments
 from hlo.codegen.kernels.panels import Place, clear, copy
@@ -31,9 +31,6 @@ from hlo.codegen.kernels.schedule import (
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val
 from hlo.codegen.target import Target
-
-# How many pieces a kernel's tasks are shared out in; each has panels of its own.
-_LANES = 64
 
 
 @dataclass
@@ -58,7 +55,7 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
     elements: of the result, for sums that are added up in shares.
     """
     s = best_schedule(p, target)
-    slots = steps.memory(s.slot_bytes * slots_of(s.tasks))
+    own = steps.memory(s.slot_bytes * slots(s.tasks))
     shared = partial = -1
     if s.b is Form.SHARED:
         strips = -(-count(s.p.n) // s.tile.columns)
@@ -68,39 +65,28 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
         steps.emitters.append(_PackShared(s, shared))
     if s.shares > 1:
         partial = steps.memory(s.shares * elements * s.p.arithmetic.bytes)
-    steps.emitters.append(_Multiply(s, slots, shared, partial, elements))
+    steps.emitters.append(_Multiply(s, own, shared, partial, elements))
     if s.shares > 1:
         steps.emitters.append(AddShares(s.p.arithmetic, s.p.store, s.shares, partial, elements))
-
-
-def slots_of(tasks: int) -> int:
-    """Return how many tasks can run at a time: each has memory of its own."""
-    return min(tasks, _LANES)
 
 
 def over_tasks(
     k: Kernel,
     tasks: int,
-    slots: str,
-    slot_bytes: int,
+    memory: str,
+    bytes_: int,
     cost: float,
     body: Callable[[Index, str], None],
 ) -> Extent:
     """Write the body for every task and the memory it may use, threads sharing the tasks.
 
-    slots: the address of `slots_of(tasks)` times `slot_bytes`. cost: of all tasks.
+    memory: the address of `slots(tasks)` times `bytes_`. cost: of all tasks.
     """
-    b, lanes = k.b, slots_of(tasks)
-    with b.loop(k.begin, k.end, plain=True) as lane:
-        slot = b.element_address(slots, "i8", b.mul(lane, slot_bytes))
-        if lanes == tasks:
-            body(lane, slot)
-        else:
-            first = b.udiv(b.mul(lane, tasks), lanes)
-            last = b.udiv(b.mul(b.add(lane, 1), tasks), lanes)
-            with b.loop(first, last, plain=True) as task:
-                body(task, slot)
-    return Extent(lanes, cost / lanes)
+    b = k.b
+    slot = b.element_address(memory, "i8", b.mul(slot_of(k, tasks), bytes_))
+    with b.loop(k.begin, k.end, plain=True) as task:
+        body(task, slot)
+    return Extent(tasks, cost / tasks)
 
 
 @dataclass(frozen=True)
@@ -141,16 +127,16 @@ class _Multiply:
     """Computes the blocks of the result, each a task; threads share the tasks."""
 
     s: Schedule
-    slots: int
+    own: int
     shared: int
     partial: int
     elements: int
 
     def __call__(self, k: Kernel) -> Extent:
         s = self.s
-        slots = k.scratch[self.slots]
+        own = k.scratch[self.own]
         return over_tasks(
-            k, s.tasks, slots, s.slot_bytes, s.cost, lambda task, slot: self._task(k, task, slot)
+            k, s.tasks, own, s.slot_bytes, s.cost, lambda task, slot: self._task(k, task, slot)
         )
 
     def _task(self, k: Kernel, task: Index, slot: str) -> None:

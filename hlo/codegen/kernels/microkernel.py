@@ -276,12 +276,15 @@ def inner_block(module: Module, arithmetic: Arithmetic, dots: Dots) -> str:
                     "%c", s, b.add(row, b.mul(b.add(j, jj), "%c_column"))
                 )  # fmt: skip
                 zero = Val(s, "0.0" if arithmetic.total.is_float else "0")
-                (old,) = b.choose(
-                    Val("i1", "%more"),
-                    lambda address=address: [b.effect(s, f"load {s}, ptr {address}")],
-                    lambda: [zero],
-                )
-                b.write(f"store {arithmetic.add(b, old, new)}, ptr {address}")
+
+                def old(address: str = address) -> Sequence[Val]:
+                    return [b.effect(s, f"load {s}, ptr {address}")]
+
+                def none(zero: Val = zero) -> Sequence[Val]:
+                    return [zero]
+
+                (before,) = b.choose(Val("i1", "%more"), old, none)
+                b.write(f"store {arithmetic.add(b, before, new)}, ptr {address}")
 
     return define(
         module, name,

@@ -115,9 +115,7 @@ def _rows(module: Module, target: Target, types: Types, to_step: int, from_step:
                 if mask is None:
                     one_by_one(to, frm)
                 else:
-                    raw = masked_load(
-                        b, f"<{lanes} x {source}>", frm, mask, _bytes(types.chain[0])
-                    )
+                    raw = masked_load(b, f"<{lanes} x {source}>", frm, mask, _bytes(types.chain[0]))
                     masked_store(b, types.convert(b, raw), to, mask, align)
                 return ()
 

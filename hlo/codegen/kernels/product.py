@@ -16,7 +16,6 @@ from hlo.codegen.kernel import Kernel
 from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.scalar import memory_type
-from hlo.ir import Instruction
 from hlo.ops.rules import higher_precision
 from hlo.types import ELEMENT_TYPES, ElementType, complex_part
 
@@ -60,21 +59,30 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class Leaf:
+    """The buffer of what a kernel reads, by its number among `Inputs.leaves`."""
+
+    number: int
+
+
+@dataclass(frozen=True)
 class Source:
-    """An operand in memory: an instruction's buffer, or scratch memory by number.
+    """An operand in memory: a leaf's buffer, or scratch memory by number.
 
     offset: of the element at index 0 of every dimension.
     """
 
-    memory: Instruction | int
+    memory: Leaf | int
     et: ElementType
     offset: int = 0
     bounds: tuple[Bound, ...] = ()
 
     def address(self, k: Kernel) -> str:
         """Return the address of the element at index 0, which need not exist."""
-        memory = self.memory
-        base = k.scratch[memory] if isinstance(memory, int) else k.pointer(memory)
+        if isinstance(self.memory, int):
+            base = k.scratch[self.memory]
+        else:
+            base = k.pointer(k.inputs.leaves[self.memory.number])
         parts = 2 if self.et.is_complex else 1
         return k.b.element_address(base, memory_type(self.et), parts * self.offset)
 

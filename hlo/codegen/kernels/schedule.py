@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from hlo.codegen.kernel import split_index
 from hlo.codegen.kernels.microkernel import Arithmetic, Dots, Tile
@@ -210,6 +210,7 @@ def _pitch(length: int, size: int) -> int:
 # --- choice -------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=512)
 def best_schedule(p: Product, target: Target) -> Schedule:
     """Return the cheapest way to compute a product whose sizes are all positive."""
     p, one = p.simplified(), (Dim(1),)

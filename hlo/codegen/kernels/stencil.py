@@ -14,8 +14,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from hlo.codegen import scalar
-from hlo.codegen.kernel import Extent, Kernel, split_index
-from hlo.codegen.kernels.gemm import AddShares, Steps, over_tasks, slots_of
+from hlo.codegen.kernel import Extent, Kernel, slots, split_index
+from hlo.codegen.kernels.gemm import AddShares, Steps, over_tasks
 from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.panels import Place, clear, copy
 from hlo.codegen.kernels.product import Dim, Dims, Source, count
@@ -131,8 +131,8 @@ def _add_plans(steps: Steps, plans: Sequence[_Plan]) -> None:
     if shares > 1:
         partial = steps.memory(shares * s.elements * s.arithmetic.bytes)
     slot_bytes = max(plan.slot_bytes for plan in plans)
-    slots = steps.memory(slot_bytes * slots_of(first.tasks))
-    steps.emitters.append(_Run(tuple(plans), slots, slot_bytes, tuple(factors), partial))
+    own = steps.memory(slot_bytes * slots(first.tasks))
+    steps.emitters.append(_Run(tuple(plans), own, slot_bytes, tuple(factors), partial))
     if shares > 1:
         steps.emitters.append(AddShares(s.arithmetic, s.store, shares, partial, s.elements))
 
@@ -308,7 +308,7 @@ class _Run:
     """Runs over the panels of all tasks."""
 
     plans: tuple[_Plan, ...]
-    slots: int
+    own: int
     slot_bytes: int
     factors: tuple[int, ...]
     partial: int
@@ -323,8 +323,8 @@ class _Run:
                 with k.b.scope():
                     _Task(k, plan, number, slot, factors, partial).write()
 
-        slots = k.scratch[self.slots]
-        return over_tasks(k, self.plans[0].tasks, slots, self.slot_bytes, cost, task)
+        own = k.scratch[self.own]
+        return over_tasks(k, self.plans[0].tasks, own, self.slot_bytes, cost, task)
 
 
 class _Task:
