@@ -164,7 +164,7 @@ def build(module: Module, machine: Machine, clock: Clock) -> NativeProgram:
         emitted.entry,
         code,
         _parameters(module),
-        module.entry.result_shape,
+        emitted.result,
         emitted.arena_bytes,
         constant_data(emitted.constant_bytes, emitted.constants),
         aliases=tuple(emitted.aliases),
@@ -204,7 +204,7 @@ def translate(
     emitted = _emit(module, entry, platform.target, clock, is_located=source is not None)
     data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
-        symbol, module.name, _parameters(module), module.entry.result_shape, emitted.arena_bytes,
+        symbol, module.name, _parameters(module), emitted.result, emitted.arena_bytes,
         aliases=tuple(emitted.aliases), imports=_imports(emitted), uses_host=emitted.uses_host,
         is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
         features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),

@@ -351,6 +351,17 @@ class ArrayShape(Shape):
         return self.to_string()
 
 
+def arrays_of(shape: ArrayShape) -> list[tuple[str, ArrayShape]]:
+    """Return name suffix and shape of the arrays that hold an array for compiled code.
+
+    That is the array itself, or one at its bounds and, for each dimension that varies, its size.
+    """
+    if not shape.dynamic:
+        return [("", shape)]
+    varying = [d for d in range(shape.rank) if shape.dynamic[d]]
+    return [("", replace(shape, dynamic=())), *((f".size{d}", array(S32, ())) for d in varying)]
+
+
 @dataclass(frozen=True, slots=True)
 class TupleShape(Shape):
     """A tuple of shapes, possibly empty, possibly nested."""

@@ -56,6 +56,36 @@ step {
   y = f32[<=6,4] add(x, x)
   ROOT r = (s32[], f32[<=6,4]) tuple(j, y)
 }
+larger {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT r = f32[] maximum(p, q)
+}
+last {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  h = f32[] constant(0.5)
+  s = f32[] multiply(p, h)
+  ROOT r = f32[] add(s, q)
+}
+above {
+  p = (s32[], f32[6,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  three = s32[] constant(3)
+  ROOT r = pred[] compare(i, three), direction=LT
+}
+shrink {
+  p = (s32[], f32[6,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  x = f32[6,4] get-tuple-element(p), index=1
+  h = s32[] get-dimension-size(x), dimensions={0}
+  g = s32[] subtract(h, one)
+  k = s32[] maximum(g, one)
+  y = f32[6,4] set-dimension-size(x, k), dimensions={0}
+  ROOT r = (s32[], f32[6,4]) tuple(j, y)
+}
 """
 
 

@@ -32,6 +32,7 @@ from hlo.codegen.buffers import (
 )
 from hlo.codegen.calls import Kernels
 from hlo.codegen.control import emit_conditional, emit_while
+from hlo.codegen.dynamic import may_be_dynamic, with_sizes
 from hlo.codegen.element import ElementEmitter
 from hlo.codegen.fusion import Role, is_on_demand
 from hlo.codegen.host import Imports, emit_host
@@ -51,7 +52,7 @@ from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction
-from hlo.types import ArrayShape
+from hlo.types import TOKEN, ArrayShape, Shape
 
 
 @dataclass
@@ -77,6 +78,8 @@ class Program:
     cost: Cost = field(default_factory=Cost)
     imports: list[Instruction] = field(default_factory=list)
     uses_host: bool = False
+    # The shape of the result, with the dimensions that vary.
+    result: Shape = TOKEN
 
 
 @dataclass
@@ -353,4 +356,10 @@ def emit_program(
     module = Module(
         target.triple, target.data_layout, features=target.features, is_located=is_located
     )
-    return EntryEmitter(module, symbol, target).emit(flatten(comp), aliases or {})
+    result = comp.root.shape
+    aliases = aliases or {}
+    if may_be_dynamic(comp):
+        comp, result, aliases = with_sizes(comp, aliases)
+    program = EntryEmitter(module, symbol, target).emit(flatten(comp), aliases)
+    program.result = result
+    return program

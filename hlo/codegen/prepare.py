@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hlo.codegen import (  # noqa: F401  (they register expansions)
+from hlo.codegen import (  # noqa: F401  (they register expansions, and rules)
+    dynamic_rules,
     lower_custom,
     lower_exchange,
     lower_norm,
@@ -21,7 +22,7 @@ from hlo.codegen.relayout import add_argument, add_relaid, need_addresses, plain
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
-from hlo.types import ArrayShape, Shape
+from hlo.types import Shape
 
 # Operations whose called computation runs once, in place, on the operands.
 _INLINED = frozenset({"call", "fusion"})
@@ -39,7 +40,6 @@ def flatten(entry: Computation) -> Computation:
     Raises HloError for operations that cannot be compiled, and when the copy would be too large.
     """
     _need_bounded(entry)
-    _need_static(entry)
     need_addresses(entry.root)
     return _flatten(entry, set(), None, entry.root.shape)
 
@@ -76,25 +76,6 @@ def _need_bounded(entry: Computation) -> None:
                     f"{_MAX_DEPTH} deep",
                     inst.span,
                 )
-
-
-def _need_static(entry: Computation) -> None:
-    """Raise HloError if some array has a size that is known only when the program runs."""
-    seen, stack = {entry}, [entry]
-    while stack:
-        for inst in stack.pop():
-            for _, leaf in inst.shape.leaves():
-                if isinstance(leaf, ArrayShape) and leaf.is_dynamic:
-                    raise HloError.at(
-                        "unsupported",
-                        f"{inst.name}: {leaf.to_string(False)} has no native code yet: its size "
-                        f"is known only when the program runs",
-                        inst.span,
-                        hint="the reference interpreter runs it",
-                    )
-            new = [c for c in inst.called_computations if c not in seen]
-            seen.update(new)
-            stack.extend(new)
 
 
 def _callees(comp: Computation) -> list[Computation]:

@@ -16,7 +16,7 @@ from hlo.errors import TextError
 from hlo.layout import element_bits, physical_bytes
 from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
-from hlo.types import ArrayShape, Shape, complex_part
+from hlo.types import ArrayShape, Shape, arrays_of, complex_part
 
 # Constants and temporary memory are aligned to so many bytes.
 ALIGNMENT = 64
@@ -152,10 +152,11 @@ class Interface:
     def inputs(self) -> list[Leaf]:
         """The array leaves of the parameters, in order."""
         found = [
-            (name, shape)
+            (f"{name}{suffix}", part)
             for p in self.parameters
             for _, name, shape in p.leaves()
             if isinstance(shape, ArrayShape)
+            for suffix, part in arrays_of(shape)
         ]
         outputs = [leaf.ident for leaf in self.outputs]
         idents = identifiers([name for name, _ in found], taken=(*outputs, self.symbol))
@@ -165,7 +166,8 @@ class Interface:
     def outputs(self) -> list[Leaf]:
         """The array leaves of the result, in order."""
         leaves = [s for _, s in self.result.leaves() if isinstance(s, ArrayShape)]
-        return [Leaf(f"out{n}", f"out{n}", s) for n, s in enumerate(leaves)]
+        named = [(f"out{n}{x}", s) for n, leaf in enumerate(leaves) for x, s in arrays_of(leaf)]
+        return [Leaf(name, name.replace(".", "_"), s) for name, s in named]
 
     @property
     def is_typed(self) -> bool:

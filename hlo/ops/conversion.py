@@ -67,13 +67,14 @@ def _split_bits(a: np.ndarray, unit: int) -> np.ndarray:
     codes = np.ascontiguousarray(a).reshape(*a.shape, 1).view(np.uint8)
     shifts = np.arange(0, min(element_type_of(a.dtype).bits, 8), unit, dtype=np.uint8)
     pieces = (codes[..., None] >> shifts) & np.uint8((1 << unit) - 1)
-    return pieces.reshape(*a.shape, -1)
+    return pieces.reshape(*a.shape, codes.shape[-1] * len(shifts))
 
 
 def _join_bits(pieces: np.ndarray, unit: int, et: ElementType) -> np.ndarray:
     """Return the elements whose bits are the pieces of the last dimension: `_split_bits` undone."""
     shifts = np.arange(0, min(et.bits, 8), unit, dtype=np.uint8)
-    grouped = pieces.reshape(*pieces.shape[:-1], -1, len(shifts)) << shifts
+    *outer, count = pieces.shape
+    grouped = pieces.reshape(*outer, count // len(shifts), len(shifts)) << shifts
     octets = np.bitwise_or.reduce(grouped, axis=-1, dtype=np.uint8)
     if et.is_pred or (et.bits < 8 and not et.is_float):
         # How the unused bits of a stored number are filled is its type's business.

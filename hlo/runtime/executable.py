@@ -19,7 +19,7 @@ from hlo.runtime.boundary import Port, port
 from hlo.runtime.jit import NativeCode
 from hlo.runtime.outside import HostTable, Outside
 from hlo.runtime.pool import default_threads, pool_of
-from hlo.runtime.program import NativeProgram
+from hlo.runtime.program import NativeProgram, array_leaves
 from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
 from hlo.values import TOKEN_VALUE
 
@@ -145,7 +145,7 @@ class Executable:
                     leaf = value
                     for i in path:
                         leaf = leaf[i]
-                    leaves.append(leaf)
+                    leaves += [leaf] if not shape.dynamic else _with_sizes(leaf, shape)
         return leaves
 
     def _donated(
@@ -157,7 +157,7 @@ class Executable:
         """
         if donate is False:
             return {}
-        owners = [p for p in self.parameters for _, s in p.shape.leaves() if s.is_array]
+        owners = [p for p in self.parameters for _ in array_leaves(p.shape)]
         wanted = {p.number for p in self.parameters} if donate is True else set(donate)
         aliased = {owners[leaf].number for leaf in self._aliases.values()}
         if donate is not True and wanted - aliased:
@@ -277,11 +277,32 @@ _address = _address_function()
 
 def _wrapper(shape: Shape) -> Callable[[list[np.ndarray]], Any]:
     """Return the function that makes a value of a shape from its array leaves."""
-    if isinstance(shape, ArrayShape):
+    if _is_one(shape):
         return _only
-    if isinstance(shape, TupleShape) and all(s.is_array for s in shape.elements):
+    if isinstance(shape, TupleShape) and all(_is_one(s) for s in shape.elements):
         return tuple
     return lambda leaves: _nested(shape, iter(leaves))
+
+
+def _is_one(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and not shape.dynamic
+
+
+def _with_sizes(array: np.ndarray, shape: ArrayShape) -> list[np.ndarray]:
+    """Return an array at the bounds of its shape, and the sizes that vary."""
+    data = np.zeros(shape.dims, array.dtype)
+    data[tuple(slice(0, n) for n in array.shape)] = array
+    sizes = [np.asarray(n, np.int32) for d, n in enumerate(array.shape) if shape.dynamic[d]]
+    return [data, *sizes]
+
+
+def _meant(data: np.ndarray, shape: ArrayShape, leaves: Any) -> np.ndarray:
+    """Return the part of an array at its bounds that the sizes behind it say."""
+    sizes = [
+        int(next(leaves)) if varies else n
+        for n, varies in zip(shape.dims, shape.dynamic, strict=True)
+    ]
+    return data[tuple(slice(0, n) for n in sizes)]
 
 
 def _only(leaves: list[np.ndarray]) -> np.ndarray:
@@ -291,7 +312,10 @@ def _only(leaves: list[np.ndarray]) -> np.ndarray:
 def _nested(shape: Shape, leaves: Any) -> Any:
     if isinstance(shape, TupleShape):
         return tuple(_nested(s, leaves) for s in shape.elements)
-    return TOKEN_VALUE if isinstance(shape, TokenShape) else next(leaves)
+    if isinstance(shape, TokenShape):
+        return TOKEN_VALUE
+    data = next(leaves)
+    return _meant(data, shape, leaves) if isinstance(shape, ArrayShape) and shape.dynamic else data
 
 
 __all__ = ["Executable", "Port"]

@@ -14,7 +14,7 @@ from hlo.arguments import Parameter
 from hlo.runtime.blocks import ALIGNMENT, block
 from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
-from hlo.types import ArrayShape, Shape
+from hlo.types import ArrayShape, Shape, arrays_of
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ class NativeProgram:
 
 
 def array_leaves(shape: Shape) -> list[ArrayShape]:
-    """Return the leaves of a shape that have memory."""
-    return [s for _, s in shape.leaves() if isinstance(s, ArrayShape)]
+    """Return the arrays of a shape: its leaves, and the sizes of those that vary."""
+    leaves = (s for _, s in shape.leaves() if isinstance(s, ArrayShape))
+    return [s for leaf in leaves for _, s in arrays_of(leaf)]
 
 
 # --- constants ----------------------------------------------------------------------------------

@@ -1,0 +1,142 @@
+"""Arrays of dynamic size, compiled: they mean what they mean to the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle import assert_same
+from run_compiled import compiled
+from test_op_table import visible
+from test_ops_dynamic import CASES, OURS, SIZES, arguments, program
+
+from hlo.errors import HloError
+from hlo.eval import interpret
+from hlo.text import parse
+from hlo.values import DynamicArray
+
+
+def check(text: str, args: Sequence[Any]) -> None:
+    """Compare results, sizes included, with what lies in the padding of arguments made NaN."""
+    want = visible(interpret(parse(text), args))
+    got = visible(compiled(text)(*args))
+    for g, w in zip(got, want, strict=True):
+        assert_same(g, w, rtol=1e-5, atol=1e-5)
+
+
+MORE = {
+    "add two sizes": "x = f32[<=6,4] add(d, e)",
+    "select two sizes": "y = pred[<=6,4] compare(e, b), direction=LT\n"
+    "  x = f32[<=6,4] select(y, d, e)",
+    "slice part": "x = f32[2,4] slice(d), slice={[0:2], [0:4]}",
+    "pad inside": "x = f32[<=15,4] pad(d, zero), padding=2_2_1x0_0",
+    "pad cut": "x = f32[<=4,4] pad(d, zero), padding=-1_-1x0_0",
+    "reverse both": "x = f32[6,<=4] reverse(c), dimensions={0,1}",
+    "concatenate three": "x = f32[<=18,4] concatenate(d, b, e), dimensions={0}",
+    "reduce maximum": "low = f32[] constant(-inf)\n  x = f32[4] reduce(d, low), dimensions={0}, "
+    "to_apply=larger",
+    "reduce any function": "x = f32[4] reduce(d, zero), dimensions={0}, to_apply=last",
+    "reduce with a start": "two = f32[] constant(2)\n"
+    "  x = f32[4] reduce(d, two), dimensions={0}, to_apply=add",
+    "reduce-window padded": "x = f32[<=7,4] reduce-window(d, zero), "
+    "window={size=2x1 pad=1_1x0_0}, to_apply=add",
+    "reduce-window of any function": "x = f32[<=5,4] reduce-window(d, zero), window={size=2x1}, "
+    "to_apply=last",
+    "reshape moved": "x = f32[<=24] reshape(c)",
+    "reshape twice": "y = f32[<=24] reshape(c)\n  x = f32[6,<=4] reshape(y)",
+    "dynamic-reshape of columns": "six = s32[] constant(6)\n"
+    "  x = f32[<=4,6] dynamic-reshape(c, m, six)",
+    "sort columns": "x = f32[6,<=4] sort(c), dimensions={1}, to_apply=lt",
+    "update": "y = f32[<=6,4] set-dimension-size(b, m), dimensions={0}\n"
+    "  z = s32[] constant(0)\n  x = f32[<=6,4] dynamic-update-slice(a, y, z, z)",
+    "bitcast-convert": "x = s32[<=6,4] bitcast-convert(d)",
+    "bitcast-convert parts": "x = u8[<=6,4,4] bitcast-convert(d)",
+    "copy": "x = f32[<=6,4]{0,1} copy(d)",
+    "tuple": "t = (f32[<=6,4], f32[6,<=4]) tuple(d, c)\n"
+    "  x = f32[6,<=4] get-tuple-element(t), index=1",
+    "to static and back": "t = (f32[6,4], s32[], s32[]) custom-call(d), "
+    'custom_call_target="PadToStatic"\n  y = f32[6,4] get-tuple-element(t), index=0\n'
+    "  r = s32[] get-tuple-element(t), index=1\n  s = s32[] get-tuple-element(t), index=2\n"
+    '  x = f32[<=6,<=4] custom-call(y, r, s), custom_call_target="SliceToDynamic"',
+    "cholesky of some": "y = f32[6,2,2] reshape(b)\n  z = f32[6,2,2] dot(y, y), "
+    "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+    "  v = f32[<=6,2,2] set-dimension-size(z, n), dimensions={0}\n"
+    "  x = f32[<=6,2,2] cholesky(v), lower=true",
+    "loop that shrinks": "z = s32[] constant(0)\n  t = (s32[], f32[6,4]) tuple(z, a)\n"
+    "  w = (s32[], f32[6,4]) while(t), condition=above, body=shrink\n"
+    "  x = f32[6,4] get-tuple-element(w), index=1",
+    "all-reduce": "x = f32[<=6,4] all-reduce(d), replica_groups={}, to_apply=add",
+    "topk": "t = (f32[6,1], s32[6,1]) topk(c), k=1, largest=true\n"
+    "  x = f32[6,1] get-tuple-element(t), index=0",
+}
+ALL = {**CASES, **{name: lines for name, (lines, _) in OURS.items()}, **MORE}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_operation_on_dynamic_arrays(name: str) -> None:
+    text = program(ALL[name])
+    for n, m in SIZES:
+        if (name == "topk" and m < 1) or (name == "pad cut" and n < 2):
+            continue  # no value
+        check(text, arguments(n, m))
+    if "two sizes" in name:
+        check(text, arguments(1, 4))
+        check(text, arguments(4, 1))
+
+
+def test_a_convolution_over_dynamic_dimensions() -> None:
+    text = """HloModule conv
+ENTRY main {
+  a = f32[5,7,2] parameter(0)
+  k = f32[3,2,4] parameter(1)
+  n = s32[] parameter(2)
+  m = s32[] parameter(3)
+  b = f32[<=5,7,2] set-dimension-size(a, n), dimensions={0}
+  c = f32[<=5,<=7,2] set-dimension-size(b, m), dimensions={1}
+  ROOT x = f32[<=5,<=7,4] convolution(c, k), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f
+}
+"""
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((5, 7, 2)).astype(np.float32)
+    k = rng.standard_normal((3, 2, 4)).astype(np.float32)
+    check(text, [a, k, np.int32(3), np.int32(5)])
+
+
+ARGUMENT = """HloModule bounded
+ENTRY main {
+  a = f32[<=5,<=2] parameter(0)
+  p = (s32[3], f32[<=4]) parameter(1)
+  b = f32[<=5,<=2] negate(a)
+  q = f32[<=4] get-tuple-element(p), index=1
+  n = s32[] get-dimension-size(b), dimensions={0}
+  ROOT t = (f32[<=5,<=2], s32[], (f32[<=4])) tuple(b, n, u)
+}
+""".replace("  ROOT t", "  u = (f32[<=4]) tuple(q)\n  ROOT t")
+
+
+def test_arguments_and_results_have_their_sizes() -> None:
+    exe = compiled(ARGUMENT)
+    a = np.arange(6, dtype=np.float32).reshape(3, 2)
+    p = (np.zeros(3, np.int32), np.arange(3, dtype=np.float32))
+    b, n, (q,) = exe(a, p)
+    np.testing.assert_array_equal(b, -a)
+    np.testing.assert_array_equal(q, p[1])
+    assert int(n) == 3
+    b, n, (q,) = exe(DynamicArray(np.ones((5, 2), np.float32), (0, 2)), p)
+    assert b.shape == (0, 2)
+    for shape in ((6, 2), (5, 3), (5,)):
+        with pytest.raises(HloError, match="is needed"):
+            exe(np.ones(shape, np.float32), p)
+
+
+def test_what_has_no_bound_is_refused() -> None:
+    text = """HloModule unbounded
+ENTRY main {
+  a = f32[?,2] parameter(0)
+  ROOT b = f32[?,2] negate(a)
+}
+"""
+    with pytest.raises(HloError, match="without a bound"):
+        compiled(text)
