@@ -14,13 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hlo.codegen.kernels.microkernel import splat
+from hlo.codegen.kernels.microkernel import shuffle, splat
 from hlo.codegen.llvm import Builder, Val, float_const
 from hlo.codegen.target import Target
+from hlo.types import ELEMENT_TYPES, ElementType
 
 # Real and imaginary part: scalars or vectors.
 Complex = tuple[Val, Val]
 
+F64 = ELEMENT_TYPES["f64"]
 _PI = np.longdouble("3.14159265358979323846264338327950288")
 # Prime factors up to this one are transformed directly.
 _LARGEST_PRIME = 19
@@ -70,10 +72,20 @@ def good_length(least: int) -> int:
     return best
 
 
-def roots_of_unity(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the real and imaginary parts of exp(-2 pi i k / n) for integers k."""
+def roots_of_unity(
+    n: int, powers: np.ndarray, et: ElementType = F64
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the real and imaginary parts of exp(-2 pi i k / n) for integers k, exact for a type."""
     k = np.asarray(powers, np.int64) % n
-    angle = (2 * _PI * k) / n
+    wide = np.longdouble if et.bits == 64 else np.float64
+    if k.size <= n:
+        return _roots(n, k, wide)
+    cosine, sine = _roots(n, np.arange(n), wide)
+    return cosine[k], sine[k]
+
+
+def _roots(n: int, k: np.ndarray, wide: type) -> tuple[np.ndarray, np.ndarray]:
+    angle = wide(2 * _PI / n) * k
     cosine, sine = np.cos(angle), -np.sin(angle)
     # Quarters of a turn are exact.
     quarter = 4 * k % n == 0
@@ -81,6 +93,39 @@ def roots_of_unity(n: int, powers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     cosine = np.where(quarter, np.array([1, 0, -1, 0])[turn], cosine)
     sine = np.where(quarter, np.array([0, -1, 0, 1])[turn], sine)
     return cosine.astype(np.float64), sine.astype(np.float64)
+
+
+def interleaved(b: Builder, vectors: Sequence[Val], lanes: int, unit: int) -> list[Val]:
+    """Return what vectors hold, in turns of `unit` lanes each: first the first units of all."""
+    count = len(vectors)
+    if count == 1 or lanes == unit:
+        return list(vectors)
+    if count % 2 == 0:
+        # What the even ones make and what the odd ones make, in turns.
+        even, odd = (interleaved(b, vectors[n::2], lanes, unit) for n in range(2))
+        masks = [
+            [
+                at + offset + i
+                for at in range(start, start + lanes // 2, unit)
+                for offset in (0, lanes)
+                for i in range(unit)
+            ]
+            for start in (0, lanes // 2)
+        ]
+        return [shuffle(b, x, y, mask) for x, y in zip(even, odd, strict=True) for mask in masks]
+    result = []
+    for n in range(count):
+        # Where each lane comes from: which vector, and which of its lanes.
+        units = [divmod(n * lanes + i, unit) for i in range(lanes)]
+        sources = [(u % count, u // count * unit + i) for u, i in units]
+        total = vectors[sources[0][0]]
+        taken = [lane if which == sources[0][0] else -1 for which, lane in sources]
+        total = shuffle(b, total, total, [max(t, 0) for t in taken])
+        for which in sorted({w for w, _ in sources} - {sources[0][0]}):
+            mask = [lanes + lane if w == which else i for i, (w, lane) in enumerate(sources)]
+            total = shuffle(b, total, vectors[which], mask)
+        result.append(total)
+    return result
 
 
 # --- in registers -------------------------------------------------------------------------------

@@ -33,11 +33,12 @@ from hlo.codegen.kernels.dft import (
     Complex,
     Lanes,
     good_length,
+    interleaved,
     is_direct,
     radices,
     roots_of_unity,
 )
-from hlo.codegen.kernels.microkernel import shuffle, splat, vector_at
+from hlo.codegen.kernels.microkernel import define, splat, vector_at
 from hlo.codegen.llvm import Builder, Index, Val, float_const
 from hlo.codegen.scalar import Cplx
 from hlo.codegen.target import Target
@@ -108,14 +109,25 @@ class _Transform:
 
     def emit(self, k: Kernel, tables: Sequence[str], here: str, other: str) -> str:
         """Transform what is in work space; returns which of two places has the result."""
-        for stage, table in zip(self.stages, tables, strict=True):
-            _StageEmitter(k.b, self, stage, table, here, other).emit()
-            here, other = other, here
-        return here
+
+        def write(b: Builder) -> None:
+            places = "%here", "%other"
+            for n, stage in enumerate(self.stages):
+                source, target = places[n % 2], places[1 - n % 2]
+                _StageEmitter(b, self, stage, f"%table{n}", source, target).emit()
+
+        params = [f"ptr noalias readonly %table{n}" for n in range(len(tables))]
+        name = define(
+            k.b.module, f"fft.{self.part}.{self.n}x{self.lines}",
+            ", ".join(["ptr noalias %here", "ptr noalias %other", *params]), write,
+        )  # fmt: skip
+        args = ", ".join(f"ptr {x}" for x in (here, other, *tables))
+        k.b.write(f"call void @{name}({args})")
+        return other if len(self.stages) % 2 else here
 
 
 def _table(part: ElementType, n: int, powers: np.ndarray) -> np.ndarray:
-    return np.stack(roots_of_unity(n, powers)).astype(part.dtype)
+    return np.stack(roots_of_unity(n, powers, part)).astype(part.dtype)
 
 
 @dataclass(frozen=True)
@@ -208,12 +220,9 @@ class _StageEmitter:
                 ]  # fmt: skip
                 y[k] = lanes.multiply(y[k], (parts[0], parts[1]))
         out = b.mul(at, s.radix)
-        small = Lanes(b, lanes.type, s.span)
-        for run in range(width // s.span):
-            picked = range(run * s.span, (run + 1) * s.span)
-            for k, (re, im) in enumerate(y):
-                value = shuffle(b, re, re, picked), shuffle(b, im, im, picked)
-                self._store(small, value, b.add(out, (run * s.radix + k) * s.span))
+        ordered = [interleaved(b, [v[plane] for v in y], width, s.span) for plane in range(2)]
+        for n, (re, im) in enumerate(zip(*ordered, strict=True)):
+            self._store(lanes, (re, im), b.add(out, n * width))
 
     def _load(self, lanes: Lanes, at: Index, base: str) -> Complex:
         b = self.b
@@ -459,7 +468,8 @@ class _Lines:
         if p.kind == _COMPLEX:
             with self._each(p.before, 0, n) as (j, line):
                 value = self._load(j, line)
-                self.work.store(value[::-1] if p.inverse else value, self._at(j, line))
+                re, im = value
+                self.work.store((im, re) if p.inverse else (re, im), self._at(j, line))
         elif p.kind == _FROM_REAL:
             step = 2 if p.is_half else 1
             with self._each(p.before, 0, n // step) as (j, line):
@@ -640,10 +650,10 @@ def _plan_fft(inst: Instruction, roles: Mapping[Instruction, Role], target: Targ
     sizes: list[int] = []
     if passes[0].target == 0:
         sizes.append(before.byte_size)
-    steps, tables = [], []
+    steps: list[_Emit] = []
+    tables: list[np.ndarray] = []
     for p in passes:
-        constants = p.tables(target)
         steps.append(_Emit(p, len(sizes), len(tables)))
         sizes += [slots(p.groups(target)) * p.work_bytes(target)] * 2
-        tables += constants
+        tables += p.tables(target)
     return Plan(tuple(steps), tuple(sizes), tuple(tables))
