@@ -75,7 +75,7 @@ def good_length(least: int) -> int:
 def roots_of_unity(
     n: int, powers: np.ndarray, et: ElementType = F64
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the real and imaginary parts of exp(-2 pi i k / n) for integers k, exact for a type."""
+    """Return real and imaginary parts of exp(-2 pi i k / n) for integers k, exact for a type."""
     k = np.asarray(powers, np.int64) % n
     wide = np.longdouble if et.bits == 64 else np.float64
     if k.size <= n:
