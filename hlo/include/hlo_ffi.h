@@ -194,20 +194,26 @@ static inline void *hlo_ffi_out(const hlo_ffi_call *call) {
 }
 
 static inline int32_t hlo_ffi_call_original(hlo_ffi_call *call) {
-  ((xla_custom_call_original)call->state)(hlo_ffi_out(call), (const void **)call->operands);
+  xla_custom_call_original function;
+  memcpy(&function, &call->state, sizeof function); /* C has no conversion to a function */
+  function(hlo_ffi_out(call), (const void **)call->operands);
   return 0;
 }
 
 static inline int32_t hlo_ffi_call_status(hlo_ffi_call *call) {
   XlaCustomCallStatus status = {call, 0};
-  ((xla_custom_call_status)call->state)(hlo_ffi_out(call), (const void **)call->operands, &status);
+  xla_custom_call_status function;
+  memcpy(&function, &call->state, sizeof function);
+  function(hlo_ffi_out(call), (const void **)call->operands, &status);
   return status.failed;
 }
 
 static inline int32_t hlo_ffi_call_unified(hlo_ffi_call *call) {
   XlaCustomCallStatus status = {call, 0};
-  ((xla_custom_call_unified)call->state)(hlo_ffi_out(call), (const void **)call->operands,
-                                         call->op->config, (size_t)call->op->config_size, &status);
+  xla_custom_call_unified function;
+  memcpy(&function, &call->state, sizeof function);
+  function(hlo_ffi_out(call), (const void **)call->operands, call->op->config,
+           (size_t)call->op->config_size, &status);
   return status.failed;
 }
 #endif /* HLO_FFI_NO_XLA_STATUS */

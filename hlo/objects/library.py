@@ -96,10 +96,11 @@ def _chosen(path: str | Path, found: dict[str, Interface], name: str | None) -> 
         (only,) = found.values()
         return only
     if name is None:
-        raise HloError.at("bad-name", f"{path}: give a name, it has {', '.join(sorted(found))}")
+        names = ", ".join(sorted(found))
+        raise HloError.at("unknown-function", f"{path}: give a name, it has {names}")
     if name not in found:
         raise HloError.at(
-            "bad-name", f"{path}: there is no {name}, only {', '.join(sorted(found))}",
+            "unknown-function", f"{path}: there is no {name}, only {', '.join(sorted(found))}",
             hint=did_you_mean(name, found),
         )  # fmt: skip
     return found[name]

@@ -69,7 +69,7 @@ def _with_debug_info(
     file = nodes.node(f'!DIFile(filename: {_quoted(source)}, directory: "")')
     unit = nodes.node(
         f"!DICompileUnit(language: DW_LANG_C11, file: {file}, producer: {_quoted(producer)}, "
-        "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)",
+        "isOptimized: true, runtimeVersion: 0, emissionKind: FullDebug)",
         distinct=True,
     )
     kind = nodes.node("!DISubroutineType(types: !{null})")
@@ -80,11 +80,17 @@ def _with_debug_info(
             found.append(lines[at])
             at += 1
             continue
-        end = at
+        # The head may go over several lines.
+        body = at
+        while not lines[body].endswith("{"):
+            body += 1
+        end = body
         while lines[end] != "}":
             end += 1
         place = 0 if lines[at].startswith("define internal") else line
-        found += _function(lines[at : end + 1], nodes, file, unit, kind, place)
+        head = " ".join(x.strip() for x in lines[at : body + 1])
+        function = [head, *lines[body + 1 : end + 1]]
+        found += _function(function, nodes, file, unit, kind, place)
         at = end + 1
     return found
 

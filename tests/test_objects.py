@@ -1,0 +1,699 @@
+"""Objects, archives, libraries and headers: what C programs get, on this machine and others."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inputs import random_value
+from native import MACHINES, STRICT, Machine, logical, physical, run_command, undefined
+from oracle import leaves
+
+import hlo
+from hlo.compare import compare
+from hlo.errors import HloError
+from hlo.eval import interpret
+from hlo.objects.exports import Reserved
+from hlo.objects.header import header
+from hlo.objects.interface import Interface, find_interfaces, identifiers, is_symbol, symbol_of_file
+from hlo.objects.targets import platform
+from hlo.ops import OPS
+from hlo.text import parse
+
+NATIVE = MACHINES["native"]
+# What C's own library defines, and the WebAssembly linker.
+LIBC = {"memcpy", "memset", "memmove", "__stack_pointer", "__indirect_function_table"}
+
+MIXED = """HloModule mixed, input_output_alias={ {1}: (1, {}, may-alias) }
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT }
+body { s = (s32[], f32[5,7]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[5,7] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  t = f32[5,7] tanh(x)
+  e = f32[5,7] exponential(t)
+  ROOT r = (s32[], f32[5,7]) tuple(j, e) }
+test { s = (s32[], f32[5,7]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT p = pred[] compare(i, n), direction=LT }
+ENTRY main {
+  p = (f32[5,7], bf16[6]{0}) parameter(0)
+  keep = s64[4] parameter(1)
+  u = u4[3] parameter(2)
+  w = c64[2,3]{0,1} parameter(3)
+  x = f32[5,7] get-tuple-element(p), index=0
+  h = bf16[6] get-tuple-element(p), index=1
+  z = s32[] constant(0)
+  t = (s32[], f32[5,7]) tuple(z, x)
+  l = (s32[], f32[5,7]) while(t), condition=test, body=body
+  y = f32[5,7] get-tuple-element(l), index=1
+  c = f32[7,4] constant({{1,2,3,4},{5,6,7,8},{1,0,1,0},{0,1,0,1},{2,2,2,2},{3,3,3,3},{9,8,7,6}})
+  d = f32[5,4] dot(y, c), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  zero = f32[] constant(0)
+  q = f32[5] reduce(d, zero), dimensions={1}, to_apply=add
+  o = f32[5] sort(q), dimensions={0}, to_apply=less
+  k = s64[4] add(keep, keep)
+  hh = bf16[6] multiply(h, h)
+  uu = u4[3] add(u, u)
+  ww = c64[2,3]{0,1} multiply(w, w)
+  ROOT r = (f32[5], s64[4], (bf16[6], u4[3]), c64[2,3]{0,1}) tuple(o, k, i, ww)
+}
+""".replace("tuple(o, k, i, ww)", "tuple(o, k, i, ww)").replace(
+    "  ROOT r = (f32[5], s64", "  i = (bf16[6], u4[3]) tuple(hh, uu)\n  ROOT r = (f32[5], s64"
+)
+
+SMALL = "HloModule m\nENTRY e { x = f32[3] parameter(0)\n  ROOT y = f32[3] add(x, x) }\n"
+
+
+def arguments(text: str) -> list[object]:
+    rng = np.random.default_rng(1)
+    return [random_value(rng, s) for s in parse(text).entry.parameter_shapes]
+
+
+def write_program(folder: Path, machine: Machine, text: str, symbol: str = "m") -> Interface:
+    """Write object, header and example of a module."""
+    from hlo.objects.example import example
+
+    code = machine.code(text, symbol)
+    (folder / f"{symbol}.o").write_bytes(code.write(".o", f"{symbol}.o"))
+    (folder / f"{symbol}.h").write_text(header(code.interface, "m.hlo", f"{symbol}.h"))
+    source = example(code.interface, "m.hlo", f"{symbol}.h", [f"{symbol}.o"], machine.compiler[0])
+    (folder / "example.c").write_text(source)
+    return code.interface
+
+
+def run_program(folder: Path, machine: Machine, text: str) -> None:
+    """Build the example of a module, run it, and compare with the interpreter."""
+    machine.need()
+    interface = write_program(folder, machine, text)
+    command = [*machine.compiler, *STRICT, "-O1", "example.c", "m.o", "-o", "example"]
+    run_command(command, folder)
+    args = arguments(text)
+    files = []
+    for n, (leaf, value) in enumerate(zip(interface.inputs, leaves(tuple(args)), strict=True)):
+        files.append(f"in{n}.bin")
+        (folder / files[-1]).write_bytes(physical(value, leaf.shape))
+    run_command([*machine.runner, "./example", "-o", "out", *files], folder)
+    want = leaves(interpret(parse(text), args))
+    for n, leaf in enumerate(interface.outputs):
+        got = logical((folder / f"out{n}.bin").read_bytes(), leaf.shape)
+        compared = compare(got, np.asarray(want[n]))
+        assert compared.same, f"{leaf.ident}: {compared}"
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_c_program_computes_what_the_interpreter_does(tmp_path: Path, name: str) -> None:
+    run_program(tmp_path, MACHINES[name], MIXED)
+
+
+# --- what a C program sees ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [MIXED, SMALL, "HloModule n\nENTRY e { ROOT r = () tuple() }\n"])
+def test_headers_compile_without_a_warning(tmp_path: Path, text: str) -> None:
+    NATIVE.need()
+    write_program(tmp_path, NATIVE, text)
+    compilers = [c for c in ("gcc", "clang", "g++", "clang++") if shutil.which(c)]
+    for compiler in compilers:
+        language = "c++" if compiler.endswith("++") else "c"
+        standards = ["c++11", "c++20"] if language == "c++" else ["c99", "c11", "c17"]
+        for standard in standards:
+            flags = [f"-std={standard}", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wconversion"]
+            source = '#include "m.h"\n#include "m.h"\nint main(void) { return 0; }\n'
+            (tmp_path / "use.c").write_text(source)
+            run_command([compiler, *flags, "-x", language, "-fsyntax-only", "use.c"], tmp_path)
+
+
+def test_what_a_header_says() -> None:
+    text = header(NATIVE.code(MIXED).interface, "/tmp/mixed.hlo", "mixed.h")
+    prototype = re.search(r"^int m\((.*?)\);", text, re.MULTILINE | re.DOTALL)
+    assert prototype is not None
+    assert re.sub(r"\s+", " ", prototype[1]) == (
+        "const float *p_0, const uint16_t *p_1, const int64_t *keep, const uint8_t *u, "
+        "const float *w, float *out0, int64_t *out1, uint16_t *out2, uint8_t *out3, float *out4, "
+        "void *workspace"
+    )
+    assert "out1: s64[4]{0}, 32 bytes; may be keep itself" in text
+    assert "w: c64[2,3]{0,1}, 48 bytes (real and imaginary parts in turn)" in text
+    assert "p_1: bf16[6]{0}, 12 bytes (the bits of bf16), p.1 in the module" in text
+
+
+def test_names_for_c() -> None:
+    assert identifiers(["x", "x", "a.1", "a-1", "int", "0", "out0", ""], ["out0"]) == [
+        "x", "x_2", "a_1", "a_1_2", "int_2", "p0", "out0_2", "p",
+    ]  # fmt: skip
+    assert is_symbol("model") and not is_symbol("int") and not is_symbol("a.b")
+    assert not is_symbol("_x") and not is_symbol("") and not is_symbol("1a")
+    assert symbol_of_file("out/libmodel.so") == "model"
+    assert symbol_of_file("my-model.v2.o") == "my_model"
+    assert symbol_of_file("int.o") == "hlo_int"
+
+
+def test_nothing_but_the_interface_is_visible(tmp_path: Path) -> None:
+    NATIVE.need()
+    write_program(tmp_path, NATIVE, MIXED)
+    (tmp_path / "libm.so").write_bytes(NATIVE.code(MIXED).write(".so", "libm.so"))
+    defined = run_command(["nm", "-D", "--defined-only", "libm.so"], tmp_path).splitlines()
+    symbols = {line.split()[-1] for line in defined}
+    parts = ("call", "workspace_bytes", "signature", "inputs", "outputs")
+    assert symbols == {"m", *(f"m_{p}" for p in parts)}
+    assert undefined(NATIVE, tmp_path / "m.o") <= LIBC
+
+
+DRIVER = """
+#include "m.h"
+#include <stdio.h>
+#include <string.h>
+
+static int shares;
+static void run(void *state, void (*task)(void *, int64_t, int64_t), void *context, int64_t n,
+                int64_t chunk) {
+  (void)state;
+  /* Backwards, in shares of no round length. */
+  for (int64_t end = n; end > 0; end -= chunk * 2 / 3 + 1, shares++) {
+    int64_t begin = end - (chunk * 2 / 3 + 1);
+    task(context, begin > 0 ? begin : 0, end);
+  }
+}
+
+static float x[100 * 90], a[100 * 90], b[100 * 90];
+static _Alignas(64) char workspace[m_WORKSPACE_BYTES + 65];
+
+int main(void) {
+  for (int i = 0; i < 100 * 90; i++) x[i] = (float)(i % 1000) / 500 - 1;
+  const void *in[] = {x};
+  void *out[] = {b};
+  hlo_threads threads = {run, 0};
+  if (m(x, a, workspace) != 0 || m_call(in, out, workspace, &threads) != 0) return 1;
+  if (memcmp(a, b, sizeof a) != 0) return 2;
+  if (shares < 3) return 3;
+  if (m_workspace_bytes() != m_WORKSPACE_BYTES || m_inputs[0].bytes != sizeof x) return 4;
+  if (strcmp(m_inputs[0].name, "x") || strcmp(m_outputs[0].type, "f32[100,90]{1,0}")) return 5;
+  if (m_inputs[0].rank != 2 || m_inputs[0].dims[0] != 100 || m_inputs[0].dims[1] != 90) return 6;
+  if (m(x, a, workspace + 1) != -1 || m(x, a, 0) != -1) return 7;
+  puts("fine");
+  return 0;
+}
+"""
+SHARED_OUT = """HloModule m
+ENTRY e { x = f32[100,90] parameter(0)
+  t = f32[100,90] tanh(x)
+  d = f32[100,100] dot(t, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  e = f32[100,90] dot(d, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[100,90] tanh(e) }
+"""
+
+
+@pytest.mark.parametrize("name", ["native", "riscv64", "wasm32"])
+def test_threads_are_the_callers(tmp_path: Path, name: str) -> None:
+    machine = MACHINES[name]
+    machine.need()
+    write_program(tmp_path, machine, SHARED_OUT)
+    (tmp_path / "driver.c").write_text(DRIVER)
+    run_command([*machine.compiler, *STRICT, "driver.c", "m.o", "-o", "driver"], tmp_path)
+    assert run_command([*machine.runner, "./driver"], tmp_path) == "fine\n"
+
+
+def test_a_donated_argument_is_updated_in_place(tmp_path: Path) -> None:
+    NATIVE.need()
+    text = """HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+    ENTRY e { x = s32[3] parameter(0)
+      ROOT y = s32[3] add(x, x) }"""
+    write_program(tmp_path, NATIVE, text)
+    driver = """
+    #include "m.h"
+    int main(void) {
+      int32_t x[3] = {1, 2, 3}, y[3];
+      if (m(x, y, 0) != 0 || x[2] != 3 || y[2] != 6) return 1;
+      return m(x, x, 0) != 0 || x[0] != 2 || x[2] != 6;
+    }"""
+    (tmp_path / "driver.c").write_text(driver)
+    run_command(["cc", *STRICT, "driver.c", "m.o", "-o", "driver"], tmp_path)
+    run_command(["./driver"], tmp_path)
+
+
+HOST = """HloModule m
+ENTRY e { x = f32[3] parameter(0)
+  ROOT y = f32[3] custom-call(x), custom_call_target="triple", api_version=API_VERSION_TYPED_FFI
+}
+"""
+
+
+def test_functions_outside_are_in_a_table(tmp_path: Path) -> None:
+    NATIVE.need()
+    from hlo.objects.header import headers
+
+    interface = write_program(tmp_path, NATIVE, HOST)
+    for path, data in headers(interface, "m.hlo", str(tmp_path / "m.h")).items():
+        Path(path).write_bytes(data)
+    assert "0: triple" in (tmp_path / "m.h").read_text()
+    run_command(["cc", *STRICT, "example.c", "m.o", "-o", "example"], tmp_path)
+    failed = subprocess.run(
+        ["./example"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (failed.returncode, failed.stderr) == (1, "m returns 1: triple: to be written\n")
+    filled = (tmp_path / "example.c").read_text()
+    start, end = filled.index("  static const char message"), filled.index("}\n\nstatic void *mem")
+    body = """  const float *x = call->operands[0];
+  float *y = call->results[0];
+  for (int i = 0; i < 3; i++) y[i] = 3 * x[i];
+  return 0;
+"""
+    (tmp_path / "example.c").write_text(filled[:start] + body + filled[end:])
+    run_command(["cc", *STRICT, "example.c", "m.o", "-o", "example"], tmp_path)
+    np.float32([1, 2, 3]).tofile(tmp_path / "x.bin")
+    printed = run_command(["./example", "x.bin"], tmp_path)
+    assert printed == "out0 f32[3]{0}: 3 6 9\n"
+
+
+def test_more_arrays_than_c_takes(tmp_path: Path) -> None:
+    NATIVE.need()
+    shapes = ", ".join(["f32[]"] * 200)
+    text = f"HloModule m\nENTRY e {{ ROOT p = ({shapes}) parameter(0) }}\n"
+    run_program(tmp_path, NATIVE, text)
+    assert "int m(" not in (tmp_path / "m.h").read_text()
+
+
+# --- every operation, everywhere ----------------------------------------------------------------
+
+_ALL = """
+#include <stdio.h>
+#include <stdlib.h>
+#include "types.h"
+typedef struct {
+  const hlo_array *inputs, *outputs;
+  int num_inputs, num_outputs;
+  size_t workspace;
+  int (*call)(const void *const *, void *const *, void *, const hlo_threads *);
+} entry;
+DECLARATIONS
+static const entry entries[] = {TABLE};
+static void *memory(size_t n) { return aligned_alloc(64, (n / 64 + 1) * 64); }
+int main(void) {
+  FILE *in = fopen("in.bin", "rb"), *out = fopen("out.bin", "wb");
+  if (!in || !out) return 1;
+  for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+    const entry *e = &entries[i];
+    void *args[64], *results[64], *workspace = memory(e->workspace);
+    for (int k = 0; k < e->num_inputs; k++) {
+      args[k] = memory(e->inputs[k].bytes);
+      if (fread(args[k], 1, e->inputs[k].bytes, in) != e->inputs[k].bytes) return 2;
+    }
+    for (int k = 0; k < e->num_outputs; k++) results[k] = memory(e->outputs[k].bytes);
+    if (e->call((const void *const *)args, results, workspace, 0) != 0) return 3;
+    for (int k = 0; k < e->num_outputs; k++)
+      if (fwrite(results[k], 1, e->outputs[k].bytes, out) != e->outputs[k].bytes) return 4;
+  }
+  return fclose(out) != 0;
+}
+"""
+# Numbers that an implementation may choose.
+_FREE = {"rng", "rng-bit-generator", "rng-get-and-update-state"}
+# What an emulator of Debian 12 (QEMU 7.2) does not survive: conversions of vectors of floats.
+_NOT_EMULATED = {"riscv64-v": {"convert", "stochastic-convert"}}
+
+
+_EVERYWHERE = sorted(MACHINES.keys() - {"native", "x86-64-v3"})
+
+
+def _examples(machine: str) -> list[tuple[str, str]]:
+    """Return a symbol and a text for each operation; the machines together try all examples."""
+    found = []
+    for name, spec in OPS.items():
+        if name not in _FREE | _NOT_EMULATED.get(machine, set()):
+            n = _EVERYWHERE.index(machine) % len(spec.examples)
+            found.append((f"{name.replace('-', '_')}_{n}_", spec.examples[n]))
+    return found
+
+
+@pytest.mark.parametrize("name", _EVERYWHERE)
+def test_every_operation_needs_libc_alone_and_computes(tmp_path: Path, name: str) -> None:
+    machine = MACHINES[name]
+    machine.need()
+    declarations, table, values, wanted, objects = [], [], [], [], []
+    for symbol, text in _examples(name):
+        try:
+            code = machine.code(text, symbol)
+        except HloError as e:
+            assert e.code == "unsupported", e
+            continue
+        if code.interface.uses_host or not code.interface.outputs:
+            continue
+        (tmp_path / f"{symbol}.o").write_bytes(code.write(".o", f"{symbol}.o"))
+        objects.append(f"{symbol}.o")
+        if not objects[1:]:
+            (tmp_path / "types.h").write_text(header(code.interface, "m", "types.h"))
+        declarations += [
+            f"extern const hlo_array {symbol}_inputs[], {symbol}_outputs[];",
+            f"int {symbol}_call(const void *const *, void *const *, void *, const hlo_threads *);",
+        ]
+        i = code.interface
+        table.append(
+            f"{{{symbol}_inputs, {symbol}_outputs, {len(i.inputs)}, {len(i.outputs)}, "
+            f"{i.workspace_bytes}, {symbol}_call}}"
+        )
+        args = arguments(text)
+        for leaf, value in zip(i.inputs, leaves(tuple(args)), strict=True):
+            values.append(physical(value, leaf.shape))
+        wanted.append((symbol, i, leaves(interpret(parse(text), args))))
+    needs = {o: undefined(machine, tmp_path / o) - LIBC for o in objects}
+    assert not {o: n for o, n in needs.items() if n}
+    source = _ALL.replace("DECLARATIONS", "\n".join(declarations))
+    (tmp_path / "all.c").write_text(source.replace("TABLE", ",\n".join(table)))
+    (tmp_path / "in.bin").write_bytes(b"".join(values))
+    run_command([*machine.compiler, *STRICT, "all.c", *objects, "-o", "all"], tmp_path)
+    run_command([*machine.runner, "./all"], tmp_path)
+    data, at, wrong = (tmp_path / "out.bin").read_bytes(), 0, []
+    for symbol, interface, want in wanted:
+        for leaf, value in zip(interface.outputs, want, strict=True):
+            got = logical(data[at : at + leaf.size_bytes], leaf.shape)
+            at += leaf.size_bytes
+            compared = compare(got, np.asarray(value))
+            if not compared.same:
+                wrong.append(f"{symbol} {leaf.ident}: {compared}")
+    assert at == len(data) and not wrong, "\n".join(wrong)
+    assert len(wanted) > 90
+
+
+# --- constants ----------------------------------------------------------------------------------
+
+
+def _with_constant(count: int) -> str:
+    values = ",".join(str(i % 251) for i in range(count))
+    return (
+        f"HloModule m\nENTRY e {{ c = u8[{count}] constant({{{values}}})\n"
+        f"  x = u8[{count}] parameter(0)\n  ROOT y = u8[{count}] add(x, c) }}\n"
+    )
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("count", [1, 3, 63, 64, 65, 3000])
+def test_constants_are_in_the_object(tmp_path: Path, name: str, count: int) -> None:
+    run_program(tmp_path, MACHINES[name], _with_constant(count))
+
+
+def test_constants_are_read_only(tmp_path: Path) -> None:
+    NATIVE.need()
+    (tmp_path / "m.o").write_bytes(NATIVE.code(_with_constant(3000)).write(".o", "m.o"))
+    sections = run_command(["objdump", "-h", "-w", "m.o"], tmp_path).splitlines()
+    (line,) = [x for x in sections if " .rodata " in x]
+    assert "READONLY" in line and int(line.split()[2], 16) >= 3000
+
+
+def test_reserved_data_takes_the_place_of_its_mark() -> None:
+    data = np.arange(100, dtype=np.uint8)
+    reserved = Reserved("c", data)
+    module_text = f'target triple = "x86_64-linux-gnu"\n{reserved.definition}'
+    machine = platform("x86_64-linux-gnu").machine
+    code = machine.object_code(machine.optimize(module_text))
+    assert data.tobytes() in reserved.fill(code) and data.tobytes() not in code
+
+
+# --- files of every kind ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [".o", ".a", ".so", ".ll", ".s", ".bc"])
+def test_equal_inputs_give_equal_bytes(kind: str) -> None:
+    if kind == ".so":
+        NATIVE.need()
+    first, again = (NATIVE.code(MIXED, source="m.hlo").write(kind, f"m{kind}") for _ in range(2))
+    assert first == again
+
+
+def test_bytes_do_not_depend_on_the_process() -> None:
+    script = (
+        "import hashlib, hlo; from hlo.compile import translate; "
+        "from hlo.objects.targets import platform; "
+        f"c = translate(hlo.parse({MIXED!r}), platform('aarch64-linux-gnu'), 'm', source='m.hlo'); "
+        "print(hashlib.sha256(c.write('.o', 'm.o') + c.write('.ll', 'm.ll')).hexdigest())"
+    )
+    digests = {
+        run_command([sys.executable, "-c", script], Path.cwd())
+        for _ in range(2)
+    }  # fmt: skip
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("kind", [".a", ".s", ".bc", ".ll"])
+def test_other_forms_link_too(tmp_path: Path, kind: str) -> None:
+    compiler = "clang" if kind in (".bc", ".ll") else "cc"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    code = MACHINES["x86-64"].code(SMALL)
+    (tmp_path / f"m{kind}").write_bytes(code.write(kind, f"m{kind}"))
+    if kind in (".bc", ".ll"):
+        version = run_command([compiler, "--version"], tmp_path)
+        found = re.search(r"version (\d+)", version)
+        if found is None or int(found[1]) < 22:
+            pytest.skip(f"this {compiler} does not read our version of LLVM IR")
+    (tmp_path / "m.h").write_text(header(code.interface, "m", "m.h"))
+    driver = '#include "m.h"\nint main(void) { float x[3] = {1, 2, 3}, y[3]; m(x, y, 0); '
+    (tmp_path / "driver.c").write_text(driver + "return y[2] != 6; }\n")
+    run_command([compiler, "driver.c", f"m{kind}", "-o", "driver"], tmp_path)
+    run_command(["./driver"], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["m.a", "a_name_that_is_longer_than_a_header_has_room_for.a"])
+def test_archives_are_as_ar_has_them(tmp_path: Path, name: str) -> None:
+    if shutil.which("ar") is None:
+        pytest.skip("ar is not installed")
+    (tmp_path / name).write_bytes(NATIVE.code(SMALL).write(".a", name))
+    assert run_command(["ar", "t", name], tmp_path) == name.replace(".a", ".o\n")
+    index = run_command(["nm", "-s", name], tmp_path)
+    assert "m_call in " + name.replace(".a", ".o") in index
+    run_command(["ar", "x", name], tmp_path)
+    assert (tmp_path / name.replace(".a", ".o")).read_bytes() == NATIVE.code(SMALL).write(".o", "")
+
+
+def test_a_wasm_module_needs_nothing(tmp_path: Path) -> None:
+    machine = MACHINES["wasm32-simd"]
+    for tool in ("wasm-ld", "node"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    (tmp_path / "m.wasm").write_bytes(machine.code(SMALL).write(".wasm", "m.wasm"))
+    script = """
+    const bytes = require("fs").readFileSync("m.wasm");
+    const {memory, m} = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports;
+    const at = memory.buffer.byteLength; memory.grow(1);
+    const [x, y] = [at, at + 64].map((place) => new Float32Array(memory.buffer, place, 3));
+    x.set([1, 2, 3]);
+    console.log(m(at, at + 64, 0), y.join(" "));
+    """
+    assert run_command(["node", "-e", script], tmp_path) == "0 2 4 6\n"
+
+
+# --- debug information --------------------------------------------------------------------------
+
+
+def test_debuggers_find_the_lines_of_hlo(tmp_path: Path) -> None:
+    if shutil.which("gdb") is None:
+        pytest.skip("gdb is not installed")
+    (tmp_path / "m.hlo").write_text(MIXED)
+    line = next(n for n, x in enumerate(MIXED.split("\n"), 1) if "tanh" in x)
+    write_program(tmp_path, NATIVE, MIXED)
+    code = NATIVE.code(MIXED, source="m.hlo")
+    (tmp_path / "m.o").write_bytes(code.write(".o", "m.o"))
+    run_command(["cc", "example.c", "m.o", "-o", "example"], tmp_path)
+    commands = [f"break m.hlo:{line}", "run", "info symbol $pc", "backtrace"]
+    said = run_command(
+        ["gdb", "-nx", "-batch", *(x for c in commands for x in ("-ex", c)), "example"], tmp_path
+    )
+    assert f"{line}\t  t = f32[5,7] tanh(x)" in said
+    assert "kernel.e ()" in said and " m_call ()" in said
+
+
+def test_debug_information_does_not_change_the_code(tmp_path: Path) -> None:
+    NATIVE.need()
+    listings = []
+    for source in ("m.hlo", None):
+        (tmp_path / "m.o").write_bytes(NATIVE.code(MIXED, source=source).write(".o", "m.o"))
+        listings.append(run_command(["objdump", "-d", "m.o"], tmp_path))
+    assert listings[0] == listings[1]
+
+
+def test_debug_information_names_no_place_of_this_machine() -> None:
+    code = NATIVE.code(MIXED, source="m.hlo").write(".o", "m.o")
+    assert str(Path.cwd()).encode() not in code and b"m.hlo\0" in code
+
+
+# --- targets ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (("m68k-linux",), "no code is made for 'm68k'"),
+        (("aarch65-linux-gnu",), "did you mean 'aarch64'"),
+        (("",), "no code is made for ''"),
+        (("x86_64-pc-windows-msvc",), "no object files for Windows"),
+        (("x86_64-linux-gnu", "znver99"), "did you mean 'znver"),
+        (("x86_64-linux-gnu", "athlon"), "64-bit code requested"),
+        (("riscv64-linux-gnu", "sifive-s51"), "no double-precision"),
+        (("riscv64-linux-gnu", "native"), "this machine is no riscv64"),
+        (("x86_64-linux-gnu", None, "avx2"), "written as in +avx2"),
+        (("x86_64-linux-gnu", None, "+avx2,+sve"), "'+sve': LLVM knows none"),
+        ((None, None, "+nonsense"), "'+nonsense': LLVM knows none"),
+    ],
+)
+def test_targets_that_cannot_be(target: tuple[str, ...], words: str) -> None:
+    with pytest.raises(HloError) as error:
+        platform(*target)
+    assert error.value.code == "bad-target" and words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "bits"),
+    [
+        (("x86_64-linux-gnu",), 128),
+        (("x86_64-linux-gnu", "x86-64-v3"), 256),
+        (("x86_64-linux-gnu", "x86-64-v4"), 512),
+        (("x86_64-linux-gnu", None, "+avx2"), 256),
+        (("aarch64-linux-gnu",), 128),
+        (("arm64-apple-darwin",), 128),
+        (("riscv64-linux-gnu",), 32),
+        (("riscv64-linux-gnu", None, "+v"), 128),
+        (("wasm32",), 32),
+        (("wasm32", None, "+simd128"), 128),
+    ],
+)
+def test_vectors_of_targets(target: tuple[str, ...], bits: int) -> None:
+    assert platform(*target).target.vector_bits == bits
+
+
+# --- libraries from Python ----------------------------------------------------------------------
+
+
+def saved(tmp_path: Path, text: str, name: str = "libm.so", **options: object) -> Path:
+    NATIVE.need()
+    hlo.compile(hlo.parse(text), cache=False).save(tmp_path / name, **options)
+    return tmp_path / name
+
+
+def test_a_library_is_called_as_the_module_is(tmp_path: Path) -> None:
+    path = saved(tmp_path, MIXED, header=str(tmp_path / "m.h"))
+    library = hlo.load_library(path)
+    args = arguments(MIXED)
+    exe = hlo.compile(hlo.parse(MIXED), cache=False)
+    for got, want in zip(leaves(library(*args)), leaves(exe(*args)), strict=True):
+        assert got.tobytes() == want.tobytes()
+    assert repr(library) == repr(exe)
+    assert (tmp_path / "m.h").exists()
+    keep = np.arange(4)
+    assert library(args[0], keep, *args[2:], donate=True)[1].ctypes.data == keep.ctypes.data
+    assert keep.tolist() == [0, 2, 4, 6]
+    with pytest.raises(HloError, match="not saved again"):
+        library.save(tmp_path / "again.so")
+
+
+def test_a_library_shares_work_out(tmp_path: Path) -> None:
+    path = saved(tmp_path, SHARED_OUT)
+    (x,) = arguments(SHARED_OUT)
+    one, two = (hlo.load_library(path, threads=n)(x) for n in (1, 2))
+    assert one.tobytes() == two.tobytes()
+    assert compare(two, np.asarray(interpret(parse(SHARED_OUT), [x]))).same
+
+
+def test_a_library_that_was_written_again_is_the_new_one(tmp_path: Path) -> None:
+    path = saved(tmp_path, SMALL)
+    x = np.float32([1, 2, 3])
+    first = hlo.load_library(path)
+    saved(tmp_path, SMALL.replace("add", "multiply"))
+    again = hlo.load_library(path)
+    assert (first(x).tolist(), again(x).tolist()) == ([2, 4, 6], [1, 4, 9])
+
+
+def test_a_library_calls_python(tmp_path: Path) -> None:
+    host = hlo.Host(custom_calls={"triple": lambda op, args: 3 * args[0]})
+    text = HOST.replace(", api_version=API_VERSION_TYPED_FFI", "")
+    NATIVE.need()
+    hlo.compile(hlo.parse(text), cache=False, host=host).save(tmp_path / "libm.so")
+    library = hlo.load_library(tmp_path / "libm.so", host=host)
+    assert library(np.float32([1, 2, 3])).tolist() == [3, 6, 9]
+    with pytest.raises(HloError, match="triple"):
+        hlo.load_library(tmp_path / "libm.so")
+
+
+def test_several_functions_in_one_library(tmp_path: Path) -> None:
+    NATIVE.need()
+    for name in ("one", "two"):
+        text = SMALL if name == "one" else SMALL.replace("add", "multiply")
+        (tmp_path / f"{name}.o").write_bytes(NATIVE.code(text, name).write(".o", ""))
+    run_command(["cc", "-shared", "one.o", "two.o", "-o", "both.so"], tmp_path)
+    x = np.float32([1, 2, 3])
+    path = tmp_path / "both.so"
+    assert hlo.load_library(path, "one")(x).tolist() == [2, 4, 6]
+    assert hlo.load_library(path, "two")(x).tolist() == [1, 4, 9]
+    with pytest.raises(HloError, match="give a name, it has one, two"):
+        hlo.load_library(path)
+    with pytest.raises(HloError, match="there is no three"):
+        hlo.load_library(path, "three")
+
+
+def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+    good = saved(tmp_path, SMALL).read_bytes()
+    other = MACHINES["aarch64"].code(SMALL).write(".o", "")
+    cases = {
+        "none.so": (None, "no such file"),
+        "empty.so": (b"", "empty"),
+        "text.so": (b"text", "no library that hlo-compile wrote"),
+        "other.so": (other, "compiled for aarch64-linux-gnu"),
+        "cut.so": (good[: len(good) // 2], "hlo-compile wrote|cannot be loaded"),
+        "newer.so": (good.replace(b'"format": 1', b'"format": 9'), "format 9"),
+        "broken.so": (good.replace(b'"parameters"', b'"paranoters"'), "signature is broken"),
+        "needs.so": (good.replace(b'"avx2"', b'"sse5"'), ""),
+    }
+    for name, (data, words) in cases.items():
+        if data is not None:
+            (tmp_path / name).write_bytes(data)
+        if words:
+            with pytest.raises(HloError, match=words):
+                hlo.load_library(tmp_path / name)
+    with pytest.raises(HloError, match="is a directory"):
+        hlo.load_library(tmp_path)
+
+
+def test_a_library_for_a_better_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path, SMALL)
+    import llvmlite.binding as llvm
+
+    (interface,) = find_interfaces(path.read_bytes())
+    lacking = next(f for f in interface.features if f in llvm.get_host_cpu_features())
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: {lacking: False})
+    with pytest.raises(HloError, match=f"{lacking}, which this one lacks"):
+        hlo.load_library(path)
+
+
+def test_a_linker_that_fails(tmp_path: Path) -> None:
+    exe = hlo.compile(hlo.parse(SMALL), cache=False)
+    with pytest.raises(HloError, match="false fails"):
+        exe.save(tmp_path / "m.so", linker="false")
+    with pytest.raises(HloError, match="cannot run no-such-linker"):
+        exe.save(tmp_path / "m.so", linker="no-such-linker")
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_linker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    exe = hlo.compile(hlo.parse(SMALL), cache=False)
+    with pytest.raises(HloError, match=r"no linker for riscv64(.|\n)*gcc-riscv64-linux-gnu or lld"):
+        exe.save(tmp_path / "m.so", target="riscv64-linux-gnu")
+
+
+def test_functions_are_found_by_ctypes(tmp_path: Path) -> None:
+    native = ctypes.CDLL(str(saved(tmp_path, SMALL)))
+    x, y = np.float32([1, 2, 3]), np.empty(3, np.float32)
+    assert native.m(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), None) == 0
+    assert y.tolist() == [2, 4, 6]
