@@ -48,6 +48,9 @@ HOST_OPS = frozenset(
         "replica-id", "partition-id",
     }
 )  # fmt: skip
+# Movements of memory that only change strides, and consumers that read memory at any strides.
+VIEWS = frozenset({"copy", "transpose", "broadcast", "slice", "reverse", "reshape"})
+_READS_VIEWS = frozenset({"dot", "convolution", "ragged-dot"})
 # Consumers that read an operand element several times, or not by a plain index.
 _REREADERS = frozenset(
     {
@@ -170,6 +173,7 @@ def _must_keep(
     # A kernel that is no loop over its result reads its operands from memory.
     return any(
         roles[u] is Role.KERNEL
+        and not (u.opcode in _READS_VIEWS and _is_view(inst, roles))
         and u.spec.emitter not in (Emitter.REDUCTION, Emitter.WINDOW, Emitter.SORT)
         and not is_on_demand(u)
         and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate")
@@ -205,6 +209,33 @@ def _source(inst: Instruction) -> tuple[Instruction, tuple[int, ...]]:
         path = (inst.attrs["index"], *path)
         (inst,) = inst.operands
     return inst, path
+
+
+def _is_view(inst: Instruction, roles: dict[Instruction, Role]) -> bool:
+    """True for memory seen with other strides, or as a wider type."""
+    while roles[inst] is Role.FUSED:
+        if not (inst.opcode in VIEWS or is_widening(inst)):
+            return False
+        inst = inst.operands[0]
+    return isinstance(inst.shape, ArrayShape) and bool(inst.shape.dims)
+
+
+def is_widening(inst: Instruction) -> bool:
+    """True for a conversion to a type that has every value of the operand's."""
+    if inst.opcode != "convert":
+        return False
+    (before,), after = inst.operand_shapes, inst.shape
+    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
+        return False
+    narrow, wide = before.element_type, after.element_type
+    if narrow.is_float:
+        return wide.name in ("f32", "f64") and wide.bits >= narrow.bits
+    if not narrow.is_integer:
+        return False
+    if wide.is_integer:
+        grows = wide.bits > narrow.bits or wide is narrow
+        return grows and (wide.is_signed or not narrow.is_signed)
+    return wide.name in ("f32", "f64") and narrow.bits <= wide.bits // 2
 
 
 def _rereads(user: Instruction, operand: Instruction) -> bool:

@@ -384,7 +384,8 @@ def _inner_schedule(p: Product, dots: Dots, cut: Cut, target: Target) -> Schedul
     cost = squares * (steps * each + cut.number * (30 + 4 * dots.rows * dots.columns))
 
     def form(side: str) -> Form:
-        plain = _is_plain(p, side, cut) and uniform_stride(cut.inner_dims, side) in (0, 1)
+        step = uniform_stride(cut.inner_dims, side)
+        plain = _is_plain(p, side, cut) and (step == 1 or count(cut.inner_dims) == 1)
         return Form.DIRECT if plain else Form.LOCAL
 
     a, b = form("a"), form("b")

@@ -1,8 +1,9 @@
 """Arrays as strided memory, seen through operations that move no data.
 
 A transpose, a reshape, a slice or a broadcast of an array in memory is that memory with other
-strides. Where a reshape has joined dimensions whose strides do not fit together, a dimension of the
-view has several digits: it is counted by several indices, the outermost first.
+strides; a conversion to a wider type is the same values. Where a reshape has joined dimensions
+whose strides do not fit together, a dimension of the view has several digits: it is counted by
+several indices, the outermost first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo.codegen.fusion import Role
+from hlo.codegen.address import is_plain
+from hlo.codegen.fusion import VIEWS, Role, is_widening
 from hlo.ir import Instruction
 from hlo.types import ArrayShape, ElementType
 
@@ -54,15 +56,18 @@ def whole_view(memory: Instruction | int, shape: ArrayShape, et: ElementType | N
 
 
 def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None:
-    """Return an instruction's value as a view of memory, None where it has to be computed."""
+    """Return an instruction's value as a view of memory, None where it has to be computed.
+
+    The view may have a narrower type than the instruction.
+    """
     shape = inst.shape
     assert isinstance(shape, ArrayShape)
     role = roles[inst]
-    if role is Role.SCALAR:
-        return None
+    if not shape.dims:
+        return None  # not in memory
     if role is not Role.FUSED:
-        return whole_view(inst, shape)
-    if inst.opcode not in VIEWS:
+        return whole_view(inst, shape) if is_plain(shape) else None
+    if inst.opcode not in VIEWS and not is_widening(inst):
         return None
     source = view_of(inst.operands[0], roles)
     if source is None:
@@ -70,7 +75,7 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
     operand = inst.operands[0].shape
     assert isinstance(operand, ArrayShape)
     match inst.opcode:
-        case "copy":
+        case "copy" | "convert":
             return source
         case "transpose":
             return replace(source, dims=tuple(source.dims[d] for d in inst.attrs["dimensions"]))
@@ -83,9 +88,6 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
         case "reshape":
             return _reshape(shape, source)
     return None
-
-
-VIEWS = frozenset({"copy", "transpose", "broadcast", "slice", "reverse", "reshape"})
 
 
 def _broadcast(inst: Instruction, shape: ArrayShape, source: View) -> View:
