@@ -91,36 +91,58 @@ class Order:
 
 @dataclass(frozen=True)
 class SortKey:
-    """The one key by which a comparator orders elements.
+    """The keys by which a comparator orders elements, as one unsigned integer.
 
-    source: the instruction of the comparator that computes it from the even parameters.
+    terms: the instructions of the comparator that compute keys from the even parameters, and the
+    order of each; the first key counts most.
     """
 
     comparator: Computation
-    source: Instruction
-    order: Order
+    terms: tuple[tuple[Instruction, Order], ...]
 
     @staticmethod
     def of(comparator: Computation) -> SortKey | None:
-        """Return the key of a comparator that has one, and only one."""
-        terms = order_terms(comparator)
-        if terms is None or len(terms) != 1:
+        """Return the keys of a comparator, None if it has none or they do not fit 64 bits."""
+        found = order_terms(comparator)
+        if found is None:
             return None
-        (term,) = terms
-        et = term.key.shape.element_type  # type: ignore[attr-defined]
-        return SortKey(comparator, term.key, Order(et, term.descending, term.total_order))
+        terms = []
+        for term in found:
+            et = term.key.shape.element_type  # type: ignore[attr-defined]
+            terms.append((term.key, Order(et, term.descending, term.total_order)))
+        if sum(order.bits for _, order in terms) > 64:
+            return None
+        return SortKey(comparator, tuple(terms))
 
     @property
-    def is_value(self) -> bool:
-        """True when the key tells all about the first operand's element."""
-        first = self.source.opcode == "parameter" and self.source.attrs["number"] == 0
-        return first and self.order.is_exact
+    def bits(self) -> int:
+        """The width of the integer: 8, 16, 32 or 64."""
+        needed = sum(order.bits for _, order in self.terms)
+        return max(8, 1 << (needed - 1).bit_length())
+
+    @property
+    def value_order(self) -> Order | None:
+        """The order of the first operand's elements, if that is all that the key tells."""
+        ((source, order), *more) = self.terms
+        alone = not more and source.opcode == "parameter" and source.attrs["number"] == 0
+        return order if alone and order.is_exact else None
 
     def rank(self, b: Builder, values: Sequence[Value]) -> Val:
         """Return the integer of an element, given the operands' values there."""
         args: list[Value | None] = []
         for value in values:
             args += [value, None]
-        (key,) = inline(b, self.comparator, args, self.source)
-        assert isinstance(key, Val)
-        return self.order.rank(b, key)
+        t = f"i{self.bits}"
+        total: Val | None = None
+        for source, order in self.terms:
+            (key,) = inline(b, self.comparator, args, source)
+            assert isinstance(key, Val)
+            rank = order.rank(b, key)
+            if rank.type != t:
+                rank = b.op(t, f"zext {rank} to {t}")
+            if total is not None:
+                above = b.op(t, f"shl {total}, {order.bits}")
+                rank = b.op(t, f"or {above}, {rank.name}")
+            total = rank
+        assert total is not None
+        return total

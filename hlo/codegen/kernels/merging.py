@@ -43,10 +43,9 @@ class MergeSort:
                 low = pair.get()
                 middle = b.minimum(b.add(low, step), count)
                 high = b.minimum(b.add(middle, step), count)
-                self.merge(
-                    b.add(old, low), b.add(old, middle), b.add(old, middle), b.add(old, high),
-                    b.add(new, low), b.sub(high, low),
-                )  # fmt: skip
+                self.merge_whole(
+                    b.add(old, low), b.add(old, middle), b.add(old, high), b.add(new, low)
+                )
                 pair.set(high)
             source.set(new)
             target.set(old)
@@ -77,19 +76,28 @@ class MergeSort:
     ) -> None:
         """Write the first `count` records of two merged runs, of equal ones the left first."""
         b = self.b
-        i, j = Variable(b, left), Variable(b, right)
-        last_left = b.maximum(b.sub(left_end, 1), left)
-        last_right = b.maximum(b.sub(right_end, 1), left)
+        cursor = _Cursor(self, left, left_end, right, right_end)
         with b.loop(0, count) as n:
-            x_at, y_at = i.get(), j.get()
-            x = self.load(b.minimum(x_at, last_left))
-            y = self.load(b.minimum(y_at, last_right))
-            passes = b.both(b.compare("slt", y_at, right_end), self.less(y, x))
-            takes_right = b.select(b.compare("sge", x_at, left_end), TRUE, passes)
-            self.put([scalar.select(b, takes_right, q, p) for p, q in zip(x, y, strict=True)],
-                     b.add(to, n))  # fmt: skip
-            i.set(chosen(b, takes_right, x_at, b.add(x_at, 1)))
-            j.set(chosen(b, takes_right, b.add(y_at, 1), y_at))
+            cursor.step(b.add(to, n))
+
+    def merge_whole(self, left: Index, right: Index, right_end: Index, to: Index) -> None:
+        """Write two merged runs that lie behind each other.
+
+        The halves of the result are merged side by side: one step has to wait for the one before,
+        but not for those of the other half.
+        """
+        b = self.b
+        count = b.sub(right_end, left)
+        half = b.udiv(count, 2)
+        first = self.split(left, b.sub(right, left), right, b.sub(right_end, right), half)
+        low = _Cursor(self, left, right, right, right_end)
+        high = _Cursor(self, left, right, right, right_end)
+        high.go(b.add(left, first), b.add(right, b.sub(half, first)))
+        with b.loop(0, half) as n:
+            low.step(b.add(to, n))
+            high.step(b.add(to, b.add(half, n)))
+        with b.loop(b.add(half, half), count) as n:
+            high.step(b.add(to, n))
 
     def split(self, left: Index, left_count: Index, right: Index, right_count: Index,
               at: Index) -> Index:  # fmt: skip
@@ -107,4 +115,34 @@ class MergeSort:
         return low.get()
 
 
-__all__ = ["RUN", "MergeSort"]
+class _Cursor:
+    """Where a merge of two runs is: at a record of each."""
+
+    def __init__(
+        self, sort: MergeSort, left: Index, left_end: Index, right: Index, right_end: Index
+    ) -> None:
+        b = sort.b
+        self.sort = sort
+        self.left_end, self.right_end = left_end, right_end
+        # A run that has come to its end is still read from, at a record that there is.
+        self.last_left = b.maximum(b.sub(left_end, 1), left)
+        self.last_right = b.maximum(b.sub(right_end, 1), left)
+        self.i, self.j = Variable(b, left), Variable(b, right)
+
+    def go(self, left: Index, right: Index) -> None:
+        """Go on from other records."""
+        self.i.set(left)
+        self.j.set(right)
+
+    def step(self, to: Index) -> None:
+        """Write the record that comes next."""
+        b, sort = self.sort.b, self.sort
+        i, j = self.i.get(), self.j.get()
+        x = sort.load(b.minimum(i, self.last_left))
+        y = sort.load(b.minimum(j, self.last_right))
+        passes = b.both(b.compare("slt", j, self.right_end), sort.less(y, x))
+        takes_right = b.select(b.compare("sge", i, self.left_end), TRUE, passes)
+        taken = [scalar.select(b, takes_right, q, p) for p, q in zip(x, y, strict=True)]
+        sort.put(taken, to)
+        self.i.set(chosen(b, takes_right, i, b.add(i, 1)))
+        self.j.set(chosen(b, takes_right, b.add(j, 1), j))

@@ -44,9 +44,9 @@ class Records:
 
     @staticmethod
     def of(inst: Instruction, key: SortKey) -> Records:
-        bits = key.order.bits
+        bits = key.bits
         if len(inst.operands) == 1:
-            if key.is_value:
+            if key.value_order is not None:
                 return Records(bits, "key")
             et = element_type(inst.operands[0])
             if bits <= 32 and et.bits <= 32 and not et.is_complex:
@@ -184,7 +184,9 @@ class _Sorter:
         if r.content == "key":
             t = f"i{r.key_bits}"
             rank = word if word.type == t else b.op(t, f"trunc {word} to {t}")
-            k.store(self.key.order.value(b, rank), at)
+            order = self.key.value_order
+            assert order is not None
+            k.store(order.value(b, rank), at)
             return
         if r.content == "value":
             et = element_type(k.inst.operands[0])

@@ -28,7 +28,7 @@ from hlo.ir import Instruction
 from hlo.types import ArrayShape
 
 # Shorter lines are merged: counting digits would take longer.
-_RADIX_MIN = 192
+_RADIX_MIN = 64
 # Lines sorted by one thread one after the other share memory; so many such groups at most.
 _GROUPS = 64
 # A line at least this long is sorted by all threads, when there are few lines. A block takes a
