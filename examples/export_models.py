@@ -1,4 +1,4 @@
-"""Write the example models beside this file as HLO text. Needs jax; the texts are in the repository.
+"""Write the example models beside this file as HLO text. Needs jax; the texts are kept here.
 
     python examples/export_models.py [FOLDER]
 

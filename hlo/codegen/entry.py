@@ -4,9 +4,10 @@ Its signature is `i32 entry(ptr args, ptr results, ptr arena, ptr constants, ptr
 host)`: arrays of pointers to the argument and result leaves, the arena of all temporaries, the data
 of large constants, and null or the caller's `Threads`: `{ void (*run)(state, task, context, n,
 chunk), void *state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n)
-that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what the program calls outside, null where
-it calls nothing (see `hlo.codegen.host`). It returns 0, or one more than the number of the outside
-function that failed. Rank-0 values are SSA values here; scalar loop state lives in registers.
+that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what
+the program calls outside, null where it calls nothing (see `hlo.codegen.host`). It returns 0, or
+one more than the number of the outside function that failed. Rank-0 values are SSA values here;
+scalar loop state lives in registers.
 """
 
 from __future__ import annotations

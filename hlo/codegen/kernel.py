@@ -42,7 +42,7 @@ SHARES = 64
 
 
 def slots(iterations: int) -> int:
-    """Return how many blocks of work space a kernel needs that has one for each share of its work."""
+    """Return how many blocks of work space a kernel needs that has one for each share."""
     return max(1, min(iterations, SHARES))
 
 

@@ -1,6 +1,6 @@
 """The reference interpreter."""
 
-from hlo.host import Host
 from hlo.eval.interpreter import Interpreter, interpret
+from hlo.host import Host
 
 __all__ = ["Host", "Interpreter", "interpret"]

@@ -159,8 +159,8 @@ def python_function(
             # The fields of `hlo_ffi_call` before these take eight bytes each on every machine that
             # numpy runs on but 32-bit ones, where pointers take four.
             tables = (ctypes.c_size_t * 2).from_address(call + _TABLES)
-            inputs = [v.at(a).copy() for v, a in zip(sources, _read(tables[0], sources), strict=True)]
-            values = run(inputs)
+            held = _read(tables[0], sources)
+            values = run([v.at(a).copy() for v, a in zip(sources, held, strict=True)])
             places = _read(tables[1], targets)
             for view, address, value in zip(targets, places, values, strict=True):
                 view.at(address)[...] = value
@@ -196,7 +196,7 @@ class _View:
     def at(self, address: int) -> np.ndarray:
         """Return the array at an address, in logical order."""
         memory = (ctypes.c_char * self._bytes).from_address(address)
-        array = np.frombuffer(memory, self._dtype).reshape(self._dims)
+        array = np.frombuffer(memoryview(memory), self._dtype).reshape(self._dims)
         return array.transpose(self._back) if self._dims else array
 
 
@@ -220,7 +220,11 @@ class HostTable:
 
         flat = [x for f in outside.functions for x in (f.handler, f.state)]
         self._table = Table(
-            ctypes.addressof(self._message), MESSAGE_BYTES, 0, 0, (ctypes.c_void_p * len(flat))(*flat)
+            ctypes.addressof(self._message),
+            MESSAGE_BYTES,
+            0,
+            0,
+            (ctypes.c_void_p * len(flat))(*flat),
         )
         self.address = ctypes.addressof(self._table)
 

@@ -40,6 +40,7 @@ class _View:
     opcode: str
     attrs: Mapping[str, Any]
     operand_shapes: Sequence[Shape]
+    annotations: Mapping[str, Any]
     shape: Shape = OPAQUE
 
 
@@ -110,7 +111,7 @@ class InstructionBuilder:
                 if comp is not None:
                     self._new_computation(comp, scope.comp)
             if shape is None:
-                shape = self._inferred(spec, attributes.own, operands.found)
+                shape = self._inferred(spec, attributes, operands.found)
         except InferError as e:
             self._report.infer_error(e, span)
             return None
@@ -157,13 +158,13 @@ class InstructionBuilder:
             )  # fmt: skip
 
     def _inferred(
-        self, spec: OpSpec, attrs: dict[str, Any], operands: list[Instruction]
+        self, spec: OpSpec, attributes: Attributes, operands: list[Instruction]
     ) -> Shape | None:
         """Return the shape that the text leaves out, or None where a callee has errors."""
         if not spec.has(Trait.INFERABLE):
             raise InferError(f"{spec.name} needs its shape in front of it", code="missing-shape")
         spec.check_arity(len(operands))
-        attrs = spec.defaults | attrs
+        attrs = spec.defaults | attributes.own
         for key in spec.computation_attrs:
             callees = attrs[key] if isinstance(attrs[key], tuple) else (attrs[key],)
             if any(c is not None and not c.has_root for c in callees):
@@ -173,7 +174,9 @@ class InstructionBuilder:
                     f"{spec.name} is part of a call cycle, its shape has to be written",
                     attr=key, code="missing-shape",
                 )  # fmt: skip
-        return spec.infer(_View(spec.name, attrs, [o.shape for o in operands]))
+        return spec.infer(
+            _View(spec.name, attrs, [o.shape for o in operands], attributes.annotations)
+        )
 
     # --- operands -------------------------------------------------------------------------------
 

@@ -40,7 +40,9 @@ class AsyncOpcode:
         """Return the attributes of both operations. The inner one's stand at the start; older
         programs repeat them on what follows."""
         outer = Schema.of(self.spec)
-        attrs = {k: a for k, a in outer.attrs.items() if k != "calls"} | Schema.of(self.inner).attrs
+        attrs = {k: a for k, a in outer.attrs.items() if k != "calls"} | dict(
+            Schema.of(self.inner).attrs
+        )
         required = tuple(k for k, a in attrs.items() if a.required and self.is_start)
         return Schema(f"{self.inner.name}-{self.spec.name.removeprefix('async-')}", attrs, required)
 

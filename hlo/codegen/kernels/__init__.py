@@ -2,8 +2,8 @@
 
 from hlo.codegen.kernels import (  # noqa: F401
     contraction,
-    fft,
     convolution,
+    fft,
     linalg,
     random,
     reduction,
