@@ -35,12 +35,14 @@ from hlo.codegen.calls import Kernels
 from hlo.codegen.control import emit_conditional, emit_while
 from hlo.codegen.dynamic import may_be_dynamic, with_sizes
 from hlo.codegen.element import ElementEmitter
+from hlo.codegen.function import Function, add_constants
 from hlo.codegen.fusion import Role, is_on_demand
 from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.kernel import (
     PLANNERS,
     Inputs,
     Plan,
+    computation_key,
     emit_on_demand,
 )
 from hlo.codegen.kernels.rows import emit_rows
@@ -90,6 +92,7 @@ class EntryEmitter:
     module: Module
     symbol: str
     target: Target
+    linkage: str = ""
     live: Liveness = field(default_factory=Liveness)
     constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
     constant_bytes: int = 0
@@ -101,6 +104,9 @@ class EntryEmitter:
         self.b.is_careful = True
         self.kernels = Kernels(self.module, self.target, self.b)
         self.memory = Memory(self.b, self.live)
+        self._functions: dict[str, Function] = {}
+        if self.module.write_function is None:
+            self.module.write_function = self.function
         self._table_at: dict[tuple[str, bytes], int] = {}
         self._constant_at: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}
 
@@ -111,6 +117,17 @@ class EntryEmitter:
 
         aliases: the parameter, by number and path, that each of these outputs may overwrite.
         """
+        arguments, results, pairs, arena = self._body(comp, aliases)
+        return Program(
+            self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
+            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
+            self._cost(comp), self.imports.instructions, self.imports.uses_host,
+        )  # fmt: skip
+
+    def _body(
+        self, comp: Computation, aliases: Mapping[Path, tuple[int, Path]]
+    ) -> tuple[list[ArrayShape], list[ArrayShape], list[tuple[int, int]], int]:
+        """Write the function; returns argument and result leaves, aliases, bytes of the arena."""
         self.live.visit(comp)
         arguments: list[ArrayShape] = []
         results: list[ArrayShape] = []
@@ -144,11 +161,24 @@ class EntryEmitter:
         self._write_entry()
         leaf_of = {path: n for n, path in enumerate(outputs)}
         pairs = [(leaf_of[path], sources[stored]) for stored, path in shared.items()]
-        return Program(
-            self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
-            arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
-            self._cost(comp), self.imports.instructions, self.imports.uses_host,
-        )  # fmt: skip
+        return arguments, results, pairs, arena
+
+    def function(self, comp: Computation) -> Function:
+        """Write a computation that kernels call as a function of this module, once."""
+        key = computation_key(comp)
+        found = self._functions.get(key)
+        if found is None:
+            name = f"function_{len(self._functions)}"
+            inner = EntryEmitter(self.module, name, self.target, linkage="internal ")
+            inner.kernels.by_key, inner.kernels.by_body = self.kernels.by_key, self.kernels.by_body
+            _, results, _, arena = inner._body(comp, {})
+            if inner.imports.instructions or inner.imports.uses_host:
+                raise HloError.at(
+                    "unsupported", f"{comp.name}: what is applied to elements calls nothing outside"
+                )
+            constants = add_constants(self.module, name, inner.constants, inner.constant_bytes)
+            found = self._functions[key] = Function(name, results, arena, constants)
+        return found
 
     def _cost(self, comp: Computation) -> Cost:
         unstored = (Role.FUSED, Role.SCALAR)
@@ -177,7 +207,7 @@ class EntryEmitter:
             if x.origin is Origin.TEMP
         ]
         header = (
-            f"define i32 @{self.symbol}(ptr noalias %args, ptr noalias %results, "
+            f"define {self.linkage}i32 @{self.symbol}(ptr noalias %args, ptr noalias %results, "
             f"ptr noalias %arena, ptr noalias %constants, ptr %threads, ptr %host) nounwind"
         )
         text = self.b.finish(header)

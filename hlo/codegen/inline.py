@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hlo.codegen import scalar
+from hlo.codegen.function import call_function
 from hlo.codegen.llvm import Builder, Val
 from hlo.codegen.scalar import Cplx, Value
 from hlo.errors import HloError
@@ -28,7 +29,28 @@ def inline(
     root: an instruction whose value is wanted instead of the result; arguments that it does not
     depend on may be missing (None).
     """
+    if root is None and not works_on_scalars(comp):
+        return call_function(b, comp, [leaf for a in args for leaf in _leaves(a)])
     return _leaves(_evaluate(b, comp, args, root or comp.root))
+
+
+def works_on_scalars(comp: Computation) -> bool:
+    """True when nothing that a function of scalars does on the way is on arrays."""
+    return all(
+        all(not isinstance(s, ArrayShape) or not s.dims for _, s in inst.shape.leaves())
+        and (
+            all(map(works_on_scalars, inst.called_computations))
+            if inst.opcode in _STRUCTURE
+            else _is_scalar(inst)
+        )
+        for inst in comp
+    )
+
+
+_STRUCTURE = frozenset(
+    """parameter tuple get-tuple-element after-all opt-barrier domain add-dependency dynamic-slice
+    pad gather dynamic-update-slice map reduce reduce-window while conditional""".split()
+)
 
 
 def _evaluate(b: Builder, comp: Computation, args: Sequence[Tree], root: Instruction) -> Tree:
@@ -84,13 +106,17 @@ def _value(
     return scalar.elementwise(b, inst, operands)
 
 
-def _need_scalars(inst: Instruction) -> None:
+def _is_scalar(inst: Instruction) -> bool:
     shapes = [inst.shape, *inst.operand_shapes]
-    if all(isinstance(s, ArrayShape) and not s.dims for s in shapes) and (
+    return all(isinstance(s, ArrayShape) and not s.dims for s in shapes) and (
         inst.spec.has(Trait.ELEMENTWISE)
         or inst.opcode in ("constant", "copy", "reshape", "broadcast", "transpose", "reverse")
         or inst.opcode in ("bitcast", "bitcast-convert")
-    ):
+    )
+
+
+def _need_scalars(inst: Instruction) -> None:
+    if _is_scalar(inst):
         return
     raise HloError.at(
         "unsupported",

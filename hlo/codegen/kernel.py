@@ -23,6 +23,7 @@ from hlo.codegen.merge import mergeable
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.ir import Computation, Instruction
+from hlo.literal import Literal
 from hlo.types import ArrayShape
 
 
@@ -151,14 +152,22 @@ def structure_key(inst: Instruction, roles: Mapping[Instruction, Role], inputs: 
 
 
 def _attrs_key(inst: Instruction) -> str:
-    return ",".join(
-        f"{k}={_computation_key(v) if isinstance(v, Computation) else v!r}"
-        for k, v in inst.attrs.items()
-        if v is not None and k != "literal"
-    ) + (f"={inst.attrs['literal'].value!r}" if inst.opcode == "constant" else "")
+    return ",".join(f"{k}={_value_key(v)}" for k, v in inst.attrs.items() if v is not None)
 
 
-def _computation_key(comp: Computation) -> str:
+def _value_key(value: object) -> str:
+    if isinstance(value, Computation):
+        return computation_key(value)
+    if isinstance(value, tuple):
+        return f"({','.join(map(_value_key, value))})"
+    if isinstance(value, Literal):
+        arrays = [value.value] if not isinstance(value.value, tuple) else value.value
+        return ",".join(f"{a.dtype}{a.shape}{a.tobytes().hex()}" for a in arrays)
+    return repr(value)
+
+
+def computation_key(comp: Computation) -> str:
+    """Return a text that is equal for computations that do the same."""
     number = {i: str(n) for n, i in enumerate(comp.in_order())}
     return "{" + ";".join(
         f"{i.opcode}({','.join(number[o] for o in i.operands)}){i.shape}{_attrs_key(i)}"

@@ -71,6 +71,8 @@ class Module:
     features: frozenset[str] = frozenset()
     # Whether code says which HLO it is for, see `Builder.locate`.
     is_located: bool = False
+    # Writes a computation as a function of its own: see `hlo.codegen.function`.
+    write_function: Callable[[Any], Any] | None = None
 
     @property
     def has_half_conversion(self) -> bool:
