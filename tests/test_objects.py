@@ -252,18 +252,20 @@ ENTRY e { x = f32[3] parameter(0)
 """
 
 
-def test_functions_outside_are_in_a_table(tmp_path: Path) -> None:
-    NATIVE.need()
+@pytest.mark.parametrize("name", ["native", "riscv64", "wasm32"])
+def test_functions_outside_are_in_a_table(tmp_path: Path, name: str) -> None:
+    machine = MACHINES[name]
+    machine.need()
     from hlo.objects.header import headers
 
-    interface = write_program(tmp_path, NATIVE, HOST)
+    interface = write_program(tmp_path, machine, HOST)
     for path, data in headers(interface, "m.hlo", str(tmp_path / "m.h")).items():
         Path(path).write_bytes(data)
     assert "0: triple" in (tmp_path / "m.h").read_text()
-    run_command(["cc", *STRICT, "example.c", "m.o", "-o", "example"], tmp_path)
-    failed = subprocess.run(
-        ["./example"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    build = [*machine.compiler, *STRICT, "example.c", "m.o", "-o", "example"]
+    run_command(build, tmp_path)
+    command = [*machine.runner, "./example"]
+    failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (failed.returncode, failed.stderr) == (1, "m returns 1: triple: to be written\n")
     filled = (tmp_path / "example.c").read_text()
     start, end = filled.index("  static const char message"), filled.index("}\n\nstatic void *mem")
@@ -273,10 +275,9 @@ def test_functions_outside_are_in_a_table(tmp_path: Path) -> None:
   return 0;
 """
     (tmp_path / "example.c").write_text(filled[:start] + body + filled[end:])
-    run_command(["cc", *STRICT, "example.c", "m.o", "-o", "example"], tmp_path)
+    run_command(build, tmp_path)
     np.float32([1, 2, 3]).tofile(tmp_path / "x.bin")
-    printed = run_command(["./example", "x.bin"], tmp_path)
-    assert printed == "out0 f32[3]{0}: 3 6 9\n"
+    assert run_command([*command, "x.bin"], tmp_path) == "out0 f32[3]{0}: 3 6 9\n"
 
 
 def test_more_arrays_than_c_takes(tmp_path: Path) -> None:

@@ -92,9 +92,12 @@ class Platform:
     def is_host(self) -> bool:
         """True when this process could run the code, its processor permitting."""
         host = llvm.get_process_triple()
-        return (self.arch, self.machine.triple.split("-")[2:]) == (
-            architecture(host), host.split("-")[2:]
-        )  # fmt: skip
+        return (self.arch, _system(self.machine.triple)) == (architecture(host), _system(host))
+
+
+def _system(triple: str) -> list[str]:
+    """Return the parts of a triple that name an operating system and what goes with it."""
+    return [part for part in triple.split("-")[1:] if part not in ("unknown", "pc", "apple")]
 
 
 def platform(triple: str | None = None, cpu: str | None = None, features: str = "") -> Platform:

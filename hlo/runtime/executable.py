@@ -92,8 +92,8 @@ class Executable:
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the program as a library, an object file, ... by the end of a file's name.
 
-        `hlo.load_library` calls a shared library, C programs call any. options: those of
-        `hlo.compile.save`. Raises HloError.
+        `hlo.load_library` calls a shared library, C programs call any. options: `name`, `header`,
+        `target`, `cpu`, `features`, `debug_info`, `linker`, as of `hlo-compile`. Raises HloError.
         """
         if self.saver is None:
             raise HloError.at("unsupported", f"{self.name}: what is loaded is not saved again")
