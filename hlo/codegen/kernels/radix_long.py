@@ -1,0 +1,223 @@
+"""Radix sorts of long lines, by all threads.
+
+A line is cut into blocks; threads count the digits of blocks, and move the records of blocks to
+where the counts say. Passes that would move nothing are left out when the counts show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hlo.codegen.kernel import Extent, Kernel, Plan, split_index
+from hlo.codegen.kernels.lines import Lines
+from hlo.codegen.kernels.records import Records, RecordSorter
+from hlo.codegen.kernels.variables import Variable, as_index
+from hlo.codegen.llvm import Index, Val
+
+_BLOCKS, _LEAST_BLOCK = 32, 16384
+
+
+def plan_long_radix(records: Records, lines: Lines, needed: tuple[int, ...]) -> Plan:
+    """Return how long lines are sorted. needed: the results that somebody reads."""
+    long = _Long(needed)
+    digits = records.digits(lines.length)
+    steps: list[Callable[[Kernel], Extent]] = [_Build(long)]
+    for number in range(len(digits)):
+        if number:
+            steps.append(_Count(long, number))
+        steps += [_Offsets(long, number), _Move(long, number)]
+    steps.append(_Finish(long))
+    buckets = 1 << max(bits for _, bits in digits)
+    counts = lines.count * _blocks(lines.length) * buckets * 4
+    control = lines.count * len(digits) * 8
+    sizes = (lines.count * 2 * lines.length * size for size in records.sizes)
+    return Plan(tuple(steps), (*sizes, counts, control))
+
+
+def _blocks(length: int) -> int:
+    return max(1, min(_BLOCKS, length // _LEAST_BLOCK))
+
+
+@dataclass(frozen=True)
+class _Long:
+    """What the steps of the sort of a long line have in common."""
+
+    needed: tuple[int, ...]
+
+    @contextmanager
+    def blocks(self, k: Kernel) -> Iterator[_Block]:
+        """Run the body for every block of every line of this kernel's share."""
+        s = RecordSorter(k, self.needed)
+        b = k.b
+        blocks = _blocks(s.n)
+        size = -(-s.n // blocks)
+        with b.loop(k.begin, k.end) as share:
+            line, number = split_index(b, share, [s.lines.count, blocks])
+            first = b.mul(number, size)
+            count = b.minimum(size, b.sub(s.n, first))
+            yield _Block(s, line, number, first, count)
+
+    def extent(self, k: Kernel) -> Extent:
+        s = RecordSorter(k, self.needed)
+        blocks = _blocks(s.n)
+        return Extent(s.lines.count * blocks, 4.0 * (s.n // blocks))
+
+
+@dataclass
+class _Block:
+    """A block of a line: records `first`, `first + 1`, ..., `count` of them."""
+
+    s: RecordSorter
+    line: Index
+    number: Index
+    first: Index
+    count: Index
+
+    def counts(self) -> str:
+        """Return the address of the block's counts."""
+        s = self.s
+        return _counts(s, self.line, self.number)
+
+    def sides(self, passes: int) -> tuple[Index, Index]:
+        """Return where the line's records are after some passes, and where they go next."""
+        s, b = self.s, self.s.b
+        side: Index = 0
+        for p in range(passes):
+            moved = b.effect("i64", f"load i64, ptr {_moved(s, self.line, p)}").name
+            side = b.op("i64", f"xor i64 {side}, {moved}").name
+        base = b.mul(self.line, 2 * s.n)
+        here = b.add(base, b.mul(side, s.n))
+        other = b.op("i64", f"xor i64 {side}, 1").name
+        return here, b.add(base, b.mul(other, s.n))
+
+
+def _counts(s: RecordSorter, line: Index, block: Index) -> str:
+    b = s.b
+    at = b.mul(b.add(b.mul(line, _blocks(s.n)), block), s.buckets)
+    return b.element_address(s.k.scratch[len(s.records.types)], "i32", at)
+
+
+def _moved(s: RecordSorter, line: Index, number: int) -> str:
+    """Return the address of the word that says whether a pass moves anything."""
+    at = s.b.add(s.b.mul(line, len(s.digits)), number)
+    return s.b.element_address(s.k.scratch[len(s.records.types) + 1], "i64", at)
+
+
+@dataclass(frozen=True)
+class _Build:
+    """Make the records, and count their least digits."""
+
+    long: _Long
+
+    def __call__(self, k: Kernel) -> Extent:
+        with self.long.blocks(k) as block:
+            s, b = block.s, k.b
+            counts = block.counts()
+            s.clear(counts, s.buckets)
+            start = s.lines.start(b, block.line)
+            here, _ = block.sides(0)
+            with b.loop(0, block.count) as i:
+                position = b.add(block.first, i)
+                record = s.record(start, position)
+                s.put(record, b.add(here, position))
+                s.count_up(counts, s.digit(record[0], 0))
+        return self.long.extent(k)
+
+
+@dataclass(frozen=True)
+class _Count:
+    """Count a digit of the records of every block."""
+
+    long: _Long
+    number: int
+
+    def __call__(self, k: Kernel) -> Extent:
+        with self.long.blocks(k) as block:
+            s, b = block.s, k.b
+            counts = block.counts()
+            s.clear(counts, s.buckets)
+            here, _ = block.sides(self.number)
+            first = b.add(here, block.first)
+            with b.loop(0, block.count) as i:
+                word = s.load(b.add(first, i))[0]
+                s.count_up(counts, s.digit(word, self.number))
+        return self.long.extent(k)
+
+
+@dataclass(frozen=True)
+class _Offsets:
+    """Turn the counts of all blocks into places, and see whether the pass moves anything."""
+
+    long: _Long
+    number: int
+
+    def __call__(self, k: Kernel) -> Extent:
+        s = RecordSorter(k, self.long.needed)
+        b, blocks = k.b, _blocks(s.n)
+        totals = b.alloca("i32", s.buckets, align=64).name
+
+        def at(table: str, digit: Index) -> str:
+            return b.element_address(table, "i32", digit)
+
+        def load(table: str, digit: Index) -> Val:
+            return b.effect("i32", f"load i32, ptr {at(table, digit)}")
+
+        with b.loop(k.begin, k.end) as line:
+            s.clear(totals, s.buckets)
+            with b.loop(0, blocks) as block:
+                counts = _counts(s, line, block)
+                with b.loop(0, s.buckets) as d:
+                    both = b.op("i32", f"add {load(totals, d)}, {load(counts, d).name}")
+                    b.write(f"store {both}, ptr {at(totals, d)}")
+            moved = Variable(b, 1)
+            with b.loop(0, s.buckets) as d:
+                full = b.compare("eq", as_index(b, load(totals, d)), s.n)
+                with b.when(full):
+                    moved.set(0)
+            b.write(f"store i64 {moved.get()}, ptr {_moved(s, line, self.number)}")
+            s.sum_up(totals)
+            with b.loop(0, blocks) as block:
+                counts = _counts(s, line, block)
+                with b.loop(0, s.buckets) as d:
+                    place, here = load(totals, d), load(counts, d)
+                    b.write(f"store {place}, ptr {at(counts, d)}")
+                    after = b.op("i32", f"add {place}, {here.name}")
+                    b.write(f"store {after}, ptr {at(totals, d)}")
+        return Extent(s.lines.count, 2.0 * blocks * s.buckets)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """Move the records of every block to their places by one digit."""
+
+    long: _Long
+    number: int
+
+    def __call__(self, k: Kernel) -> Extent:
+        with self.long.blocks(k) as block:
+            s, b = block.s, k.b
+            word = _moved(s, block.line, self.number)
+            moves = b.effect("i64", f"load i64, ptr {word}").name
+            with b.when(b.compare("ne", moves, 0)):
+                here, there = block.sides(self.number)
+                s.move(block.counts(), self.number, b.add(here, block.first), there, block.count)
+        return self.long.extent(k)
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """Write the results."""
+
+    long: _Long
+
+    def __call__(self, k: Kernel) -> Extent:
+        with self.long.blocks(k) as block:
+            s, b = block.s, k.b
+            start = s.lines.start(b, block.line)
+            here, _ = block.sides(len(s.digits))
+            with b.loop(0, block.count) as i:
+                position = b.add(block.first, i)
+                s.write(start, position, s.load(b.add(here, position)))
+        return self.long.extent(k)
