@@ -74,6 +74,10 @@ class Draft:
         literal = Literal.of(np.asarray(value).astype(et.dtype))
         return self.op("constant", shape=literal.shape, literal=literal)
 
+    def zero(self, et: ElementType) -> Instruction:
+        """Append the scalar of which all bits are zero; not all types have the number."""
+        return self.constant(et, np.zeros((), f"V{et.byte_width}").view(et.dtype))
+
     def filled(self, value: Instruction, shape: ArrayShape) -> Instruction:
         """Append the array of a shape that has a scalar in every place."""
         return self.op("broadcast", value, shape=shape, dimensions=())
@@ -108,7 +112,7 @@ class Draft:
         if isinstance(shape, TupleShape):
             return self.op("tuple", *(self.zeros(s) for s in shape.elements))
         if isinstance(shape, ArrayShape):
-            zero = self.constant(shape.element_type, 0)
+            zero = self.zero(shape.element_type)
             return self.filled(zero, shape) if shape.dims else zero
         if shape.is_token:
             return self.op("after-all", shape=TOKEN)

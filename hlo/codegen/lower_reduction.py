@@ -31,7 +31,7 @@ def _scan(inst: Instruction) -> Computation:
     start = [d.constant(S64, 0), *d.parameters[:inputs]]
     for output in outputs:
         assert isinstance(output, ArrayShape)
-        start.append(d.filled(d.constant(output.element_type, 0), output))
+        start.append(d.filled(d.zero(output.element_type), output))
     carried = results[len(outputs) :]
     start += [d.as_shape(p, s) for p, s in zip(d.parameters[inputs:], carried, strict=True)]
     state = d.op("tuple", *start)
