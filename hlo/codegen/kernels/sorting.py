@@ -27,8 +27,8 @@ from hlo.codegen.target import Target
 from hlo.ir import Instruction
 from hlo.types import ArrayShape
 
-# Shorter lines are merged: counting digits would take longer.
-_RADIX_MIN = 64
+# Shorter lines are merged: counting digits would take longer. Radix sorts count in 32 bits.
+_RADIX_MIN, _RADIX_END = 64, 1 << 31
 # Lines sorted by one thread one after the other share memory; so many such groups at most.
 _GROUPS = 64
 # A line at least this long is sorted by all threads, when there are few lines. A block takes a
@@ -45,7 +45,7 @@ def plan_sort(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> P
         return Plan(())
     needed = _needed(inst)
     key = SortKey.of(inst.attrs["to_apply"])
-    if key is not None and lines.length >= _RADIX_MIN:
+    if key is not None and _RADIX_MIN <= lines.length < _RADIX_END:
         return plan_radix(inst, lines, key, needed)
     widths = [element_type(o).byte_width for o in inst.operands]
     if lines.length < _LONG or lines.count > _FEW_LINES:
