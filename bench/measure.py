@@ -69,8 +69,11 @@ def prepare(backend: str) -> None:
     if backend == "xla":
         import jax
         import jax._src.lax.linalg  # registers the LAPACK custom-call targets
+        from jaxlib import lapack
 
         jax.devices("cpu")
+        # Lowering a program does this; here a lowered one is read.
+        lapack._lapack.initialize()
     else:
         import hlo
 

@@ -106,6 +106,17 @@ def address_of(libraries: Sequence[str], name: str) -> int | None:
 # --- calls --------------------------------------------------------------------------------------
 
 
+def need_version(op: OpView) -> None:
+    """Raise InferError unless a custom call says how its native function is to be called."""
+    version = op.attrs["api_version"]
+    if API_NUMBERS.get(version, 0) not in (1, 2, 3, 4):
+        raise InferError(
+            f"custom-call: {op.attrs['custom_call_target']} is a native function, and {version} "
+            "does not say what it takes",
+            attr="api_version", code="bad-value",
+        )  # fmt: skip
+
+
 def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
     """Call the function of a custom call on values; returns its value. Raises InferError."""
     constraints = op.attrs["operand_layout_constraints"]

@@ -39,7 +39,16 @@ class Host:
         return foreign.address_of(self.libraries, name) if self.libraries else None
 
     def target_of(self, op: OpView) -> Target | None:
-        """Return the function of a custom call from the libraries, or LAPACK's."""
+        """Return the function of a custom call from the libraries, or LAPACK's.
+
+        Raises HloError for a library that cannot be loaded, InferError where LAPACK is missing.
+        """
         name = op.attrs["custom_call_target"]
         address = self.address_of(name)
-        return lapack.target(name) if address is None else partial(foreign.call, address)
+        if address is not None:
+            foreign.need_version(op)
+            return partial(foreign.call, address)
+        target = lapack.target(name)
+        if target is not None:
+            lapack.need_library()
+        return target

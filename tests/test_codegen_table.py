@@ -13,12 +13,14 @@ from hlo.text import parse
 
 # The numbers are free, so that two runs cannot be compared.
 NOT_COMPARED = {"rng"}
+# One NaN or infinity reaches every sum, and which parts of it become NaN is up to the algorithm.
+NOT_ON_EDGES = {"fft"}
 
 
 @pytest.mark.parametrize("case", EXAMPLES, ids=ids)
 def test_an_example_compiles_to_what_it_means(case: tuple[str, int]) -> None:
     module = parse(example(*case))
-    for edges in (False, True):
+    for edges in (False,) if case[0] in NOT_ON_EDGES else (False, True):
         args = arguments(module, case[0], edges=edges)
         exe = compile_module(module, cache=False, host=host(module))
         got = visible(exe(*args))

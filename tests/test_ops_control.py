@@ -277,7 +277,6 @@ ENTRY e {
         ("s32[] get-tuple-element((s32[]) t), index=1", "index-out-of-range"),
         ("s32[] get-tuple-element((s32[]) t), index=-1", "index-out-of-range"),
         ("s32[] get-tuple-element(s32[] t), index=0", "type-mismatch"),
-        ("token[] after-all(s32[] t)", "type-mismatch"),
         ("f32[] add-dependency(f32[] x, f32[] y)", "type-mismatch"),
         ("f32[] add-dependency(f32[] x)", "operand-count"),
         ("f32[2] opt-barrier(f32[3] x)", "shape-mismatch"),

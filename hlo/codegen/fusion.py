@@ -50,7 +50,7 @@ HOST_OPS = frozenset(
 )  # fmt: skip
 # Movements of memory that only change strides, and consumers that read memory at any strides.
 VIEWS = frozenset({"copy", "transpose", "broadcast", "slice", "reverse", "reshape"})
-_READS_VIEWS = frozenset({"dot", "convolution", "ragged-dot"})
+_READS_VIEWS = frozenset({"dot", "convolution"})
 # Consumers that read an operand element several times, or not by a plain index.
 _REREADERS = frozenset(
     {

@@ -15,6 +15,7 @@ from hlo.codegen import scalar
 from hlo.codegen.buffers import Path, Place
 from hlo.codegen.llvm import Module, Val
 from hlo.codegen.scalar import Cplx
+from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.types import ArrayShape, Shape, TupleShape
@@ -129,7 +130,11 @@ def emit_host(e: EntryEmitter, inst: Instruction) -> None:
         operands[at] = target.pointer
     tables = [_table(e, pointers) for pointers in (operands, [targets[p].pointer for p in paths])]
     e.module.functions.setdefault("hlo.call_out", _CALL_OUT)
-    op = Description(e.module, f"hlo.op.{number}").op(inst)
+    try:
+        op = Description(e.module, f"hlo.op.{number}").op(inst)
+    except InferError as error:
+        message = f"{inst.name}: {error.message}"
+        raise HloError.at(error.code, message, inst.span, error.hint) from None
     failed = b.effect(
         "i32",
         f"call i32 @hlo.call_out(ptr %host, i64 {number}, ptr {op}, ptr {tables[0]}, "

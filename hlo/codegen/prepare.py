@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from hlo.codegen import (  # noqa: F401  (they register expansions, and rules)
     dynamic_rules,
+    lower_contraction,
     lower_custom,
     lower_exchange,
     lower_norm,

@@ -118,6 +118,8 @@ _ADAPTERS = {
     2: ("status", "ptr %out, ptr %in, ptr %status", True),
     3: ("unified", "ptr %out, ptr %in, ptr %config, i64 %size, ptr %status", True),
 }
+# Functions of this version are what programs call.
+_TYPED = 4
 
 
 @cache
@@ -130,8 +132,10 @@ def _adapters() -> NativeCode:
 
 def native_function(address: int, api_version: int) -> Function:
     """Return the entry for a native function of a version of custom calls."""
-    if api_version not in _ADAPTERS:
+    if api_version == _TYPED:
         return Function(address)
+    if api_version not in _ADAPTERS:
+        raise HloError.at("bad-value", f"there is no version {api_version} of native custom calls")
     code = _adapters()
     return Function(code.addresses[_ADAPTERS[api_version][0]], address, code)
 

@@ -1,0 +1,194 @@
+"""Contractions with groups or scales, as dots and what goes around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo.codegen.lower import Draft, array_shape, expansion
+from hlo.ir import Computation, Instruction
+from hlo.ops.contraction_eval import DotDims, ragged_prefix
+from hlo.ops.rules import higher_precision
+from hlo.types import ELEMENT_TYPES, PRED, S64, ArrayShape, Shape, array
+
+_F64 = ELEMENT_TYPES["f64"]
+
+
+def _dims(inst: Instruction) -> DotDims:
+    return DotDims(*(inst.attrs[k] for k in _KEYS))
+
+
+_KEYS = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
+
+
+def _dot(d: Draft, lhs: Instruction, rhs: Instruction, dims: DotDims, out: Shape) -> Instruction:
+    values = (dims.lhs_batch, dims.rhs_batch, dims.lhs_contract, dims.rhs_contract)
+    return d.op("dot", lhs, rhs, shape=out, **dict(zip(_KEYS, values, strict=True)))
+
+
+# --- scaled-dot ---------------------------------------------------------------------------------
+
+
+@expansion("scaled-dot")
+def _scaled_dot(inst: Instruction) -> Computation:
+    """Multiply each block by its scale, then sum products, all in f64: scales reach far."""
+    d = Draft(inst)
+    lhs, rhs, *scales = d.parameters
+    out = array_shape(inst)
+    common = higher_precision(array_shape(lhs).element_type, array_shape(rhs).element_type)
+    left, right = (_scaled(d, x, s) for x, s in zip((lhs, rhs), scales, strict=True))
+    total = _dot(d, left, right, _dims(inst), array(_F64, out.dims))
+    if out.element_type.is_integer:
+        total = d.convert(total, common)
+    return d.done(d.as_shape(d.convert(total, out.element_type), out))
+
+
+def _scaled(d: Draft, value: Instruction, scale: Instruction) -> Instruction:
+    """The value in f64, each block multiplied by its element of the scale."""
+    shape, blocks = array_shape(value), array_shape(scale).dims
+    wide = d.convert(d.as_shape(value, array(shape.element_type, shape.dims)), _F64)
+    if not shape.num_elements:
+        return wide
+    sizes = [n for size, c in zip(shape.dims, blocks, strict=True) for n in (c, size // c)]
+    factor = d.convert(d.as_shape(scale, array(array_shape(scale).element_type, blocks)), _F64)
+    spread = d.op(
+        "broadcast", factor, shape=array(_F64, sizes), dimensions=tuple(range(0, len(sizes), 2))
+    )
+    spread = d.op("reshape", spread, shape=array(_F64, shape.dims))
+    return d.op("multiply", wide, spread)
+
+
+# --- ragged-dot ---------------------------------------------------------------------------------
+
+
+@expansion("ragged-dot")
+def _ragged_dot(inst: Instruction) -> Computation:
+    """A loop over groups, each of which has its own part of a dimension.
+
+    The state is the group, where its part begins, the result and the operands.
+    """
+    d = Draft(inst)
+    lhs, rhs, sizes = d.parameters
+    dims, (ragged,) = _dims(inst), inst.attrs["lhs_ragged_dims"]
+    if ragged in dims.lhs_batch:
+        # Every batch has its own matrices already: where groups end makes no difference.
+        return d.done(_dot(d, lhs, rhs, dims, inst.shape))
+    groups = array_shape(sizes).dims[-1]
+    starts = array(S64, array_shape(sizes).dims[:-1])
+    out = array(array_shape(inst).element_type, array_shape(inst).dims)
+    state = d.op(
+        "tuple", d.constant(S64, 0), d.filled(d.constant(S64, 0), starts), d.zeros(out),
+        lhs, rhs, sizes,
+    )  # fmt: skip
+    test = Draft(inst, [state.shape])
+    at = test.op("get-tuple-element", test.parameters[0], index=0)
+    go_on = _compare(test, at, test.constant(S64, groups), "LT")
+    loop = d.op(
+        "while", state, shape=state.shape, condition=test.done(go_on),
+        body=_RaggedStep(inst, state.shape).body(),
+    )  # fmt: skip
+    return d.done(d.as_shape(d.op("get-tuple-element", loop, index=2), inst.shape))
+
+
+class _RaggedStep(Draft):
+    """The body of the loop over groups."""
+
+    def __init__(self, inst: Instruction, state: Shape) -> None:
+        super().__init__(inst, [state])
+        self.at, self.start, self.out, self.lhs, self.rhs, self.sizes = (
+            self.op("get-tuple-element", self.parameters[0], index=n) for n in range(6)
+        )
+        self.dims = _dims(inst)
+        (self.ragged,) = inst.attrs["lhs_ragged_dims"]
+        self.group = next(iter(inst.attrs["rhs_group_dims"]), None)
+        shape = array_shape(self.lhs)
+        # Dimensions of lhs along which the sizes of groups vary.
+        varies = array_shape(self.start).dims != ()
+        self.prefix = ragged_prefix(self.dims, shape.rank, self.ragged) if varies else ()
+        self.length = shape.dims[self.ragged]
+
+    def body(self) -> Computation:
+        end = self._end()
+        new = self._rows(end) if self.group is not None else self._sum(end)
+        following = self.op("add", self.at, self.constant(S64, 1))
+        return self.done(self.op("tuple", following, end, new, self.lhs, self.rhs, self.sizes))
+
+    def _end(self) -> Instruction:
+        """Where the group's part ends: a negative size is an empty group."""
+        sizes, starts = array_shape(self.sizes), array_shape(self.start)
+        zero = self.constant(S64, 0)
+        place = [*(zero for _ in starts.dims), self.at]
+        size = self.op("dynamic-slice", self.sizes, *place, dynamic_slice_sizes=(*starts.dims, 1))
+        size = self.op("reshape", size, shape=array(sizes.element_type, starts.dims))
+        et = sizes.element_type
+        most = self.length
+        if et.name == "u64":
+            # What is too large for s64 is too large for the dimension.
+            limit = self.filled(self.constant(et, most), starts.with_type(et))
+            size = self.op("minimum", size, limit)
+        size = self.convert(size, S64)
+        low, high = (self.filled(self.constant(S64, n), starts) for n in (0, most))
+        size = self.op("clamp", low, size, high)
+        return self.op("minimum", self.op("add", self.start, size), high)
+
+    def _inside(
+        self, end: Instruction, shape: ArrayShape, ragged: int, prefix: Sequence[int]
+    ) -> Instruction:
+        """Which elements of an array lie in the group, by the index in dimension `ragged`.
+
+        prefix: the dimensions of the array along which the group varies.
+        """
+        numbers = array(S64, shape.dims)
+        at = self.op("iota", shape=numbers, iota_dimension=ragged)
+        low, high = (
+            self.op("broadcast", x, shape=numbers, dimensions=tuple(prefix))
+            for x in (self.start, end)
+        )
+        return self.op("and", _compare(self, at, low, "GE"), _compare(self, at, high, "LT"))
+
+    def _rows(self, end: Instruction) -> Instruction:
+        """The result with the rows of the group, which meet its own matrix of rhs."""
+        assert self.group is not None
+        shape, out = array_shape(self.rhs), array_shape(self.out)
+        zero = self.constant(S64, 0)
+        sizes = tuple(1 if n == self.group else size for n, size in enumerate(shape.dims))
+        places = [self.at if n == self.group else zero for n in range(shape.rank)]
+        matrix = self.op("dynamic-slice", self.rhs, *places, dynamic_slice_sizes=sizes)
+        kept = [size for n, size in enumerate(shape.dims) if n != self.group]
+        matrix = self.op("reshape", matrix, shape=array(shape.element_type, kept))
+        group = self.group
+
+        def shift(numbers: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(n - (n > group) for n in numbers)
+
+        d = self.dims
+        dims = DotDims(d.lhs_batch, shift(d.rhs_batch), d.lhs_contract, shift(d.rhs_contract))
+        product = _dot(self, self.lhs, matrix, dims, out)
+        order = [*d.lhs_batch, *d.lhs_free(array_shape(self.lhs).rank)]
+        place = {n: at for at, n in enumerate(order)}
+        inside = self._inside(end, out, place[self.ragged], [place[n] for n in self.prefix])
+        return self.op("select", inside, product, self.out)
+
+    def _sum(self, end: Instruction) -> Instruction:
+        """The result with the sum over the group's part."""
+        d, out = self.dims, array_shape(self.out)
+        paired = dict(
+            zip((*d.lhs_batch, *d.lhs_contract), (*d.rhs_batch, *d.rhs_contract), strict=True)
+        )
+        sides = []
+        for value, names in ((self.lhs, {n: n for n in paired}), (self.rhs, paired)):
+            shape = array_shape(value)
+            prefix = [names[n] for n in self.prefix]
+            inside = self._inside(end, shape, names[self.ragged], prefix)
+            sides.append(self.op("select", inside, value, self.zeros(shape), shape=shape))
+        part = array(out.element_type, out.dims[1:])
+        left, right = sides
+        product = _dot(self, left, right, d, part)
+        update = self.op("reshape", product, shape=array(out.element_type, (1, *part.dims)))
+        zero = self.constant(S64, 0)
+        places = [self.at, *(zero for _ in part.dims)]
+        return self.op("dynamic-update-slice", self.out, update, *places, shape=out)
+
+
+def _compare(d: Draft, x: Instruction, y: Instruction, direction: str) -> Instruction:
+    shape = array_shape(x).with_type(PRED)
+    return d.op("compare", x, y, shape=shape, direction=direction, type="SIGNED")
