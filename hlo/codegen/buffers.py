@@ -41,7 +41,8 @@ class Origin(Enum):
 class Buffer:
     """Memory for one or more values. `pointer` is its address in the entry function.
 
-    holds: the values that were put there and may be needed yet. locked: how many conditions of
+    space: the memory space, as in layouts. holds: the values that were put there and may be needed
+    yet. locked: how many conditions of
     loops are being emitted that read what the loop's body will read again.
     """
 
@@ -51,6 +52,7 @@ class Buffer:
     first: int = 0
     last: int = 0
     offset: int = 0
+    space: int = 0
     holds: list[Storage] = field(default_factory=list)
     locked: int = 0
 
@@ -218,12 +220,24 @@ def leaves_below(
 _PLACED_BY_SIZE = 8000
 
 
-def place(buffers: Sequence[Buffer]) -> int:
-    """Give every temporary buffer an offset; returns the size of the arena in bytes."""
+def place(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
+    """Give every temporary buffer an offset in the arena.
+
+    Returns where the part of each memory space begins and ends: buffers of different spaces have no
+    memory in common.
+    """
     temps = [x for x in buffers if x.origin is Origin.TEMP]
     temps.sort(key=lambda x: (-x.size_bytes, x.first))
-    total = _place_by_size(temps[:_PLACED_BY_SIZE])
-    return _place_in_time(temps[_PLACED_BY_SIZE:], total)
+    parts: dict[int, tuple[int, int]] = {}
+    start = 0
+    for space in sorted({x.space for x in temps}):
+        here = [x for x in temps if x.space == space]
+        size = _place_in_time(here[_PLACED_BY_SIZE:], _place_by_size(here[:_PLACED_BY_SIZE]))
+        for buffer in here:
+            buffer.offset += start
+        parts[space] = (start, start + size)
+        start += size
+    return parts
 
 
 def _aligned(size: int) -> int:

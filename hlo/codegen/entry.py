@@ -36,7 +36,7 @@ from hlo.codegen.control import emit_conditional, emit_while
 from hlo.codegen.dynamic import may_be_dynamic, with_sizes
 from hlo.codegen.element import ElementEmitter
 from hlo.codegen.function import Function, add_constants
-from hlo.codegen.fusion import Role, is_on_demand
+from hlo.codegen.fusion import Role, is_on_demand, is_uninitialized
 from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.kernel import (
     PLANNERS,
@@ -104,6 +104,8 @@ class EntryEmitter:
         self.b.is_careful = True
         self.kernels = Kernels(self.module, self.target, self.b)
         self.memory = Memory(self.b, self.live)
+        # Where the memory spaces are in the arena.
+        self.spaces: dict[int, tuple[int, int]] = {}
         self._functions: dict[str, Function] = {}
         if self.module.write_function is None:
             self.module.write_function = self.function
@@ -157,7 +159,8 @@ class EntryEmitter:
         self.computation(comp)
         deliver_outputs(self, comp, outputs)
         self.b.write("ret i32 0")
-        arena = place(self.memory.buffers)
+        self.spaces = place(self.memory.buffers)
+        arena = max((end for _, end in self.spaces.values()), default=0)
         self._write_entry()
         leaf_of = {path: n for n, path in enumerate(outputs)}
         pairs = [(leaf_of[path], sources[stored]) for stored, path in shared.items()]
@@ -279,7 +282,8 @@ class EntryEmitter:
         leaves = collect_leaves(inst, self.live.roles)
         outputs = [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
         targets = memory.for_results(inst, outputs)
-        if not any(inst.shape.at(p).num_elements for p in outputs):  # type: ignore[attr-defined]
+        has_elements = any(inst.shape.at(p).num_elements for p in outputs)
+        if not has_elements or is_uninitialized(inst):  # type: ignore[attr-defined]
             for path, target in zip(outputs, targets, strict=True):
                 memory.put((inst, path), target)
             return

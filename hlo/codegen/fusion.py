@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from hlo.codegen.address import is_plain
+from hlo.codegen.lower_movement import UNINITIALIZED
 from hlo.ir import Computation, Instruction
 from hlo.ops import Emitter, Trait
 from hlo.types import ArrayShape
@@ -75,6 +76,13 @@ _COST = dict.fromkeys(
 _FREE = frozenset({"broadcast", "reshape", "transpose", "slice", "iota", "copy", "reverse"})
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 60
+# A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
+_MAX_READS = 48
+
+
+def is_uninitialized(inst: Instruction) -> bool:
+    """True for memory that holds nothing yet."""
+    return inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == UNINITIALIZED
 
 
 def is_on_demand(inst: Instruction) -> bool:
@@ -91,6 +99,7 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
     roles: dict[Instruction, Role] = {}
     cost: dict[Instruction, float] = {}
     depth: dict[Instruction, int] = {}
+    reads: dict[Instruction, int] = {}
     for inst in comp.in_order():
         role = _forced_role(inst)
         if role is None:
@@ -106,7 +115,10 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
         inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
         cost[inst] = own_cost(inst) + sum(cost[o] for o in inlined)
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
-        if depth[inst] > _MAX_DEPTH or _must_keep(inst, roles, cost[inst], comp):
+        apart = sum(roles[o] is not Role.FUSED for o in dict.fromkeys(inst.operands))
+        reads[inst] = apart + sum(reads[o] for o in inlined)
+        is_large = depth[inst] > _MAX_DEPTH or reads[inst] > _MAX_READS
+        if is_large or _must_keep(inst, roles, cost[inst], comp):
             roles[inst] = Role.KERNEL
     return roles
 
@@ -140,6 +152,8 @@ def _forced_role(inst: Instruction) -> Role | None:
         return Role.ALIAS
     if inst.opcode in ("while", "conditional"):
         return Role.CONTROL
+    if is_uninitialized(inst):
+        return Role.KERNEL
     if inst.opcode in HOST_OPS:
         return Role.HOST
     if inst.opcode == "constant":

@@ -87,7 +87,10 @@ class Memory:
 
     def new(self, shape: Shape, position: int) -> Buffer:
         """Return temporary memory for an array, alive at a position."""
-        return self.scratch(size_bytes(shape), position)
+        buffer = self.scratch(size_bytes(shape), position)
+        if isinstance(shape, ArrayShape) and shape.layout is not None:
+            buffer.space = shape.layout.memory_space
+        return buffer
 
     def scratch(self, size: int, position: int) -> Buffer:
         """Return temporary memory, alive at a position."""
@@ -214,6 +217,7 @@ class Memory:
                 and buffer.origin is Origin.TEMP
                 and buffer not in taken
                 and buffer.size_bytes == size_bytes(inst.shape)
+                and buffer.space == (inst.shape.layout.memory_space if inst.shape.layout else 0)
                 and self.can_take(buffer, self.live.position[inst])
                 and self._may_read_and_write(inst, buffer)
             ):

@@ -14,6 +14,7 @@ from hlo.codegen import (  # noqa: F401  (they register expansions, and rules)
     lower_contraction,
     lower_custom,
     lower_exchange,
+    lower_movement,
     lower_norm,
     lower_random,
     lower_reduction,
