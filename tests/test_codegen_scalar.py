@@ -8,15 +8,20 @@ infinities and signs of zero have to be the same, what is exact bit for bit.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
+import llvmlite.binding as llvm
 import ml_dtypes
 import numpy as np
 import pytest
 
 import hlo
+from hlo.codegen.entry import emit_program
+from hlo.codegen.target import Target
 from hlo.errors import HloError
 from hlo.ops.casts import UNSIGNED_OF, integer_range
+from hlo.runtime.jit import Machine
 from hlo.types import ELEMENT_TYPES, ElementType, complex_part, element_type
 
 FLOATS = [t.name for t in ELEMENT_TYPES.values() if t.is_float]
@@ -318,3 +323,43 @@ def test_rare_angles_where_a_loop_writes_over_what_it_reads() -> None:
     module = hlo.parse(text)
     got, want = hlo.compile(module, cache=False)(x), hlo.interpret(module, x)
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-6)
+
+
+# --- other machines -----------------------------------------------------------------------------
+
+_TARGETS = [
+    ("x86_64-unknown-linux-gnu", "x86-64", ""),
+    ("aarch64-unknown-linux-gnu", "generic", ""),
+    ("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c"),
+    ("wasm32-unknown-unknown", "generic", ""),
+]
+
+
+@pytest.mark.parametrize(("triple", "cpu", "features"), _TARGETS)
+def test_no_target_needs_a_library(triple: str, cpu: str, features: str) -> None:
+    """What is called is defined, or copies or fills memory."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    calls, parameters = [], []
+    for n, et in enumerate(["f16", "f32", "f64", "s64", "u8"]):
+        parameters.append(f"p{n} = {et}[8] parameter({n})")
+        floats = ["f16", "bf16", "f32", "f64", "s64", "u64", "s4", "f8e4m3fn"]
+        unary = [(t, "convert({0})") for t in floats if t != et]
+        unary += [(t, c.replace("p0", "{0}")) for t, c in defined(UNARY, et, 1)]
+        binary = [(t, c.replace("p0", "{0}").replace("p1", "{0}"))
+                  for t, c in defined(BINARY, et, 2)]  # fmt: skip
+        calls += [f"{t}[8] {c.format(f'p{n}')}" for t, c in unary + binary]
+    lines = [*parameters, *(f"r{i} = {c}" for i, c in enumerate(calls))]
+    shapes = ", ".join(c.split(" ")[0] for c in calls)
+    names = ", ".join(f"r{i}" for i in range(len(calls)))
+    body = "\n".join([*lines, f"ROOT out = ({shapes}) tuple({names})"])
+    module = hlo.parse(f"HloModule m\n\nENTRY e {{\n{body}\n}}\n")
+    machine = Machine(triple, cpu, features)
+    target = Target.of(triple, machine.data_layout, features)
+    text = machine.assembly(machine.optimize(emit_program(module.entry, "entry", target).llvm))
+    defined_here = set(re.findall(r"^([\w.$@]+):", text, re.M))
+    called = re.findall(
+        r"^\s+(?:callq?|jmpq?|bl|b|tail|call|jal)\s+\*?([A-Za-z_][\w.$]*)(?:@\w+)?(?:\(%rip\))?\s*$",
+        text, re.M,
+    )  # fmt: skip
+    assert set(called) - defined_here <= {"memcpy", "memset", "memmove"}

@@ -43,11 +43,11 @@ from hlo.codegen.kernel import (
     Inputs,
     Plan,
     computation_key,
-    emit_on_demand,
 )
 from hlo.codegen.kernels.rows import emit_rows
 from hlo.codegen.llvm import Builder, Module, Val
 from hlo.codegen.memory import Memory, updated_operands
+from hlo.codegen.on_demand import emit_on_demand
 from hlo.codegen.outputs import deliver_outputs, shared_parameter
 from hlo.codegen.prepare import flatten
 from hlo.codegen.rows import rows_of

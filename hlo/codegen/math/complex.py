@@ -1,14 +1,32 @@
 """Functions of complex numbers, in f64 but for sums and products of c64.
 
 Zeros, infinities and branch cuts follow C99 Annex G. A product in which a factor is zero is zero
-(`_times`), which is what its tables come to; other exceptions are stated where they are made.
+(`times`), which is what its tables come to; other exceptions are stated where they are made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from hlo.codegen.math.complex_arithmetic import (
+    Complex,
+    absolute,
+    add,
+    clamp,
+    divide,
+    is_infinite,
+    is_nan,
+    is_zero,
+    maximum,
+    minimum,
+    multiply,
+    power_twice,
+    sign,
+    size_exponent,
+    subtract,
+    times,
+    where,
+)
 from hlo.codegen.math.exponential import exp_parts, scale
 from hlo.codegen.math.exponential import expm1 as real_expm1
 from hlo.codegen.math.exponential import sinh as real_sinh
@@ -22,162 +40,13 @@ from hlo.codegen.math.trigonometric import sine_cosine, tangent
 _HALF_PI = 1.5707963267948966
 
 
-@dataclass(frozen=True)
-class Complex:
-    """A complex value under construction."""
-
-    re: Num
-    im: Num
-
-    def to(self, type_: str) -> Complex:
-        return Complex(self.re.to(type_), self.im.to(type_))
-
-    def times_i(self) -> Complex:
-        return Complex(-self.im, self.re)
-
-    def over_i(self) -> Complex:
-        return Complex(self.im, -self.re)
-
-    def __neg__(self) -> Complex:
-        return Complex(-self.re, -self.im)
-
-    def conjugate(self) -> Complex:
-        return Complex(self.re, -self.im)
-
-
-def where(condition: Num, yes: Complex, no: Complex) -> Complex:
-    return Complex(condition.where(yes.re, no.re), condition.where(yes.im, no.im))
-
-
-def _is_zero(z: Complex) -> Num:
-    return (z.re == 0) & (z.im == 0)
-
-
-def _is_infinite(z: Complex) -> Num:
-    return (z.re.abs() == INF) | (z.im.abs() == INF)
-
-
-def _is_nan(z: Complex) -> Num:
-    return z.re.is_nan() | z.im.is_nan()
-
-
-def _times(x: Num, y: Num) -> Num:
-    """Return x y, and zero where either is zero."""
-    zero = (x == 0) | (y == 0)
-    return zero.where(x.lift(0.0).copysign(_sign_of_product(x, y)), x * y)
-
-
-def _sign_of_product(x: Num, y: Num) -> Num:
-    return (x.bits() ^ y.bits()).as_float()
-
-
-# --- arithmetic ---------------------------------------------------------------------------------
-
-
-def add(x: Complex, y: Complex) -> Complex:
-    return Complex(x.re + y.re, x.im + y.im)
-
-
-def subtract(x: Complex, y: Complex) -> Complex:
-    return Complex(x.re - y.re, x.im - y.im)
-
-
-def multiply(x: Complex, y: Complex) -> Complex:
-    """Return the product by the schoolbook formula, each step rounded."""
-    a, b = x.re.strict, x.im.strict
-    return Complex((a * y.re - b * y.im).loose, (a * y.im + b * y.re).loose)
-
-
-def _size_exponent(size: Num) -> Num:
-    """Return e with size = m * 2**e, 1 <= m < 2, for normal sizes; 0 where there is none."""
-    e = (size.bits().lshr(52) & 0x7FF) - 1023
-    return ((size == 0) | ~(size < INF)).where(0, e)
-
-
-def _power_twice(e: Num) -> tuple[Num, Num]:
-    """Return two floats whose product is 2**e, for e to twice the exponent range."""
-    half = e.ashr(1)
-    return power_of_two(half), power_of_two(e - half)
-
-
-def divide(x: Complex, y: Complex) -> Complex:
-    """Return the quotient, scaled against overflow; infinities as in C99 Annex G.5.1."""
-    a, b = x.re, x.im
-    cy, dy = y.re.abs(), y.im.abs()
-    size = (cy > dy).where(cy, dy)
-    down, more = _power_twice(-_size_exponent(size))
-    c, d = y.re * down * more, y.im * down * more
-    square = c * c + d * d
-    re = (a * c + b * d) / square * down * more
-    im = (b * c - a * d) / square * down * more
-    lost = re.is_nan() & im.is_nan()
-    # A number by zero, infinity by a number, a number by infinity.
-    by_zero = lost & (square == 0) & ~(a.is_nan() & b.is_nan())
-    infinity = a.lift(INF).copysign(c)
-    re, im = by_zero.where(infinity * a, re), by_zero.where(infinity * b, im)
-    finite = (c.abs() < INF) & (d.abs() < INF)
-    grows = lost & _is_infinite(x) & finite & ~by_zero
-    p, q = _unit(a), _unit(b)
-    re = grows.where(INF * (p * c + q * d), re)
-    im = grows.where(INF * (q * c - p * d), im)
-    vanishes = lost & _is_infinite(y) & (a.abs() < INF) & (b.abs() < INF)
-    p, q = _unit(c), _unit(d)
-    re = vanishes.where(0.0 * (a * p + b * q), re)
-    im = vanishes.where(0.0 * (b * p - a * q), im)
-    return Complex(re, im)
-
-
-def _unit(part: Num) -> Num:
-    """Return 1 for an infinity and 0 for anything else, with its sign."""
-    return (part.abs() == INF).where(part.lift(1.0), 0.0).copysign(part)
-
-
-def absolute(z: Complex) -> Num:
-    """Return the modulus; infinite if either part is."""
-    x, y = z.re.abs(), z.im.abs()
-    large, small = (x > y).where(x, y), (x > y).where(y, x)
-    e = _size_exponent(large)
-    down, more = _power_twice(-e)
-    up, again = _power_twice(e)
-    p, q = large * down * more, small * down * more
-    result = (p * p + q * q).sqrt() * up * again
-    return _is_infinite(z).where(INF, _is_nan(z).where(NAN, result))
-
-
-def sign(z: Complex) -> Complex:
-    """Return z / |z|, and 0 for 0; NaN where a part is infinite or NaN."""
-    size = absolute(z)
-    zero = size == 0
-    size = zero.where(1.0, size)
-    return Complex(zero.where(0.0, z.re / size), zero.where(0.0, z.im / size))
-
-
-def _greater(x: Complex, y: Complex) -> Num:
-    """True where x >= y by real, then by imaginary part, or x has a NaN."""
-    order = (x.re > y.re) & ~x.im.is_nan() & ~y.im.is_nan()
-    return order | ((x.re == y.re) & (x.im >= y.im)) | _is_nan(x)
-
-
-def maximum(x: Complex, y: Complex) -> Complex:
-    return where(_greater(x, y), x, y)
-
-
-def minimum(x: Complex, y: Complex) -> Complex:
-    order = (x.re < y.re) & ~x.im.is_nan() & ~y.im.is_nan()
-    return where(order | ((x.re == y.re) & (x.im <= y.im)) | _is_nan(x), x, y)
-
-
-def clamp(low: Complex, z: Complex, high: Complex) -> Complex:
-    return minimum(maximum(z, low), high)
-
-
 # --- exponential and what is made of it ---------------------------------------------------------
 
 
 def exp(z: Complex) -> Complex:
     y, n = exp_parts(z.re)
     s, c = sine_cosine(z.im)
-    re, im = scale(_times(y, c), n), scale(_times(y, s), n)
+    re, im = scale(times(y, c), n), scale(times(y, s), n)
     real = z.im == 0
     im = real.where(z.im, im)
     # Where there is no angle, a modulus of 0 still has none, and an infinite one stays so.
@@ -200,9 +69,11 @@ def expm1(z: Complex) -> Complex:
 
 def logistic(z: Complex) -> Complex:
     """Return 1 / (1 + e**-z)."""
-    e = exp(-z)
-    one = Complex(z.re.lift(1.0), z.re.lift(0.0))
-    return divide(one, Complex(e.re + 1.0, e.im))
+    left = z.re < 0
+    # Of the two exponentials the one that does not overflow.
+    e = exp(where(left, z, -z))
+    one, zero = z.re.lift(1.0), z.re.lift(0.0)
+    return divide(where(left, e, Complex(one, zero)), Complex(e.re + 1.0, e.im))
 
 
 def _half_exps(x: Num) -> tuple[Num, Num, Num]:
@@ -222,7 +93,7 @@ def _half_exps(x: Num) -> tuple[Num, Num, Num]:
 def cosh(z: Complex) -> Complex:
     ch, sh, n = _half_exps(z.re)
     s, c = sine_cosine(z.im)
-    re, im = scale(_times(ch, c), n), scale(_times(sh, s), n)
+    re, im = scale(times(ch, c), n), scale(times(sh, s), n)
     infinite = z.re.abs() == INF
     return Complex((infinite & s.is_nan()).where(INF, re), im)
 
@@ -230,7 +101,7 @@ def cosh(z: Complex) -> Complex:
 def sinh(z: Complex) -> Complex:
     ch, sh, n = _half_exps(z.re)
     s, c = sine_cosine(z.im)
-    re, im = scale(_times(sh, c), n), scale(_times(ch, s), n)
+    re, im = scale(times(sh, c), n), scale(times(ch, s), n)
     infinite = z.re.abs() == INF
     return Complex((infinite & s.is_nan()).where(z.re, re), im)
 
@@ -308,7 +179,13 @@ def log(z: Complex) -> Complex:
 def log1p(z: Complex) -> Complex:
     """Return log(1 + z), accurate near 0."""
     a, b = z.re, z.im
-    near = 0.5 * real_log1p(a * (a + 2.0) + b * b)
+    # |1 + z|**2 - 1 is 2 a + b**2 + a**2, of which the first two may nearly cancel.
+    square, rest = _square(b)
+    double = (a + a).strict
+    total = double + square
+    back = total - square
+    lost = (double - back) + (square - (total - back))
+    near = 0.5 * real_log1p((total + (lost + rest + a.strict * a)).loose)
     small = (a.abs() < 0.5) & (b.abs() < 0.5)
     return Complex(small.where(near, _log_modulus(a + 1.0, b)), atan2(b, a + 1.0))
 
@@ -318,15 +195,15 @@ def sqrt(z: Complex) -> Complex:
     ax, ay = x.abs(), y.abs()
     # Scaled by an even power, so that nothing overflows or is subnormal.
     large = (ax > ay).where(ax, ay)
-    e = _size_exponent(large) & -2
-    down, more = _power_twice(-e)
+    e = size_exponent(large) & -2
+    down, more = power_twice(-e)
     p, q = ax * down * more, ay * down * more
     t = ((p + (p * p + q * q).sqrt()) * 0.5).sqrt()
     up = power_of_two(e.ashr(1))
     other = q / (t + t) * up
     t = t * up
     left = x < 0
-    zero = _is_zero(z)
+    zero = is_zero(z)
     re = zero.where(0.0, left.where(other, t))
     im = zero.where(0.0, left.where(t, other)).copysign(y)
     # Infinite: (+inf, +-0), (0, +-inf), and both parts where the imaginary is.
@@ -349,9 +226,9 @@ def power(x: Complex, y: Complex) -> Complex:
     """Return exp(y * log(x)); 0 to the power 0 is 1, to a power with positive real part 0."""
     result = exp(multiply(y, log(x)))
     zero, one = x.re.lift(0.0), x.re.lift(1.0)
-    vanishes = _is_zero(x) & (y.re > 0)
+    vanishes = is_zero(x) & (y.re > 0)
     result = where(vanishes, Complex(zero, zero), result)
-    return where(_is_zero(y), Complex(one, zero), result)
+    return where(is_zero(y), Complex(one, zero), result)
 
 
 def complex_atan2(y: Complex, x: Complex) -> Complex:
@@ -384,7 +261,7 @@ def asinh(z: Complex) -> Complex:
     plus, minus = _roots(w)
     angle = atan2(w.re, plus.re * minus.re - plus.im * minus.im)
     re, im = real_asinh(_imaginary_of_product(minus, plus)), -angle
-    infinite = _is_infinite(z)
+    infinite = is_infinite(z)
     re = infinite.where(z.re.lift(INF).copysign(z.re), re)
     im = infinite.where(atan2(z.im, z.re.abs()), im)
     # NaN + 0i has a result on the real axis.
@@ -396,7 +273,7 @@ def acos(z: Complex) -> Complex:
     plus, minus = _roots(z)
     re = 2.0 * atan2(minus.re, plus.re)
     im = real_asinh(_imaginary_of_product(plus, minus))
-    infinite = _is_infinite(z)
+    infinite = is_infinite(z)
     re = infinite.where(atan2(z.im.abs(), z.re), re)
     im = infinite.where(z.im.lift(INF).copysign(-z.im), im)
     # 0 + NaN i lies on the imaginary axis.
@@ -428,10 +305,10 @@ def atanh(z: Complex) -> Complex:
     re = tiny.where((ay == 0).where(INF, -0.5 * real_log(ay * 0.5)), re)
     re = large.where(inverse.re, re)
     im = large.where(_HALF_PI, im)
-    infinite = _is_infinite(z)
+    infinite = is_infinite(z)
     re = infinite.where(0.0, re)
     im = infinite.where(_HALF_PI, im)
-    nan = _is_nan(z)
+    nan = is_nan(z)
     re = (nan & ~infinite & ~(x == 0)).where(NAN, re)
     im = (nan & ~(ay == INF)).where(NAN, im)
     re = (x == 0).where(0.0, re)

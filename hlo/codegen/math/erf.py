@@ -33,7 +33,7 @@ _FAR = (
 
 
 def erf(x: Num) -> Num:
-    """Return the error function."""
+    """Return the error function: f32 within 1.4 ulp, f64 within 0.9."""
     size = x.abs()
     z = x * x
     near = size * z.polynomial(_NEAR[x.type]) + size

@@ -90,7 +90,7 @@ def _exp_times(x: Num, doublings: int) -> Num:
 
 
 def exp(x: Num) -> Num:
-    """Return e**x: f32 within 0.8 ulp, f64 within 0.8."""
+    """Return e**x, within 0.9 ulp."""
     return _exp_times(x, 0)
 
 
@@ -105,7 +105,7 @@ def exp_parts(x: Num) -> tuple[Num, Num]:
 
 
 def expm1(x: Num) -> Num:
-    """Return e**x - 1: f32 within 1 ulp, f64 within 1."""
+    """Return e**x - 1, within 1.6 ulp."""
     p = _EXP[x.type]
     n, y = _reduce(x.at_least(-p.small).at_most(p.highest))
     # One doubling is left for the end: 2**n itself may be too large.
@@ -116,7 +116,7 @@ def expm1(x: Num) -> Num:
 
 
 def tanh(x: Num) -> Num:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent, within 1.5 ulp."""
     size = x.abs()
     z = x * x
     near = size * z * z.polynomial(_EXP[x.type].tanh) + size
@@ -125,7 +125,7 @@ def tanh(x: Num) -> Num:
 
 
 def logistic(x: Num) -> Num:
-    """Return 1 / (1 + e**-x)."""
+    """Return 1 / (1 + e**-x), within 2 ulp."""
     e = exp(-x.abs())
     below = e + 1.0
     lost = e - (below - 1.0)
@@ -135,13 +135,13 @@ def logistic(x: Num) -> Num:
 
 
 def cosh(x: Num) -> Num:
-    """Return the hyperbolic cosine."""
+    """Return the hyperbolic cosine, within 1.4 ulp."""
     half = _exp_times(x.abs(), -1)
     return half + 0.25 / half
 
 
 def sinh(x: Num) -> Num:
-    """Return the hyperbolic sine."""
+    """Return the hyperbolic sine, within 1.7 ulp."""
     size = x.abs()
     half = _exp_times(size, -1)
     z = x * x
