@@ -282,8 +282,8 @@ class EntryEmitter:
         leaves = collect_leaves(inst, self.live.roles)
         outputs = [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
         targets = memory.for_results(inst, outputs)
-        has_elements = any(inst.shape.at(p).num_elements for p in outputs)
-        if not has_elements or is_uninitialized(inst):  # type: ignore[attr-defined]
+        shapes = [s for _, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
+        if not any(s.num_elements for s in shapes) or is_uninitialized(inst):
             for path, target in zip(outputs, targets, strict=True):
                 memory.put((inst, path), target)
             return
