@@ -156,7 +156,12 @@ def test_names_for_c() -> None:
         "x", "x_2", "a_1", "a_1_2", "int_2", "p0", "out0_2", "p",
     ]  # fmt: skip
     assert is_symbol("model") and not is_symbol("int") and not is_symbol("a.b")
-    assert not is_symbol("_x") and not is_symbol("") and not is_symbol("1a")
+    assert (
+        not is_symbol("memcpy")
+        and not is_symbol("_x")
+        and not is_symbol("")
+        and not is_symbol("1a")
+    )
     assert symbol_of_file("out/libmodel.so") == "model"
     assert symbol_of_file("my-model.v2.o") == "my_model"
     assert symbol_of_file("int.o") == "hlo_int"
@@ -698,3 +703,15 @@ def test_functions_are_found_by_ctypes(tmp_path: Path) -> None:
     x, y = np.float32([1, 2, 3]), np.empty(3, np.float32)
     assert native.m(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(y.ctypes.data), None) == 0
     assert y.tolist() == [2, 4, 6]
+
+
+def test_no_name_gets_out_of_a_comment(tmp_path: Path) -> None:
+    NATIVE.need()
+    from hlo.objects.example import example
+
+    code = NATIVE.code(SMALL)
+    bad = 'm*/ int x = "??/\n.hlo'
+    (tmp_path / "m.h").write_text(header(code.interface, bad, "m.h"))
+    (tmp_path / "m.o").write_bytes(code.write(".o", "m.o"))
+    (tmp_path / "example.c").write_text(example(code.interface, bad, "m.h", ["m.o"], "cc"))
+    run_command(["cc", *STRICT, "example.c", "m.o", "-o", "example"], tmp_path)

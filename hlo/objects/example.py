@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from hlo.objects.header import comment
 from hlo.objects.interface import Interface, Leaf, c_type
 
 _SOURCE = """\
@@ -67,7 +68,7 @@ def example(
     program = "example"
     build = f"{compiler} -O2 example.c {shlex.join(objects)} -o {program}"
     return _SOURCE.format(
-        symbol=interface.symbol, source=source.replace("*/", "* /"), build=build, program=program,
+        symbol=interface.symbol, source=comment(source), build=build, program=program,
         header=header, outside="\n".join(_outside(interface)),
         body="\n".join(f"  {line}" if line else "" for line in _body(interface)),
     )  # fmt: skip

@@ -52,8 +52,8 @@ def header(interface: Interface, source: str, file: str) -> str:
     name, guard = interface.symbol, _guard(file)
     target = f"{interface.triple}, cpu {interface.cpu}"
     lines = [
-        f"/* {_comment(file)}: made by hlo-tools {hlo.__version__} from {_comment(source)}.",
-        f" * HLO module {_comment(interface.module)}, compiled for {_comment(target)}. */",
+        f"/* {comment(file)}: made by hlo-tools {hlo.__version__} from {comment(source)}.",
+        f" * HLO module {comment(interface.module)}, compiled for {comment(target)}. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
@@ -164,7 +164,7 @@ def _described(leaves: list[Leaf], remarks: list[tuple[int, str]]) -> list[str]:
         text = f" *   {leaf.ident}: {leaf.shape.to_string()}, {leaf.size_bytes} bytes"
         text += f" ({note})" if note else ""
         if leaf.name != leaf.ident:
-            text += f", {_comment(leaf.name)} in the module"
+            text += f", {comment(leaf.name)} in the module"
         lines.append(text + "".join(remark for at, remark in remarks if at == n))
     return lines or [" *   none"]
 
@@ -183,7 +183,7 @@ def _host_note(interface: Interface) -> list[str]:
         return []
     lines = [" * host: who calls, and the functions that are called; see hlo_ffi.h. In this order:"]
     lines += [
-        f" *   {n}: {_comment(target)}"
+        f" *   {n}: {comment(target)}"
         for n, target in enumerate(i.target or i.opcode for i in interface.imports)
     ]
     if not interface.imports:
@@ -208,8 +208,8 @@ def _guard(file: str) -> str:
     return word if word[:1].isalpha() else f"HLO_{word}"
 
 
-def _comment(text: str) -> str:
-    """Return text that cannot end a comment, nor leave its line."""
+def comment(text: str) -> str:
+    """Return text as it may stand in a C comment: without its end, on one line."""
     shown = "".join(c if c.isprintable() else "?" for c in text)
     return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 

@@ -26,7 +26,8 @@ MAGIC = b"hlo-tools signature\n"
 # C compilers have to take so many arguments of a function.
 _MOST_ARGUMENTS = 127
 
-# Words that C or C++ keeps to itself, and what our prototypes use.
+# Words that C or C++ keeps to itself, what our prototypes use, and functions of C's library that code
+# calls or that a program is bound to.
 _TAKEN = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
     char8_t class co_await co_return co_yield compl complex concept const const_cast consteval
@@ -37,7 +38,7 @@ _TAKEN = frozenset(
     static_assert static_cast struct switch template this thread_local throw true try typedef typeid
     typename typeof uint8_t uint16_t uint32_t uint64_t union unsigned using virtual void volatile
     wchar_t while xor xor_eq linux unix errno stdin stdout stderr NULL EOF host in out threads
-    workspace""".split()
+    workspace memcpy memmove memset memcmp malloc calloc realloc free abort exit printf""".split()
 )
 
 
