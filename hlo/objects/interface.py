@@ -26,8 +26,8 @@ MAGIC = b"hlo-tools signature\n"
 # C compilers have to take so many arguments of a function.
 _MOST_ARGUMENTS = 127
 
-# Words that C or C++ keeps to itself, what our prototypes use, and functions of C's library that code
-# calls or that a program is bound to.
+# Words that C or C++ keeps to itself, what our prototypes use, and functions of C's library that
+# code calls or that a program is bound to.
 _TAKEN = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
     char8_t class co_await co_return co_yield compl complex concept const const_cast consteval
