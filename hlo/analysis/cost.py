@@ -113,7 +113,7 @@ class _Costs:
         if inst.opcode in _APPLIED:
             return _no_bytes(self.of(inst.attrs["to_apply"])).times(_APPLIED[inst.opcode](inst))
         if inst.opcode == "select-and-scatter":
-            source = inst.operands[1].shape.num_elements  # type: ignore[attr-defined]
+            source = inst.operands[1].array_shape.num_elements
             chosen = source * (_window_elements(inst) - 1)
             select, scatter = self.of(inst.attrs["select"]), self.of(inst.attrs["scatter"])
             return _no_bytes(select).times(chosen) + _no_bytes(scatter).times(source)

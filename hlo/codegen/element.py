@@ -16,7 +16,6 @@ from hlo.codegen.inline import inline
 from hlo.codegen.llvm import TRUE, Builder, Index, Val
 from hlo.codegen.scalar import Value
 from hlo.ir import Computation, Instruction
-from hlo.types import ArrayShape
 
 
 class ElementEmitter:
@@ -63,7 +62,7 @@ class ElementEmitter:
         if rule is not None:
             return rule(self, inst, indices)
         operands = [
-            self.at(o, indices if _array(o).dims else ())
+            self.at(o, indices if o.array_shape.dims else ())
             for o in inst.operands  # type: ignore[attr-defined]
         ]
         return scalar.elementwise(self.b, inst, operands)
@@ -73,14 +72,9 @@ class ElementEmitter:
         return inline(self.b, comp, args)
 
 
-def _array(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
-
-
 def _broadcast(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     (operand,) = inst.operands
-    dims = _array(operand).dims
+    dims = operand.array_shape.dims
     picked = [indices[d] for d in inst.attrs["dimensions"]]
     return e.at(operand, tuple(0 if n == 1 else i for n, i in zip(dims, picked, strict=True)))
 
@@ -133,7 +127,8 @@ def reshape_index(
 
 def _reshape(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     (operand,) = inst.operands
-    return e.at(operand, reshape_index(e.b, indices, _array(inst).dims, _array(operand).dims))
+    dims, source_dims = inst.array_shape.dims, operand.array_shape.dims
+    return e.at(operand, reshape_index(e.b, indices, dims, source_dims))
 
 
 def _transpose(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
@@ -144,7 +139,7 @@ def _transpose(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 
 def _reverse(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
-    dims = _array(inst).dims
+    dims = inst.array_shape.dims
     flipped = [
         e.b.sub(dims[d] - 1, i) if d in inst.attrs["dimensions"] else i
         for d, i in enumerate(indices)
@@ -163,7 +158,7 @@ def _slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     b, (operand, fill) = e.b, inst.operands
     inside, mapped = TRUE, []
-    for i, n, p in zip(indices, _array(operand).dims, inst.attrs["padding"], strict=True):
+    for i, n, p in zip(indices, operand.array_shape.dims, inst.attrs["padding"], strict=True):
         if n == 0:
             return e.at(fill, ())
         at = b.sub(i, p.low)
@@ -186,7 +181,7 @@ def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 def _iota(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     at = indices[inst.attrs["iota_dimension"]]
-    return scalar.from_index(e.b, at, _array(inst).element_type)
+    return scalar.from_index(e.b, at, inst.array_shape.element_type)
 
 
 def clamped_start(
@@ -202,21 +197,21 @@ def clamped_start(
             starts.append(0)
             continue
         operand = inst.operands[first + d]
-        value = scalar.to_index(e.b, e.at(operand, ()), _array(operand).element_type)
+        value = scalar.to_index(e.b, e.at(operand, ()), operand.array_shape.element_type)
         starts.append(e.b.minimum(e.b.maximum(value, 0), n - size))
     return starts
 
 
 def _dynamic_slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     operand = inst.operands[0]
-    starts = clamped_start(e, inst, 1, inst.attrs["dynamic_slice_sizes"], _array(operand).dims)
+    starts = clamped_start(e, inst, 1, inst.attrs["dynamic_slice_sizes"], operand.array_shape.dims)
     return e.at(operand, tuple(e.b.add(s, i) for s, i in zip(starts, indices, strict=True)))
 
 
 def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     b, a = e.b, inst.attrs
     operand, starts = inst.operands
-    dims, start_dims = _array(operand).dims, _array(starts).dims
+    dims, start_dims = operand.array_shape.dims, starts.array_shape.dims
     vector_dim = a["index_vector_dim"]
     batch = [i for d, i in enumerate(indices) if d not in a["offset_dims"]]
     offsets = [indices[d] for d in a["offset_dims"]]
@@ -227,7 +222,7 @@ def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
         at = list(batch)
         if vector_dim < len(start_dims):
             at.insert(vector_dim, component)
-        value = scalar.to_index(b, e.at(starts, tuple(at)), _array(starts).element_type)
+        value = scalar.to_index(b, e.at(starts, tuple(at)), starts.array_shape.element_type)
         limit = dims[d] - a["slice_sizes"][d]
         mapped[d] = b.add(mapped[d], b.minimum(b.maximum(value, 0), limit))
     for d, s in zip(a["operand_batching_dims"], a["start_indices_batching_dims"], strict=True):
@@ -242,7 +237,7 @@ def _map(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 def _bitcast_convert(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     (operand,) = inst.operands
-    old, new = _array(operand).element_type, _array(inst).element_type
+    old, new = operand.array_shape.element_type, inst.array_shape.element_type
     if old.bits > new.bits:
         *whole, at = indices
         return convert.piece(e.b, e.at(operand, tuple(whole)), old, new, at)

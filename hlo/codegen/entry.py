@@ -266,8 +266,7 @@ class EntryEmitter:
         def read(leaf: Instruction, indices: Indices) -> Value:
             value = self.memory.value(leaf)
             if isinstance(value, Place):
-                assert isinstance(leaf.shape, ArrayShape)
-                return load(self.b, leaf.shape, value.buffer.pointer, indices)
+                return load(self.b, leaf.array_shape, value.buffer.pointer, indices)
             assert value is not None
             return value
 
@@ -340,8 +339,7 @@ class EntryEmitter:
     def _bring_operands(self, inst: Instruction, targets: Mapping[Path, Buffer]) -> None:
         """Copy what a kernel changes in place to where it finds it, if it is elsewhere."""
         for path, operand in updated_operands(inst).items():
-            value, shape = self.memory.value(operand), operand.shape
-            assert isinstance(shape, ArrayShape)
+            value, shape = self.memory.value(operand), operand.array_shape
             if isinstance(value, Place):
                 self.copy(value.buffer, targets[path], shape)
             else:
@@ -363,8 +361,8 @@ class EntryEmitter:
         return self.b.element_address("%constants", "i8", self._table_at[key])
 
     def _constant(self, inst: Instruction) -> Buffer:
-        literal, shape = inst.attrs["literal"], inst.shape
-        assert isinstance(shape, ArrayShape) and shape.layout is not None
+        literal, shape = inst.attrs["literal"], inst.array_shape
+        assert shape.layout is not None
         order = shape.layout.minor_to_major[::-1]
         # What is inlined several times has its constants once.
         known = self._constant_at.get((id(literal), order))

@@ -106,7 +106,7 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
     for inst in comp.in_order():
         role = _forced_role(inst)
         if role is None:
-            role = Role.SCALAR if not inst.shape.dims else Role.FUSED  # type: ignore[attr-defined]
+            role = Role.SCALAR if not inst.array_shape.dims else Role.FUSED
         roles[inst] = role
     # Operands come first in order, so costs of what would be inlined are known at each step.
     for inst in comp.in_order():
@@ -260,5 +260,5 @@ def _rereads(user: Instruction, operand: Instruction) -> bool:
     if user.opcode in _REREADERS:
         return True
     if user.opcode in ("broadcast", "gather"):
-        return user.shape.num_elements > operand.shape.num_elements  # type: ignore[attr-defined]
+        return user.array_shape.num_elements > operand.array_shape.num_elements
     return False

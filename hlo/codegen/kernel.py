@@ -93,8 +93,7 @@ class Kernel:
     @property
     def shape(self) -> ArrayShape:
         """The shape of the (single) result."""
-        assert isinstance(self.inst.shape, ArrayShape)
-        return self.inst.shape
+        return self.inst.array_shape
 
     def pointer(self, inst: Instruction) -> str:
         """Return the address of an operand that is in memory."""
@@ -115,8 +114,7 @@ class Kernel:
     def _load(self, inst: Instruction, indices: Indices) -> Value:
         if inst not in self.inputs.buffer_of:
             return self.scalar(inst)
-        assert isinstance(inst.shape, ArrayShape)
-        return load(self.b, inst.shape, self.pointer(inst), indices)
+        return load(self.b, inst.array_shape, self.pointer(inst), indices)
 
 
 def slot_of(k: Kernel, iterations: int) -> Index:
@@ -129,8 +127,7 @@ def slot_of(k: Kernel, iterations: int) -> Index:
 
 def scalar_parameter(inst: Instruction, number: int) -> Value:
     """Return the parameter(s) that hold a captured scalar."""
-    assert isinstance(inst.shape, ArrayShape)
-    et = inst.shape.element_type
+    et = inst.array_shape.element_type
     t = scalar.ssa_type(et)
     if et.is_complex:
         return Cplx(Val(t, f"%s{number}r"), Val(t, f"%s{number}i"))

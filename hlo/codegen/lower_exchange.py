@@ -7,7 +7,7 @@ participants there is no program, and that is an error of the module.
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape, expansion
+from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.collective_eval import CROSS_REPLICA, group_mode, largest_group, more_participants
 from hlo.types import PRED, S64, U32, ArrayShape, Shape, TupleShape, array
@@ -160,7 +160,7 @@ def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
     takes_part = _takes_part(d, inst)
     if takes_part is not None:
         data = [
-            d.op("select", d.broadcast(takes_part, array_shape(x).with_type(PRED)), x, y)
+            d.op("select", d.broadcast(takes_part, x.array_shape.with_type(PRED)), x, y)
             for x, y in zip(data, others, strict=True)
         ]
     elif not inst.attrs["source_target_pairs"]:
@@ -228,9 +228,9 @@ def _ragged_all_to_all(inst: Instruction) -> Computation:
     _need_alone(inst)
     d = Draft(inst)
     source, target, *tables = d.parameters[:5]
-    count = array_shape(tables[0]).num_elements
+    count = tables[0].array_shape.num_elements
     flat = [
-        d.convert(d.op("reshape", t, shape=array(array_shape(t).element_type, (count,))), S64)
+        d.convert(d.op("reshape", t, shape=array(t.array_shape.element_type, (count,))), S64)
         for t in tables
     ]
     state = d.op("tuple", d.constant(S64, 0), target, source, *flat)
@@ -260,7 +260,7 @@ def _ragged_step(inst: Instruction, state: Shape) -> Computation:
         )
         for t in tables
     )
-    shape, rows = array_shape(target), array(S64, array_shape(target).dims[:1])
+    shape, rows = target.array_shape, array(S64, target.array_shape.dims[:1])
     row = d.op("iota", shape=rows, iota_dimension=0)
     # How far into the update each row of the output lies.
     inside = d.op("subtract", row, d.broadcast(place, rows))
@@ -271,7 +271,7 @@ def _ragged_step(inst: Instruction, state: Shape) -> Computation:
         _compare(d, inside, limits[1], "LT"),
     )
     from_ = d.op("add", inside, d.broadcast(first, rows))
-    dims = array_shape(source).dims
+    dims = source.array_shape.dims
     taken = d.op(
         "gather", source, from_, shape=ArrayShape(shape.element_type, shape.dims, shape.layout),
         offset_dims=tuple(range(1, len(dims))), collapsed_slice_dims=(0,), start_index_map=(0,),
@@ -285,5 +285,5 @@ def _ragged_step(inst: Instruction, state: Shape) -> Computation:
 
 
 def _compare(d: Draft, x: Instruction, y: Instruction, direction: str) -> Instruction:
-    shape = array_shape(x).with_type(PRED)
+    shape = x.array_shape.with_type(PRED)
     return d.op("compare", x, y, shape=shape, direction=direction, type="SIGNED")

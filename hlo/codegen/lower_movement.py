@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape, expansion
+from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.types import S64
 
@@ -20,7 +20,7 @@ def _concatenate(inst: Instruction) -> Computation | None:
     if len(inst.operands) <= _AT_ONCE:
         return None
     d = Draft(inst)
-    shape = array_shape(inst)
+    shape = inst.array_shape
     (axis,) = inst.attrs["dimensions"]
     result = d.op("custom-call", shape=shape, custom_call_target=UNINITIALIZED)
     zero = d.constant(S64, 0)
@@ -28,5 +28,5 @@ def _concatenate(inst: Instruction) -> Computation | None:
     for part in d.parameters:
         starts = [d.constant(S64, at) if n == axis else zero for n in range(shape.rank)]
         result = d.op("dynamic-update-slice", result, part, *starts, shape=shape)
-        at += array_shape(part).dims[axis]
+        at += part.array_shape.dims[axis]
     return d.done(result)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from hlo.codegen.kernels.combiner import Combiner
-from hlo.expansions import Draft, array_shape, expansion, sorted_topk
+from hlo.expansions import Draft, expansion, sorted_topk
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import WindowDim
-from hlo.types import ArrayShape, array
+from hlo.types import array
 
 # --- windows ------------------------------------------------------------------------------------
 
@@ -23,7 +23,7 @@ def _large_windows(inst: Instruction) -> Computation | None:
     The time goes by the sum of a window's sizes then, and not by their product.
     """
     combiner = Combiner.of(inst.attrs["to_apply"])
-    shape, window = array_shape(inst.operands[0]), inst.attrs["window"]
+    shape, window = inst.operands[0].array_shape, inst.attrs["window"]
     sliding = [n for n, w in enumerate(window) if w != WindowDim()]
     volume = math.prod(min(window[n].size, shape.dims[n]) for n in sliding)
     if combiner.known is None or len(sliding) < 2 or volume <= _LARGE_WINDOW:
@@ -40,9 +40,8 @@ def _large_windows(inst: Instruction) -> Computation | None:
         body = step.done(step.op(combiner.known, *step.parameters))
         init = start if n == sliding[0] else nothing
         x = d.op("reduce-window", x, init, window=single, to_apply=body)
-        x.shape = array_shape(x).with_layout(shape.layout)
-    want = inst.shape
-    assert isinstance(want, ArrayShape)
+        x.shape = x.array_shape.with_layout(shape.layout)
+    want = inst.array_shape
     rounded = d.convert(d.convert(x, combiner.parameters[0]), want.element_type)
     return d.done(d.as_shape(rounded, want))
 
@@ -58,7 +57,7 @@ _SORTED_LINE = 512
 @expansion("topk")
 def _topk(inst: Instruction) -> Computation | None:
     """A sort of elements and indices, of which the first are taken; for small k, none."""
-    shape, k = array_shape(inst.operands[0]), inst.attrs["k"]
+    shape, k = inst.operands[0].array_shape, inst.attrs["k"]
     n = shape.dims[-1]
     if n < _SORTED_LINE or k <= _SELECTED or k * _SELECTED_PART < n:
         return None

@@ -57,8 +57,7 @@ class Crossing:
 
     @property
     def shape(self) -> ArrayShape:
-        assert isinstance(self.node.shape, ArrayShape)
-        return self.node.shape
+        return self.node.array_shape
 
 
 def crossings(
@@ -81,8 +80,7 @@ def crossings(
 
 
 def _crossing(node: Instruction, places: Places) -> Crossing | None:
-    shape = node.shape
-    assert isinstance(shape, ArrayShape)
+    shape = node.array_shape
     if _OTHER in places or not is_plain(shape) or shape.num_elements < _LARGE:
         return None
     strides = _strides(node)
@@ -157,8 +155,8 @@ def _check_memory(result: list[bool], node: Instruction, places: Places) -> None
 
 def _strides(node: Instruction) -> list[int]:
     """Return the distance in elements between neighbours of each dimension, tiles aside."""
-    shape = node.shape
-    assert isinstance(shape, ArrayShape) and shape.layout is not None
+    shape = node.array_shape
+    assert shape.layout is not None
     stride, strides = 1, [0] * shape.rank
     for d in shape.layout.minor_to_major:
         strides[d] = stride
@@ -168,8 +166,7 @@ def _strides(node: Instruction) -> list[int]:
 
 def operand_places(node: Instruction, operand: Instruction, places: Places) -> Places:
     """Return the dimension of an operand that each loop runs over, given those of its user."""
-    shape, source = node.shape, operand.shape
-    assert isinstance(shape, ArrayShape) and isinstance(source, ArrayShape)
+    shape, source = node.array_shape, operand.array_shape
     moved: dict[int, int | None]
     if node.spec.has(Trait.ELEMENTWISE) or node.opcode in ("map", "copy"):
         return places

@@ -153,8 +153,7 @@ def _bitcast(target: Computation, inst: Instruction, value: Instruction) -> Inst
     other dimensions. Otherwise the operand is brought into memory as it is declared, and `bitcast`
     stands for the same memory in another shape.
     """
-    before, after = inst.operands[0].shape, inst.shape
-    assert isinstance(before, ArrayShape) and isinstance(after, ArrayShape)
+    before, after = inst.operands[0].array_shape, inst.array_shape
     if is_plain(before) and is_plain(after) and _same_width(before, after):
         value = relaid(target, value, plain(before))
         return _moved(target, inst, value, plain(after))

@@ -81,12 +81,11 @@ class Rows:
         """True when an instruction reduces the rows of this space, one value each."""
         if inst.opcode != "reduce" or not isinstance(inst.shape, ArrayShape):
             return False
-        source = inst.operands[0].shape
-        assert isinstance(source, ArrayShape)
+        source = inst.operands[0].array_shape
         gone = {d for d in inst.attrs["dimensions"] if source.dims[d] != 1}
         if source.dims != self.space.dims or gone != self.reduced:
             return False
-        if any(o.shape.layout != self.space.layout for o in inst.operands[:1]):  # type: ignore[attr-defined]
+        if any(o.array_shape.layout != self.space.layout for o in inst.operands[:1]):
             return False
         kept = [d for d in range(source.rank) if d not in inst.attrs["dimensions"]]
         (places,) = self.uses.get(inst, {()})
@@ -146,8 +145,7 @@ def _space(root: Instruction, reduce: Instruction) -> Rows | None:
     if not isinstance(shape, ArrayShape) or not is_plain(shape) or root.shape.is_tuple:
         return None
     order = loop_order(shape)
-    source = reduce.operands[0].shape
-    assert isinstance(source, ArrayShape)
+    source = reduce.operands[0].array_shape
     if source.dims != shape.dims or source.layout != shape.layout:
         return None
     gone = [d for d in order if d in reduce.attrs["dimensions"]]

@@ -59,8 +59,7 @@ def to_index(b: Builder, value: Value, et: ElementType) -> Index:
 
 def elementwise(b: Builder, inst: Instruction, args: Sequence[Value]) -> Value:
     """Return the result of an elementwise instruction on scalars."""
-    shape = inst.shape
-    assert isinstance(shape, ArrayShape)
+    shape = inst.array_shape
     operand_types = []
     for s in inst.operand_shapes:
         assert isinstance(s, ArrayShape)

@@ -2,7 +2,7 @@
 
 # These register expansions.
 from hlo.expansions import batch_norm, dynamic, products, rng, scan  # noqa: F401
-from hlo.expansions.draft import Draft, Expansion, array_shape, expand, expansion
+from hlo.expansions.draft import Draft, Expansion, expand, expansion
 from hlo.expansions.topk import sorted_topk
 
-__all__ = ["Draft", "Expansion", "array_shape", "expand", "expansion", "sorted_topk"]
+__all__ = ["Draft", "Expansion", "expand", "expansion", "sorted_topk"]

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hlo.expansions.draft import Draft, array_shape, expansion
+from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.types import ELEMENT_TYPES, ArrayShape, TupleShape, array
 
@@ -16,7 +16,7 @@ class _Batch(Draft):
 
     def __init__(self, inst: Instruction) -> None:
         super().__init__(inst)
-        self.shape = array_shape(inst.operands[0])
+        self.shape = inst.operands[0].array_shape
         self.feature: int = inst.attrs["feature_index"]
         wide = self.shape.element_type.name == "f64"
         self.et = ELEMENT_TYPES["f64" if wide else "f32"]

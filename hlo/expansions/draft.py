@@ -96,9 +96,3 @@ class Draft(Builder):
         """Return the computation with its result set."""
         self.comp.set_root(root)
         return self.comp
-
-
-def array_shape(inst: Instruction) -> ArrayShape:
-    """Return the shape of an instruction that gives an array."""
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo.expansions.draft import Draft, array_shape, expansion
+from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.contraction_eval import DotDims, ragged_prefix
 from hlo.ops.rules import higher_precision
@@ -33,8 +33,8 @@ def _scaled_dot(inst: Instruction) -> Computation:
     """Multiply each block by its scale, then sum products, all in f64: scales reach far."""
     d = Draft(inst)
     lhs, rhs, *scales = d.parameters
-    out = array_shape(inst)
-    common = higher_precision(array_shape(lhs).element_type, array_shape(rhs).element_type)
+    out = inst.array_shape
+    common = higher_precision(lhs.array_shape.element_type, rhs.array_shape.element_type)
     left, right = (_scaled(d, x, s) for x, s in zip((lhs, rhs), scales, strict=True))
     total = _dot(d, left, right, _dims(inst), array(_F64, out.dims))
     if out.element_type.is_integer:
@@ -44,12 +44,12 @@ def _scaled_dot(inst: Instruction) -> Computation:
 
 def _scaled(d: Draft, value: Instruction, scale: Instruction) -> Instruction:
     """The value in f64, each block multiplied by its element of the scale."""
-    shape, blocks = array_shape(value), array_shape(scale).dims
+    shape, blocks = value.array_shape, scale.array_shape.dims
     wide = d.convert(d.as_shape(value, array(shape.element_type, shape.dims)), _F64)
     if not shape.num_elements:
         return wide
     sizes = [n for size, c in zip(shape.dims, blocks, strict=True) for n in (c, size // c)]
-    factor = d.convert(d.as_shape(scale, array(array_shape(scale).element_type, blocks)), _F64)
+    factor = d.convert(d.as_shape(scale, array(scale.array_shape.element_type, blocks)), _F64)
     spread = d.op(
         "broadcast", factor, shape=array(_F64, sizes), dimensions=tuple(range(0, len(sizes), 2))
     )
@@ -72,9 +72,9 @@ def _ragged_dot(inst: Instruction) -> Computation:
     if ragged in dims.lhs_batch:
         # Every batch has its own matrices already: where groups end makes no difference.
         return d.done(_dot(d, lhs, rhs, dims, inst.shape))
-    groups = array_shape(sizes).dims[-1]
-    starts = array(S64, array_shape(sizes).dims[:-1])
-    out = array(array_shape(inst).element_type, array_shape(inst).dims)
+    groups = sizes.array_shape.dims[-1]
+    starts = array(S64, sizes.array_shape.dims[:-1])
+    out = array(inst.array_shape.element_type, inst.array_shape.dims)
     state = d.op(
         "tuple", d.constant(S64, 0), d.broadcast(d.constant(S64, 0), starts), d.zeros(out),
         lhs, rhs, sizes,
@@ -100,9 +100,9 @@ class _RaggedStep(Draft):
         self.dims = _dims(inst)
         (self.ragged,) = inst.attrs["lhs_ragged_dims"]
         self.group = next(iter(inst.attrs["rhs_group_dims"]), None)
-        shape = array_shape(self.lhs)
+        shape = self.lhs.array_shape
         # Dimensions of lhs along which the sizes of groups vary.
-        varies = array_shape(self.start).dims != ()
+        varies = self.start.array_shape.dims != ()
         self.prefix = ragged_prefix(self.dims, shape.rank, self.ragged) if varies else ()
         self.length = shape.dims[self.ragged]
 
@@ -114,7 +114,7 @@ class _RaggedStep(Draft):
 
     def _end(self) -> Instruction:
         """Where the group's part ends: a negative size is an empty group."""
-        sizes, starts = array_shape(self.sizes), array_shape(self.start)
+        sizes, starts = self.sizes.array_shape, self.start.array_shape
         zero = self.constant(S64, 0)
         place = [*(zero for _ in starts.dims), self.at]
         size = self.op("dynamic-slice", self.sizes, *place, dynamic_slice_sizes=(*starts.dims, 1))
@@ -148,7 +148,7 @@ class _RaggedStep(Draft):
     def _rows(self, end: Instruction) -> Instruction:
         """The result with the rows of the group, which meet its own matrix of rhs."""
         assert self.group is not None
-        shape, out = array_shape(self.rhs), array_shape(self.out)
+        shape, out = self.rhs.array_shape, self.out.array_shape
         zero = self.constant(S64, 0)
         sizes = tuple(1 if n == self.group else size for n, size in enumerate(shape.dims))
         places = [self.at if n == self.group else zero for n in range(shape.rank)]
@@ -163,20 +163,20 @@ class _RaggedStep(Draft):
         d = self.dims
         dims = DotDims(d.lhs_batch, shift(d.rhs_batch), d.lhs_contract, shift(d.rhs_contract))
         product = _dot(self, self.lhs, matrix, dims, out)
-        order = [*d.lhs_batch, *d.lhs_free(array_shape(self.lhs).rank)]
+        order = [*d.lhs_batch, *d.lhs_free(self.lhs.array_shape.rank)]
         place = {n: at for at, n in enumerate(order)}
         inside = self._inside(end, out, place[self.ragged], [place[n] for n in self.prefix])
         return self.op("select", inside, product, self.out)
 
     def _sum(self, end: Instruction) -> Instruction:
         """The result with the sum over the group's part."""
-        d, out = self.dims, array_shape(self.out)
+        d, out = self.dims, self.out.array_shape
         paired = dict(
             zip((*d.lhs_batch, *d.lhs_contract), (*d.rhs_batch, *d.rhs_contract), strict=True)
         )
         sides = []
         for value, names in ((self.lhs, {n: n for n in paired}), (self.rhs, paired)):
-            shape = array_shape(value)
+            shape = value.array_shape
             prefix = [names[n] for n in self.prefix]
             inside = self._inside(end, shape, names[self.ragged], prefix)
             sides.append(self.op("select", inside, value, self.zeros(shape), shape=shape))
@@ -190,5 +190,5 @@ class _RaggedStep(Draft):
 
 
 def _compare(d: Draft, x: Instruction, y: Instruction, direction: str) -> Instruction:
-    shape = array_shape(x).with_type(PRED)
+    shape = x.array_shape.with_type(PRED)
     return d.op("compare", x, y, shape=shape, direction=direction, type="SIGNED")

@@ -10,11 +10,11 @@ import math
 
 import numpy as np
 
-from hlo.expansions.draft import Draft, array_shape, expansion
+from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
 from hlo.ops.random_eval import RNG_KEY
-from hlo.types import ELEMENT_TYPES, PRED, U32, U64, ArrayShape, ElementType, TupleShape, array
+from hlo.types import ELEMENT_TYPES, PRED, U32, U64, ElementType, TupleShape, array
 
 _F32 = ELEMENT_TYPES["f32"]
 
@@ -22,8 +22,7 @@ _F32 = ELEMENT_TYPES["f32"]
 class _Random(Draft):
     def __init__(self, inst: Instruction) -> None:
         super().__init__(inst)
-        assert isinstance(inst.shape, ArrayShape)
-        self.shape = inst.shape
+        self.shape = inst.array_shape
         self.et = self.shape.element_type
         # What the arithmetic runs in, and the width of the random words.
         self.wide = ELEMENT_TYPES["f64"] if self.et.name == "f64" else _F32
@@ -55,7 +54,7 @@ class _Random(Draft):
 
     def each(self, scalar: Instruction) -> Instruction:
         """The scalar in every place."""
-        return self.broadcast(scalar, array(array_shape(scalar).element_type, self.shape.dims))
+        return self.broadcast(scalar, array(scalar.array_shape.element_type, self.shape.dims))
 
     def number(self, et: ElementType, value: float) -> Instruction:
         return self.each(self.constant(et, value))
@@ -69,7 +68,7 @@ class _Random(Draft):
 
     def compared(self, x: Instruction, y: Instruction, direction: str) -> Instruction:
         """Compare two arrays or scalars."""
-        shape = array_shape(x)
+        shape = x.array_shape
         kind = "FLOAT" if shape.element_type.is_float else (
             "SIGNED" if shape.element_type.is_signed else "UNSIGNED"
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions.draft import Draft, array_shape, expansion
+from hlo.expansions.draft import Draft, expansion
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
@@ -15,25 +15,25 @@ def _scan(inst: Instruction) -> Computation | None:
     function: Computation = inst.attrs["to_apply"]
     (dim,) = inst.attrs["dimensions"]
     shapes = [s for _, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
-    leaves = [*shapes, *(array_shape(o) for o in inst.operands)]
+    leaves = [*shapes, *(o.array_shape for o in inst.operands)]
     if any(s.is_dynamic for s in leaves):
         return None
     inputs = len(inst.operands) - inst.attrs["num_carries"]
     outputs = len(shapes) - inst.attrs["num_carries"]
-    steps = (array_shape(inst.operands[0]) if inputs else shapes[0]).dims[dim]
+    steps = (inst.operands[0].array_shape if inputs else shapes[0]).dims[dim]
 
     def place(b: Builder, x: Instruction, at: Instruction) -> list[Instruction]:
-        zero = b.constant(array_shape(at).element_type, 0)
-        return [at if n == dim else zero for n in range(array_shape(x).rank)]
+        zero = b.constant(at.array_shape.element_type, 0)
+        return [at if n == dim else zero for n in range(x.array_shape.rank)]
 
     def step(
         b: Builder, at: Instruction, values: list[Instruction], xs: list[Instruction]
     ) -> list[Instruction]:
         if inst.attrs["is_reverse"]:
-            at = b.op("subtract", b.constant(array_shape(at).element_type, steps - 1), at)
+            at = b.op("subtract", b.constant(at.array_shape.element_type, steps - 1), at)
         slices = []
         for x in xs:
-            sizes = [1 if n == dim else size for n, size in enumerate(array_shape(x).dims)]
+            sizes = [1 if n == dim else size for n, size in enumerate(x.array_shape.dims)]
             piece = b.op("dynamic-slice", x, *place(b, x, at), dynamic_slice_sizes=tuple(sizes))
             slices.append(b.reshape(piece, (*sizes[:dim], *sizes[dim + 1 :])))
         args = [
@@ -46,7 +46,7 @@ def _scan(inst: Instruction) -> Computation | None:
             results = [b.element(made, n) for n in range(len(shapes))]
         stacked = []
         for whole, part in zip(values[:outputs], results, strict=False):
-            sizes = [1 if n == dim else size for n, size in enumerate(array_shape(whole).dims)]
+            sizes = [1 if n == dim else size for n, size in enumerate(whole.array_shape.dims)]
             piece = b.reshape(part, sizes)
             stacked.append(b.op("dynamic-update-slice", whole, piece, *place(b, whole, at)))
         return [*stacked, *results[outputs:]]

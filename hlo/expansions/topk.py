@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions.draft import Draft, array_shape
+from hlo.expansions.draft import Draft
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
 from hlo.types import PRED, S32, array
@@ -10,7 +10,7 @@ from hlo.types import PRED, S32, array
 
 def sorted_topk(inst: Instruction) -> Computation:
     """Return a `topk` as a sort of elements and positions, of which the first are taken."""
-    shape, k = array_shape(inst.operands[0]), inst.attrs["k"]
+    shape, k = inst.operands[0].array_shape, inst.attrs["k"]
     et = shape.element_type
     before = Draft(inst, [array(et, ())] * 2 + [array(S32, ())] * 2)
     first = before.op(

@@ -77,16 +77,14 @@ class Builder:
 
     def convert(self, value: Instruction, et: ElementType) -> Instruction:
         """Append a conversion, if one is needed."""
-        shape = value.shape
-        assert isinstance(shape, ArrayShape)
+        shape = value.array_shape
         if shape.element_type is et:
             return value
         return self.op("convert", value, shape=shape.with_type(et))
 
     def reshape(self, value: Instruction, dims: Sequence[int]) -> Instruction:
         """Append a reshape to static dimensions, if one is needed."""
-        shape = value.shape
-        assert isinstance(shape, ArrayShape)
+        shape = value.array_shape
         if shape.dims == tuple(dims) and not shape.is_dynamic:
             return value
         return self.op("reshape", value, shape=array(shape.element_type, dims))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo.errors import InstructionSpan
 from hlo.ops import OPS, OpSpec
-from hlo.types import Shape
+from hlo.types import ArrayShape, Shape
 
 if TYPE_CHECKING:
     from hlo.ir.computation import Computation
@@ -74,6 +74,12 @@ class Instruction:
     @property
     def num_users(self) -> int:
         return len(self._users)
+
+    @property
+    def array_shape(self) -> ArrayShape:
+        """The shape, of an instruction that is known to give an array."""
+        assert isinstance(self.shape, ArrayShape), self
+        return self.shape
 
     @property
     def operand_shapes(self) -> Sequence[Shape]:

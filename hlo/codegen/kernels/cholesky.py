@@ -11,7 +11,6 @@ from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
 from hlo.codegen.kernels.matrices import (
     OUTER_ROWS,
-    array_shape,
     each_element,
     element_of,
     over_block,
@@ -79,7 +78,7 @@ class _Factor:
     def load(self, k: Kernel, u: Rows, matrix: Index) -> None:
         """Copy the triangle that is given into the upper one."""
         b, (operand,) = k.b, k.inst.operands
-        shape, lower = array_shape(operand), k.inst.attrs["lower"]
+        shape, lower = operand.array_shape, k.inst.attrs["lower"]
 
         def copy(row: Index, column: Index) -> None:
             value = k.elements.at(operand, element_of(b, shape, matrix, row, column))
@@ -187,7 +186,7 @@ def _shifted(b: Builder, panel: Rows, first: Index) -> Rows:
 
 @planner("cholesky")
 def _plan_cholesky(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
-    shape = array_shape(inst)
+    shape = inst.array_shape
     if not shape.num_elements:
         return Plan(())
     f = _Factor.of(shape, target)

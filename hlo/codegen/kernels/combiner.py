@@ -15,7 +15,7 @@ from hlo.codegen.element import ElementEmitter
 from hlo.codegen.llvm import Builder, Index, Val
 from hlo.codegen.scalar import Cplx, Value
 from hlo.ir import Computation, Instruction
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
+from hlo.types import ELEMENT_TYPES, ElementType
 
 # Reductions of more elements may be taken apart, although their function is not known to be
 # associative: the specification lets backends do so. Shorter ones go in row-major order.
@@ -180,8 +180,7 @@ _IDENTITY: dict[str, Callable[[ElementType], object]] = {
 
 def element_type(inst: Instruction) -> ElementType:
     """Return the element type of an instruction that gives an array."""
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape.element_type
+    return inst.array_shape.element_type
 
 
 class Accumulators:

@@ -36,8 +36,8 @@ Labels = Sequence[str]
 @planner("dot")
 def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
     """Bring operands into memory that are not there yet, then multiply."""
-    lhs, rhs = (array_shape(o) for o in inst.operands)
-    result = array_shape(inst)
+    lhs, rhs = (o.array_shape for o in inst.operands)
+    result = inst.array_shape
     if result.num_elements == 0:
         return Plan(())
     if lhs.num_elements == 0:
@@ -59,12 +59,6 @@ def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Targe
     )
     add_contraction(steps, product, sums, result, target)
     return steps.plan()
-
-
-def array_shape(inst: Instruction) -> ArrayShape:
-    """Return the shape of an instruction that gives an array."""
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
 
 
 def _labels(inst: Instruction, lhs_rank: int, rhs_rank: int) -> tuple[Labels, Labels, Labels]:
@@ -113,7 +107,7 @@ def operand_view(
 
 def settled(steps: Steps, inst: Instruction, number: int, sums: Sums) -> View:
     """Return an operand as scratch memory, which a step before fills."""
-    shape = array_shape(inst.operands[number])
+    shape = inst.operands[number].array_shape
     et = shape.element_type
     if sums.is_complex:
         et = complex_of(sums.total)
@@ -142,7 +136,7 @@ class _Settle:
 
     def __call__(self, k: Kernel) -> Extent:
         inst = k.inst.operands[self.operand]
-        shape = array_shape(inst)
+        shape = inst.array_shape
 
         def body(at: Indices) -> None:
             value = k.elements.at(inst, at)

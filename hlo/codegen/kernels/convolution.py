@@ -17,7 +17,6 @@ from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import Plan, planner
 from hlo.codegen.kernels.contraction import (
     add_contraction,
-    array_shape,
     fill_with_zeros,
     operand_view,
     settled,
@@ -41,8 +40,8 @@ _SHORT_RUN = 16
 @planner("convolution")
 def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
     """Bring operands into memory that are not there yet, then multiply."""
-    lhs, rhs = (array_shape(o) for o in inst.operands)
-    result = array_shape(inst)
+    lhs, rhs = (o.array_shape for o in inst.operands)
+    result = inst.array_shape
     if result.num_elements == 0:
         return Plan(())
     if lhs.num_elements == 0 or rhs.num_elements == 0:
@@ -166,7 +165,7 @@ class Convolution:
 
     @staticmethod
     def of(inst: Instruction, x: View, w: View, roles: Mapping[Instruction, Role]) -> Convolution:
-        a, result = inst.attrs, array_shape(inst)
+        a, result = inst.attrs, inst.array_shape
         sources = (source_of(x, inst, roles), source_of(w, inst, roles))
         return Convolution(
             x, w, sources, a["dim_labels"], a["window"], a["feature_group_count"],

@@ -320,8 +320,7 @@ class _Lines:
 
 def _passes(inst: Instruction) -> list[_Pass]:
     """Return the passes of an operation, in order."""
-    before, after = inst.operands[0].shape, inst.shape
-    assert isinstance(before, ArrayShape) and isinstance(after, ArrayShape)
+    before, after = inst.operands[0].array_shape, inst.array_shape
     kind, lengths = inst.attrs["fft_type"], inst.attrs["fft_length"]
     inverse = kind in ("IFFT", "IRFFT")
     axes = range(after.rank - len(lengths), after.rank)
@@ -343,10 +342,8 @@ def _passes(inst: Instruction) -> list[_Pass]:
 
 @planner("fft")
 def _plan_fft(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
-    after = inst.shape
-    assert isinstance(after, ArrayShape)
-    before = inst.operands[0].shape
-    assert isinstance(before, ArrayShape)
+    after = inst.array_shape
+    before = inst.operands[0].array_shape
     if not after.num_elements:
         return Plan(())
     passes = _passes(inst)

@@ -120,7 +120,7 @@ class SortKey:
             return None
         terms = []
         for term in found:
-            et = term.key.shape.element_type  # type: ignore[attr-defined]
+            et = term.key.array_shape.element_type
             terms.append((term.key, Order(et, term.descending, term.total_order)))
         if sum(order.bits for _, order in terms) > 64:
             return None

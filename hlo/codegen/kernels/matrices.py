@@ -15,18 +15,12 @@ from hlo.codegen.kernels.planes import (
     Field,
 )
 from hlo.codegen.llvm import Builder, Index
-from hlo.ir import Instruction
 from hlo.types import ArrayShape
 
 # Rows that are finished by vector loops, and rows after which all others are updated at once.
 INNER_ROWS, OUTER_ROWS = 8, 64
 # Rows that are so many bytes apart share few lines of a cache.
 _POWER = 1024
-
-
-def array_shape(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
 
 
 def element_of(b: Builder, shape: ArrayShape, matrix: Index, row: Index, column: Index) -> Indices:

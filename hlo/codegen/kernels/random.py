@@ -43,8 +43,7 @@ def _data(k: Kernel) -> ArrayShape:
 def _state(k: Kernel) -> list[Val]:
     """Load the elements of the state."""
     (operand,) = k.inst.operands
-    assert isinstance(operand.shape, ArrayShape)
-    found = [k.elements.at(operand, (n,)) for n in range(operand.shape.dims[0])]
+    found = [k.elements.at(operand, (n,)) for n in range(operand.array_shape.dims[0])]
     assert all(isinstance(x, Val) for x in found)
     return found  # type: ignore[return-value]
 

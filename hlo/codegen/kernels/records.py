@@ -13,7 +13,6 @@ from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.variables import Variable, as_index
 from hlo.codegen.llvm import Index, Val
 from hlo.ir import Instruction
-from hlo.types import ArrayShape
 
 # Keys of short lines are cut into narrower digits: counting would take longer than moving.
 _SHORT = 2048
@@ -87,8 +86,7 @@ class RecordSorter:
         assert key is not None
         self.key = key
         self.records = Records.of(k.inst, key)
-        shape = k.inst.operands[0].shape
-        assert isinstance(shape, ArrayShape)
+        shape = k.inst.operands[0].array_shape
         self.lines = Lines(shape, k.inst.attrs["dimensions"][0])
         self.n = self.lines.length
         self.digits = self.records.digits(self.n)

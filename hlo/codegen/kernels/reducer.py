@@ -48,8 +48,7 @@ class Reduction:
 
     @property
     def source(self) -> ArrayShape:
-        assert isinstance(self.operands[0].shape, ArrayShape)
-        return self.operands[0].shape
+        return self.operands[0].array_shape
 
     @cached_property
     def results(self) -> list[ArrayShape]:

@@ -33,7 +33,7 @@ def prepare_row(k: Kernel, rows: Rows, row: Sequence[Index]) -> None:
         else:
             # The value is remembered for as long as the row's loop is open.
             (places,) = rows.uses[inst]
-            at: list[Index] = [0] * len(inst.shape.dims)  # type: ignore[attr-defined]
+            at: list[Index] = [0] * len(inst.array_shape.dims)
             for place, i in zip(places, row, strict=False):
                 if place is not None:
                     at[place] = i

@@ -46,8 +46,7 @@ class Running:
     @staticmethod
     def of(inst: Instruction, combiner: Combiner) -> Running | None:
         """Return what the windows of an instruction run along, if that is what they do."""
-        shape = inst.operands[0].shape
-        assert isinstance(shape, ArrayShape)
+        shape = inst.operands[0].array_shape
         window = inst.attrs["window"] or (WindowDim(),) * shape.rank
         sliding = [d for d, w in enumerate(window) if w != WindowDim()]
         if len(sliding) != 1:

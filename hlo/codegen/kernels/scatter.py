@@ -59,8 +59,7 @@ class Scatter:
 
     @cached_property
     def update_dims(self) -> tuple[int, ...]:
-        shape = self.updates[0].shape
-        assert isinstance(shape, ArrayShape)
+        shape = self.updates[0].array_shape
         return shape.dims
 
     @cached_property
@@ -148,8 +147,7 @@ def _starts(k: Kernel, s: Scatter, batch: Mapping[int, Index]) -> tuple[dict[int
     b, attrs = k.b, k.inst.attrs
     vector: int = attrs["index_vector_dim"]
     place = [batch[d] for d in s.batch]
-    shape = s.indices.shape
-    assert isinstance(shape, ArrayShape)
+    shape = s.indices.array_shape
     starts: dict[int, Index] = {d: batch[at] for d, at in s.batching.items()}
     inside = TRUE
     for component, d in enumerate(attrs["scatter_dims_to_operand_dims"]):

@@ -31,7 +31,7 @@ from hlo.codegen.merge import mergeable_reads
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
-from hlo.types import S32, S64, ArrayShape, ElementType
+from hlo.types import S32, S64, ElementType
 
 # Neighbours that are worked on together at most.
 _STRIP = 1024
@@ -43,8 +43,7 @@ def plan_select_and_scatter(
 ) -> Plan:
     """Add into the result itself, or, where sums are held wider, into scratch memory first."""
     combiner = Combiner.of(inst.attrs["scatter"])
-    shape = inst.shape
-    assert isinstance(shape, ArrayShape)
+    shape = inst.array_shape
     if not shape.num_elements:
         return Plan(())
     if combiner.held[0] is shape.element_type:
@@ -59,11 +58,10 @@ class _Writer:
         self.k = k
         self.b = k.b
         self.operand, self.source, self.initial = k.inst.operands
-        assert isinstance(self.operand.shape, ArrayShape)
-        self.windows = Windows.of(self.operand.shape, k.inst.attrs["window"])
+        self.windows = Windows.of(self.operand.array_shape, k.inst.attrs["window"])
         self.combiner = Combiner.of(k.inst.attrs["scatter"])
         self.held = self.combiner.held[0]
-        order = loop_order(self.operand.shape)
+        order = loop_order(self.operand.array_shape)
         self.columns = self._columns(order)
         self.own = [d for d in order if d not in (*self.columns, *self.windows.sliding)]
         # Without columns a strip is one position.

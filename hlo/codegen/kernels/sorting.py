@@ -25,7 +25,6 @@ from hlo.codegen.llvm import Index, Val
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
-from hlo.types import ArrayShape
 
 # Shorter lines are merged: counting digits would take longer. Radix sorts count in 32 bits.
 _RADIX_MIN, _RADIX_END = 64, 1 << 31
@@ -60,8 +59,7 @@ def plan_sort(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> P
 
 
 def _lines_of(inst: Instruction) -> Lines:
-    shape = inst.operands[0].shape
-    assert isinstance(shape, ArrayShape)
+    shape = inst.operands[0].array_shape
     return Lines(shape, inst.attrs["dimensions"][0])
 
 

@@ -19,7 +19,7 @@ from hlo.codegen.llvm import Index, Val
 from hlo.codegen.scalar import convert
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
-from hlo.types import S32, S64, ArrayShape
+from hlo.types import S32, S64
 
 # Lines that one thread takes one after the other share memory; so many such groups at most.
 _GROUPS = 64
@@ -43,8 +43,7 @@ class _Sizes:
     """
 
     def __init__(self, inst: Instruction) -> None:
-        shape = inst.operands[0].shape
-        assert isinstance(shape, ArrayShape)
+        shape = inst.operands[0].array_shape
         self.lines = Lines(shape, shape.rank - 1)
         self.order = Order(shape.element_type, inst.attrs["largest"], total=True)
         self.k: int = inst.attrs["k"]

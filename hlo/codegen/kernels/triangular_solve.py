@@ -10,7 +10,6 @@ from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
 from hlo.codegen.kernels.matrices import (
     OUTER_ROWS,
-    array_shape,
     element_of,
     over_blocks,
     over_triangle,
@@ -57,7 +56,7 @@ class _Solve:
 
     @staticmethod
     def of(inst: Instruction, target: Target) -> _Solve:
-        a, x = array_shape(inst.operands[0]), array_shape(inst)
+        a, x = inst.operands[0].array_shape, inst.array_shape
         attrs, n = inst.attrs, a.dims[-1]
         left, transpose = attrs["left_side"], attrs["transpose_a"]
         columns = x.dims[-1 if left else -2]
@@ -114,7 +113,7 @@ class _Solve:
 
 @planner("triangular-solve")
 def _plan_solve(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
-    if not array_shape(inst).num_elements:
+    if not inst.array_shape.num_elements:
         return Plan(())
     s = _Solve.of(inst, target)
     count = slots(s.batch * s.chunks)
@@ -125,7 +124,7 @@ def _load_system(k: Kernel) -> Extent:
     """Copy the triangle that is given, with minus signs, and its diagonal."""
     b, s = k.b, _Solve.of(k.inst, k.target)
     operand = k.inst.operands[0]
-    shape = array_shape(operand)
+    shape = operand.array_shape
     with b.loop(k.begin, k.end, plain=True) as number:
         matrix, diagonal = s.matrix(k, number), s.diagonal(k, number)
 
@@ -178,7 +177,7 @@ def _exchange(
 ) -> None:
     """Copy some columns of the right-hand side into work space, or of the solution out of it."""
     b, operand, shape = k.b, k.inst.operands[1], k.shape
-    source = shape if to_memory else array_shape(operand)
+    source = shape if to_memory else operand.array_shape
 
     def copy(row: Index, column: Index) -> None:
         i, j = (row, b.add(column, first)) if s.left else (b.add(row, first), column)

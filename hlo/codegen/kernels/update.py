@@ -23,14 +23,13 @@ from hlo.types import ArrayShape
 def dynamic_update_slice(k: Kernel) -> Extent:
     """Write the update into the result, which holds the operand already."""
     update = k.inst.operands[1]
-    assert isinstance(update.shape, ArrayShape)
-    starts = clamped_start(k.elements, k.inst, 2, update.shape.dims, k.shape.dims)
+    starts = clamped_start(k.elements, k.inst, 2, update.array_shape.dims, k.shape.dims)
 
     def body(at: Indices) -> None:
         target = tuple(k.b.add(s, i) for s, i in zip(starts, at, strict=True))
         k.store(k.elements.at(update, at), target)
 
-    return over_elements(k, update.shape, body)
+    return over_elements(k, update.array_shape, body)
 
 
 @kernel("concatenate")
@@ -58,8 +57,7 @@ def concatenate(k: Kernel) -> Extent:
     def parts(fixed: dict[int, Index], begin: Index, end: Index) -> None:
         offset = 0
         for operand in k.inst.operands:
-            assert isinstance(operand.shape, ArrayShape)
-            size = operand.shape.dims[axis]
+            size = operand.array_shape.dims[axis]
             low = b.maximum(b.sub(begin, offset), 0)
             part(operand, fixed, [(low, b.minimum(b.sub(end, offset), size))], offset)
             offset += size

@@ -60,8 +60,7 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
 
     The view may have a narrower type than the instruction.
     """
-    shape = inst.shape
-    assert isinstance(shape, ArrayShape)
+    shape = inst.array_shape
     role = roles[inst]
     if not shape.dims:
         return None  # not in memory
@@ -72,8 +71,6 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
     source = view_of(inst.operands[0], roles)
     if source is None:
         return None
-    operand = inst.operands[0].shape
-    assert isinstance(operand, ArrayShape)
     match inst.opcode:
         case "copy" | "convert":
             return source

@@ -128,8 +128,7 @@ class _Writer:
         self.combiner = Combiner.of(k.inst.attrs["to_apply"])
         count = self.combiner.count
         self.operands, self.initial = k.inst.operands[:count], k.inst.operands[count:]
-        source = self.operands[0].shape
-        assert isinstance(source, ArrayShape)
+        source = self.operands[0].array_shape
         self.windows = Windows.of(source, k.inst.attrs["window"])
         self.results = [s for _, s in k.inst.shape.leaves() if isinstance(s, ArrayShape)]
         self.order = loop_order(self.results[0])
@@ -183,8 +182,7 @@ def plan_reduce_window(
 ) -> Plan:
     """Choose by the windows' size and whether they reach into the padding."""
     combiner = Combiner.of(inst.attrs["to_apply"])
-    source = inst.operands[0].shape
-    assert isinstance(source, ArrayShape)
+    source = inst.operands[0].array_shape
     w = Windows.of(source, inst.attrs["window"])
     if 0 in w.out:
         return Plan(())

@@ -235,8 +235,7 @@ class SizedDraft(Draft):
 
     def spread(self, scalar: Instruction, like: ArrayShape) -> Instruction:
         """Return a scalar for every element of a shape."""
-        assert isinstance(scalar.shape, ArrayShape)
-        return self.broadcast(scalar, like.with_type(scalar.shape.element_type))
+        return self.broadcast(scalar, like.with_type(scalar.array_shape.element_type))
 
     def positions(self, like: ArrayShape, dim: int) -> Instruction:
         """Return the index along a dimension for every element of a shape."""

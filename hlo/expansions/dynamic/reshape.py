@@ -46,8 +46,7 @@ def _reshape(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 @sized("dynamic-reshape")
 def _dynamic_reshape(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, *given = args
-    result, declared = static_array(inst.shape), inst.shape
-    assert isinstance(declared, ArrayShape)
+    result, declared = static_array(inst.shape), inst.array_shape
     sizes: list[Size] = [
         d.inside(n.data, bound) if declared.is_dynamic_dim(dim) else bound
         for dim, (n, bound) in enumerate(zip(given, result.dims, strict=True))

@@ -25,8 +25,7 @@ class Sized:
 
     @property
     def shape(self) -> ArrayShape:
-        assert isinstance(self.data.shape, ArrayShape)
-        return self.data.shape
+        return self.data.array_shape
 
     @property
     def varies(self) -> bool:

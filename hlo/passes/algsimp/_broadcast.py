@@ -9,7 +9,6 @@ from hlo.passes.algsimp._match import (
     dims_of,
     filled,
     only_ones_differ,
-    shape_of,
     splat,
     type_of,
 )
@@ -19,7 +18,7 @@ from hlo.types import array
 
 @rule("constant", "constant({c, c, ...}) = broadcast(c)")
 def splat_constant(inst: Instruction, b: Builder) -> Instruction | None:
-    if not inst.shape.is_array or shape_of(inst).num_elements < 2:
+    if not inst.shape.is_array or inst.array_shape.num_elements < 2:
         return None
     value = splat(inst)
     if value is None:
@@ -30,7 +29,7 @@ def splat_constant(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("broadcast", "broadcast(x) = x, for all dimensions in place")
 def broadcast_to_itself(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
-    in_place = inst.attrs["dimensions"] == tuple(range(shape_of(x).rank))
+    in_place = inst.attrs["dimensions"] == tuple(range(x.array_shape.rank))
     return x if in_place and dims_of(x) == dims_of(inst) else None
 
 
@@ -47,7 +46,7 @@ def broadcast_twice(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("broadcast", "broadcast(x) = transpose(x), for x of as many dimensions and their sizes")
 def broadcast_as_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     x, dims = inst.operands[0], inst.attrs["dimensions"]
-    if shape_of(x).rank != shape_of(inst).rank or dims == tuple(range(len(dims))):
+    if x.array_shape.rank != inst.array_shape.rank or dims == tuple(range(len(dims))):
         return None
     return b.op("transpose", x, dimensions=tuple(dims.index(d) for d in range(len(dims))))
 
@@ -55,9 +54,9 @@ def broadcast_as_transpose(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("broadcast", "broadcast(x) = reshape(x), where only dimensions of size one are new")
 def broadcast_as_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     x, dims = inst.operands[0], inst.attrs["dimensions"]
-    if shape_of(x).rank == shape_of(inst).rank or list(dims) != sorted(dims):
+    if x.array_shape.rank == inst.array_shape.rank or list(dims) != sorted(dims):
         return None
-    if shape_of(x).num_elements != shape_of(inst).num_elements or not dims_of(inst):
+    if x.array_shape.num_elements != inst.array_shape.num_elements or not dims_of(inst):
         return None
     # An empty array may grow and stay empty.
     return b.reshape(x, dims_of(inst)) if only_ones_differ(dims_of(x), dims_of(inst)) else None

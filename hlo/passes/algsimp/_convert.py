@@ -6,7 +6,7 @@ from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.casts import float_info, has_zero, widens
 from hlo.ops.conversion import reduction_type
-from hlo.passes.algsimp._match import dims_of, filled, shape_of, type_of
+from hlo.passes.algsimp._match import dims_of, filled, type_of
 from hlo.passes.algsimp._rules import rule
 from hlo.types import ElementType, array, integer_range
 
@@ -154,7 +154,7 @@ def part_of_converted(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     if inst.opcode == "imag":
         return filled(b, inst, 0)
-    return b.convert(inner.operands[0], shape_of(inst).element_type)
+    return b.convert(inner.operands[0], inst.array_shape.element_type)
 
 
 def _is_taken_apart(inst: Instruction) -> bool:

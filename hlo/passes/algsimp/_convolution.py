@@ -7,7 +7,7 @@ from dataclasses import replace
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.attrs import ConvDims, PadDim, WindowDim
-from hlo.passes.algsimp._match import dims_of, filled, is_splat, shape_of, type_of
+from hlo.passes.algsimp._match import dims_of, filled, is_splat, type_of
 from hlo.passes.algsimp._reducers import by_type
 from hlo.passes.algsimp._rules import rule
 from hlo.passes.algsimp._window import with_padding
@@ -28,7 +28,7 @@ def _is_dense(inst: Instruction) -> bool:
 
 @rule("convolution", "convolution(x, w) = 0, for an empty x or w")
 def convolution_of_nothing(inst: Instruction, b: Builder) -> Instruction | None:
-    if not _is_dense(inst) or all(shape_of(x).num_elements for x in inst.operands):
+    if not _is_dense(inst) or all(x.array_shape.num_elements for x in inst.operands):
         return None
     return filled(b, inst, 0)
 

@@ -14,7 +14,6 @@ from hlo.passes.algsimp._match import (
     is_exact,
     is_single_use,
     is_splat,
-    shape_of,
     type_of,
 )
 from hlo.passes.algsimp._reducers import by_type
@@ -34,7 +33,7 @@ class _Side:
 
     @property
     def free(self) -> tuple[int, ...]:
-        rank = shape_of(self.value).rank
+        rank = self.value.array_shape.rank
         return tuple(d for d in range(rank) if d not in self.batch + self.contract)
 
     def without_ones(self, b: Builder) -> _Side:
@@ -112,8 +111,8 @@ def _products(
     for side, first in ((lhs, batch), (rhs, batch + left)):
         to = dict(zip(side.free, range(first, first + len(side.free)), strict=True))
         to |= {d: n for n, d in enumerate(side.batch)}
-        to |= {d: shape_of(inst).rank + n for n, d in enumerate(side.contract)}
-        places.append([to[d] for d in range(shape_of(side.value).rank)])
+        to |= {d: inst.array_shape.rank + n for n, d in enumerate(side.contract)}
+        places.append([to[d] for d in range(side.value.array_shape.rank)])
     et = type_of(inst)
     operands = [_spread(side, b, et, dims, at) for side, at in zip((lhs, rhs), places, strict=True)]
     return b.op("multiply", *operands, shape=array(et, dims))
@@ -204,7 +203,7 @@ def dot_as_sum(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     tail = [dims_of(lhs.value)[d] for d in lhs.contract]
     products = _products(inst, b, lhs, rhs, tail)
-    rank = shape_of(inst).rank
+    rank = inst.array_shape.rank
     return b.op(
         "reduce", products, b.constant(et, 0), dimensions=tuple(range(rank, rank + len(tail))),
         to_apply=_adder(b, et),

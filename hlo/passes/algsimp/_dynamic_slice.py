@@ -17,7 +17,6 @@ from hlo.passes.algsimp._match import (
     kept_dims,
     only_ones_differ,
     scalar_integers,
-    shape_of,
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
@@ -27,8 +26,8 @@ from hlo.types import array
 def _starts(inst: Instruction) -> list[Instruction] | None:
     """Return the starts, a scalar a dimension; None for the older form, a vector of them all."""
     first = 1 if inst.opcode == "dynamic-slice" else 2
-    starts = inst.operands[first:]
-    scalars = len(starts) == shape_of(inst.operands[0]).rank and all(not dims_of(s) for s in starts)
+    operand, starts = inst.operands[0], inst.operands[first:]
+    scalars = len(starts) == operand.array_shape.rank and all(not dims_of(s) for s in starts)
     return starts if scalars else None
 
 
@@ -168,9 +167,9 @@ def dynamic_slice_of_reshape(inst: Instruction, b: Builder) -> Instruction | Non
     if not at:
         return None
     zero = b.constant(type_of(starts[0]), 0)
-    new = [starts[at[d]] if d in at else zero for d in range(shape_of(x).rank)]
-    sizes = tuple(dims_of(inst)[at[d]] if d in at else 1 for d in range(shape_of(x).rank))
-    if shape_of(inst).num_elements != math.prod(sizes):
+    new = [starts[at[d]] if d in at else zero for d in range(x.array_shape.rank)]
+    sizes = tuple(dims_of(inst)[at[d]] if d in at else 1 for d in range(x.array_shape.rank))
+    if inst.array_shape.num_elements != math.prod(sizes):
         return None  # a size of one that is sliced away
     part = b.op("dynamic-slice", x, *new, dynamic_slice_sizes=sizes)
     return b.reshape(part, dims_of(inst))

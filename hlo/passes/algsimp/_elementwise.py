@@ -14,7 +14,6 @@ from hlo.passes.algsimp._match import (
     is_constant,
     is_exact,
     is_single_use,
-    shape_of,
     splat,
     type_of,
 )
@@ -101,8 +100,8 @@ def before_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     if not sources or not dims:
         return None
     first = sources[0]
-    small, places = shape_of(first.operands[0]), first.attrs["dimensions"]
-    if small.num_elements >= shape_of(inst).num_elements:
+    small, places = first.operands[0].array_shape, first.attrs["dimensions"]
+    if small.num_elements >= inst.array_shape.num_elements:
         return None
     operands = []
     for o in inst.operands:

@@ -12,7 +12,6 @@ from hlo.passes.algsimp._match import (
     is_single_use,
     is_splat,
     scalar_source,
-    shape_of,
     spread,
     type_of,
 )
@@ -50,12 +49,12 @@ def gather_of_all(inst: Instruction, b: Builder) -> Instruction | None:
 def gather_of_one_window(inst: Instruction, b: Builder) -> Instruction | None:
     x, indices = inst.operands
     along = inst.attrs["start_index_map"]
-    if shape_of(indices).num_elements != 1 or len(along) != 1:
+    if indices.array_shape.num_elements != 1 or len(along) != 1:
         return None
     if inst.attrs["operand_batching_dims"]:
         return None
     start, zero = b.reshape(indices, ()), b.constant(type_of(indices), 0)
-    starts = [start if d == along[0] else zero for d in range(shape_of(x).rank)]
+    starts = [start if d == along[0] else zero for d in range(x.array_shape.rank)]
     sizes = inst.attrs["slice_sizes"]
     return _window(inst, b.op("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes), b)
 

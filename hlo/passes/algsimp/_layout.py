@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.passes.algsimp._match import shape_of
 from hlo.passes.algsimp._rules import rule
 from hlo.types import ArrayShape, Layout
 
@@ -51,11 +50,11 @@ def _plain_order(shape: ArrayShape) -> tuple[int, ...] | None:
       option=SENSITIVE)  # fmt: skip
 def transpose_as_bitcast(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
-    old, new = _plain_order(shape_of(x)), _plain_order(shape_of(inst))
+    old, new = _plain_order(x.array_shape), _plain_order(inst.array_shape)
     if old is None or new is None:
         return None
     order = [inst.attrs["dimensions"][d] for d in new]
-    sizes = shape_of(x).dims
+    sizes = x.array_shape.dims
     if [d for d in order if sizes[d] != 1] != [d for d in old if sizes[d] != 1]:
         return None
     return b.op("bitcast", x, shape=inst.shape)
@@ -65,7 +64,7 @@ def transpose_as_bitcast(inst: Instruction, b: Builder) -> Instruction | None:
       option=SENSITIVE)  # fmt: skip
 def reshape_as_bitcast(inst: Instruction, b: Builder) -> Instruction | None:
     """Both in an order that is row-major but for sizes of one."""
-    for shape in (shape_of(inst.operands[0]), shape_of(inst)):
+    for shape in (inst.operands[0].array_shape, inst.array_shape):
         order = _plain_order(shape)
         if order is None:
             return None
@@ -80,7 +79,7 @@ def copy_as_bitcast(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if not isinstance(x.shape, ArrayShape):
         return None
-    old, new = _plain_order(x.shape), _plain_order(shape_of(inst))
+    old, new = _plain_order(x.shape), _plain_order(inst.array_shape)
     if old is None or new is None:
         return None
     sizes = x.shape.dims

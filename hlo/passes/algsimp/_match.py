@@ -21,19 +21,12 @@ from hlo.types import ArrayShape, ElementType, array, element_type_of, integer_r
 # --- shapes -------------------------------------------------------------------------------------
 
 
-def shape_of(inst: Instruction) -> ArrayShape:
-    """Return the shape of an instruction that is known to be an array."""
-    shape = inst.shape
-    assert isinstance(shape, ArrayShape)
-    return shape
-
-
 def type_of(inst: Instruction) -> ElementType:
-    return shape_of(inst).element_type
+    return inst.array_shape.element_type
 
 
 def dims_of(inst: Instruction) -> tuple[int, ...]:
-    return shape_of(inst).dims
+    return inst.array_shape.dims
 
 
 def is_exact(et: ElementType) -> bool:
@@ -52,7 +45,7 @@ def only_ones_differ(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def is_empty(inst: Instruction) -> bool:
-    return shape_of(inst).num_elements == 0
+    return inst.array_shape.num_elements == 0
 
 
 def is_single_use(inst: Instruction) -> bool:
@@ -169,7 +162,7 @@ def compute(opcode: str, *values: np.ndarray) -> np.ndarray:
 
 def filled(b: Builder, inst: Instruction, value: Any) -> Instruction:
     """Append an array of the type and dimensions of `inst` with one number in every place."""
-    shape = shape_of(inst)
+    shape = inst.array_shape
     return b.filled(shape.element_type, shape.dims, value)
 
 

@@ -11,7 +11,6 @@ from hlo.passes.algsimp._match import (
     is_single_use,
     kept_dims,
     scalar_source,
-    shape_of,
     splat,
     spread,
 )
@@ -96,9 +95,9 @@ def pad_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     if any(p != PadDim(0, 0) for d, p in enumerate(pads) if d not in large[1]):
         return None
-    if shape_of(inner).rank <= shape_of(x).rank or is_empty(inst):
+    if inner.array_shape.rank <= x.array_shape.rank or is_empty(inst):
         return None
-    padding = [PadDim(0, 0)] * shape_of(x).rank
+    padding = [PadDim(0, 0)] * x.array_shape.rank
     for old, new in zip(*large, strict=True):
         padding[old] = pads[new]
     return b.reshape(b.op("pad", x, v, padding=tuple(padding)), dims_of(inst))

@@ -13,7 +13,6 @@ from hlo.passes.algsimp._match import (
     filled,
     is_single_use,
     is_splat,
-    shape_of,
     splat,
     spread,
     type_of,
@@ -48,7 +47,7 @@ def reduce_of_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     if len(inst.operands) != 2 or not inst.shape.is_array:
         return None
     x, c = inst.operands
-    if shape_of(x).num_elements or type_of(c) is not type_of(inst):
+    if x.array_shape.num_elements or type_of(c) is not type_of(inst):
         return None
     return spread(b, c, inst)
 
@@ -111,7 +110,7 @@ def reduce_twice(inst: Instruction, b: Builder) -> Instruction | None:
     if not is_neutral(op, inner.operands[1]):
         return None
     x, first = inner.operands[0], _reduced(inner)
-    left = [d for d in range(shape_of(x).rank) if d not in first]
+    left = [d for d in range(x.array_shape.rank) if d not in first]
     return reduce(b, inst, x, [*first, *(left[d] for d in _reduced(inst))])
 
 
@@ -146,11 +145,11 @@ def _rest(inst: Instruction, b: Builder, x: Instruction, dims: list[int]) -> Ins
     if list(places) != sorted(places):
         return None
     small = reduce(b, inst, x, dims)
-    left = [d for d in range(shape_of(inner).rank) if d not in reduced]
+    left = [d for d in range(inner.array_shape.rank) if d not in reduced]
     to = tuple(left.index(d) for d in places if d not in reduced)
     if dims_of(small) == dims_of(inst):
         return small
-    shape = shape_of(inst)
+    shape = inst.array_shape
     return b.op("broadcast", small, shape=shape, dimensions=to)
 
 

@@ -10,7 +10,6 @@ from hlo.passes.algsimp._match import (
     dims_of,
     is_single_use,
     kept_dims,
-    shape_of,
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
@@ -37,7 +36,7 @@ def reshape_of_constant(inst: Instruction, b: Builder) -> Instruction | None:
     if x.opcode != "constant" or x.attrs["literal"].elided:
         return None
     # A copy of a large constant that stays for others is no gain.
-    if shape_of(x).num_elements > 1 and not is_single_use(x):
+    if x.array_shape.num_elements > 1 and not is_single_use(x):
         return None
     return b.literal(Literal.of(x.attrs["literal"].array.reshape(dims_of(inst))))
 

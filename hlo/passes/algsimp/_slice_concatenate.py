@@ -14,7 +14,6 @@ from hlo.passes.algsimp._match import (
     kept_dims,
     scalar_integers,
     scalar_source,
-    shape_of,
     splat,
     spread,
     type_of,
@@ -192,7 +191,7 @@ def slice_of_update(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     x, u = inner.operands[:2]
     starts = scalar_integers(inner.operands[2:])
-    if starts is None or len(starts) != shape_of(x).rank or is_empty(u):
+    if starts is None or len(starts) != x.array_shape.rank or is_empty(u):
         return None
     inside: list[SliceDim] = []
     for s, at, n, size in zip(inst.attrs["slice"], starts, dims_of(x), dims_of(u), strict=True):
@@ -293,7 +292,7 @@ def concatenate_of_same(inst: Instruction, b: Builder) -> Instruction | None:
     x, along = inst.operands[0], inst.attrs["dimensions"][0]
     if len(inst.operands) < 2 or dims_of(x)[along] != 1 or any(y is not x for y in inst.operands):
         return None
-    rest = [d for d in range(shape_of(x).rank) if d != along]
+    rest = [d for d in range(x.array_shape.rank) if d != along]
     small = b.reshape(x, [dims_of(x)[d] for d in rest])
     shape = array(type_of(inst), dims_of(inst))
     return b.op("broadcast", small, shape=shape, dimensions=tuple(rest))
@@ -316,7 +315,7 @@ def concatenate_as_pad(inst: Instruction, b: Builder) -> Instruction | None:
         sum(dims_of(x)[along] for x in part)
         for part in (inst.operands[:at], inst.operands[at + 1 :])
     )
-    padding = [PadDim(0, 0)] * shape_of(inst).rank
+    padding = [PadDim(0, 0)] * inst.array_shape.rank
     padding[along] = PadDim(low, high)
     return b.op("pad", inst.operands[at], values[0], padding=tuple(padding))
 

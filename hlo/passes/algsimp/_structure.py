@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.passes.algsimp._match import returns_constant, shape_of
+from hlo.passes.algsimp._match import returns_constant
 from hlo.passes.algsimp._rules import rule
 from hlo.passes.cleanup.tuple_simplifier import element_of_tuple, tuple_of_elements
 from hlo.types import S32
@@ -53,7 +53,7 @@ def dependency_on_nothing(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("get-dimension-size", "the size of a static dimension is a constant", dynamic=True)
 def size_of_static_dimension(inst: Instruction, b: Builder) -> Instruction | None:
-    shape, d = shape_of(inst.operands[0]), inst.attrs["dimensions"][0]
+    shape, d = inst.operands[0].array_shape, inst.attrs["dimensions"][0]
     return None if shape.is_dynamic_dim(d) else b.constant(S32, shape.dims[d])
 
 

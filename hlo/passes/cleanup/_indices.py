@@ -7,12 +7,6 @@ from collections.abc import Sequence
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.types import ArrayShape
-
-
-def shape_of(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
 
 
 def transposed(b: Builder, value: Instruction, order: Sequence[int]) -> Instruction:
@@ -29,7 +23,7 @@ def inverse(order: Sequence[int]) -> list[int]:
 
 def as_rows(b: Builder, indices: Instruction, vector_dim: int) -> Instruction:
     """Return index vectors as the rows of a matrix, in row-major order of their places."""
-    dims = shape_of(indices).dims
+    dims = indices.array_shape.dims
     outside = [d for d in range(len(dims)) if d != vector_dim]
     if vector_dim == len(dims):
         return b.reshape(indices, [math.prod(dims), 1])

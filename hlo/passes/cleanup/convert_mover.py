@@ -7,7 +7,6 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape
 
 _RULES = RuleSet("convert_mover")
 _MOVES = "broadcast concatenate reshape reverse slice transpose"
@@ -26,30 +25,25 @@ def widen_later(inst: Instruction, b: Builder) -> Instruction | None:
     if any(o.num_users > 1 or o.is_root for o in inst.operands):
         return None
     sources = [o.operands[0] for o in inst.operands]
-    types = {_shape(s).element_type for s in sources}
+    types = {s.array_shape.element_type for s in sources}
     source = types.pop()
-    if types or source.bits >= _shape(inst).element_type.bits:
+    if types or source.bits >= inst.array_shape.element_type.bits:
         return None
-    moved = b.op(inst.opcode, *sources, shape=_shape(inst).with_type(source), **inst.attrs)
-    return b.convert(moved, _shape(inst).element_type)
+    moved = b.op(inst.opcode, *sources, shape=inst.array_shape.with_type(source), **inst.attrs)
+    return b.convert(moved, inst.array_shape.element_type)
 
 
 @_RULES.rule("convert", "convert(move(x)) = move(convert(x)), to a narrower type")
 def narrow_earlier(inst: Instruction, b: Builder) -> Instruction | None:
-    inner, to = inst.operands[0], _shape(inst).element_type
+    inner, to = inst.operands[0], inst.array_shape.element_type
     # A slice would make its whole operand be converted.
     if inner.opcode not in _MOVES.split() or inner.opcode == "slice" or _is_dynamic(inner):
         return None
-    if inner.num_users > 1 or inner.is_root or to.bits >= _shape(inner).element_type.bits:
+    if inner.num_users > 1 or inner.is_root or to.bits >= inner.array_shape.element_type.bits:
         return None
     sources = [b.convert(o, to) for o in inner.operands]
-    return b.op(inner.opcode, *sources, shape=_shape(inst), **inner.attrs)
-
-
-def _shape(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
+    return b.op(inner.opcode, *sources, shape=inst.array_shape, **inner.attrs)
 
 
 def _is_dynamic(inst: Instruction) -> bool:
-    return _shape(inst).is_dynamic or any(_shape(o).is_dynamic for o in inst.operands)
+    return inst.array_shape.is_dynamic or any(o.array_shape.is_dynamic for o in inst.operands)

@@ -9,7 +9,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape, array
+from hlo.types import array
 
 _RULES = RuleSet("dot_dimension_merger")
 
@@ -27,8 +27,8 @@ def dot_dimension_merger(module: Module, rewrites: Rewrites) -> None:
 )
 def merged_batch(inst: Instruction, b: Builder) -> Instruction | None:
     attrs, count = dict(inst.attrs), len(inst.attrs["lhs_batch_dims"])
-    shapes = [_shape(o) for o in inst.operands]
-    if count < 2 or any(s.is_dynamic for s in (*shapes, _shape(inst))):
+    shapes = [o.array_shape for o in inst.operands]
+    if count < 2 or any(s.is_dynamic for s in (*shapes, inst.array_shape)):
         return None
     operands = []
     for side, operand, shape in zip(("lhs", "rhs"), inst.operands, shapes, strict=True):
@@ -42,11 +42,6 @@ def merged_batch(inst: Instruction, b: Builder) -> Instruction | None:
         attrs[f"{side}_contracting_dims"] = tuple(
             d if d < at else d - count + 1 for d in attrs[f"{side}_contracting_dims"]
         )
-    dims = _shape(inst).dims
-    shape = array(_shape(inst).element_type, [math.prod(dims[:count]), *dims[count:]])
+    dims = inst.array_shape.dims
+    shape = array(inst.array_shape.element_type, [math.prod(dims[:count]), *dims[count:]])
     return b.reshape(b.op("dot", *operands, shape=shape, **attrs), dims)
-
-
-def _shape(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape

@@ -11,7 +11,7 @@ from hlo.ops.attrs import SliceDim
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-from hlo.types import ArrayShape, array
+from hlo.types import array
 
 # How far it is looked whether one product needs another; further away they are not merged.
 _MAX_STEPS = 2000
@@ -44,15 +44,15 @@ def _key(inst: Instruction, shared: int, congruence: Congruence) -> Hashable:
     """Return what products that can be merged have in common, None for others."""
     if inst.opcode != "dot" or has_control_edges(inst):
         return None
-    if any(_shape(i).is_dynamic for i in (inst, *inst.operands)):
+    if any(i.array_shape.is_dynamic for i in (inst, *inst.operands)):
         return None
     dim = _free_dim(inst, 1 - shared)
     if dim is None:
         return None
-    other = _shape(inst.operands[1 - shared])
+    other = inst.operands[1 - shared].array_shape
     kept = tuple(n for d, n in enumerate(other.dims) if d != dim)
     notes = {k: v for k, v in inst.annotations.items() if k != "metadata"}
-    types = other.element_type, _shape(inst).element_type
+    types = other.element_type, inst.array_shape.element_type
     return inst.operands[shared], kept, types, congruence.hashable([inst.attrs, notes])
 
 
@@ -60,7 +60,7 @@ def _free_dim(dot: Instruction, side: int) -> int | None:
     """Return the one dimension of an operand that is neither batch nor contracted."""
     taken = (*dot.attrs[f"{_SIDES[side]}_batch_dims"],
              *dot.attrs[f"{_SIDES[side]}_contracting_dims"])  # fmt: skip
-    free = [d for d in range(_shape(dot.operands[side]).rank) if d not in taken]
+    free = [d for d in range(dot.operands[side].array_shape.rank) if d not in taken]
     return free[0] if len(free) == 1 else None
 
 
@@ -88,7 +88,7 @@ def _merge(
         return
     # Sums of floats may be added in another order when there are more of them side by side.
     if not rewrites.allow(
-        "dot_merger", merged[0], approximate=not _shape(merged[0]).element_type.is_integer
+        "dot_merger", merged[0], approximate=not merged[0].array_shape.element_type.is_integer
     ):
         return
     first = merged[0]
@@ -100,13 +100,14 @@ def _merge(
     operands = [whole, whole]
     operands[shared] = first.operands[shared]
     # The result has the batch dimensions, then the free ones of the left and of the right.
-    at = _shape(first).rank - 1 if shared == 0 else len(first.attrs["lhs_batch_dims"])
-    dims = list(_shape(first).dims)
-    dims[at] = _shape(whole).dims[dim]
-    product = b.op("dot", *operands, shape=array(_shape(first).element_type, dims), **first.attrs)
+    out = first.array_shape
+    at = out.rank - 1 if shared == 0 else len(first.attrs["lhs_batch_dims"])
+    dims = list(out.dims)
+    dims[at] = whole.array_shape.dims[dim]
+    product = b.op("dot", *operands, shape=array(out.element_type, dims), **first.attrs)
     start = 0
     for dot in merged:
-        stop = start + _shape(dot).dims[at]
+        stop = start + dot.array_shape.dims[at]
         ranges = [SliceDim(0, n) for n in dims]
         ranges[at] = SliceDim(start, stop)
         part = Builder(comp, dot)
@@ -130,9 +131,4 @@ def _needed(inst: Instruction) -> set[Instruction] | None:
 
 
 def _bytes(dot: Instruction) -> int:
-    return sum(_shape(i).byte_size for i in (dot, *dot.operands))
-
-
-def _shape(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
+    return sum(i.array_shape.byte_size for i in (dot, *dot.operands))

@@ -8,7 +8,6 @@ from hlo.ops.attrs import SliceDim
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape
 
 _RULES = RuleSet("dynamic_index_splitter")
 
@@ -25,8 +24,7 @@ def split_index(inst: Instruction, b: Builder) -> Instruction | None:
     if len(inst.operands) != fixed + 1:
         return None
     vector = inst.operands[fixed]
-    shape = vector.shape
-    assert isinstance(shape, ArrayShape)
+    shape = vector.array_shape
     if shape.rank != 1 or shape.is_dynamic:
         return None
     starts = [

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.passes.cleanup._indices import as_rows, inverse, shape_of, transposed
+from hlo.passes.cleanup._indices import as_rows, inverse, transposed
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
@@ -27,10 +27,10 @@ def gather_simplifier(module: Module, rewrites: Rewrites) -> None:
 @_RULES.rule("gather", "gather(x, i) = reshape(gather(transpose(x), rows of i))")
 def simple_gather(inst: Instruction, b: Builder) -> Instruction | None:
     operand, indices = inst.operands
-    attrs, rank = inst.attrs, shape_of(operand).rank
+    attrs, rank = inst.attrs, operand.array_shape.rank
     if attrs["operand_batching_dims"] or is_simple(inst):
         return None
-    if any(shape_of(i).is_dynamic for i in (inst, operand, indices)):
+    if any(i.array_shape.is_dynamic for i in (inst, operand, indices)):
         return None
     named: Sequence[int] = attrs["start_index_map"]
     order = [*named, *(d for d in range(rank) if d not in named)]
@@ -45,7 +45,7 @@ def simple_gather(inst: Instruction, b: Builder) -> Instruction | None:
     )  # fmt: skip
     # The window's dimensions in the order of the operand's, without those that are not wanted.
     windows = transposed(b, windows, [0, *(1 + d for d in inverse(order))])
-    dims, offsets = shape_of(inst).dims, attrs["offset_dims"]
+    dims, offsets = inst.array_shape.dims, attrs["offset_dims"]
     batch = [d for d in range(len(dims)) if d not in offsets]
     result = b.reshape(windows, [dims[d] for d in (*batch, *offsets)])
     return transposed(b, result, inverse([*batch, *offsets]))
@@ -55,9 +55,9 @@ def is_simple(gather: Instruction) -> bool:
     """True for a gather in the form that this pass makes."""
     attrs = gather.attrs
     return (
-        shape_of(gather.operands[1]).rank == 2
+        gather.operands[1].array_shape.rank == 2
         and attrs["index_vector_dim"] == 1
         and not attrs["collapsed_slice_dims"]
         and list(attrs["start_index_map"]) == list(range(len(attrs["start_index_map"])))
-        and list(attrs["offset_dims"]) == list(range(1, shape_of(gather.operands[0]).rank + 1))
+        and list(attrs["offset_dims"]) == list(range(1, gather.operands[0].array_shape.rank + 1))
     )

@@ -8,7 +8,7 @@ from hlo.ops import OPS, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape, array
+from hlo.types import array
 
 _RULES = RuleSet("reshape_mover")
 _ELEMENTWISE = " ".join(
@@ -29,25 +29,25 @@ def reshape_mover(module: Module, rewrites: Rewrites) -> None:
 
 @_RULES.rule(_ELEMENTWISE, "op(move(x), move(y), c) = move(op(x, y, c)), for equal moves, splats c")
 def moved_operands(inst: Instruction, b: Builder) -> Instruction | None:
-    shape = _shape(inst)
+    shape = inst.array_shape
     moves = [o for o in inst.operands if o.opcode in ("reshape", "transpose")]
-    if not moves or shape.is_dynamic or any(_shape(o).is_dynamic for o in inst.operands):
+    if not moves or shape.is_dynamic or any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     first = moves[0]
     if any(not _is_same_move(m, first) or _is_used_elsewhere(m, inst) for m in moves):
         return None
-    source = _shape(first.operands[0])
+    source = first.operands[0].array_shape
     if source.is_dynamic or any(o not in moves and not _is_splat(o) for o in inst.operands):
         return None
     operands = []
     for operand in inst.operands:
         if operand in moves:
             operands.append(operand.operands[0])
-        elif shape.dims and not _shape(operand).dims:
+        elif shape.dims and not operand.array_shape.dims:
             operands.append(operand)  # of select, or clamp
         else:
             scalar = operand.operands[0] if operand.opcode == "broadcast" else operand
-            et = _shape(operand).element_type
+            et = operand.array_shape.element_type
             operands.append(b.broadcast(scalar, array(et, source.dims)))
     et = shape.element_type
     new = b.op(inst.opcode, *operands, shape=array(et, source.dims), **inst.attrs)
@@ -55,7 +55,7 @@ def moved_operands(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 def _is_same_move(a: Instruction, b: Instruction) -> bool:
-    same_dims = _shape(a.operands[0]).dims == _shape(b.operands[0]).dims
+    same_dims = a.operands[0].array_shape.dims == b.operands[0].array_shape.dims
     return a.opcode == b.opcode and same_dims and a.attrs == b.attrs
 
 
@@ -66,10 +66,5 @@ def _is_used_elsewhere(move: Instruction, inst: Instruction) -> bool:
 def _is_splat(inst: Instruction) -> bool:
     """True for a scalar, and for the broadcast of one."""
     if inst.opcode == "broadcast":
-        return not _shape(inst.operands[0]).dims
-    return not _shape(inst).dims
-
-
-def _shape(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
+        return not inst.operands[0].array_shape.dims
+    return not inst.array_shape.dims

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.passes.cleanup._indices import as_rows, inverse, shape_of, transposed
+from hlo.passes.cleanup._indices import as_rows, inverse, transposed
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
@@ -29,10 +29,10 @@ def simple_scatter(inst: Instruction, b: Builder) -> Instruction | None:
     count = len(inst.operands) // 2
     operands, indices = inst.operands[:count], inst.operands[count]
     updates = inst.operands[count + 1 :]
-    attrs, rank = inst.attrs, shape_of(operands[0]).rank
+    attrs, rank = inst.attrs, operands[0].array_shape.rank
     if attrs["input_batching_dims"] or is_simple(inst):
         return None
-    if any(shape_of(i).is_dynamic for i in inst.operands):
+    if any(i.array_shape.is_dynamic for i in inst.operands):
         return None
     named: Sequence[int] = attrs["scatter_dims_to_operand_dims"]
     order = [*named, *(d for d in range(rank) if d not in named)]
@@ -55,7 +55,7 @@ def _windows(
     b: Builder, scatter: Instruction, update: Instruction, order: Sequence[int]
 ) -> Instruction:
     """Return updates as rows of windows that have the dimensions of the transposed operand."""
-    dims, inside = shape_of(update).dims, scatter.attrs["update_window_dims"]
+    dims, inside = update.array_shape.dims, scatter.attrs["update_window_dims"]
     outside = [d for d in range(len(dims)) if d not in inside]
     rows = transposed(b, update, [*outside, *inside])
     sizes = [dims[d] for d in inside]
@@ -70,9 +70,9 @@ def _windows(
 def is_simple(scatter: Instruction) -> bool:
     """True for a scatter in the form that this pass makes."""
     attrs, count = scatter.attrs, len(scatter.operands) // 2
-    named, rank = attrs["scatter_dims_to_operand_dims"], shape_of(scatter.operands[0]).rank
+    named, rank = attrs["scatter_dims_to_operand_dims"], scatter.operands[0].array_shape.rank
     return (
-        shape_of(scatter.operands[count]).rank == 2
+        scatter.operands[count].array_shape.rank == 2
         and attrs["index_vector_dim"] == 1
         and not attrs["inserted_window_dims"]
         and list(named) == list(range(len(named)))

@@ -8,7 +8,7 @@ from hlo.ops.casts import widens
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape, ElementType
+from hlo.types import ElementType
 
 _RULES = RuleSet("simplify_fp_conversions")
 
@@ -35,5 +35,4 @@ def through_wider(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 def _type(inst: Instruction) -> ElementType:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape.element_type
+    return inst.array_shape.element_type

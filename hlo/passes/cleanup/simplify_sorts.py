@@ -28,8 +28,7 @@ def simplify_sorts(module: Module, rewrites: Rewrites) -> None:
 
 
 def _simplify(sort: Instruction, calls: Calls, effects: Effects, rewrites: Rewrites) -> None:
-    shape = sort.operands[0].shape
-    assert isinstance(shape, ArrayShape)
+    shape = sort.operands[0].array_shape
     function = sort.attrs["to_apply"]
     if shape.is_dynamic or any(map(effects.has_side_effect, function)):
         return

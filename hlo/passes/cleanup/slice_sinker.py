@@ -12,7 +12,7 @@ from hlo.ops import Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-from hlo.types import ArrayShape, ElementType, array
+from hlo.types import ElementType, array
 
 
 @module_pass
@@ -43,17 +43,17 @@ def _is_candidate(inst: Instruction, effects: Effects) -> bool:
     if effects.is_removable(inst) or any(o.opcode != "slice" for o in inst.operands):
         return False
     slices = {o.attrs["slice"] for o in inst.operands}
-    dims = {_shape(o.operands[0]).dims for o in inst.operands}
-    dynamic = any(_shape(o.operands[0]).is_dynamic for o in inst.operands)
+    dims = {o.operands[0].array_shape.dims for o in inst.operands}
+    dynamic = any(o.operands[0].array_shape.is_dynamic for o in inst.operands)
     return len(slices) == 1 and len(dims) == 1 and not dynamic
 
 
 def _sink(comp: Computation, group: list[Instruction], rewrites: Rewrites) -> None:
     first = group[0]
     sources = [o.operands[0] for o in first.operands]
-    dims = _shape(sources[0]).dims
-    sliced = {i.operands[0].attrs["slice"]: _shape(i).num_elements for i in group}
-    if len(sliced) < 2 or sum(sliced.values()) < _shape(sources[0]).num_elements:
+    dims = sources[0].array_shape.dims
+    sliced = {i.operands[0].attrs["slice"]: i.array_shape.num_elements for i in group}
+    if len(sliced) < 2 or sum(sliced.values()) < sources[0].array_shape.num_elements:
         return
     if not rewrites.allow("slice_sinker", first):
         return
@@ -67,9 +67,4 @@ def _sink(comp: Computation, group: list[Instruction], rewrites: Rewrites) -> No
 
 
 def _type(inst: Instruction) -> ElementType:
-    return _shape(inst).element_type
-
-
-def _shape(inst: Instruction) -> ArrayShape:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape
+    return inst.array_shape.element_type

@@ -9,7 +9,6 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape
 
 _RULES = RuleSet("transpose_folding")
 
@@ -81,5 +80,4 @@ def convolution_of_transpose(inst: Instruction, b: Builder) -> Instruction | Non
 def _is_plain_transpose(inst: Instruction) -> bool:
     if inst.opcode != "transpose":
         return False
-    assert isinstance(inst.shape, ArrayShape)
-    return not inst.shape.is_dynamic
+    return not inst.array_shape.is_dynamic

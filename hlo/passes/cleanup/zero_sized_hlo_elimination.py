@@ -27,9 +27,8 @@ def zero_sized_hlo_elimination(module: Module, rewrites: Rewrites) -> None:
                 "zero_sized_hlo_elimination", inst
             ):
                 continue
-            assert isinstance(inst.shape, ArrayShape)
-            empty = np.empty(inst.shape.dims, inst.shape.element_type.dtype)
-            new = Builder(comp, inst).literal(Literal.of(empty).with_shape(inst.shape))
+            empty = np.empty(inst.array_shape.dims, inst.array_shape.element_type.dtype)
+            new = Builder(comp, inst).literal(Literal.of(empty).with_shape(inst.array_shape))
             if "sharding" in inst.annotations:
                 new.annotations["sharding"] = inst.annotations["sharding"]
             inst.replace_all_uses_with(new)

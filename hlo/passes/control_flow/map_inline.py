@@ -21,8 +21,7 @@ def map_inline(module: Module, rewrites: Rewrites) -> None:
 
 @_RULES.rule("map", "map(x, y, ...; f) = f(x, y, ...), when f is of elementwise operations")
 def inlined_map(inst: Instruction, b: Builder) -> Instruction | None:
-    f, shape = inst.attrs["to_apply"], inst.shape
-    assert isinstance(shape, ArrayShape)
+    f, shape = inst.attrs["to_apply"], inst.array_shape
     wanted = [_of_element(o.shape) for o in inst.operands]
     if shape.is_dynamic or not all(map(_works_on_arrays, f)) or wanted != f.parameter_shapes:
         return None
@@ -31,8 +30,7 @@ def inlined_map(inst: Instruction, b: Builder) -> Instruction | None:
         if each.opcode == "parameter":
             made[each] = inst.operands[each.attrs["number"]]
             continue
-        assert isinstance(each.shape, ArrayShape)
-        whole = array(each.shape.element_type, shape.dims)
+        whole = array(each.array_shape.element_type, shape.dims)
         if each.opcode == "constant":
             made[each] = b.broadcast(b.literal(each.attrs["literal"]), whole)
         else:

@@ -12,7 +12,6 @@ from hlo.ir.calls import Calls, copy_cone
 from hlo.passes.control_flow._loops import is_tuple_loop, loops_of
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
 
 
 @module_pass
@@ -57,8 +56,7 @@ def _unroll(loop: Instruction, counter: Counter, calls: Calls, effects: Effects)
     assert comp is not None
     b = Builder(comp, loop)
     values = [b.element(loop.operands[0], i) for i in range(len(body.root.operands))]
-    shape = values[counter.index].shape
-    assert isinstance(shape, ArrayShape)
+    shape = values[counter.index].array_shape
     for turn in range(counter.count):
         number = b.constant(shape.element_type, counter.start + turn * counter.step)
         values[counter.index] = b.relaid(number, shape)

@@ -59,8 +59,7 @@ def without_overflow(inst: Instruction, op: str) -> tuple[ElementType, Computati
     Sums of floats overflow in their own type, or not, by their order. In f64 and c128, which hold
     all others, they differ by rounding only.
     """
-    assert isinstance(inst.shape, ArrayShape)
-    et, function = inst.shape.element_type, inst.attrs["to_apply"]
+    et, function = inst.array_shape.element_type, inst.attrs["to_apply"]
     if op != "add" or not (et.is_float or et.is_complex):
         return et, function
     wide = ELEMENT_TYPES["c128" if et.is_complex else "f64"]
@@ -79,5 +78,4 @@ def identity(b: Builder, op: str, et: ElementType) -> Instruction:
 
 def spread(b: Builder, scalar: Instruction, like: Instruction) -> Instruction:
     """Append a scalar in every place of an array."""
-    assert isinstance(scalar.shape, ArrayShape) and isinstance(like.shape, ArrayShape)
-    return b.broadcast(scalar, array(scalar.shape.element_type, like.shape.dims))
+    return b.broadcast(scalar, array(scalar.array_shape.element_type, like.array_shape.dims))

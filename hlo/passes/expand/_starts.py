@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hlo.expansions import array_shape
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.indexing_eval import IndexDims
@@ -45,14 +44,14 @@ class Starts:
 
     @staticmethod
     def of(operand: Instruction, indices: Instruction, dims: IndexDims) -> Starts:
-        shape = array_shape(indices)
+        shape = indices.array_shape
         batch = tuple(n for d, n in enumerate(shape.dims) if d != dims.index_vector_dim)
-        sizes = (*array_shape(operand).dims, math.prod(batch))
+        sizes = (*operand.array_shape.dims, math.prod(batch))
         et = shape.element_type
         # Unsigned numbers of 32 bits, and sums of a start and a size, need more than s32.
         narrow = et.bits < 32 or et is S32
         fits = narrow and max(sizes) < 2**31
-        return Starts(dims, array_shape(operand).rank, batch, S32 if fits else S64)
+        return Starts(dims, operand.array_shape.rank, batch, S32 if fits else S64)
 
     @property
     def count(self) -> int:
@@ -60,7 +59,7 @@ class Starts:
 
     def vectors(self, b: Builder, indices: Instruction) -> Instruction:
         """Append the index vectors as rows of a matrix."""
-        shape = array_shape(indices)
+        shape = indices.array_shape
         if shape.element_type.name == "u64":
             # What is too large for s64 stays out of range.
             most = b.filled(shape.element_type, shape.dims, 2**63 - 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import SliceDim
 from hlo.passes.expand._inline import expand_instructions
@@ -26,7 +26,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     if inst.attrs["dimensions"] is None or not parts:
         return None
     (dim,) = inst.attrs["dimensions"]
-    shape = array_shape(inst)
+    shape = inst.array_shape
     if shape.is_dynamic or shape.dims[dim] % parts:
         return None
     d = Draft(inst)

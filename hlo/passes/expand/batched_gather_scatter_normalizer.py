@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
@@ -34,12 +34,12 @@ def batched_gather_scatter_normalizer(module: Module, rewrites: Rewrites) -> Non
 def _expanded(inst: Instruction) -> Computation | None:
     names = _GATHER if inst.opcode == "gather" else _SCATTER
     index_map, collapsed, batching, at = (inst.attrs[name] for name in names)
-    if not batching or any(array_shape(o).is_dynamic for o in inst.operands):
+    if not batching or any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     d = Draft(inst)
     place = 1 if inst.opcode == "gather" else len(inst.operands) // 2
     indices, vector = d.parameters[place], inst.attrs["index_vector_dim"]
-    shape = array_shape(indices)
+    shape = indices.array_shape
     et = shape.element_type
     most = max(shape.dims[n] for n in at) - 1
     if most >= 1 << (et.bits - et.is_signed):
@@ -47,7 +47,7 @@ def _expanded(inst: Instruction) -> Computation | None:
         indices = d.convert(indices, et)
     if vector == shape.rank:
         indices = d.reshape(indices, (*shape.dims, 1))
-    dims = list(array_shape(indices).dims)
+    dims = list(indices.array_shape.dims)
     dims[vector] = 1
     positions = [d.op("iota", shape=array(et, dims), iota_dimension=n) for n in at]
     values = list(d.parameters)

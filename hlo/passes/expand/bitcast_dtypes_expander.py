@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import build_computation
 from hlo.passes.expand._inline import expand_instructions
@@ -19,7 +19,7 @@ def bitcast_dtypes_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    source, to = array_shape(inst.operands[0]), array_shape(inst)
+    source, to = inst.operands[0].array_shape, inst.array_shape
     a, b = source.element_type, to.element_type
     if a.bits == b.bits or source.is_dynamic or a.is_complex or b.is_complex:
         return None
@@ -49,8 +49,7 @@ def _joined(
     """Append elements put together from those along the last dimension."""
     et = _unsigned(b)
     wide = d.convert(bits, et)
-    assert isinstance(wide.shape, ArrayShape)
-    shifted = d.op("shift-left", wide, _shifts(d, wide.shape, a))
+    shifted = d.op("shift-left", wide, _shifts(d, wide.array_shape, a))
     scalar = array(et, ())
     either = build_computation(
         "or", [scalar, scalar], lambda b, x, y: b.op("or", x, y), d.inst

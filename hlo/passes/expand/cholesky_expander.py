@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
@@ -27,8 +27,8 @@ def cholesky_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    shape = array_shape(inst)
-    if array_shape(inst.operands[0]).is_dynamic:
+    shape = inst.array_shape
+    if inst.operands[0].array_shape.is_dynamic:
         return None
     d = Draft(inst)
     if not shape.num_elements:
@@ -38,8 +38,8 @@ def _expanded(inst: Instruction) -> Computation | None:
     if not inst.attrs["lower"]:
         a = mx.swapped(d, mx.conjugate(d, a))
     none = d.broadcast(d.constant(PRED, False), array(PRED, (batch, 1, 1)))
-    factor, failed = counted_loop(d, n, [d.zeros(array_shape(a)), none], [a], _column)
-    nan = d.filled(array_shape(factor).element_type, array_shape(factor).dims, math.nan)
+    factor, failed = counted_loop(d, n, [d.zeros(a.array_shape), none], [a], _column)
+    nan = d.filled(factor.array_shape.element_type, factor.array_shape.dims, math.nan)
     factor = d.op("select", mx.spread(d, failed, factor), nan, factor)
     if not inst.attrs["lower"]:
         factor = mx.swapped(d, mx.conjugate(d, factor))
@@ -56,7 +56,7 @@ def _column(
     left = b.op("subtract", mx.taken(b, a, at, 2), mx.product(b, factor, row))
     # The diagonal of a Hermitian matrix is real, whatever is stored there.
     pivot = mx.real(b, mx.taken(b, left, at, 1))
-    zero = b.filled(mx.part_type(left), array_shape(pivot).dims, 0)
+    zero = b.filled(mx.part_type(left), pivot.array_shape.dims, 0)
     positive = b.op("compare", pivot, zero, direction="GT", type="FLOAT")
     root = b.op("sqrt", pivot)
     wide = mx.spread(b, mx.as_type_of(b, root, left), left)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.expand._inline import expand_instructions
@@ -27,7 +27,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     shape = inst.operands[0].shape
     if inst.attrs["type"] != "TOTALORDER" or not isinstance(shape, ArrayShape):
         return None
-    if shape.element_type.name not in _SIGNED or array_shape(inst).is_dynamic:
+    if shape.element_type.name not in _SIGNED or inst.array_shape.is_dynamic:
         return None
     d = Draft(inst)
     x, y = (_key(d, value) for value in d.parameters)
@@ -37,9 +37,8 @@ def _expanded(inst: Instruction) -> Computation | None:
 
 def _key(b: Builder, value: Instruction) -> Instruction:
     """Append the integers that are ordered as floats are: those of negative ones upside down."""
-    assert isinstance(value.shape, ArrayShape)
-    et = ELEMENT_TYPES[_SIGNED[value.shape.element_type.name]]
-    shape = value.shape.with_type(et)
+    et = ELEMENT_TYPES[_SIGNED[value.array_shape.element_type.name]]
+    shape = value.array_shape.with_type(et)
     bits = b.op("bitcast-convert", value, shape=shape)
     most = (1 << (et.bits - 1)) - 1
     flipped = b.op("xor", bits, b.broadcast(b.constant(et, most), shape))

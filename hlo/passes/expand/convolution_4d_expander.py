@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import ConvDims, WindowDim
 from hlo.passes.expand._inline import expand_instructions
@@ -29,7 +29,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     window: tuple[WindowDim, ...] = inst.attrs["window"]
     if inst.attrs["sparsity_config"] is not None or len(window) < _MANY:
         return None
-    x, w, shape = (array_shape(i) for i in (*inst.operands, inst))
+    x, w, shape = (i.array_shape for i in (*inst.operands, inst))
     if x.is_dynamic or w.is_dynamic or shape.is_dynamic:
         return None
     keep = [

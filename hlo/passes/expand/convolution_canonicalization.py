@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import ConvDims
 from hlo.passes.expand._inline import expand_instructions
@@ -24,7 +24,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     labels: ConvDims = inst.attrs["dim_labels"]
     if inst.attrs["sparsity_config"] is not None:
         return None
-    if any(array_shape(i).is_dynamic for i in (*inst.operands, inst)):
+    if any(i.array_shape.is_dynamic for i in (*inst.operands, inst)):
         return None
     space = tuple(range(len(labels.input_spatial)))
     inner, rank = tuple(1 + n for n in space), len(space) + 2
@@ -43,7 +43,7 @@ def _expanded(inst: Instruction) -> Computation | None:
         d, d.parameters[1], (*labels.kernel_spatial, labels.kernel_input, labels.kernel_output)
     )
     order = (labels.output_batch, *labels.output_spatial, labels.output_feature)
-    shape = array_shape(inst)
+    shape = inst.array_shape
     out = array(shape.element_type, [shape.dims[n] for n in order])
     result = d.op("convolution", x, w, shape=out, **{**inst.attrs, "dim_labels": wanted})
     back = tuple(order.index(n) for n in range(rank))

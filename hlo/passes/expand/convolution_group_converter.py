@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
@@ -33,16 +33,16 @@ def convolution_group_converter(
 def _expanded(inst: Instruction, name: str) -> Computation | None:
     if inst.attrs["sparsity_config"] is not None:
         return None
-    if any(array_shape(i).is_dynamic for i in (*inst.operands, inst)):
+    if any(i.array_shape.is_dynamic for i in (*inst.operands, inst)):
         return None
     d, labels, groups = Draft(inst), inst.attrs["dim_labels"], inst.attrs[name]
-    shape = array_shape(inst)
+    shape = inst.array_shape
     # Which dimension a group is a part of: of the input, the filter and the result.
     by_feature = name == "feature_group_count"
     cut = labels.input_feature if by_feature else labels.input_batch
 
     def part(b: Builder, x: Instruction, dim: int, group: Instruction) -> Instruction:
-        sizes = list(array_shape(x).dims)
+        sizes = list(x.array_shape.dims)
         sizes[dim] //= groups
         place = _place(b, len(sizes), dim, sizes[dim], group)
         return b.op("dynamic-slice", x, *place, dynamic_slice_sizes=tuple(sizes))
@@ -67,7 +67,7 @@ def _expanded(inst: Instruction, name: str) -> Computation | None:
 
 def _place(b: Builder, rank: int, dim: int, size: int, group: Instruction) -> list[Instruction]:
     """Append where a group begins that has some size along a dimension."""
-    et = array_shape(group).element_type
+    et = group.array_shape.element_type
     zero = b.constant(et, 0)
     start = b.op("multiply", group, b.constant(et, size))
     return [start if n == dim else zero for n in range(rank)]

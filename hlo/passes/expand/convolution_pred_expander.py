@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
@@ -18,9 +18,9 @@ def convolution_pred_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    if not all(array_shape(i).element_type.is_pred for i in (*inst.operands, inst)):
+    if not all(i.array_shape.element_type.is_pred for i in (*inst.operands, inst)):
         return None
-    d, shape = Draft(inst), array_shape(inst)
+    d, shape = Draft(inst), inst.array_shape
     f16 = ELEMENT_TYPES["f16"]
     x, w = (d.convert(p, f16) for p in d.parameters)
     sums = d.op("convolution", x, w, shape=shape.with_type(f16), **inst.attrs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.contraction_eval import DotDims
 from hlo.passes.expand._inline import expand_instructions
@@ -26,9 +26,9 @@ def dot_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    lhs, rhs = (array_shape(o) for o in inst.operands)
+    lhs, rhs = (o.array_shape for o in inst.operands)
     dims = DotDims(*(inst.attrs[k] for k in _KEYS))
-    out = array_shape(inst)
+    out = inst.array_shape
     if _is_canonical(dims, lhs.rank, rhs.rank) or any(s.is_dynamic for s in (lhs, rhs, out)):
         return None
     d = Draft(inst)

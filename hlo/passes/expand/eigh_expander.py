@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
@@ -103,9 +103,9 @@ def _hermitian(b: Builder, a: Instruction, lower: bool) -> Instruction:
 
 def _sweeps(b: Builder, a: Instruction, config: _Config) -> tuple[Instruction, Instruction]:
     """Append a loop until nothing is left beside the diagonal; returns the matrix, and vectors."""
-    n = array_shape(a).dims[-1]
+    n = a.array_shape.dims[-1]
     pairs = np.array([(p, q) for p in range(n) for q in range(p + 1, n)], np.int32)
-    state = TupleShape((array(S32, ()), array_shape(a), array_shape(a)))
+    state = TupleShape((array(S32, ()), a.array_shape, a.array_shape))
     if not len(pairs):
         return a, mx.identity(b, a)
 
@@ -113,7 +113,7 @@ def _sweeps(b: Builder, a: Instruction, config: _Config) -> tuple[Instruction, I
         at, a, _ = (b.element(p, k) for k in range(3))
         beside = mx.total(b, mx.squares(b, mx.kept(b, mx.diagonal(b, a, "NE"), a)), (1, 2))
         whole = mx.total(b, mx.squares(b, a), (1, 2))
-        little = b.filled(mx.part_type(a), array_shape(whole).dims, config.tolerance**2)
+        little = b.filled(mx.part_type(a), whole.array_shape.dims, config.tolerance**2)
         large = b.op("compare", beside, b.op("multiply", whole, little), direction="GT",
                      type="FLOAT")  # fmt: skip
         either = build_computation(
@@ -129,7 +129,7 @@ def _sweeps(b: Builder, a: Instruction, config: _Config) -> tuple[Instruction, I
         a, v = counted_loop(b, len(pairs), [a, v], [b.constant(S32, pairs)], _rotate)
         return b.tuple(b.op("add", at, b.constant(S32, 1)), a, v)
 
-    start = b.tuple(b.constant(S32, 0), b.relaid(a, array_shape(a)), mx.identity(b, a))
+    start = b.tuple(b.constant(S32, 0), b.relaid(a, a.array_shape), mx.identity(b, a))
     loop = b.op(
         "while", start, shape=state,
         condition=build_computation("eigh.condition", [state], test, b.like),
@@ -153,7 +153,7 @@ def _rotate(
     common = mx.taken(b, row, q, 2)
     ends = [mx.real(b, mx.taken(b, mx.taken(b, a, k, 1), k, 2)) for k in pair]
     size = b.op("sqrt", mx.squares(b, common))
-    shape = array_shape(size)
+    shape = size.array_shape
     none, one, two = (b.filled(shape.element_type, shape.dims, k) for k in (0, 1, 2))
     done = b.op("compare", size, none, direction="EQ", type="FLOAT")
     nonzero = b.op("select", done, one, size)
@@ -193,7 +193,7 @@ def _combined(
 
 def _sorted(b: Builder, values: Instruction, v: Instruction) -> tuple[Instruction, Instruction]:
     """Append eigenvalues in ascending order, and the columns that go with them."""
-    real, et = array_shape(values).element_type, array_shape(v).element_type
+    real, et = values.array_shape.element_type, v.array_shape.element_type
     before = build_computation(
         "ascending", [array(t, ()) for t in (real, real, et, et)],
         lambda b, x, y, *_: b.op(
@@ -202,6 +202,6 @@ def _sorted(b: Builder, values: Instruction, v: Instruction) -> tuple[Instructio
     )  # fmt: skip
     both = b.op("sort", mx.spread(b, values, v), v, dimensions=(2,), is_stable=True,
                 to_apply=before)  # fmt: skip
-    batch, _, n = array_shape(v).dims
+    batch, _, n = v.array_shape.dims
     row = (SliceDim(0, batch), SliceDim(0, 1), SliceDim(0, n))
     return b.op("slice", b.element(both, 0), slice=row), b.element(both, 1)

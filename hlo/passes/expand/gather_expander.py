@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo.errors import HloError
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
@@ -33,8 +33,8 @@ def gather_expander(module: Module, rewrites: Rewrites, *, mode: str = "all") ->
 
 def _expanded(inst: Instruction, most: int | None) -> Computation | None:
     operand, indices = inst.operands
-    shape = array_shape(inst)
-    if any(array_shape(i).is_dynamic for i in (inst, operand, indices)):
+    shape = inst.array_shape
+    if any(i.array_shape.is_dynamic for i in (inst, operand, indices)):
         return None
     dims = gather_dims(inst)
     starts = Starts.of(operand, indices, dims)
@@ -56,7 +56,7 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
         b: Builder, at: Instruction, rows: list[Instruction], fixed: list[Instruction]
     ) -> list[Instruction]:
         x, vectors = fixed
-        zeros = [b.constant(array_shape(at).element_type, 0)] * len(window)
+        zeros = [b.constant(at.array_shape.element_type, 0)] * len(window)
         row = taken(b, x, vectors, at)
         return [b.op("dynamic-update-slice", rows[0], row, at, *zeros)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
@@ -24,7 +24,7 @@ def logistic_expander(module: Module, rewrites: Rewrites) -> None:
 
 def _expanded(inst: Instruction) -> Computation | None:
     d = Draft(inst)
-    shape = array_shape(inst)
+    shape = inst.array_shape
     if shape.is_dynamic or shape.element_type.is_complex:
         return None
     narrow = shape.element_type.is_float and shape.element_type.bits < 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hlo.errors import InferError
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
@@ -47,7 +47,7 @@ def _need(inst: Instruction, holds: bool, what: str) -> None:
 def _factors(inst: Instruction) -> Computation:
     """R in the upper triangle, the reflections below it, and their factors."""
     _need(inst, len(inst.operands) == 1, "it takes a matrix")
-    a = array_shape(inst.operands[0])
+    a = inst.operands[0].array_shape
     _need(inst, a.rank >= 2, f"{a.to_string(False)} is no matrix")
     m, n = a.dims[-2:]
     steps = min(m, n)
@@ -76,10 +76,10 @@ def _reflect(
     first = mx.taken(b, column, at, 1)
     below = mx.kept(b, mx.positions(b, column, 1, "GT", at), column)
     head, rest = mx.real(b, first), mx.total(b, mx.squares(b, below), (1,))
-    zero = b.filled(array_shape(head).element_type, array_shape(head).dims, 0)
+    zero = b.filled(head.array_shape.element_type, head.array_shape.dims, 0)
     # What is zero already stays; so does the sign of the diagonal.
     stays = b.op("compare", rest, zero, direction="EQ", type="FLOAT")
-    if array_shape(first).element_type.is_complex:
+    if first.array_shape.element_type.is_complex:
         imag = b.op("imag", first)
         is_real = b.op("compare", imag, zero, direction="EQ", type="FLOAT")
         stays = b.op("and", stays, is_real)
@@ -88,12 +88,12 @@ def _reflect(
     new = b.op("select", negative, norm, b.op("negate", norm))
     new = b.op("select", stays, head, new)
     wide = mx.as_type_of(b, new, first)
-    one = b.filled(array_shape(first).element_type, array_shape(first).dims, 1)
+    one = b.filled(first.array_shape.element_type, first.array_shape.dims, 1)
     factor = b.op("divide", b.op("subtract", wide, first), b.op("select", stays, one, wide))
     divisor = b.op("select", stays, one, b.op("subtract", first, wide))
     v = b.op("divide", below, mx.spread(b, divisor, below))
     diagonal = mx.positions(b, column, 1, "EQ", at)
-    ones = b.filled(array_shape(v).element_type, array_shape(v).dims, 1)
+    ones = b.filled(v.array_shape.element_type, v.array_shape.dims, 1)
     reflected = _applied(
         b, mx.kept(b, mx.positions(b, a, 2, "GT", at), a),
         b.op("select", diagonal, ones, v), mx.conjugate(b, factor),
@@ -113,7 +113,7 @@ def _applied(b: Builder, x: Instruction, v: Instruction, factor: Instruction) ->
 def _product(inst: Instruction) -> Computation:
     """The first columns of the product of the reflections that are below a diagonal."""
     _need(inst, len(inst.operands) == 2, "it takes a matrix and factors")
-    a, factors = (array_shape(o) for o in inst.operands)
+    a, factors = (o.array_shape for o in inst.operands)
     fits = (
         a.rank >= 2
         and factors.dims[:-1] == a.dims[:-2]
@@ -123,7 +123,7 @@ def _product(inst: Instruction) -> Computation:
     )
     what = f"{factors.to_string(False)} are no factors for {a.to_string(False)}"
     _need(inst, fits, what)
-    shape = array_shape(inst)
+    shape = inst.array_shape
     _need(inst, array(shape.element_type, shape.dims) == array(a.element_type, a.dims),
           f"it returns {a.to_string(False)}")  # fmt: skip
     d = Draft(inst)
@@ -137,9 +137,9 @@ def _product(inst: Instruction) -> Computation:
         b: Builder, at: Instruction, values: list[Instruction], fixed: list[Instruction]
     ) -> list[Instruction]:
         (q,), (matrix, row) = values, fixed
-        at = b.op("subtract", b.constant(array_shape(at).element_type, steps - 1), at)
+        at = b.op("subtract", b.constant(at.array_shape.element_type, steps - 1), at)
         column = mx.taken(b, matrix, at, 2)
-        ones = b.filled(array_shape(column).element_type, array_shape(column).dims, 1)
+        ones = b.filled(column.array_shape.element_type, column.array_shape.dims, 1)
         v = mx.kept(b, mx.positions(b, column, 1, "GT", at), column)
         v = b.op("select", mx.positions(b, column, 1, "EQ", at), ones, v)
         return [b.op("subtract", q, _applied(b, q, v, mx.taken(b, row, at, 2)))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
@@ -25,7 +25,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     wanted = []
     for operand, result in zip(inst.operands, results, strict=False):
         assert isinstance(result, ArrayShape)
-        wanted.append(_as_left(array_shape(operand), result, dims))
+        wanted.append(_as_left(operand.array_shape, result, dims))
     if tuple(wanted) == results:
         return None
     shape = TupleShape(tuple(wanted)) if inst.shape.is_tuple else wanted[0]

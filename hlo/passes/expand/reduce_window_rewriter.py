@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo.errors import HloError
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import PadDim, SliceDim, WindowDim
 from hlo.passes.expand._inline import expand_instructions, rounds
@@ -32,7 +32,7 @@ def reduce_window_rewriter(module: Module, rewrites: Rewrites, *, base_length: i
 
 
 def _expanded(inst: Instruction, block: int) -> Computation | None:
-    op, shape = reducer(inst), array_shape(inst.operands[0])
+    op, shape = reducer(inst), inst.operands[0].array_shape
     found = _running_dimension(inst)
     if op is None or found is None or shape.is_dynamic or not shape.num_elements:
         return None
@@ -46,7 +46,7 @@ def _expanded(inst: Instruction, block: int) -> Computation | None:
     total = d.running(x, init)
     if is_reverse:
         total = d.op("reverse", total, dimensions=(dim,))
-    return d.done(d.as_shape(d.convert(total, array_shape(inst).element_type), inst.shape))
+    return d.done(d.as_shape(d.convert(total, inst.array_shape.element_type), inst.shape))
 
 
 def _running_dimension(inst: Instruction) -> tuple[int, bool] | None:
@@ -56,7 +56,7 @@ def _running_dimension(inst: Instruction) -> tuple[int, bool] | None:
     if len(dims) != 1 or not inst.operands[0].shape.is_array:
         return None
     (dim,) = dims
-    size = array_shape(inst.operands[0]).dims[dim]
+    size = inst.operands[0].array_shape.dims[dim]
     for is_reverse, ends in ((False, (size - 1, 0)), (True, (0, size - 1))):
         if window[dim] == WindowDim(size, 1, *ends):
             return dim, is_reverse
@@ -74,13 +74,13 @@ class _Running(Draft):
 
     def window(self, x: Instruction, init: Instruction, dim: int) -> Instruction:
         """Append running reductions by windows of the whole dimension."""
-        size, rank = array_shape(x).dims[dim], array_shape(x).rank
+        size, rank = x.array_shape.dims[dim], x.array_shape.rank
         ones = [WindowDim()] * rank
         ones[dim] = WindowDim(size, 1, size - 1, 0)
         return self.op("reduce-window", x, init, window=tuple(ones), to_apply=self.function)
 
     def running(self, x: Instruction, init: Instruction) -> Instruction:
-        dim, shape = self.dim, array_shape(x)
+        dim, shape = self.dim, x.array_shape
         size = shape.dims[dim]
         if size <= self.block:
             return self.window(x, init, dim)
@@ -91,14 +91,14 @@ class _Running(Draft):
         inside = self.window(apart, self.none, dim + 1)
         last = tuple(
             SliceDim(self.block - 1 if n == dim + 1 else 0, end)
-            for n, end in enumerate(array_shape(inside).dims)
+            for n, end in enumerate(inside.array_shape.dims)
         )
         totals = self.reshape(self.op("slice", inside, slice=last), (*before, blocks, *after))
         # What comes before each block.
         earlier = self.padded(self.running(totals, self.none), 1, -1)
         start = self.op(self.opcode, spread(self, init, earlier), earlier)
         dims = tuple(n for n in range(shape.rank + 1) if n != dim + 1)
-        to = array(self.et, array_shape(inside).dims)
+        to = array(self.et, inside.array_shape.dims)
         whole = self.op(self.opcode, self.op("broadcast", start, shape=to, dimensions=dims), inside)
         flat = self.reshape(whole, (*before, blocks * self.block, *after))
         if blocks * self.block == size:
@@ -110,5 +110,5 @@ class _Running(Draft):
         if not low and not high:
             return x
         ends = (PadDim(low, high) if n == self.dim else PadDim(0, 0)
-                for n in range(array_shape(x).rank))  # fmt: skip
+                for n in range(x.array_shape.rank))  # fmt: skip
         return self.op("pad", x, self.none, padding=tuple(ends))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo.bitcasts import layout_after_reshape, reshape_is_bitcast
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
@@ -22,7 +22,7 @@ def reshape_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    a, b = array_shape(inst.operands[0]), array_shape(inst)
+    a, b = inst.operands[0].array_shape, inst.array_shape
     if a.is_dynamic or b.is_dynamic or not (_is_plain(a) and _is_plain(b)):
         return None
     d = Draft(inst)

@@ -59,14 +59,12 @@ class _Bits(Draft):
 
     def each(self, scalar: Instruction) -> Instruction:
         """A scalar for every counter."""
-        assert isinstance(scalar.shape, ArrayShape)
-        return self.broadcast(scalar, array(scalar.shape.element_type, (self.number,)))
+        return self.broadcast(scalar, array(scalar.array_shape.element_type, (self.number,)))
 
     def on(self, opcode: str, x: Instruction, value: int) -> Instruction:
         """Append an operation of words and a constant."""
-        assert isinstance(x.shape, ArrayShape)
-        et = x.shape.element_type
-        return self.op(opcode, x, self.broadcast(self.constant(et, value), array(et, x.shape.dims)))
+        shape = x.array_shape
+        return self.op(opcode, x, self.filled(shape.element_type, shape.dims, value))
 
     def halves(self, value: Instruction) -> tuple[Instruction, Instruction]:
         """The low and the high half of words of 64 bits."""
@@ -94,8 +92,7 @@ class _Bits(Draft):
 
     def cut(self, value: Instruction, dims: Sequence[int]) -> Instruction:
         """The first elements along each dimension."""
-        assert isinstance(value.shape, ArrayShape)
-        if value.shape.dims == tuple(dims):
+        if value.array_shape.dims == tuple(dims):
             return value
         return self.op("slice", value, slice=tuple(SliceDim(0, n) for n in dims))
 
@@ -110,10 +107,9 @@ class _Bits(Draft):
 
     def philox(self) -> tuple[Instruction, Instruction]:
         """Return the next state and words; a counter gives four words, or two of 64 bits."""
-        assert isinstance(self.state.shape, ArrayShape)
         wide = self.et.bits == 64
         key, low = self.part(0), self.part(1)
-        has_high = self.state.shape.dims == (3,)
+        has_high = self.state.array_shape.dims == (3,)
         high = self.part(2) if has_high else key
         self.number = -(-math.prod(self.dims) // (2 if wide else 4))
         counter = self.counters(low)

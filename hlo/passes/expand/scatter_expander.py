@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.analysis.patterns import single_binary_op
 from hlo.errors import HloError
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
@@ -40,17 +40,17 @@ def _any_order_will_do(inst: Instruction) -> bool:
     """True where no two updates meet, or where combining them is associative and commutative."""
     if inst.attrs["unique_indices"]:
         return True
-    et, op = array_shape(inst.operands[0]).element_type, single_binary_op(inst.attrs["to_apply"])
+    et, op = inst.operands[0].array_shape.element_type, single_binary_op(inst.attrs["to_apply"])
     if op in ("minimum", "maximum"):
         return not et.is_complex
     return (et.is_integer or et.is_pred) and op in ("add", "multiply", "and", "or", "xor")
 
 
 def _expanded(inst: Instruction, most: int | None) -> Computation | None:
-    if any(array_shape(o).is_dynamic for o in inst.operands):
+    if any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     n = len(inst.operands) // 2
-    shape, updates = array_shape(inst.operands[0]), array_shape(inst.operands[n + 1])
+    shape, updates = inst.operands[0].array_shape, inst.operands[n + 1].array_shape
     dims = scatter_dims(inst)
     starts = Starts.of(inst.operands[0], inst.operands[n], dims)
     if most is not None and starts.count > most:
@@ -76,7 +76,7 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
         vectors: Instruction,
     ) -> list[Instruction]:  # fmt: skip
         place = starts.at(b, vectors, at)
-        zeros = [b.constant(array_shape(at).element_type, 0)] * shape.rank
+        zeros = [b.constant(at.array_shape.element_type, 0)] * shape.rank
         before = [b.op("dynamic-slice", x, *place, dynamic_slice_sizes=tuple(sizes)) for x in olds]
         new = []
         for r in rows:
@@ -135,7 +135,7 @@ def _fits(
         if start.opcode == "constant":
             continue  # it begins at 0, and is no larger than the array
         for limit, direction in ((0, "GE"), (dim - size, "LE")):
-            bound = b.constant(array_shape(start).element_type, limit)
+            bound = b.constant(start.array_shape.element_type, limit)
             holds = b.op("compare", start, bound, direction=direction, type="SIGNED")
             inside = b.op("and", inside, holds)
     return inside

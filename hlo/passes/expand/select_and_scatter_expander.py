@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo.analysis.patterns import single_binary_op
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counter_type
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
@@ -24,12 +24,12 @@ def select_and_scatter_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    shape, source = (array_shape(o) for o in inst.operands[:2])
+    shape, source = (o.array_shape for o in inst.operands[:2])
     et = shape.element_type
     scalars = (*inst.attrs["select"].parameters, *inst.attrs["scatter"].parameters)
     if shape.is_dynamic or source.is_dynamic:
         return None
-    if any(array_shape(i).element_type is not et for i in (*scalars, *inst.operands)):
+    if any(i.array_shape.element_type is not et for i in (*scalars, *inst.operands)):
         return None
     d = Draft(inst)
     x, updates, init = d.parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
 from hlo.passes.expand._inline import expand_instructions
@@ -21,14 +21,14 @@ def stable_sort_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    if not inst.attrs["is_stable"] or any(array_shape(o).is_dynamic for o in inst.operands):
+    if not inst.attrs["is_stable"] or any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     d = Draft(inst)
     (dim,) = inst.attrs["dimensions"]
     at = next((n for n, o in enumerate(inst.operands) if _is_position(o, dim)), None)
     operands = list(d.parameters)
     if at is None:
-        shape = array_shape(inst.operands[0])
+        shape = inst.operands[0].array_shape
         at = len(operands)
         wide = S64 if shape.dims[dim] > 2**31 - 1 else S32
         positions = array(wide, shape.dims).with_layout(shape.layout)
@@ -45,14 +45,14 @@ def _is_position(operand: Instruction, dim: int) -> bool:
     return (
         operand.opcode == "iota"
         and operand.attrs["iota_dimension"] == dim
-        and array_shape(operand).element_type.bits >= 32
+        and operand.array_shape.element_type.bits >= 32
     )
 
 
 def _with_positions(inst: Instruction, at: int, operands: list[Instruction]) -> Computation:
     """Return a comparator that decides by positions where the given one finds neither first."""
     before: Computation = inst.attrs["to_apply"]
-    scalars = [array(array_shape(o).element_type, ()) for o in operands for _ in range(2)]
+    scalars = [array(o.array_shape.element_type, ()) for o in operands for _ in range(2)]
 
     def body(b: Builder, *p: Instruction) -> Instruction:
         args = p[: 2 * len(inst.operands)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
@@ -18,7 +18,7 @@ def stochastic_convert_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    to, source = array_shape(inst), array_shape(inst.operands[0])
+    to, source = inst.array_shape, inst.operands[0].array_shape
     if not to.element_type.is_signed or to.is_dynamic or source.is_dynamic:
         return None
     d = Draft(inst)
@@ -26,7 +26,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     wide = ELEMENT_TYPES["f64" if source.element_type.bits == 64 else "f32"]
     shape = source.with_type(wide)
     x, random = d.convert(d.parameters[0], wide), d.parameters[1]
-    random_type = array_shape(inst.operands[1]).element_type
+    random_type = inst.operands[1].array_shape.element_type
     size = d.op("abs", x)
     whole = d.op("floor", size)
     scale = d.broadcast(d.constant(wide, 2.0**random_type.bits), shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import array_shape, sorted_topk
+from hlo.expansions import sorted_topk
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
@@ -16,4 +16,4 @@ def topk_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    return None if array_shape(inst.operands[0]).is_dynamic else sorted_topk(inst)
+    return None if inst.operands[0].array_shape.is_dynamic else sorted_topk(inst)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo.errors import HloError
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import WindowDim
 from hlo.passes.expand._inline import expand_instructions, rounds
@@ -36,21 +36,21 @@ def tree_reduction_rewriter(
 def _expanded(inst: Instruction, most: int) -> Computation | None:
     op = reducer(inst)
     dims: tuple[int, ...] = inst.attrs["dimensions"]
-    if op is None or array_shape(inst.operands[0]).is_dynamic:
+    if op is None or inst.operands[0].array_shape.is_dynamic:
         return None
-    if all(array_shape(inst.operands[0]).dims[n] <= most for n in dims):
+    if all(inst.operands[0].array_shape.dims[n] <= most for n in dims):
         return None
     d = Draft(inst)
     et, to_apply = without_overflow(inst, op)
     x, init = (d.convert(p, et) for p in d.parameters)
     none = identity(d, op, et)
-    while any(array_shape(x).dims[n] > most for n in dims):
-        shape = array_shape(x)
+    while any(x.array_shape.dims[n] > most for n in dims):
+        shape = x.array_shape
         window = []
         for n, size in enumerate(shape.dims):
             width = min(most, size) if n in dims and size else 1
             window.append(WindowDim(width, width, 0, -size % width))
         x = d.op("reduce-window", x, none, window=tuple(window), to_apply=to_apply)
     total = d.op("reduce", x, init, dimensions=dims, to_apply=to_apply)
-    shape = array_shape(inst)
+    shape = inst.array_shape
     return d.done(d.as_shape(d.convert(total, shape.element_type), shape))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.expansions import Draft, array_shape
+from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
@@ -25,13 +25,13 @@ def triangular_solve_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    shape, attrs = array_shape(inst), inst.attrs
-    if any(array_shape(o).is_dynamic for o in inst.operands):
+    shape, attrs = inst.array_shape, inst.attrs
+    if any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     d = Draft(inst)
     if not shape.num_elements:
         return d.done(d.zeros(shape))
-    n = array_shape(inst.operands[0]).dims[-1]
+    n = inst.operands[0].array_shape.dims[-1]
     a, y = (mx.widened(d, p) for p in d.parameters)
     lower = attrs["lower"]
     if attrs["transpose_a"] == "ADJOINT":
@@ -48,7 +48,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     ) -> list[Instruction]:
         matrix, right = fixed
         if not lower:
-            at = b.op("subtract", b.constant(array_shape(at).element_type, n - 1), at)
+            at = b.op("subtract", b.constant(at.array_shape.element_type, n - 1), at)
         row = mx.taken(b, matrix, at, 1)
         # What is not known yet is zero, and its coefficients may be anything.
         known = mx.positions(b, row, 2, "LT" if lower else "GT", at)
@@ -58,7 +58,7 @@ def _expanded(inst: Instruction) -> Computation | None:
             x = b.op("divide", x, mx.spread(b, mx.taken(b, row, at, 2), x))
         return [mx.put(b, solved[0], x, at, 1)]
 
-    unknown = d.zeros(array_shape(y))
+    unknown = d.zeros(y.array_shape)
     (x,) = counted_loop(d, n, [unknown], [a, y], step)
     if not attrs["left_side"]:
         x = mx.swapped(d, x)

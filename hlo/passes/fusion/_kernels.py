@@ -188,8 +188,7 @@ def _is_long_concatenation(inst: Instruction) -> bool:
     """True for what is better done by copying each operand: many of them, or long rows."""
     if inst.opcode != "concatenate":
         return False
-    shape = inst.shape
-    assert isinstance(shape, ArrayShape)
+    shape = inst.array_shape
     if len(inst.operands) > _MAX_CONCATENATED:
         return True
     if shape.rank <= 1 or shape.byte_size < _MIN_CONCATENATED_BYTES:
@@ -231,8 +230,7 @@ def _changes_strides(kernel: Kernel) -> bool:
 
 
 def _widens(convert: Instruction) -> bool:
-    before, after = convert.operands[0].shape, convert.shape
-    assert isinstance(before, ArrayShape) and isinstance(after, ArrayShape)
+    before, after = convert.operands[0].array_shape, convert.array_shape
     old, new = before.element_type, after.element_type
     return old.is_float and new.is_float and new.bits > old.bits
 
@@ -244,8 +242,7 @@ def _is_epilogue(consumer: Kernel, hero: Instruction, indices: dict[_Index, floa
         return False
     if root.opcode == "dynamic-update-slice" or not isinstance(root.shape, ArrayShape):
         return False
-    assert isinstance(hero.shape, ArrayShape)
-    return root.shape.dims == hero.shape.dims
+    return root.shape.dims == hero.array_shape.dims
 
 
 def repeats(consumers: list[Kernel], producer: Kernel) -> bool:

@@ -8,7 +8,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import U32, ArrayShape, TupleShape, array
+from hlo.types import U32, TupleShape, array
 
 
 @module_pass
@@ -38,8 +38,7 @@ def _crosses(inst: Instruction) -> bool:
 
 
 def _space(inst: Instruction) -> int:
-    shape = inst.shape
-    assert isinstance(shape, ArrayShape)
+    shape = inst.array_shape
     return shape.layout.memory_space if shape.layout is not None else 0
 
 

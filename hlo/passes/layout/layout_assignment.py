@@ -109,8 +109,7 @@ class _Plan:
         for operand in inst.operands:
             if not _is_plain(operand.shape):
                 continue
-            assert isinstance(operand.shape, ArrayShape)
-            want = self._want(inst, operand.shape)
+            want = self._want(inst, operand.array_shape)
             if want is not None:
                 self._wanted[operand] = want
 
@@ -323,5 +322,4 @@ def _rank(inst: Instruction) -> int:
 
 
 def _size(inst: Instruction) -> int:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape.byte_size
+    return inst.array_shape.byte_size

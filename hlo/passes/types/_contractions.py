@@ -25,5 +25,4 @@ def factor_types(inst: Instruction) -> list[ElementType]:
 
 
 def result_type(inst: Instruction) -> ElementType:
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.shape.element_type
+    return inst.array_shape.element_type

@@ -74,5 +74,4 @@ def _as_bf16(inst: Instruction) -> Instruction | None:
     shape = inst.operands[0].shape
     if not isinstance(shape, ArrayShape) or shape.element_type is not _BF16:
         return None
-    assert isinstance(inst.shape, ArrayShape)
-    return inst.operands[0] if shape.layout == inst.shape.layout else None
+    return inst.operands[0] if shape.layout == inst.array_shape.layout else None

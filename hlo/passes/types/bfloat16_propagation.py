@@ -70,9 +70,8 @@ def _is_rounding(user: Instruction) -> bool:
 
 def _is_worth_it(inst: Instruction) -> bool:
     """True unless more elements would be rounded than now, as for a slice of something large."""
-    assert isinstance(inst.shape, ArrayShape)
     sources = {o for o in inst.operands if isinstance(o.shape, ArrayShape)}
-    floats = [o for o in sources if o.shape.element_type is F32]  # type: ignore[attr-defined]
-    rounded = sum(o.shape.num_elements for o in floats)  # type: ignore[attr-defined]
+    floats = [o for o in sources if o.array_shape.element_type is F32]
+    rounded = sum(o.array_shape.num_elements for o in floats)
     # Each element that is picked from several was made by something; rounding them is cheap there.
-    return rounded <= inst.shape.num_elements * max(1, len(floats))
+    return rounded <= inst.array_shape.num_elements * max(1, len(floats))

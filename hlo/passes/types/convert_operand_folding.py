@@ -50,8 +50,7 @@ def _narrow_of(inst: Instruction, wide: ElementType) -> ElementType | None:
         inst = inst.operands[0]
     if inst.opcode != "convert":
         return None
-    source = inst.operands[0].shape
-    assert isinstance(source, ArrayShape)
+    source = inst.operands[0].array_shape
     return source.element_type if has_values_of(wide, source.element_type) else None
 
 
@@ -63,7 +62,6 @@ def _moved(inst: Instruction, et: ElementType, b: Builder) -> Instruction:
         inst = inst.operands[0]
     value = inst.operands[0]
     for move in reversed(moves):
-        assert isinstance(move.shape, ArrayShape)
         value = b.copy(move, [value])
-        value.shape = move.shape.with_type(et)
+        value.shape = move.array_shape.with_type(et)
     return value
