@@ -335,10 +335,14 @@ class ArrayShape(Shape):
         return bool(self.dynamic) and self.dynamic[dim]
 
     def with_layout(self, layout: Layout | None) -> ArrayShape:
-        return self if layout == self.layout else replace(self, layout=layout)
+        if layout == self.layout:
+            return self
+        return ArrayShape(self.element_type, self.dims, layout, self.dynamic)
 
     def with_type(self, et: ElementType) -> ArrayShape:
-        return self if et is self.element_type else replace(self, element_type=et)
+        if et is self.element_type:
+            return self
+        return ArrayShape(et, self.dims, self.layout, self.dynamic)
 
     def dims_string(self) -> str:
         """Return `[2,<=3,?]`."""

@@ -22,7 +22,8 @@ def has_control_edges(inst: Instruction) -> bool:
 class Congruence:
     """Numbers computations and describes instructions so that equals are equal.
 
-    Constants are compared by their bits. Metadata never counts; every other annotation does.
+    Constants are compared by their bits. Metadata never counts; every other annotation does. The
+    entry has no number: nothing calls it.
     """
 
     def __init__(self, module: Module) -> None:
@@ -30,11 +31,15 @@ class Congruence:
         self._classes: dict[Hashable, int] = {}
         self._effects = Effects(module)
         for comp in module.callees_first():
-            self.add(comp)
+            if comp is not module.entry:
+                self._describe(comp)
 
     def add(self, comp: Computation) -> None:
         """Take note of a computation; those that it calls are known."""
         self._effects.add(comp)
+        self._describe(comp)
+
+    def _describe(self, comp: Computation) -> None:
         key = self._computation(comp, self._effects)
         self._numbers[comp] = self._classes.setdefault(key, len(self._classes))
 
@@ -50,8 +55,9 @@ class Congruence:
         # What a bitcast computes depends on its layout, and what a copy is for is the layout.
         layouts = layouts or inst.opcode in ("bitcast", "copy")
         shape = inst.shape if layouts else without_layout(inst.shape)
-        notes = {k: v for k, v in inst.annotations.items() if k not in _NOTES}
-        return inst.opcode, shape, self.hashable(inst.attrs), self.hashable(notes)
+        attrs = inst.attrs and self.hashable(inst.attrs)
+        notes = inst.annotations and {k: v for k, v in inst.annotations.items() if k not in _NOTES}
+        return inst.opcode, shape, attrs or (), self.hashable(notes) if notes else ()
 
     def operands(self, inst: Instruction, numbers: Mapping[Instruction, int]) -> tuple[int, ...]:
         """Return the numbers of the operands, in an order that does not matter if theirs does not.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hlo.ir import Module
+from hlo.memory import collector_paused
 from hlo.passes.pipeline import Fix, Step
 from hlo.passes.rewrites import Rewrite, Rewrites
 
@@ -88,10 +89,11 @@ class _Runner:
         for observer in self._observers:
             observer.before(module, step)
         rewrites, before, start = Rewrites(), count_instructions(module), time.perf_counter()
-        step.spec.run(module, step.options, rewrites)
-        if rewrites.changed:
-            for comp in module.computations:
-                comp.sort()
+        with collector_paused():
+            step.spec.run(module, step.options, rewrites)
+            if rewrites.changed:
+                for comp in module.computations:
+                    comp.sort()
         seconds = time.perf_counter() - start
         after = count_instructions(module)
         run = PassRun(len(self.runs), step, rewrites.log, seconds, before, after)

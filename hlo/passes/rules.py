@@ -18,7 +18,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.rewrites import Rewrites
-from hlo.types import Shape, compatible, without_layout
+from hlo.types import ArrayShape, Shape, compatible, without_layout
 
 Rewriter = Callable[[Instruction, Builder], Instruction | None]
 
@@ -28,6 +28,7 @@ class Rule:
     """A rewrite of the instructions of some opcodes.
 
     equation: what it rests on, and for what it holds. approximate: results may differ by rounding.
+    static: it never sees, nor makes, arrays with dynamic dimensions.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Rule:
     equation: str
     rewrite: Rewriter
     approximate: bool = False
+    static: bool = False
 
 
 class RuleSet:
@@ -46,14 +48,17 @@ class RuleSet:
         self._by_opcode: dict[str, list[Rule]] = {}
 
     def rule(
-        self, opcodes: str, equation: str, *, approximate: bool = False
+        self, opcodes: str, equation: str, *, approximate: bool = False, static: bool = False
     ) -> Callable[[Rewriter], Rewriter]:
-        """Register a rewrite of some opcodes, separated by spaces, under the function's name."""
+        """Register a rewrite of some opcodes, separated by spaces, under the function's name.
+
+        The other arguments are as in `Rule`.
+        """
 
         def add(rewrite: Rewriter) -> Rewriter:
             name = f"{self.name}.{rewrite.__name__}"
             assert name not in self.rules, f"there are two rules called {name}"
-            new = Rule(name, tuple(opcodes.split()), equation, rewrite, approximate)
+            new = Rule(name, tuple(opcodes.split()), equation, rewrite, approximate, static)
             self.rules[name] = new
             for opcode in new.opcodes:
                 self._by_opcode.setdefault(opcode, []).append(new)
@@ -113,6 +118,7 @@ class _Worklist:
         self._rewrites = rewrites
         self._effects = effects
         self._skip = skip
+        self._chosen: dict[tuple[str, bool], Sequence[Rule]] = {}
         self._todo = dict.fromkeys(reversed(comp.in_order()))
         self._left = _MAX_REWRITES_PER_INSTRUCTION * (len(comp) + 10)
 
@@ -122,31 +128,45 @@ class _Worklist:
             if inst.parent is self._comp:
                 self._visit(inst)
 
+    def _rules_for(self, opcode: str, dynamic: bool) -> Sequence[Rule]:
+        """Return the rules for an opcode; dynamic: only those for dynamic dimensions."""
+        key = opcode, dynamic
+        if key not in self._chosen:
+            rules = (r for r in self._rules.of(opcode) if not (dynamic and r.static))
+            self._chosen[key] = [r for r in rules if not self._skip(r)]
+        return self._chosen[key]
+
     def _visit(self, inst: Instruction) -> None:
-        if self._effects.is_removable(inst):
-            return  # its operands' other users need not care; dce takes it
+        rules = self._rules_for(inst.opcode, _meets_dynamic(inst))
+        if not rules or self._effects.is_removable(inst):
+            return  # the operands' other users need not care; dce takes what is removable
         if inst.control_predecessors or inst.control_successors:
             return
-        for rule in self._rules.of(inst.opcode):
-            if not self._skip(rule) and self._apply(rule, inst):
-                return
-
-    def _apply(self, rule: Rule, inst: Instruction) -> bool:
         b = Builder(self._comp, inst)
-        new = rule.rewrite(inst, b)
-        if new is None or new is inst or not _same_dims(new.shape, inst.shape, rule):
-            self._drop(b.built)
+        for rule in rules:
+            new = rule.rewrite(inst, b)
+            if new is not None and self._apply(rule, inst, new, b.built):
+                return
+            if b.built:
+                self._drop(b.built)
+                b.built.clear()
+
+    def _apply(
+        self, rule: Rule, inst: Instruction, new: Instruction, built: Sequence[Instruction]
+    ) -> bool:
+        if new is inst or not _same_dims(new.shape, inst.shape, rule):
+            return False
+        if rule.static and (_is_dynamic(new) or any(map(_meets_dynamic, built))):
             return False
         if not self._rewrites.allow(rule.name, inst, approximate=rule.approximate):
-            self._drop(b.built)
             return False
         assert self._left, f"{rule.name}: rules undo each other at {inst.name}"
         self._left -= 1
         users = inst.users
-        copies = replace_instruction(inst, new, b.built)
+        copies = replace_instruction(inst, new, built)
         self._todo.update(dict.fromkeys(users))
-        self._todo.update(dict.fromkeys(reversed([*b.built, *copies])))
-        self._remove_dead([inst, *reversed(b.built)])
+        self._todo.update(dict.fromkeys(reversed([*built, *copies])))
+        self._remove_dead([inst, *reversed(built)])
         return True
 
     def _drop(self, built: Sequence[Instruction]) -> None:
@@ -171,6 +191,23 @@ class _Worklist:
                 self._todo.setdefault(operand)
                 if operand.num_users == 1:
                     self._todo.setdefault(operand.users[0])
+
+
+def _meets_dynamic(inst: Instruction) -> bool:
+    """True when dimensions of an instruction or of its operands are dynamic."""
+    if _is_dynamic(inst):
+        return True
+    for operand in inst.operands:  # a plain loop: each visit of each instruction comes here
+        if _is_dynamic(operand):
+            return True
+    return False
+
+
+def _is_dynamic(inst: Instruction) -> bool:
+    shape = inst.shape
+    if isinstance(shape, ArrayShape):
+        return shape.dynamic != ()
+    return any(isinstance(s, ArrayShape) and s.dynamic != () for _, s in shape.leaves())
 
 
 def _same_dims(new: Shape, old: Shape, rule: Rule) -> bool:
