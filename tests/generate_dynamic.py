@@ -17,7 +17,7 @@ from generate_nested import Nested
 from hlo.ir import Instruction, Module
 from hlo.ops import OPS
 from hlo.ops.attrs import ConvDims, WindowDim
-from hlo.types import ELEMENT_TYPES, S32, ArrayShape, ElementType, array
+from hlo.types import ELEMENT_TYPES, S32, ArrayShape, ElementType, TupleShape, array
 
 
 class Dynamic(Nested):
@@ -139,13 +139,32 @@ def _product(
     g.emit(opcode, operands, attrs, shape=shape, bound=bound)
 
 
+def _scan(g: Dynamic, x: Instruction) -> None:
+    """Add up along a dimension; what is added may vary in size in the others, too."""
+    et, dims = g.type(x), g.array(x).dims
+    if not dims or not et.is_integer or g.depth >= generate_nested.MAX_DEPTH:
+        return
+    d = g.rng.randrange(len(dims))
+    start = g.scalar(et, 1)
+    if len(dims) > 1:
+        part = array(et, [n for at, n in enumerate(dims) if at != d])
+        start = g.emit("broadcast", [start], {"dimensions": ()}, shape=part)
+    with g.inside("step") as step:
+        piece, total = (g.emit("parameter", (), {"number": n}, shape=start.shape) for n in range(2))
+        total = g.emit("add", [piece, total], {})
+        g.result([g.emit("xor", [total, piece], {}), total])
+    attrs = {"dimensions": (d,), "num_carries": 1, "is_reverse": g.rng.random() < 0.5}
+    shape = TupleShape((array(et, dims), start.shape))
+    g.take(g.emit("scan", [x, start], {**attrs, "to_apply": step}, shape=shape), [None, None])
+
+
 _LEFT_OUT = {
     generate._slice, generate._dynamic_slice, generate._dynamic_update_slice, generate._reshape,
     generate._pad, generate_nested._slice_at, generate_nested._update_at,
 }  # fmt: skip
 _DYNAMIC: list[Production] = [
     *[_set_size] * 5, _get_size, *[_reshape] * 2, *[_dynamic_reshape] * 2, *[_dot] * 2,
-    *[_convolution] * 3,
+    *[_convolution] * 3, *[_scan] * 2,
 ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ _TYPES = [ELEMENT_TYPES[n] for n in (
     "pred", "s2", "s4", "s8", "s16", "s32", "s32", "s64", "u2", "u4", "u8", "u16", "u32", "u64",
     "f8e4m3fn", "f8e5m2", "f16", "bf16", "f32", "f32", "f64",
 )]  # fmt: skip
-_MAX_DEPTH = 3
+MAX_DEPTH = 3
 # What a loop carries stays this small, so that its floats are exact in every iteration.
 _CARRIED = 4.0
 _SIZES = {0: (1,), 1: (1, 2, 7, 16, 33, 65), 2: (1, 2, 3, 5, 9, 17), 3: (1, 2, 3, 5, 8)}
@@ -195,7 +195,7 @@ def same(a: Shape, b: Shape) -> bool:
 
 
 def _loop(g: Nested, x: Instruction) -> None:
-    if g.depth >= _MAX_DEPTH:
+    if g.depth >= MAX_DEPTH:
         return
     carried = g.some(4, g.is_small)
     zero = g.scalar(S32, 0)
@@ -239,7 +239,7 @@ def _and_sound(g: Nested, go_on: Instruction, seen: Instruction) -> Instruction:
 
 
 def _branches(g: Nested, x: Instruction) -> None:
-    if g.depth >= _MAX_DEPTH:
+    if g.depth >= MAX_DEPTH:
         return
     index = [i for i in g.pool if not g.array(i).rank and g.type(i) in (PRED, S32)]
     chosen = g.rng.choice(index) if index else g.scalar(S32, g.rng.randint(-1, 3))
@@ -300,7 +300,7 @@ def _call(g: Nested, x: Instruction) -> None:
 
 
 def _called(g: Nested, opcode: str, attrs: dict[str, Any]) -> None:
-    if g.depth >= _MAX_DEPTH:
+    if g.depth >= MAX_DEPTH:
         return
     values = g.some(3, lambda _: True)
     productions = g.productions

@@ -67,6 +67,15 @@ MORE = {
     "loop that shrinks": "z = s32[] constant(0)\n  t = (s32[], f32[6,4]) tuple(z, a)\n"
     "  w = (s32[], f32[6,4]) while(t), condition=above, body=shrink\n"
     "  x = f32[6,4] get-tuple-element(w), index=1",
+    "scan rows": "four = f32[4] constant({1,2,3,4})\n  t = (f32[<=6,4], f32[4]) scan(d, b, four), "
+    "dimensions={0}, num_carries=1, to_apply=scanned\n"
+    "  x = f32[<=6,4] get-tuple-element(t), index=0",
+    "scan backwards, last": "four = f32[4] constant({1,2,3,4})\n  t = (f32[<=6,4], f32[4]) "
+    "scan(d, e, four), dimensions={0}, num_carries=1, is_reverse=true, to_apply=scanned\n"
+    "  x = f32[4] get-tuple-element(t), index=1",
+    "scan columns of some rows": "y = f32[<=6] reduce(d, zero), dimensions={1}, to_apply=add\n"
+    "  t = (f32[<=6,4], f32[<=6]) scan(d, d, y), dimensions={1}, num_carries=1, "
+    "to_apply=scanned_column\n  x = f32[<=6,4] get-tuple-element(t), index=0",
     "all-reduce": "x = f32[<=6,4] all-reduce(d), replica_groups={}, to_apply=add",
     "topk": "t = (f32[6,1], s32[6,1]) topk(c), k=1, largest=true\n"
     "  x = f32[6,1] get-tuple-element(t), index=0",

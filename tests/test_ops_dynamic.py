@@ -56,6 +56,22 @@ step {
   y = f32[<=6,4] add(x, x)
   ROOT r = (s32[], f32[<=6,4]) tuple(j, y)
 }
+scanned {
+  p = f32[4] parameter(0)
+  q = f32[4] parameter(1)
+  c = f32[4] parameter(2)
+  s = f32[4] add(p, c)
+  t = f32[4] multiply(q, s)
+  ROOT r = (f32[4], f32[4]) tuple(t, s)
+}
+scanned_column {
+  p = f32[<=6] parameter(0)
+  q = f32[<=6] parameter(1)
+  c = f32[<=6] parameter(2)
+  s = f32[<=6] add(p, c)
+  t = f32[<=6] multiply(q, s)
+  ROOT r = (f32[<=6], f32[<=6]) tuple(t, s)
+}
 larger {
   p = f32[] parameter(0)
   q = f32[] parameter(1)

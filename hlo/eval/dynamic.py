@@ -17,11 +17,12 @@ import numpy as np
 
 from hlo.errors import HloError, InferError
 from hlo.eval.dynamic_rules import RULES, Arg, as_it_is, elementwise, share
-from hlo.ops import OPS, Emitter, Trait
+from hlo.ops import OPS, Emitter, Trait, reduction_eval
+from hlo.ops.reduction_eval import Parts, as_parts
 from hlo.ops.rules import array_result
 from hlo.ops.spec import EvalContext, OpView
 from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
-from hlo.values import DynamicArray, at_bounds, bounded, with_sizes
+from hlo.values import DynamicArray, actual, at_bounds, bounded, with_sizes
 
 # These hand values on, or look at sizes themselves.
 _DIRECT = frozenset(
@@ -190,6 +191,36 @@ def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return tuple(results) if count > 1 else results[0]
 
 
+def _scan(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    """Call the function on what is meant of each slice; what it makes of the last sets sizes."""
+    (dim,) = op.attrs["dimensions"]
+    inputs = len(args) - op.attrs["num_carries"]
+    outputs = [s for _, s in op.shape.leaves() if isinstance(s, ArrayShape)]
+    del outputs[len(outputs) - op.attrs["num_carries"] :]
+    parts = [Arg(x, s) for x, s in zip(args[:inputs], op.operand_shapes, strict=False)]
+    if parts:
+        share(parts, [(i, dim) for i in range(inputs)])
+    arrays = [p.data.take(range(p.part[dim]), dim) for p in parts]
+    slices = [(*p.sizes[:dim], *p.sizes[dim + 1 :]) for p in parts]
+    made = [(*s.dims[:dim], *s.dims[dim + 1 :]) for s in outputs]
+
+    def step(values: Sequence[Any]) -> Parts:
+        pieces = [with_sizes(x, n) for x, n in zip(values, slices, strict=False)]
+        results = as_parts(ctx.call(op.attrs["to_apply"], [*pieces, *values[inputs:]]))
+        made[:] = [actual(r).shape for r in results[: len(made)]]
+        return (*map(at_bounds, results[: len(made)]), *results[len(made) :])
+
+    results = reduction_eval.scan(
+        arrays, args[inputs:], outputs, dim, step, reverse=op.attrs["is_reverse"]
+    )
+    stacked = []
+    for x, s, sizes in zip(results, outputs, made, strict=False):
+        whole = at_bounds(bounded(x, s.dims))
+        stacked.append(with_sizes(whole, (*sizes[:dim], x.shape[dim], *sizes[dim:])))
+    done = (*stacked, *results[len(made) :])
+    return done if op.shape.is_tuple else done[0]
+
+
 def _with_bounds(op: OpView, args: Sequence[Any]) -> list[tuple[ArrayShape, np.ndarray]]:
     return [
         (s, at_bounds(v))
@@ -201,4 +232,5 @@ def _with_bounds(op: OpView, args: Sequence[Any]) -> list[tuple[ArrayShape, np.n
 _AT_BOUNDS: dict[str, Callable[[OpView, Sequence[Any], EvalContext], Any]] = {
     "dynamic-update-slice": _dynamic_update_slice,
     "scatter": _scatter,
+    "scan": _scan,
 }

@@ -1,4 +1,4 @@
-"""Loops of a known number of steps."""
+"""Counted loops."""
 
 from __future__ import annotations
 
@@ -21,20 +21,26 @@ def counter_type(count: int) -> ElementType:
 
 def counted_loop(
     b: Builder,
-    count: int,
+    count: int | Instruction,
     values: Sequence[Instruction],
     constants: Sequence[Instruction],
     step: Step,
 ) -> list[Instruction]:
     """Append a loop of `count` steps over values; returns what they are in the end.
 
-    constants: what a step needs besides them. Values keep their shapes, layouts too.
+    count: how many, known or an s32 scalar. constants: what a step needs besides the values, which
+    keep their shapes, layouts too.
     """
-    scalar = array(counter_type(count), ())
+    known = count if isinstance(count, int) else None
+    if isinstance(count, Instruction):
+        constants = [*constants, count]
+    scalar = array(S32 if known is None else counter_type(known), ())
     state = TupleShape((scalar, *(v.shape for v in (*values, *constants))))
 
     def test(b: Builder, p: Instruction) -> Instruction:
-        at, end = b.element(p, 0), b.constant(scalar.element_type, count)
+        at = b.element(p, 0)
+        last = len(state.elements) - 1
+        end = b.element(p, last) if known is None else b.constant(scalar.element_type, known)
         return b.op("compare", at, end, shape=array(PRED, ()), direction="LT", type="SIGNED")
 
     def body(b: Builder, p: Instruction) -> Instruction:

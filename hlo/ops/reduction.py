@@ -264,8 +264,7 @@ def _evaluate_scan(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         args[n:],
         shapes[: len(shapes) - (len(args) - n)],
         op.attrs["dimensions"][0],
-        op.attrs["to_apply"],
-        ctx,
+        lambda values: reduction_eval.as_parts(ctx.call(op.attrs["to_apply"], values)),
         reverse=op.attrs["is_reverse"],
     )
     return results if op.shape.is_tuple else results[0]

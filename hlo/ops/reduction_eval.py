@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,11 +117,10 @@ def scan(
     carries: Sequence[np.ndarray],
     outputs: Sequence[ArrayShape],
     dim: int,
-    body: ComputationView,
-    ctx: EvalContext,
+    step: Callable[[Sequence[Any]], Parts],
     *,
     reverse: bool,
-) -> tuple[np.ndarray, ...]:
+) -> Parts:
     """Return the stacked outputs and the last carries of a step repeated along `dim`, in order.
 
     Without inputs the outputs' shapes tell the number of steps.
@@ -134,7 +133,7 @@ def scan(
     targets = [np.moveaxis(y, dim, 0) for y in stacked]
     state = tuple(carries)
     for at in reversed(range(steps)) if reverse else range(steps):
-        results = as_parts(ctx.call(body, [*(np.asarray(x[at]) for x in sources), *state]))
+        results = step([*(np.asarray(x[at]) for x in sources), *state])
         for target, value in zip(targets, results, strict=False):
             target[at] = value
         state = results[len(targets) :]

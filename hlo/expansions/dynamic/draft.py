@@ -84,7 +84,7 @@ class SizedDraft(Draft):
             case "copy" if isinstance(args[0], Sized):
                 return Sized(self.as_shape(args[0].data, static(inst.shape)), args[0].sizes)
             case "call" | "fusion" | "async-start":
-                return self._inlined(inst.called_computations[0], args)
+                return self.inlined(inst.called_computations[0], args)
             case "async-update" | "async-done":
                 return args[0]
             case "while":
@@ -102,10 +102,11 @@ class SizedDraft(Draft):
                     f"{inst.opcode}: no static form for operands of dynamic size",
                     code="unsupported",
                 )
-            return self._inlined(expanded, args)
+            return self.inlined(expanded, args)
         return self.plain(inst, args)
 
-    def _inlined(self, comp: Computation, args: Sequence[Value]) -> Value:
+    def inlined(self, comp: Computation, args: Sequence[Value]) -> Value:
+        """Append what a computation does with operands, in the place of the instruction."""
         like = self.inst
         self.depth += 1
         result = self.run(comp, args)
@@ -272,7 +273,9 @@ _KNOWN: dict[str, Callable[[int, int], int]] = {
     "maximum": max,
 }
 # These make or read sizes.
-_ALWAYS = frozenset({"set-dimension-size", "get-dimension-size", "dynamic-reshape", *SIZED_CALLS})
+_ALWAYS = frozenset(
+    {"set-dimension-size", "get-dimension-size", "dynamic-reshape", "scan", *SIZED_CALLS}
+)
 
 
 def whole(d: SizedDraft, inst: Instruction) -> Value:

@@ -13,6 +13,7 @@ from hlo.analysis.patterns import single_binary_op
 from hlo.expansions.draft import Draft
 from hlo.expansions.dynamic.draft import SizedDraft, shared_size, sized, unsupported
 from hlo.expansions.dynamic.sized import Size, Sized, Value, static, static_array
+from hlo.expansions.scan import scan_loop
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import WindowDim
 from hlo.types import PRED, ArrayShape, ElementType, Shape, TupleShape, array, integer_range
@@ -171,6 +172,23 @@ def _there_first(inst: Instruction, body: Computation) -> Computation:
     called = d.op("call", *given, shape=body.root.shape, to_apply=body)
     differ = d.op("xor", a, b)
     return d.done(d.op("select", differ, a, called))
+
+
+@sized("scan")
+def _scan(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
+    """Call the function on what is there of each slice; what it makes of the last sets sizes."""
+    (dim,) = inst.attrs["dimensions"]
+    carries = inst.attrs["num_carries"]
+    scanned = args[: len(args) - carries]
+    steps = shared_size(d, [x.sizes[dim] for x in scanned]) if scanned else 0
+    takes_count = isinstance(steps, Instruction)
+    count = [Sized(d.size(steps), ())] if takes_count else []
+    made = d.inlined(scan_loop(inst, takes_count=takes_count), [*args, *count])
+    results = list(made) if inst.shape.is_tuple else [made]
+    for n, x in enumerate(results[: len(results) - carries]):
+        if takes_count:
+            results[n] = Sized(x.data, (*x.sizes[:dim], steps, *x.sizes[dim + 1 :]))
+    return tuple(results) if inst.shape.is_tuple else results[0]
 
 
 @sized("topk")
