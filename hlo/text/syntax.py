@@ -17,6 +17,7 @@ from lark import Lark
 from lark.lexer import TerminalDef
 
 from hlo.text import terminals
+from hlo.text.lexer import Lexer
 
 if TYPE_CHECKING:
 
@@ -226,6 +227,6 @@ def grammar(*, long_strings: bool = False) -> Lark:
 
     text = resources.files("hlo.text").joinpath("grammar.lark").read_text("utf-8")
     return Lark(
-        text, parser="lalr", lexer="contextual", transformer=_Records(), maybe_placeholders=False,
+        text, parser="lalr", lexer=Lexer, transformer=_Records(), maybe_placeholders=False,
         edit_terminals=fill, g_regex_flags=re.S | re.A,
     )  # fmt: skip

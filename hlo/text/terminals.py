@@ -97,6 +97,49 @@ PATTERNS = {
     "table": TABLE,
 }
 
+# Of most terminals, a pattern for what is usual. These are tried first, in this order: they are
+# compiled in no time. Where one matches right text, its terminal is the one that is meant, and
+# would match as much.
+_PLAIN_STRING = r'"(?:[^"\\\n]++|\\.)*+"'
+_PLAIN_COMMENT = r"/\*[^*]*+\*/"
+# Text with an equals sign and a parenthesis may be a computation.
+_PLAIN_BRACES = "|".join(
+    balanced("{", "}", rf"""[^{{}}"'/\n{other}]++|{_PLAIN_STRING}|{_PLAIN_COMMENT}""", 3)
+    for other in ("=", "()")
+)
+_PLAIN_VALUE = rf"(?:{_WORD}|{_PLAIN_STRING})(?=,|\s*+(?:[^\s{{,(\[\]\"'/=<]|\Z))"
+USUAL = {
+    "GAP": r"\s++(?!/)",
+    "END": r"\}",
+    "ATTRIBUTE": rf", (?!ROOT\b)[A-Za-z_][A-Za-z0-9_.-]*+=(?:{_PLAIN_BRACES}|{_PLAIN_VALUE})",
+    "OPERANDS": rf"\((?:{NAME}(?:, (?:{_PLAIN_COMMENT})?+{NAME})*+)?+\)",
+    "PAYLOAD": r"""\((?:[-.\d][\w.+-]*+|\{[^(){}"'/\[\]]*+\})\)""",
+    "HEADER": rf"HloModule {NAME}:?+(?!\s)",
+    "DEFINITION": rf"(?:ROOT )?+{NAME} = (?!\s)",
+    "SHAPE": r"[a-z][a-z0-9]*+\[[\d,]*+\](?:\{[\d,]++\})?+ (?![\s/])",
+    "OPCODE": r"(?!b\()[a-z][a-z-]*+(?=\()",
+    "COMPUTATION": rf"(?:ENTRY )?+{NAME} (?=[({{])",
+}
+
+# What a terminal can begin with, as a set of a regular expression; anything if it is not here.
+FIRST = {
+    "GAP": r"\s/",
+    "HEADER": "H",
+    "TABLE": "FS",
+    "SHAPE": "a-z(",
+    "OPCODE": "A-Za-z",
+    "PARAMETER": "%A-Za-z_",
+    "COMPUTATION": "%A-Za-z_",
+    "DEFINITION": "%A-Za-z_",
+    "NAME": "%A-Za-z_",
+    "OPERANDS": "(",
+    "PAYLOAD": "(",
+    "ATTRIBUTE": ",",
+    "INLINE": ",",
+    "INLINE_LIST": ",",
+    "DEEP_ATTRIBUTE": ",",
+}
+
 
 def fill(pattern: str, *, long_strings: bool = False) -> str:
     """Return a terminal's pattern with each `<<name>>` replaced by the pattern of that name.
