@@ -46,7 +46,7 @@ def _top_k(inst: Instruction) -> Computation:
     best, places = (d.op("get-tuple-element", found, index=n) for n in range(2))
     results = [best, d.convert(places, positions.element_type)]
     pairs = zip(results, (values, positions), strict=True)
-    return d.done(d.op("tuple", *(d.as_shape(r, s) for r, s in pairs)))
+    return d.done(d.op("tuple", *(d.relaid(r, s) for r, s in pairs)))
 
 
 def _triangular_solve(inst: Instruction, solve: Triangle) -> Computation:

@@ -180,10 +180,7 @@ def _takes_part(d: Draft, inst: Instruction) -> Instruction | None:
     mine = d.op("replica-id" if across_replicas else "partition-id", shape=scalar)
     found = d.constant(PRED, False)
     for member in members:
-        same = d.op(
-            "compare", mine, d.constant(U32, member), shape=array(PRED, ()), direction="EQ",
-            type="UNSIGNED",
-        )  # fmt: skip
+        same = d.compare(mine, d.constant(U32, member), "EQ")
         found = d.op("or", found, same)
     return found
 
@@ -237,10 +234,7 @@ def _ragged_all_to_all(inst: Instruction) -> Computation:
 
     test = Draft(inst, [state.shape])
     at = test.op("get-tuple-element", test.parameters[0], index=0)
-    go_on = test.op(
-        "compare", at, test.constant(S64, count), shape=array(PRED, ()), direction="LT",
-        type="SIGNED",
-    )  # fmt: skip
+    go_on = test.compare(at, test.constant(S64, count), "LT")
     loop = d.op(
         "while", state, shape=state.shape, condition=test.done(go_on),
         body=_ragged_step(inst, state.shape),
@@ -267,8 +261,8 @@ def _ragged_step(inst: Instruction, state: Shape) -> Computation:
     limits = [d.broadcast(x, rows) for x in (d.constant(S64, 0), size)]
     written = d.op(
         "and",
-        _compare(d, inside, limits[0], "GE"),
-        _compare(d, inside, limits[1], "LT"),
+        d.compare(inside, limits[0], "GE"),
+        d.compare(inside, limits[1], "LT"),
     )
     from_ = d.op("add", inside, d.broadcast(first, rows))
     dims = source.array_shape.dims
@@ -282,8 +276,3 @@ def _ragged_step(inst: Instruction, state: Shape) -> Computation:
     new = d.op("select", mask, taken, target, shape=shape)
     next_ = d.op("add", at, d.constant(S64, 1))
     return d.done(d.op("tuple", next_, new, source, *tables))
-
-
-def _compare(d: Draft, x: Instruction, y: Instruction, direction: str) -> Instruction:
-    shape = x.array_shape.with_type(PRED)
-    return d.op("compare", x, y, shape=shape, direction=direction, type="SIGNED")

@@ -43,7 +43,7 @@ def _large_windows(inst: Instruction) -> Computation | None:
         x.shape = x.array_shape.with_layout(shape.layout)
     want = inst.array_shape
     rounded = d.convert(d.convert(x, combiner.parameters[0]), want.element_type)
-    return d.done(d.as_shape(rounded, want))
+    return d.done(d.relaid(rounded, want))
 
 
 # --- topk ---------------------------------------------------------------------------------------
@@ -75,6 +75,6 @@ def _laid_out(inst: Instruction) -> Computation | None:
     if all(o.shape == s for o, s in zip(changed, results, strict=True)):
         return None
     d = Draft(inst)
-    moved = [d.as_shape(p, s) for p, s in zip(d.parameters, results, strict=False)]
+    moved = [d.relaid(p, s) for p, s in zip(d.parameters, results, strict=False)]
     same = inst.clone([*moved, *d.parameters[len(results) :]])
     return d.done(d.comp.add(same))

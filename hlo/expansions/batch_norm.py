@@ -74,7 +74,7 @@ class _Batch(Draft):
         rounded = []
         for value, want in zip(values, wanted, strict=True):
             assert isinstance(want, ArrayShape)
-            rounded.append(self.as_shape(self.convert(value, want.element_type), want))
+            rounded.append(self.relaid(self.convert(value, want.element_type), want))
         return self.done(self.op("tuple", *rounded) if shape.is_tuple else rounded[0])
 
 

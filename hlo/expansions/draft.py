@@ -63,22 +63,6 @@ class Draft(Builder):
         """Append the scalar of which all bits are zero; not all types have the number."""
         return self.constant(et, np.zeros((), f"V{et.byte_width}").view(et.dtype))
 
-    def as_shape(self, value: Instruction, shape: Shape) -> Instruction:
-        """Append a change of layout, if one is needed."""
-        return value if value.shape == shape else self.op("copy", value, shape=shape)
-
-    def relaid(self, value: Instruction, shape: Shape) -> Instruction:
-        """Append changes of the layouts of a value's leaves, where they are needed."""
-        if value.shape == shape or not (shape.is_array or shape.is_tuple):
-            return value
-        if not isinstance(shape, TupleShape):
-            return self.as_shape(value, shape)
-        parts = [
-            self.relaid(self.op("get-tuple-element", value, index=n), s)
-            for n, s in enumerate(shape.elements)
-        ]
-        return self.op("tuple", *parts)
-
     def zeros(self, shape: Shape) -> Instruction:
         """Append a value of a shape in which everything is zero."""
         if isinstance(shape, BufferShape):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder, build_computation
-from hlo.types import PRED, S32, S64, ElementType, TupleShape, array
+from hlo.types import S32, S64, ElementType, TupleShape, array
 
 # Appends a step, from its number, the values so far and the constants, and returns new values.
 Step = Callable[
@@ -41,7 +41,7 @@ def counted_loop(
         at = b.element(p, 0)
         last = len(state.elements) - 1
         end = b.element(p, last) if known is None else b.constant(scalar.element_type, known)
-        return b.op("compare", at, end, shape=array(PRED, ()), direction="LT", type="SIGNED")
+        return b.compare(at, end, "LT")
 
     def body(b: Builder, p: Instruction) -> Instruction:
         at, *rest = (b.element(p, n) for n in range(len(state.elements)))

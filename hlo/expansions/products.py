@@ -8,7 +8,7 @@ from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.contraction_eval import DotDims, ragged_prefix
 from hlo.ops.rules import higher_precision
-from hlo.types import ELEMENT_TYPES, PRED, S64, ArrayShape, Shape, array
+from hlo.types import ELEMENT_TYPES, S64, ArrayShape, Shape, array
 
 _F64 = ELEMENT_TYPES["f64"]
 
@@ -39,17 +39,17 @@ def _scaled_dot(inst: Instruction) -> Computation:
     total = _dot(d, left, right, _dims(inst), array(_F64, out.dims))
     if out.element_type.is_integer:
         total = d.convert(total, common)
-    return d.done(d.as_shape(d.convert(total, out.element_type), out))
+    return d.done(d.relaid(d.convert(total, out.element_type), out))
 
 
 def _scaled(d: Draft, value: Instruction, scale: Instruction) -> Instruction:
     """The value in f64, each block multiplied by its element of the scale."""
     shape, blocks = value.array_shape, scale.array_shape.dims
-    wide = d.convert(d.as_shape(value, array(shape.element_type, shape.dims)), _F64)
+    wide = d.convert(d.relaid(value, array(shape.element_type, shape.dims)), _F64)
     if not shape.num_elements:
         return wide
     sizes = [n for size, c in zip(shape.dims, blocks, strict=True) for n in (c, size // c)]
-    factor = d.convert(d.as_shape(scale, array(scale.array_shape.element_type, blocks)), _F64)
+    factor = d.convert(d.relaid(scale, array(scale.array_shape.element_type, blocks)), _F64)
     spread = d.op(
         "broadcast", factor, shape=array(_F64, sizes), dimensions=tuple(range(0, len(sizes), 2))
     )
@@ -81,12 +81,12 @@ def _ragged_dot(inst: Instruction) -> Computation:
     )  # fmt: skip
     test = Draft(inst, [state.shape])
     at = test.op("get-tuple-element", test.parameters[0], index=0)
-    go_on = _compare(test, at, test.constant(S64, groups), "LT")
+    go_on = test.compare(at, test.constant(S64, groups), "LT")
     loop = d.op(
         "while", state, shape=state.shape, condition=test.done(go_on),
         body=_RaggedStep(inst, state.shape).body(),
     )  # fmt: skip
-    return d.done(d.as_shape(d.op("get-tuple-element", loop, index=2), inst.shape))
+    return d.done(d.relaid(d.op("get-tuple-element", loop, index=2), inst.shape))
 
 
 class _RaggedStep(Draft):
@@ -143,7 +143,7 @@ class _RaggedStep(Draft):
             self.op("broadcast", x, shape=numbers, dimensions=tuple(prefix))
             for x in (self.start, end)
         )
-        return self.op("and", _compare(self, at, low, "GE"), _compare(self, at, high, "LT"))
+        return self.op("and", self.compare(at, low, "GE"), self.compare(at, high, "LT"))
 
     def _rows(self, end: Instruction) -> Instruction:
         """The result with the rows of the group, which meet its own matrix of rhs."""
@@ -187,8 +187,3 @@ class _RaggedStep(Draft):
         zero = self.constant(S64, 0)
         places = [self.at, *(zero for _ in part.dims)]
         return self.op("dynamic-update-slice", self.out, update, *places, shape=out)
-
-
-def _compare(d: Draft, x: Instruction, y: Instruction, direction: str) -> Instruction:
-    shape = x.array_shape.with_type(PRED)
-    return d.op("compare", x, y, shape=shape, direction=direction, type="SIGNED")

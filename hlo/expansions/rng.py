@@ -14,7 +14,7 @@ from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
 from hlo.ops.random_eval import RNG_KEY
-from hlo.types import ELEMENT_TYPES, PRED, U32, U64, ElementType, TupleShape, array
+from hlo.types import ELEMENT_TYPES, U32, U64, ElementType, TupleShape, array
 
 _F32 = ELEMENT_TYPES["f32"]
 
@@ -66,16 +66,8 @@ class _Random(Draft):
         step = self.number(self.wide, 2.0**-self.digits)
         return self.op("multiply", self.convert(top, self.wide), step)
 
-    def compared(self, x: Instruction, y: Instruction, direction: str) -> Instruction:
-        """Compare two arrays or scalars."""
-        shape = x.array_shape
-        kind = "FLOAT" if shape.element_type.is_float else (
-            "SIGNED" if shape.element_type.is_signed else "UNSIGNED"
-        )  # fmt: skip
-        return self.op("compare", x, y, shape=shape.with_type(PRED), direction=direction, type=kind)
-
     def result(self, value: Instruction) -> Computation:
-        return self.done(self.as_shape(value, self.shape))
+        return self.done(self.relaid(value, self.shape))
 
 
 @expansion("rng")
@@ -109,9 +101,9 @@ def _uniform_float(d: _Random) -> Computation:
     rest = d.op("subtract", d.number(d.wide, 1.0), u)
     value = d.op("add", d.op("multiply", a, rest), d.op("multiply", b, u))
     rounded = d.convert(value, d.et)
-    inside = d.compared(rounded, d.each(high), "LT")
+    inside = d.compare(rounded, d.each(high), "LT")
     kept = d.op("select", inside, rounded, d.each(_next_below(d, high)))
-    some = d.each(d.compared(low, high, "LT"))
+    some = d.each(d.compare(low, high, "LT"))
     return d.result(d.op("select", some, kept, d.each(low)))
 
 
@@ -123,10 +115,10 @@ def _next_below(d: _Random, x: Instruction) -> Instruction:
     lower = d.op("subtract", bits, one)
     zero = d.constant(d.et, 0)
     if d.et.name != "f8e8m0fnu":  # which has no sign
-        negative = d.compared(x, zero, "LT")
+        negative = d.compare(x, zero, "LT")
         lower = d.op("select", negative, d.op("add", bits, one), lower)
         below_zero = d.constant(word, (1 << (d.et.bits - 1)) + 1)
-        lower = d.op("select", d.compared(x, zero, "EQ"), below_zero, lower)
+        lower = d.op("select", d.compare(x, zero, "EQ"), below_zero, lower)
     return d.op("bitcast-convert", lower, shape=array(d.et, ()))
 
 
@@ -143,5 +135,5 @@ def _uniform_integer(d: _Random) -> Computation:
     span = d.op("subtract", ends[1], ends[0])
     (word,) = d.words(1)
     value = d.op("add", d.each(ends[0]), d.op("remainder", word, d.each(span)))
-    some = d.each(d.compared(low, high, "LT"))
+    some = d.each(d.compare(low, high, "LT"))
     return d.result(d.op("select", some, d.convert(value, d.et), d.each(low)))

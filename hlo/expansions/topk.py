@@ -29,5 +29,5 @@ def sorted_topk(inst: Instruction) -> Computation:
     for number, (_, result) in enumerate(inst.shape.leaves()):
         taken = tuple(SliceDim(0, limit, 1) for limit in limits)
         part = d.op("slice", d.element(both, number), slice=taken)
-        parts.append(d.as_shape(part, result))
+        parts.append(d.relaid(part, result))
     return d.done(d.tuple(*parts))

@@ -10,7 +10,7 @@ import numpy as np
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.literal import Literal
-from hlo.types import TOKEN, ArrayShape, ElementType, Shape, TupleShape, array
+from hlo.types import PRED, TOKEN, ArrayShape, ElementType, Shape, TupleShape, array
 
 
 class Builder:
@@ -99,6 +99,10 @@ class Builder:
             parts = (self.relaid(self.element(value, n), s) for n, s in enumerate(shape.elements))
             return self.tuple(*parts)
         return value
+
+    def compare(self, x: Instruction, y: Instruction, direction: str) -> Instruction:
+        """Append a comparison in the layout of `x`, by the default order of the element type."""
+        return self.op("compare", x, y, shape=x.array_shape.with_type(PRED), direction=direction)
 
     def element(self, value: Instruction, index: int) -> Instruction:
         """Return an element of a tuple; of a tuple that was put together in sight, the operand."""

@@ -22,7 +22,7 @@ from hlo.expansions.dynamic.sized import (
     static_array,
 )
 from hlo.ir import Computation, Instruction
-from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape, array
+from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
 
 # How many calls may be in each other.
 _MAX_DEPTH = 100
@@ -82,7 +82,7 @@ class SizedDraft(Draft):
             case "opt-barrier" | "domain" | "add-dependency":
                 return args[0]
             case "copy" if isinstance(args[0], Sized):
-                return Sized(self.as_shape(args[0].data, static(inst.shape)), args[0].sizes)
+                return Sized(self.relaid(args[0].data, static(inst.shape)), args[0].sizes)
             case "call" | "fusion" | "async-start":
                 return self.inlined(inst.called_computations[0], args)
             case "async-update" | "async-done":
@@ -229,10 +229,7 @@ class SizedDraft(Draft):
 
     def is_equal(self, a: Size, b: Size) -> Instruction:
         """Return whether two sizes are equal."""
-        shape = array(PRED, ())
-        return self.op(
-            "compare", self.size(a), self.size(b), shape=shape, direction="EQ", type="SIGNED"
-        )
+        return self.compare(self.size(a), self.size(b), "EQ")
 
     def spread(self, scalar: Instruction, like: ArrayShape) -> Instruction:
         """Return a scalar for every element of a shape."""
@@ -248,10 +245,7 @@ class SizedDraft(Draft):
         for dim, n in enumerate(sizes):
             if n == like.dims[dim]:
                 continue
-            here = self.op(
-                "compare", self.positions(like, dim), self.spread(self.size(n), like),
-                shape=like.with_type(PRED), direction="LT", type="SIGNED",
-            )  # fmt: skip
+            here = self.compare(self.positions(like, dim), self.spread(self.size(n), like), "LT")
             result = here if result is None else self.op("and", result, here)
         return result
 

@@ -9,7 +9,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, inline
-from hlo.types import PRED, S32, ArrayShape, Shape, TupleShape, array
+from hlo.types import S32, ArrayShape, Shape, TupleShape
 
 
 def branches_of(inst: Instruction) -> list[Computation]:
@@ -70,7 +70,7 @@ def select_branch(inst: Instruction, calls: Calls) -> list[Computation]:
         test = inst.operands[0]
         if inst.attrs["branch_computations"] is not None:
             index = b.constant(S32, number)
-            test = b.op("compare", test, index, shape=array(PRED, ()), direction="EQ")
+            test = b.compare(test, index, "EQ")
         chosen = _select(b, test, result, chosen, inst.shape)
     inst.replace_all_uses_with(b.relaid(chosen, inst.shape))
     calls.remove(inst)

@@ -6,7 +6,7 @@ import math
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder, build_computation
-from hlo.types import ELEMENT_TYPES, PRED, S32, ElementType, array, complex_part
+from hlo.types import ELEMENT_TYPES, S32, ElementType, array, complex_part
 
 
 def wide_type(et: ElementType) -> ElementType:
@@ -83,10 +83,7 @@ def positions(
     """Append where the position along a dimension compares so with a scalar."""
     shape = array(at.array_shape.element_type, like.array_shape.dims)
     place = b.op("iota", shape=shape, iota_dimension=dim)
-    return b.op(
-        "compare", place, b.broadcast(at, shape), shape=array(PRED, shape.dims),
-        direction=direction, type="SIGNED",
-    )  # fmt: skip
+    return b.compare(place, b.broadcast(at, shape), direction)
 
 
 def kept(b: Builder, where: Instruction, value: Instruction) -> Instruction:
@@ -135,6 +132,4 @@ def diagonal(b: Builder, like: Instruction, direction: str = "EQ") -> Instructio
     """Append where the row compares so with the column; by default the diagonal."""
     shape = array(S32, like.array_shape.dims)
     row, column = (b.op("iota", shape=shape, iota_dimension=d) for d in (1, 2))
-    return b.op(
-        "compare", row, column, shape=array(PRED, shape.dims), direction=direction, type="SIGNED"
-    )
+    return b.compare(row, column, direction)

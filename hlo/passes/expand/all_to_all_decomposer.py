@@ -41,8 +41,8 @@ def _expanded(inst: Instruction) -> Computation | None:
     sizes = tuple(size if at == dim else whole for at, whole in enumerate(shape.dims))
     part = array(shape.element_type, sizes)
     made = d.op(
-        "all-to-all", *(d.as_shape(s, part) for s in slices), shape=TupleShape((part,) * parts),
+        "all-to-all", *(d.relaid(s, part) for s in slices), shape=TupleShape((part,) * parts),
         **{**inst.attrs, "dimensions": None},
     )  # fmt: skip
     received = [d.element(made, n) for n in range(parts)]
-    return d.done(d.as_shape(d.op("concatenate", *received, dimensions=(dim,)), shape))
+    return d.done(d.relaid(d.op("concatenate", *received, dimensions=(dim,)), shape))

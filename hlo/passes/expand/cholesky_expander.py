@@ -44,7 +44,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     if not inst.attrs["lower"]:
         factor = mx.swapped(d, mx.conjugate(d, factor))
     rounded = d.convert(d.reshape(factor, shape.dims), shape.element_type)
-    return d.done(d.as_shape(rounded, shape))
+    return d.done(d.relaid(rounded, shape))
 
 
 def _column(
@@ -57,7 +57,7 @@ def _column(
     # The diagonal of a Hermitian matrix is real, whatever is stored there.
     pivot = mx.real(b, mx.taken(b, left, at, 1))
     zero = b.filled(mx.part_type(left), pivot.array_shape.dims, 0)
-    positive = b.op("compare", pivot, zero, direction="GT", type="FLOAT")
+    positive = b.compare(pivot, zero, "GT")
     root = b.op("sqrt", pivot)
     wide = mx.spread(b, mx.as_type_of(b, root, left), left)
     below = mx.kept(b, mx.positions(b, left, 1, "GT", at), b.op("divide", left, wide))

@@ -31,7 +31,7 @@ def _expanded(inst: Instruction) -> Computation | None:
         return None
     d = Draft(inst)
     x, y = (_key(d, value) for value in d.parameters)
-    found = d.op("compare", x, y, direction=inst.attrs["direction"], type="SIGNED")
+    found = d.compare(x, y, inst.attrs["direction"])
     return d.done(found)
 
 
@@ -43,5 +43,5 @@ def _key(b: Builder, value: Instruction) -> Instruction:
     most = (1 << (et.bits - 1)) - 1
     flipped = b.op("xor", bits, b.broadcast(b.constant(et, most), shape))
     zero = b.broadcast(b.constant(et, 0), shape)
-    negative = b.op("compare", bits, zero, direction="LT", type="SIGNED")
+    negative = b.compare(bits, zero, "LT")
     return b.op("select", negative, flipped, bits)

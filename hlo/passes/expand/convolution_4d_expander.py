@@ -70,7 +70,7 @@ def _expanded(inst: Instruction) -> Computation | None:
         shape=array(shape.element_type, _sizes(shape.dims, left["output"])),
         **attrs,
     )
-    return d.done(d.as_shape(d.reshape(made, shape.dims), shape))
+    return d.done(d.relaid(d.reshape(made, shape.dims), shape))
 
 
 def _sizes(dims: Sequence[int], places: Sequence[int]) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     out = array(shape.element_type, [shape.dims[n] for n in order])
     result = d.op("convolution", x, w, shape=out, **{**inst.attrs, "dim_labels": wanted})
     back = tuple(order.index(n) for n in range(rank))
-    return d.done(d.as_shape(_moved(d, result, back), shape))
+    return d.done(d.relaid(_moved(d, result, back), shape))
 
 
 def _moved(d: Draft, value: Instruction, order: tuple[int, ...]) -> Instruction:

@@ -45,7 +45,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     # A dot may state any type for its result.
     sizes = array(out.element_type, (*batch, *m, *n))
     product = d.op("dot", x, y, shape=sizes, **attrs)
-    return d.done(d.as_shape(d.reshape(product, out.dims), out))
+    return d.done(d.relaid(d.reshape(product, out.dims), out))
 
 
 def _is_canonical(dims: DotDims, lhs_rank: int, rhs_rank: int) -> bool:

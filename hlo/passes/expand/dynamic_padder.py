@@ -135,7 +135,7 @@ class _Padded(SizedDraft):
         assert isinstance(shape, ArrayShape)
         if any(value.is_varying(n) and not shape.is_dynamic_dim(n) for n in range(shape.rank)):
             return None
-        data = self.as_shape(value.data, static(shape))
+        data = self.relaid(value.data, static(shape))
         if not shape.is_dynamic:
             return data
         sizes = [self.size(n) for n in value.sizes]

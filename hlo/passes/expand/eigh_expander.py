@@ -114,15 +114,14 @@ def _sweeps(b: Builder, a: Instruction, config: _Config) -> tuple[Instruction, I
         beside = mx.total(b, mx.squares(b, mx.kept(b, mx.diagonal(b, a, "NE"), a)), (1, 2))
         whole = mx.total(b, mx.squares(b, a), (1, 2))
         little = b.filled(mx.part_type(a), whole.array_shape.dims, config.tolerance**2)
-        large = b.op("compare", beside, b.op("multiply", whole, little), direction="GT",
-                     type="FLOAT")  # fmt: skip
+        large = b.compare(beside, b.op("multiply", whole, little), "GT")
         either = build_computation(
             "or", [array(PRED, ())] * 2, lambda b, x, y: b.op("or", x, y), b.like
         )
         some = b.op("reduce", large, b.constant(PRED, False), dimensions=(0, 1, 2),
                     to_apply=either)  # fmt: skip
         limit = b.constant(S32, config.sweeps)
-        return b.op("and", some, b.op("compare", at, limit, direction="LT", type="SIGNED"))
+        return b.op("and", some, b.compare(at, limit, "LT"))
 
     def body(b: Builder, p: Instruction) -> Instruction:
         at, a, v = (b.element(p, k) for k in range(3))
@@ -155,12 +154,12 @@ def _rotate(
     size = b.op("sqrt", mx.squares(b, common))
     shape = size.array_shape
     none, one, two = (b.filled(shape.element_type, shape.dims, k) for k in (0, 1, 2))
-    done = b.op("compare", size, none, direction="EQ", type="FLOAT")
+    done = b.compare(size, none, "EQ")
     nonzero = b.op("select", done, one, size)
     # The tangent of the smaller of the two angles that will do.
     slope = b.op("divide", b.op("subtract", ends[1], ends[0]), b.op("multiply", two, nonzero))
     root = b.op("sqrt", b.op("add", one, b.op("multiply", slope, slope)))
-    below = b.op("compare", slope, none, direction="LT", type="FLOAT")
+    below = b.compare(slope, none, "LT")
     root = b.op("select", below, b.op("negate", root), root)
     tangent = b.op("select", done, none, b.op("divide", one, b.op("add", slope, root)))
     length = b.op("sqrt", b.op("add", one, b.op("multiply", tangent, tangent)))

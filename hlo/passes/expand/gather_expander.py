@@ -74,4 +74,4 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
     order = tuple(next(inner if n in offsets else batch) for n in range(shape.rank))
     if order != tuple(range(shape.rank)):
         rows = d.op("transpose", rows, dimensions=order)
-    return d.done(d.as_shape(rows, shape))
+    return d.done(d.relaid(rows, shape))

@@ -33,6 +33,6 @@ def _expanded(inst: Instruction) -> Computation | None:
     wide = shape.with_type(et)
     one, zero = (d.broadcast(d.constant(et, n), wide) for n in (1, 0))
     e = d.op("exponential", d.op("negate", d.op("abs", x)))
-    negative = d.op("compare", x, zero, direction="LT")
+    negative = d.compare(x, zero, "LT")
     value = d.op("divide", d.op("select", negative, e, one), d.op("add", one, e))
     return d.done(d.convert(value, shape.element_type))

@@ -78,13 +78,13 @@ def _reflect(
     head, rest = mx.real(b, first), mx.total(b, mx.squares(b, below), (1,))
     zero = b.filled(head.array_shape.element_type, head.array_shape.dims, 0)
     # What is zero already stays; so does the sign of the diagonal.
-    stays = b.op("compare", rest, zero, direction="EQ", type="FLOAT")
+    stays = b.compare(rest, zero, "EQ")
     if first.array_shape.element_type.is_complex:
         imag = b.op("imag", first)
-        is_real = b.op("compare", imag, zero, direction="EQ", type="FLOAT")
+        is_real = b.compare(imag, zero, "EQ")
         stays = b.op("and", stays, is_real)
     norm = b.op("sqrt", b.op("add", mx.squares(b, first), rest))
-    negative = b.op("compare", head, zero, direction="LT", type="FLOAT")
+    negative = b.compare(head, zero, "LT")
     new = b.op("select", negative, norm, b.op("negate", norm))
     new = b.op("select", stays, head, new)
     wide = mx.as_type_of(b, new, first)
@@ -145,4 +145,4 @@ def _product(inst: Instruction) -> Computation:
         return [b.op("subtract", q, _applied(b, q, v, mx.taken(b, row, at, 2)))]
 
     (q,) = counted_loop(d, steps, [mx.identity(d, matrix)], [matrix, mx.widened(d, row)], step)
-    return d.done(d.as_shape(d.convert(d.reshape(q, shape.dims), shape.element_type), shape))
+    return d.done(d.relaid(d.convert(d.reshape(q, shape.dims), shape.element_type), shape))

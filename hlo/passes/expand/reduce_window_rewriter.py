@@ -46,7 +46,7 @@ def _expanded(inst: Instruction, block: int) -> Computation | None:
     total = d.running(x, init)
     if is_reverse:
         total = d.op("reverse", total, dimensions=(dim,))
-    return d.done(d.as_shape(d.convert(total, inst.array_shape.element_type), inst.shape))
+    return d.done(d.relaid(d.convert(total, inst.array_shape.element_type), inst.shape))
 
 
 def _running_dimension(inst: Instruction) -> tuple[int, bool] | None:

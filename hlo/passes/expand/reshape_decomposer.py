@@ -31,13 +31,13 @@ def _expanded(inst: Instruction) -> Computation | None:
         return d.done(d.op("bitcast", x, shape=b))
     behind = layout_after_reshape(a, b)
     if behind is not None:
-        return d.done(d.as_shape(d.op("bitcast", x, shape=b.with_layout(behind)), b))
+        return d.done(d.relaid(d.op("bitcast", x, shape=b.with_layout(behind)), b))
     before = layout_after_reshape(b, a)
     if before is not None:
-        return d.done(d.op("bitcast", d.as_shape(x, a.with_layout(before)), shape=b))
-    rows = d.as_shape(x, a.with_layout(Layout.default(a.rank)))
+        return d.done(d.op("bitcast", d.relaid(x, a.with_layout(before)), shape=b))
+    rows = d.relaid(x, a.with_layout(Layout.default(a.rank)))
     rows = d.op("bitcast", rows, shape=b.with_layout(Layout.default(b.rank)))
-    return d.done(d.as_shape(rows, b))
+    return d.done(d.relaid(rows, b))
 
 
 def _is_plain(shape: ArrayShape) -> bool:

@@ -113,7 +113,7 @@ class _Bits(Draft):
         high = self.part(2) if has_high else key
         self.number = -(-math.prod(self.dims) // (2 if wide else 4))
         counter = self.counters(low)
-        wrapped = self.less(counter, self.each(low))
+        wrapped = self.compare(counter, self.each(low), "LT")
         above = self.each(self.on("add", high, 1))
         carried = self.op("select", wrapped, above, self.each(high))
         words = self.philox_rounds([*self.halves(counter), *self.halves(carried)], key)
@@ -122,12 +122,9 @@ class _Bits(Draft):
         total = self.on("add", low, self.number)
         following = [key, total]
         if has_high:
-            over = self.convert(self.less(total, low), U64)
+            over = self.convert(self.compare(total, low, "LT"), U64)
             following.append(self.op("add", high, over))
         return self.next_state(*following), self.rows(words)
-
-    def less(self, x: Instruction, y: Instruction) -> Instruction:
-        return self.op("compare", x, y, direction="LT", type="UNSIGNED")
 
     def philox_rounds(self, words: list[Instruction], key: Instruction) -> list[Instruction]:
         keys = list(self.halves(key))

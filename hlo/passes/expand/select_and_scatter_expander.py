@@ -34,7 +34,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     d = Draft(inst)
     x, updates, init = d.parameters
     if not source.num_elements or not shape.num_elements:
-        return d.done(d.as_shape(d.broadcast(init, shape), shape))
+        return d.done(d.relaid(d.broadcast(init, shape), shape))
     # The place of every element in row-major order; -1 where a window has none.
     at = counter_type(shape.num_elements)
     places = d.op("iota", shape=array(at, (shape.num_elements,)), iota_dimension=0)
@@ -55,7 +55,7 @@ def _expanded(inst: Instruction) -> Computation | None:
         update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,),
         index_vector_dim=1, to_apply=scatter,
     )  # fmt: skip
-    return d.done(d.as_shape(d.convert(d.reshape(total, shape.dims), et), shape))
+    return d.done(d.relaid(d.convert(d.reshape(total, shape.dims), et), shape))
 
 
 def _chooser(inst: Instruction, et: ElementType, at: ElementType) -> Computation:
@@ -65,7 +65,7 @@ def _chooser(inst: Instruction, et: ElementType, at: ElementType) -> Computation
     def body(b: Builder, *p: Instruction) -> Instruction:
         kept, kept_at, new, new_at = p
         stays = b.op("call", kept, new, shape=select.root.shape, to_apply=select)
-        some = b.op("compare", kept_at, b.constant(at, 0), direction="GE", type="SIGNED")
+        some = b.compare(kept_at, b.constant(at, 0), "GE")
         stays = b.op("and", stays, some)
         return b.tuple(b.op("select", stays, kept, new), b.op("select", stays, kept_at, new_at))
 

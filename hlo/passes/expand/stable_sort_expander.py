@@ -60,8 +60,8 @@ def _with_positions(inst: Instruction, at: int, operands: list[Instruction]) -> 
         shape = array(PRED, ())
         first = b.op("call", *args, shape=shape, to_apply=before)
         second = b.op("call", *swapped, shape=shape, to_apply=before)
-        same = b.op("compare", first, second, direction="EQ", type="UNSIGNED")
-        earlier = b.op("compare", p[2 * at], p[2 * at + 1], direction="LT", type="SIGNED")
+        same = b.compare(first, second, "EQ")
+        earlier = b.compare(p[2 * at], p[2 * at + 1], "LT")
         return b.op("select", same, earlier, first)
 
     return build_computation(f"{before.name}.stable", scalars, body, inst)

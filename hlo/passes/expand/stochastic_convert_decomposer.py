@@ -31,11 +31,11 @@ def _expanded(inst: Instruction) -> Computation | None:
     whole = d.op("floor", size)
     scale = d.broadcast(d.constant(wide, 2.0**random_type.bits), shape)
     fraction = d.op("multiply", d.op("subtract", size, whole), scale)
-    below = d.op("compare", random, d.convert(fraction, random_type), direction="LT")
+    below = d.compare(random, d.convert(fraction, random_type), "LT")
     up = d.op("add", whole, d.broadcast(d.constant(wide, 1), shape))
     rounded = d.op("select", below, up, whole)
     zero = d.broadcast(d.constant(wide, 0), shape)
-    negative = d.op("compare", x, zero, direction="LT")
+    negative = d.compare(x, zero, "LT")
     signed = d.op("select", negative, d.op("negate", rounded), rounded)
     # The conversion saturates, and makes 0 of NaN.
     return d.done(d.convert(signed, to.element_type))

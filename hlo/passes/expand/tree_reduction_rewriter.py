@@ -53,4 +53,4 @@ def _expanded(inst: Instruction, most: int) -> Computation | None:
         x = d.op("reduce-window", x, none, window=tuple(window), to_apply=to_apply)
     total = d.op("reduce", x, init, dimensions=dims, to_apply=to_apply)
     shape = inst.array_shape
-    return d.done(d.as_shape(d.convert(total, shape.element_type), shape))
+    return d.done(d.relaid(d.convert(total, shape.element_type), shape))

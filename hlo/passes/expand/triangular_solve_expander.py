@@ -62,4 +62,4 @@ def _expanded(inst: Instruction) -> Computation | None:
     (x,) = counted_loop(d, n, [unknown], [a, y], step)
     if not attrs["left_side"]:
         x = mx.swapped(d, x)
-    return d.done(d.as_shape(d.convert(d.reshape(x, shape.dims), shape.element_type), shape))
+    return d.done(d.relaid(d.convert(d.reshape(x, shape.dims), shape.element_type), shape))
