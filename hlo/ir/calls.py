@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from hlo.ir.builder import Builder
 from hlo.ir.computation import Computation
@@ -27,14 +28,11 @@ class Calls:
 
         Returns those, callees before callers.
         """
-        todo, joined = list(instructions), []
-        while todo:
-            for callee in todo.pop().called_computations:
-                self.counts[callee] += 1
-                if callee.module is None:
-                    joined.append(self.module.add(callee))
-                    todo.extend(callee)
-        return joined[::-1]
+        new = list(instructions)
+        joined = self.module.adopt(new)
+        for inst in chain(new, *joined):
+            self.counts.update(inst.called_computations)
+        return joined
 
     def dropped(self, instructions: Iterable[Instruction]) -> None:
         """Forget the calls of instructions that go."""

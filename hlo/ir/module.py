@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from hlo.errors import Source
@@ -84,6 +84,19 @@ class Module:
         if entry:
             self._entry = comp
         return comp
+
+    def adopt(self, instructions: Iterable[Instruction]) -> list[Computation]:
+        """Add the computations outside any module that instructions call, and what those call.
+
+        Returns them, callees before callers.
+        """
+        todo, joined = list(instructions), []
+        while todo:
+            for callee in todo.pop().called_computations:
+                if callee.module is None:
+                    joined.append(self.add(callee))
+                    todo.extend(callee)
+        return joined[::-1]
 
     def remove(self, comp: Computation) -> None:
         """Take a computation out; nothing may call it any more."""

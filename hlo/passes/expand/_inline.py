@@ -56,20 +56,9 @@ def inline(
         if old.opcode == "parameter":
             made[old] = operands[old.attrs["number"]]
             continue
-        for callee in old.called_computations:
-            _adopt(comp.module, callee)
+        comp.module.adopt([old])
         made[old] = b.copy(old, [made[o] for o in old.operands])
     return made[expanded.root]
-
-
-def _adopt(module: Module, comp: Computation) -> None:
-    """Add a computation and all that it calls to a module, where they are not in it."""
-    stack = [comp]
-    while stack:
-        top = stack.pop()
-        if top.module is None:
-            module.add(top)
-            stack.extend(c for inst in top for c in inst.called_computations)
 
 
 def rounds(inst: Instruction) -> bool:
