@@ -16,6 +16,7 @@ from hlo.codegen.inline import inline
 from hlo.codegen.llvm import TRUE, Builder, Index, Val
 from hlo.codegen.scalar import Value
 from hlo.ir import Computation, Instruction
+from hlo.ops.indexing import index_dims
 
 
 class ElementEmitter:
@@ -212,21 +213,20 @@ def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     b, a = e.b, inst.attrs
     operand, starts = inst.operands
     dims, start_dims = operand.array_shape.dims, starts.array_shape.dims
-    vector_dim = a["index_vector_dim"]
+    select = index_dims(inst)
     batch = [i for d, i in enumerate(indices) if d not in a["offset_dims"]]
-    offsets = [indices[d] for d in a["offset_dims"]]
-    dropped = {*a["collapsed_slice_dims"], *a["operand_batching_dims"]}
-    window = iter(offsets)
-    mapped: list[Index] = [0 if d in dropped else next(window) for d in range(len(dims))]
-    for component, d in enumerate(a["start_index_map"]):
+    mapped: list[Index] = [0] * len(dims)
+    for d, offset in zip(select.window_dims(len(dims)), a["offset_dims"], strict=True):
+        mapped[d] = indices[offset]
+    for component, d in enumerate(select.index_map):
         at = list(batch)
-        if vector_dim < len(start_dims):
-            at.insert(vector_dim, component)
+        if select.index_vector_dim < len(start_dims):
+            at.insert(select.index_vector_dim, component)
         value = scalar.to_index(b, e.at(starts, tuple(at)), starts.array_shape.element_type)
         limit = dims[d] - a["slice_sizes"][d]
         mapped[d] = b.add(mapped[d], b.minimum(b.maximum(value, 0), limit))
-    for d, s in zip(a["operand_batching_dims"], a["start_indices_batching_dims"], strict=True):
-        mapped[d] = batch[s - (s > vector_dim)]
+    for d, axis in select.batching.items():
+        mapped[d] = batch[axis]
     return e.at(operand, tuple(mapped))
 
 

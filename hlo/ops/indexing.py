@@ -17,7 +17,7 @@ from hlo.types import UNBOUNDED, ArrayShape, ElementType, Shape, array
 # --- dimension numbers of gather and scatter ----------------------------------------------------
 
 
-class _Names(NamedTuple):
+class IndexAttrs(NamedTuple):
     """The attributes that play the parts of `IndexDims`."""
 
     index_map: str
@@ -26,17 +26,20 @@ class _Names(NamedTuple):
     indices_batching: str
 
 
-_GATHER = _Names(
+_GATHER = IndexAttrs(
     "start_index_map", "collapsed_slice_dims", "operand_batching_dims",
     "start_indices_batching_dims",
 )  # fmt: skip
-_SCATTER = _Names(
+_SCATTER = IndexAttrs(
     "scatter_dims_to_operand_dims", "inserted_window_dims", "input_batching_dims",
     "scatter_indices_batching_dims",
 )  # fmt: skip
+INDEX_ATTRS = {"gather": _GATHER, "scatter": _SCATTER}
 
 
-def _index_dims(op: OpView, names: _Names) -> IndexDims:
+def index_dims(op: OpView) -> IndexDims:
+    """Return how the indices of a gather or a scatter select windows."""
+    names = INDEX_ATTRS[op.opcode]
     return IndexDims(op.attrs["index_vector_dim"], *(op.attrs[n] for n in names))
 
 
@@ -64,7 +67,7 @@ def _indices_shape(op: OpView, operand: int) -> ArrayShape:
 
 
 def _check_index_dims(
-    op: OpView, names: _Names, dims: IndexDims, operand: ArrayShape, indices: ArrayShape
+    op: OpView, names: IndexAttrs, dims: IndexDims, operand: ArrayShape, indices: ArrayShape
 ) -> None:
     """Check how indices select windows; `indices` has its last dimension of one put in."""
     vector = indices.dims[dims.index_vector_dim]
@@ -108,7 +111,7 @@ def _check_index_dims(
             )
 
 
-def _need_window_rank(op: OpView, window_attr: str, names: _Names, rank: int) -> None:
+def _need_window_rank(op: OpView, window_attr: str, names: IndexAttrs, rank: int) -> None:
     """Check that every operand dimension is in the window, collapsed or batching."""
     window, collapsed, batching = (
         len(op.attrs[n]) for n in (window_attr, names.collapsed, names.operand_batching)
@@ -127,7 +130,7 @@ def _need_window_rank(op: OpView, window_attr: str, names: _Names, rank: int) ->
 def _infer_gather(op: OpView) -> Shape:
     operand = rules.array_operand(op, 0)
     indices = _indices_shape(op, 1)
-    dims, sizes = _index_dims(op, _GATHER), op.attrs["slice_sizes"]
+    dims, sizes = index_dims(op), op.attrs["slice_sizes"]
     offset_dims = op.attrs["offset_dims"]
     result_rank = len(offset_dims) + indices.rank - 1
     rules.need_dims(op, offset_dims, result_rank, "offset_dims", is_sorted=True)
@@ -172,7 +175,7 @@ def _batch_dims(dims: IndexDims, indices: ArrayShape) -> list[tuple[int, bool]]:
 def _evaluate_gather(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     operand, indices = args
     return gather(
-        operand, indices, _index_dims(op, _GATHER), op.attrs["slice_sizes"], op.attrs["offset_dims"]
+        operand, indices, index_dims(op), op.attrs["slice_sizes"], op.attrs["offset_dims"]
     )
 
 
@@ -213,7 +216,7 @@ def _infer_scatter(op: OpView) -> Shape:
             code="operand-count",
         )
     count = len(shapes) // 2
-    indices, dims = _indices_shape(op, count), _index_dims(op, _SCATTER)
+    indices, dims = _indices_shape(op, count), index_dims(op)
     update_window_dims = op.attrs["update_window_dims"]
     updates_rank = indices.rank - 1 + len(update_window_dims)
     for i in range(count):
@@ -284,7 +287,7 @@ def _evaluate_scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     types = [s.element_type for s in rules.array_operands(op)[:count]]
     with np.errstate(all="ignore"):
         results = scatter(
-            args[:count], args[count], args[count + 1 :], _index_dims(op, _SCATTER),
+            args[:count], args[count], args[count + 1 :], index_dims(op),
             op.attrs["update_window_dims"], _combiner(op, types, ctx),
         )  # fmt: skip
     return tuple(results) if count > 1 else results[0]

@@ -41,6 +41,12 @@ class IndexDims:
         left_out = {*self.collapsed, *self.operand_batching}
         return [d for d in range(rank) if d not in left_out]
 
+    @property
+    def batching(self) -> dict[int, int]:
+        """The batch dimension along which each batching dimension of the operand runs."""
+        pairs = zip(self.operand_batching, self.indices_batching, strict=True)
+        return {d: at - (at > self.index_vector_dim) for d, at in pairs}
+
     def starts(self, indices: np.ndarray) -> tuple[tuple[int, ...], dict[int, np.ndarray]]:
         """Return the batch dimensions, and the start of every window by operand dimension.
 
@@ -53,8 +59,7 @@ class IndexDims:
         )
         batch = vectors.shape[:-1]
         starts = {d: vectors[..., k].reshape(-1) for k, d in enumerate(self.index_map)}
-        for d, at in zip(self.operand_batching, self.indices_batching, strict=True):
-            axis = at - (at > self.index_vector_dim)
+        for d, axis in self.batching.items():
             starts[d] = np.broadcast_to(_along(axis, batch), batch).reshape(-1)
         return batch, starts
 

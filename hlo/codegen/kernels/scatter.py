@@ -23,6 +23,8 @@ from hlo.codegen.llvm import TRUE, Index, Val
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
+from hlo.ops.indexing import index_dims
+from hlo.ops.indexing_eval import IndexDims
 from hlo.types import ArrayShape
 
 # Ranges of the operand at most, and the elements of a window that make it worth its while to look
@@ -59,17 +61,17 @@ class Scatter:
 
     @cached_property
     def update_dims(self) -> tuple[int, ...]:
-        shape = self.updates[0].array_shape
-        return shape.dims
+        return self.updates[0].array_shape.dims
+
+    @cached_property
+    def select(self) -> IndexDims:
+        """How the indices select windows."""
+        return index_dims(self.inst)
 
     @cached_property
     def window(self) -> dict[int, int]:
         """The dimension of the updates for each operand dimension of a window."""
-        left_out = {
-            *self.inst.attrs["inserted_window_dims"],
-            *self.inst.attrs["input_batching_dims"],
-        }
-        kept = [d for d in range(len(self.dims)) if d not in left_out]
+        kept = self.select.window_dims(len(self.dims))
         return dict(zip(kept, self.inst.attrs["update_window_dims"], strict=True))
 
     def size(self, d: int) -> int:
@@ -85,19 +87,12 @@ class Scatter:
     @cached_property
     def batching(self) -> dict[int, int]:
         """The dimension of the updates along which each batching dimension of the operand runs."""
-        vector: int = self.inst.attrs["index_vector_dim"]
-        pairs = zip(
-            self.inst.attrs["input_batching_dims"],
-            self.inst.attrs["scatter_indices_batching_dims"],
-            strict=True,
-        )
-        return {d: self.batch[at - (at > vector)] for d, at in pairs}
+        return {d: self.batch[axis] for d, axis in self.select.batching.items()}
 
     @cached_property
     def ranged(self) -> int | None:
         """The dimension of the operand that may be cut into ranges."""
-        named = self.inst.attrs["scatter_dims_to_operand_dims"]
-        single = [d for d in named if self.size(d) == 1 and self.dims[d] > 1]
+        single = [d for d in self.select.index_map if self.size(d) == 1 and self.dims[d] > 1]
         return max(single, key=lambda d: self.dims[d], default=None)
 
     @cached_property
@@ -144,13 +139,12 @@ def _scatter(k: Kernel) -> Extent:
 
 def _starts(k: Kernel, s: Scatter, batch: Mapping[int, Index]) -> tuple[dict[int, Index], Val]:
     """Return where a window begins, and whether it is wholly inside the operand."""
-    b, attrs = k.b, k.inst.attrs
-    vector: int = attrs["index_vector_dim"]
+    b, vector = k.b, s.select.index_vector_dim
     place = [batch[d] for d in s.batch]
     shape = s.indices.array_shape
     starts: dict[int, Index] = {d: batch[at] for d, at in s.batching.items()}
     inside = TRUE
-    for component, d in enumerate(attrs["scatter_dims_to_operand_dims"]):
+    for component, d in enumerate(s.select.index_map):
         at = [*place[:vector], component, *place[vector:]] if vector < shape.rank else place
         value = k.elements.at(s.indices, tuple(at))
         start = scalar.to_index(b, value, element_type(s.indices))

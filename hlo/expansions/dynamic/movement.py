@@ -11,6 +11,7 @@ from hlo.expansions.dynamic.draft import SizedDraft, shared_size, sized, unsuppo
 from hlo.expansions.dynamic.sized import Size, Sized, Value, static_array
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim
+from hlo.ops.indexing import index_dims
 from hlo.types import S32, integer_range
 
 
@@ -94,8 +95,7 @@ def _gather(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, indices = args
     attrs = inst.attrs
     window = _whole_or_fixed(x, attrs["slice_sizes"])
-    dropped = {*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"]}
-    offsets = iter([n for dim, n in enumerate(window) if dim not in dropped])
+    offsets = iter([window[dim] for dim in index_dims(inst).window_dims(len(window))])
     batch = iter([n for dim, n in enumerate(indices.sizes) if dim != attrs["index_vector_dim"]])
     rank = static_array(inst.shape).rank
     sizes = tuple(next(offsets if n in attrs["offset_dims"] else batch) for n in range(rank))
@@ -112,12 +112,11 @@ def _concatenate(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     ]
     end: Size = args[0].sizes[axis]
     data = d.clone(inst, [a.data for a in args])
-    for a, before in zip(args[1:], args, strict=False):
+    for a in args[1:]:
         if not isinstance(end, int):
             starts = [d.constant(S32, 0)] * len(sizes)
             starts[axis] = end
             data = d.op("dynamic-update-slice", data, a.data, *starts)
-        del before
         end = d.arithmetic("add", end, a.sizes[axis])
     sizes[axis] = end
     return Sized(data, tuple(sizes))

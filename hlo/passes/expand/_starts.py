@@ -11,24 +11,6 @@ from hlo.ops.indexing_eval import IndexDims
 from hlo.types import S32, S64, ElementType
 
 
-def gather_dims(inst: Instruction) -> IndexDims:
-    """Return how the indices of a gather select windows."""
-    a = inst.attrs
-    return IndexDims(
-        a["index_vector_dim"], a["start_index_map"], a["collapsed_slice_dims"],
-        a["operand_batching_dims"], a["start_indices_batching_dims"],
-    )  # fmt: skip
-
-
-def scatter_dims(inst: Instruction) -> IndexDims:
-    """Return how the indices of a scatter select windows."""
-    a = inst.attrs
-    return IndexDims(
-        a["index_vector_dim"], a["scatter_dims_to_operand_dims"], a["inserted_window_dims"],
-        a["input_batching_dims"], a["scatter_indices_batching_dims"],
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Starts:
     """The windows of all index vectors, in the order of the batch.
@@ -79,8 +61,7 @@ class Starts:
             place = (number, b.constant(self.type, k))
             element = b.op("dynamic-slice", vectors, *place, dynamic_slice_sizes=(1, 1))
             starts[d] = b.reshape(element, ())
-        for d, at in zip(self.dims.operand_batching, self.dims.indices_batching, strict=True):
-            axis = at - (at > self.dims.index_vector_dim)
+        for d, axis in self.dims.batching.items():
             inner = b.constant(self.type, max(1, math.prod(self.batch[axis + 1 :])))
             size = b.constant(self.type, max(1, self.batch[axis]))
             starts[d] = b.op("remainder", b.op("divide", number, inner), size)

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops.indexing import INDEX_ATTRS, index_dims
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import S32, S64, array
-
-# Operand of the indices, and the attributes that play the same parts: map, collapsed, batching
-# dimensions of the operand and of the indices.
-_GATHER = (
-    "start_index_map", "collapsed_slice_dims", "operand_batching_dims",
-    "start_indices_batching_dims",
-)  # fmt: skip
-_SCATTER = (
-    "scatter_dims_to_operand_dims", "inserted_window_dims", "input_batching_dims",
-    "scatter_indices_batching_dims",
-)  # fmt: skip
 
 
 @module_pass
@@ -32,13 +22,13 @@ def batched_gather_scatter_normalizer(module: Module, rewrites: Rewrites) -> Non
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    names = _GATHER if inst.opcode == "gather" else _SCATTER
-    index_map, collapsed, batching, at = (inst.attrs[name] for name in names)
+    dims = index_dims(inst)
+    batching, at, vector = dims.operand_batching, dims.indices_batching, dims.index_vector_dim
     if not batching or any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     d = Draft(inst)
     place = 1 if inst.opcode == "gather" else len(inst.operands) // 2
-    indices, vector = d.parameters[place], inst.attrs["index_vector_dim"]
+    indices = d.parameters[place]
     shape = indices.array_shape
     et = shape.element_type
     most = max(shape.dims[n] for n in at) - 1
@@ -47,14 +37,15 @@ def _expanded(inst: Instruction) -> Computation | None:
         indices = d.convert(indices, et)
     if vector == shape.rank:
         indices = d.reshape(indices, (*shape.dims, 1))
-    dims = list(indices.array_shape.dims)
-    dims[vector] = 1
-    positions = [d.op("iota", shape=array(et, dims), iota_dimension=n) for n in at]
+    single = list(indices.array_shape.dims)
+    single[vector] = 1
+    positions = [d.op("iota", shape=array(et, single), iota_dimension=n) for n in at]
     values = list(d.parameters)
     values[place] = d.op("concatenate", *positions, indices, dimensions=(vector,))
-    new = ((*batching, *index_map), tuple(sorted((*collapsed, *batching))), (), ())
+    new = (
+        (*batching, *dims.index_map), tuple(sorted((*dims.collapsed, *batching))), (), (),
+    )  # fmt: skip
     # The order of the whole vectors is not known any more.
-    attrs = {
-        **inst.attrs, **dict(zip(names, new, strict=True)), "indices_are_sorted": False,
-    }  # fmt: skip
+    attrs = {**inst.attrs, "indices_are_sorted": False}
+    attrs.update(zip(INDEX_ATTRS[inst.opcode], new, strict=True))
     return d.done(d.op(inst.opcode, *values, shape=inst.shape, **attrs))

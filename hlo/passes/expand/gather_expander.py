@@ -9,8 +9,9 @@ from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ops.indexing import index_dims
 from hlo.passes.expand._inline import expand_instructions
-from hlo.passes.expand._starts import Starts, gather_dims
+from hlo.passes.expand._starts import Starts
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import array
@@ -36,7 +37,7 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
     shape = inst.array_shape
     if any(i.array_shape.is_dynamic for i in (inst, operand, indices)):
         return None
-    dims = gather_dims(inst)
+    dims = index_dims(inst)
     starts = Starts.of(operand, indices, dims)
     if most is not None and starts.count > most:
         return None

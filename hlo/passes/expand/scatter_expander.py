@@ -8,8 +8,9 @@ from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
+from hlo.ops.indexing import index_dims
 from hlo.passes.expand._inline import expand_instructions
-from hlo.passes.expand._starts import Starts, scatter_dims
+from hlo.passes.expand._starts import Starts
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import PRED, array
@@ -51,7 +52,7 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
         return None
     n = len(inst.operands) // 2
     shape, updates = inst.operands[0].array_shape, inst.operands[n + 1].array_shape
-    dims = scatter_dims(inst)
+    dims = index_dims(inst)
     starts = Starts.of(inst.operands[0], inst.operands[n], dims)
     if most is not None and starts.count > most:
         return None
@@ -136,6 +137,6 @@ def _fits(
             continue  # it begins at 0, and is no larger than the array
         for limit, direction in ((0, "GE"), (dim - size, "LE")):
             bound = b.constant(start.array_shape.element_type, limit)
-            holds = b.op("compare", start, bound, direction=direction, type="SIGNED")
+            holds = b.compare(start, bound, direction)
             inside = b.op("and", inside, holds)
     return inside
