@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.trips import trip_count
 from hlo.ir import Computation, Instruction
 from hlo.ops import Emitter, Trait
@@ -135,7 +136,7 @@ class _Costs:
 
     def _traffic(self, inst: Instruction) -> int:
         """Return the bytes that an instruction reads and writes, each operand once."""
-        if self._fused(inst) or inst.spec.emitter in _NO_TRAFFIC:
+        if self._fused(inst) or inst.spec.emitter in _NO_TRAFFIC or is_bitcast(inst):
             return 0
         reads: dict[Instruction, int] = {}
         stack = [(inst, math.inf)]

@@ -2,7 +2,8 @@
 
 Every array value counts from where it is computed until its last use; tuples are their elements,
 each with uses of its own, and operations that only pass a value on (get-tuple-element, bitcast, a
-loop's state) share it. What code generation makes of it is less: it fuses, and works in place.
+reshape that moves nothing, a loop's state) share it. What code generation makes of it is less: it
+fuses, and works in place.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hlo.analysis.bitcasts import is_bitcast
 from hlo.ir import Computation, Instruction
 from hlo.layout import physical_bytes
 from hlo.types import ArrayShape, BufferShape, Shape, TupleShape
 
-# Their results are (parts of) their first operand's memory, or of all operands' (tuple).
-PASS_ON = frozenset(
-    "get-tuple-element bitcast opt-barrier tuple while add-dependency domain copy-done async-done "
+_PASS_ON = frozenset(
+    "get-tuple-element opt-barrier tuple while add-dependency domain copy-done async-done "
     "async-update send-done recv-done after-all".split()
 )
+
+
+def passes_on(inst: Instruction) -> bool:
+    """True for a result in (part of) the memory of the first operand; a tuple's, of them all."""
+    return inst.opcode in _PASS_ON or is_bitcast(inst)
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class Values:
     def add(self, inst: Instruction) -> None:
         """Take note of an instruction whose operands are known."""
         elements = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
-        if inst.opcode in PASS_ON:
+        if passes_on(inst):
             self._held[inst] = self._passed_on(inst, len(elements))
             return
         for n, shape in enumerate(elements):
@@ -97,7 +103,7 @@ class Values:
 
     def made(self, inst: Instruction) -> list[Value]:
         """Return the values that take memory from this instruction on."""
-        if inst.opcode in PASS_ON:
+        if passes_on(inst):
             return []
         return [value for held in self._held[inst] for value in held]
 
@@ -134,7 +140,7 @@ class Peaks:
             else:
                 stack.pop()
                 if top not in self._done:
-                    self._done[top] = self._measure(top, top.in_order())
+                    self._done[top] = self._measure(top)
         return self._done[comp]
 
     def forget(self, comp: Computation) -> None:
@@ -147,14 +153,8 @@ class Peaks:
             self.of(comp)
         return self._inside(inst)
 
-    def in_order(self, comp: Computation, order: Sequence[Instruction]) -> Peak:
-        """Return the peak of a computation if it ran in another order."""
-        for inst in order:
-            for callee in _called(inst):
-                self.of(callee)
-        return self._measure(comp, order)
-
-    def _measure(self, comp: Computation, order: Sequence[Instruction]) -> Peak:
+    def _measure(self, comp: Computation) -> Peak:
+        order = comp.in_order()
         values = Values(order)
         last: dict[Value, int] = {}
         for at, inst in enumerate(order):

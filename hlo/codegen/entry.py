@@ -51,6 +51,7 @@ from hlo.codegen.outputs import deliver_outputs, shared_parameter
 from hlo.codegen.prepare import flatten
 from hlo.codegen.rows import rows_of
 from hlo.codegen.scalar import Cplx, Value
+from hlo.codegen.schedule import schedule
 from hlo.codegen.target import Target
 from hlo.errors import HloError
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
@@ -396,6 +397,8 @@ def emit_program(
     aliases = aliases or {}
     if may_be_dynamic(comp):
         comp, result, aliases = with_sizes(comp, aliases)
-    program = EntryEmitter(module, symbol, target).emit(flatten(comp), aliases)
+    flat = flatten(comp)
+    schedule(flat)
+    program = EntryEmitter(module, symbol, target).emit(flat, aliases)
     program.result = result
     return program

@@ -20,7 +20,7 @@ def default_pipeline() -> list[Step | Fix]:
             step("algsimp"),
             step("zero_sized_hlo_elimination"),
             # Equal values are one value before anything is decided by the number of users.
-            step("cse"),
+            step("cse", unshared_bytes=1 << 20),
             step("constant_folding"),
             # Loops: first what is constant in them, then what need not be in them.
             step("while_loop_constant_sinking"),

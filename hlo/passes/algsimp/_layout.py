@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hlo.analysis.bitcasts import is_bitcast
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.passes.algsimp._rules import rule
@@ -49,29 +50,13 @@ def _plain_order(shape: ArrayShape) -> tuple[int, ...] | None:
 @rule("transpose", "transpose(x) = bitcast(x), where elements stay in their places in memory",
       option=SENSITIVE)  # fmt: skip
 def transpose_as_bitcast(inst: Instruction, b: Builder) -> Instruction | None:
-    x = inst.operands[0]
-    old, new = _plain_order(x.array_shape), _plain_order(inst.array_shape)
-    if old is None or new is None:
-        return None
-    order = [inst.attrs["dimensions"][d] for d in new]
-    sizes = x.array_shape.dims
-    if [d for d in order if sizes[d] != 1] != [d for d in old if sizes[d] != 1]:
-        return None
-    return b.op("bitcast", x, shape=inst.shape)
+    return b.op("bitcast", inst.operands[0], shape=inst.shape) if is_bitcast(inst) else None
 
 
 @rule("reshape", "reshape(x) = bitcast(x), where elements stay in their places in memory",
       option=SENSITIVE)  # fmt: skip
 def reshape_as_bitcast(inst: Instruction, b: Builder) -> Instruction | None:
-    """Both in an order that is row-major but for sizes of one."""
-    for shape in (inst.operands[0].array_shape, inst.array_shape):
-        order = _plain_order(shape)
-        if order is None:
-            return None
-        large = [d for d in order if shape.dims[d] != 1]
-        if large != sorted(large):
-            return None
-    return b.op("bitcast", inst.operands[0], shape=inst.shape)
+    return b.op("bitcast", inst.operands[0], shape=inst.shape) if is_bitcast(inst) else None
 
 
 @rule("copy", "copy(x) = bitcast(x), where only sizes of one move in memory", option=SENSITIVE)

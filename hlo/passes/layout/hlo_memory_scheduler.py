@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from hlo.analysis.effects import Effects
-from hlo.analysis.memory import Peaks
-from hlo.errors import HloError, did_you_mean
-from hlo.ir import Module
-from hlo.passes.layout._order import (
+from hlo.analysis.memory import Peaks, Values
+from hlo.analysis.schedule import (
     Graph,
     Order,
     depth_first_order,
     list_order,
-    parameters_first,
     reverse_list_order,
 )
+from hlo.errors import HloError, did_you_mean
+from hlo.ir import Computation, Instruction, Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -23,7 +22,7 @@ _ALGORITHMS: Mapping[str, Callable[[Graph], Order]] = {
     "list": list_order,
     "reverse-list": reverse_list_order,
     "dfs": depth_first_order,
-    "post-order": lambda graph: graph.comp.post_order(),
+    "post-order": lambda graph: graph.given[0].parent.post_order(),  # type: ignore[union-attr]
 }
 _BEST = "best"
 
@@ -47,11 +46,11 @@ def hlo_memory_scheduler(
     # Callees first: what a loop holds inside counts where it stands.
     for comp in module.callees_first():
         while True:
-            graph = Graph(comp, effects, peaks)
-            orders = [parameters_first(_ALGORITHMS[name](graph)) for name in chosen]
-            best = min(orders, key=lambda order: peaks.in_order(comp, order).bytes)
+            graph = _graph(comp, effects, peaks)
+            orders = [_parameters_first(_ALGORITHMS[name](graph)) for name in chosen]
+            best = min(orders, key=graph.peak)
             # What is equal stays in the order that it has: another one may lead further.
-            if peaks.in_order(comp, best).bytes >= peaks.of(comp).bytes:
+            if graph.peak(best) >= graph.peak(graph.given):
                 break
             if not rewrites.allow("hlo_memory_scheduler.reorder", comp.root):
                 return
@@ -65,3 +64,34 @@ def hlo_memory_scheduler(
         for comp in module.computations:
             comp.sort()
         module.attrs["is_scheduled"] = True
+
+
+def _graph(comp: Computation, effects: Effects, peaks: Peaks) -> Graph:
+    """Return what the instructions of a computation wait for, and what they hold."""
+    given = comp.in_order()
+    values = Values(given)
+    for p in comp.parameters:
+        values.size.update(dict.fromkeys(values.made(p), 0))
+    before = {}
+    last_acting = None
+    for inst in given:
+        before[inst] = dict.fromkeys(inst.predecessors())
+        if not effects.is_function(inst) and inst.opcode != "parameter":
+            # What happens outside, or draws numbers, keeps its order.
+            if last_acting is not None:
+                before[inst][last_acting] = None
+            last_acting = inst
+    return Graph(
+        given,
+        before,
+        values.size,
+        made={i: values.made(i) for i in given},
+        uses={i: tuple(values.used(i)) for i in given},
+        inside={i: peaks.inside(i) for i in given},
+        results=values.held_by(comp.root),
+    )
+
+
+def _parameters_first(order: Sequence[Instruction]) -> Order:
+    """Return an order with the parameters in front, where their memory is in any case."""
+    return sorted(order, key=lambda i: i.opcode != "parameter")

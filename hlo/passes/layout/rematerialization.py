@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.cost import cost_of_instruction
 from hlo.analysis.effects import Effects
-from hlo.analysis.memory import PASS_ON, Peaks, Value, Values, peak_memory, shape_bytes
+from hlo.analysis.memory import Peaks, Value, Values, passes_on, peak_memory, shape_bytes
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls, clone_computation
 from hlo.memory import memory_bytes
@@ -195,7 +195,7 @@ class _Sweep:
         """Return the users that are still to come, None if not each of them can take a copy."""
         pending = []
         for user in inst.users:
-            passes = user.opcode in PASS_ON
+            passes = passes_on(user)
             if user not in self.done:
                 if passes and not (user.is_root and user.opcode == "tuple"):
                     return None
@@ -267,7 +267,7 @@ class _Sweep:
             for n, operand in enumerate(user.operands):
                 if operand is inst:
                     user.replace_operand(n, copy)
-            if user.opcode in PASS_ON:
+            if passes_on(user):
                 self.values.add(user)
                 self.results.discard((inst, 0))
                 self.results.add((copy, 0))

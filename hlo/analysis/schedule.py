@@ -1,56 +1,66 @@
-"""Orders of a computation's instructions, and what memory they take."""
+"""Orders of a computation's instructions in which little memory is held at once."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from hlo.analysis.effects import Effects
-from hlo.analysis.memory import Peaks, Value, Values
-from hlo.ir import Computation, Instruction
+from hlo.ir import Instruction
 
 Order = list[Instruction]
+# An array in memory: the instruction that makes it, and which of its results it is.
+Value = tuple[Instruction, Any]
 
 
+@dataclass
 class Graph:
-    """What a computation's instructions wait for, and the values that they make and use.
+    """What instructions wait for, and the values that they make and use.
 
-    Arguments and results take their memory whatever the
-    order is; they count nothing here.
+    given: the instructions in the order that they have. before: what each has to come after. size:
+    the bytes of every value. made, uses: the values that an instruction makes, and those that have
+    to be there when it runs. inside: what it needs besides, while it runs. results: the values that
+    are needed in the end. Memory that is taken whatever the order is, as that of arguments, is best
+    left out: values of 0 bytes.
     """
 
-    def __init__(self, comp: Computation, effects: Effects, peaks: Peaks) -> None:
-        self.comp = comp
-        self.given = comp.in_order()
-        self.before: dict[Instruction, dict[Instruction, None]] = {}
-        self.after: dict[Instruction, dict[Instruction, None]] = {i: {} for i in self.given}
-        self.inside: dict[Instruction, int] = {}
-        values = Values(self.given)
-        self.size = values.size
-        for p in comp.parameters:
-            self.size.update(dict.fromkeys(values.made(p), 0))
-        last_acting = None
+    given: Order
+    before: Mapping[Instruction, dict[Instruction, None]]
+    size: Mapping[Value, int]
+    made: Mapping[Instruction, Sequence[Value]]
+    uses: Mapping[Instruction, Sequence[Value]]
+    inside: Mapping[Instruction, int]
+    results: frozenset[Value]
+    after: dict[Instruction, dict[Instruction, None]] = field(init=False)
+    users: dict[Value, list[Instruction]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.after = {i: {} for i in self.given}
+        self.users = {v: [] for v in self.size}
         for inst in self.given:
-            self.before[inst] = dict.fromkeys(inst.predecessors())
-            if not effects.is_function(inst) and inst.opcode != "parameter":
-                # What happens outside, or draws numbers, keeps its order.
-                if last_acting is not None:
-                    self.before[inst][last_acting] = None
-                last_acting = inst
             for pred in self.before[inst]:
                 self.after[pred][inst] = None
-            self.inside[inst] = peaks.inside(inst)
-        self.made = {i: values.made(i) for i in self.given}
-        self.uses = {i: values.used(i) for i in self.given}
-        self.users: dict[Value, list[Instruction]] = {v: [] for v in self.size}
-        for inst, used in self.uses.items():
-            for value in used:
+            for value in self.uses[inst]:
                 self.users[value].append(inst)
-        self.results = values.held_by(comp.root)
 
     def bytes_of(self, inst: Instruction) -> int:
         """Return what an instruction makes."""
         return sum(self.size[v] for v in self.made[inst])
+
+    def peak(self, order: Sequence[Instruction]) -> int:
+        """Return the most that is held at once when instructions run in an order."""
+        left = {value: len(users) for value, users in self.users.items()}
+        most = now = 0
+        for inst in order:
+            now += self.bytes_of(inst)
+            most = max(most, now + self.inside[inst])
+            for value in self.uses[inst]:
+                left[value] -= 1
+            for value in {*self.uses[inst], *self.made[inst]} - self.results:
+                if not left[value]:
+                    now -= self.size[value]
+        return most
 
 
 def list_order(graph: Graph) -> Order:
@@ -96,8 +106,8 @@ def reverse_list_order(graph: Graph) -> Order:
 
 def _greedy(
     given: Sequence[Instruction],
-    before: dict[Instruction, dict[Instruction, None]],
-    after: dict[Instruction, dict[Instruction, None]],
+    before: Mapping[Instruction, dict[Instruction, None]],
+    after: Mapping[Instruction, dict[Instruction, None]],
     gain: Callable[[Instruction], int],
     done: Callable[[Instruction], list[Instruction]],
 ) -> Order:
@@ -155,12 +165,9 @@ def depth_first_order(graph: Graph) -> Order:
         left[inst] = graph.bytes_of(inst)
         need[inst] = max(most, held + left[inst] + graph.inside[inst])
         rank[inst] = preds
-    ends = [i for i in graph.given if not graph.after[i] and i is not graph.comp.root]
     done: set[Instruction] = set()
     order: Order = []
-    for start in (*ends, graph.comp.root):
-        if start in done:
-            continue
+    for start in (i for i in graph.given if not graph.after[i]):
         done.add(start)
         stack = [(start, iter(rank[start]))]
         while stack:
@@ -173,10 +180,4 @@ def depth_first_order(graph: Graph) -> Order:
             else:
                 order.append(inst)
                 stack.pop()
-    # What comes after the root for the order's sake alone.
-    return order + [i for i in graph.given if i not in done]
-
-
-def parameters_first(order: Sequence[Instruction]) -> Order:
-    """Return an order with the parameters in front, where their memory is in any case."""
-    return sorted(order, key=lambda i: i.opcode != "parameter")
+    return order

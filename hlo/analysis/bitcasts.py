@@ -1,0 +1,38 @@
+"""Which movements of data move none: every element stays where it is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hlo.bitcasts import layout_of, reshape_is_bitcast
+from hlo.ir import Instruction
+from hlo.types import ArrayShape, Layout
+
+
+def is_bitcast(inst: Instruction) -> bool:
+    """True for a bitcast, and for a reshape or transpose that is no more in the layouts it has.
+
+    Copies are not meant: they are there for memory of their own. Nor are tiles, padding, packed
+    elements and other memory spaces.
+    """
+    if inst.opcode == "bitcast":
+        return True
+    if inst.opcode not in ("reshape", "transpose"):
+        return False
+    before, after = inst.operands[0].array_shape, inst.array_shape
+    if not (_is_plain(before) and _is_plain(after)):
+        return False
+    if inst.opcode == "reshape":
+        return reshape_is_bitcast(before, after)
+    from_major = [inst.attrs["dimensions"][d] for d in reversed(layout_of(after).minor_to_major)]
+    return _wide(before, from_major) == _wide(before, layout_of(before).minor_to_major[::-1])
+
+
+def _is_plain(shape: ArrayShape) -> bool:
+    layout = layout_of(shape)
+    return not shape.is_dynamic and layout == Layout(layout.minor_to_major)
+
+
+def _wide(shape: ArrayShape, dims: Iterable[int]) -> list[int]:
+    """Return the dimensions, of those given, along which there is a step in memory."""
+    return [d for d in dims if shape.dims[d] != 1]
