@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from hlo.analysis.patterns import single_binary_op
 from hlo.errors import HloError
@@ -48,14 +48,27 @@ def _float(name: str) -> ElementType:
     return ELEMENT_TYPES[name]
 
 
+def computes(inst: Instruction) -> bool:
+    """True for what does arithmetic on elements, rather than move or reinterpret them."""
+    opcode = inst.opcode
+    if opcode in _APPLYING or opcode in _APPROXIMATE:
+        return True
+    return opcode not in _KEPT and inst.spec.emitter.name == "ELEMENTWISE"
+
+
 def normalize(
-    module: Module, rewrites: Rewrites, name: str, narrow: Collection[ElementType], to: str
+    module: Module,
+    rewrites: Rewrites,
+    name: str,
+    narrow: Collection[ElementType],
+    to: str,
+    chosen: Callable[[Instruction], bool] = computes,
 ) -> None:
     """Compute in type `to` where the module computes in one of the narrow types.
 
-    Values keep their types; what computes with them is between conversions. What only moves them
-    stays. Elementwise operations round as before. Raises HloError unless `to` has all values of
-    the narrow types.
+    Values keep their types; what computes with them is between conversions. Elementwise operations
+    round as before. chosen: which instructions, by default not those that only move values. Raises
+    HloError unless `to` has all values of the narrow types.
     """
     wide = _float(to)
     for et in narrow:
@@ -70,7 +83,8 @@ def normalize(
         comp = todo.pop() if todo else retyper.made.pop()
         if comp.module is module and comp not in wrapped:
             for inst in comp.in_order():
-                _visit(inst, retyper, rewrites, name)
+                if chosen(inst):
+                    _visit(inst, retyper, rewrites, name)
 
 
 def _has_all(wide: ElementType, narrow: ElementType) -> bool:
@@ -80,19 +94,12 @@ def _has_all(wide: ElementType, narrow: ElementType) -> bool:
 def _visit(inst: Instruction, retyper: Retyper, rewrites: Rewrites, name: str) -> None:
     if not any(has_type(s, retyper.types) for s in (inst.shape, *inst.operand_shapes)):
         return
-    if not _computes(inst) or not retyper.can(inst):
+    if not retyper.can(inst):
         return
     direct = {c: _is_taken_directly(c, retyper) for c in inst.called_computations}
     approximate = _is_approximate(inst, retyper, direct)
     if rewrites.allow(f"{name}.{inst.opcode}", inst, approximate=approximate):
         retyper.change(inst, lambda c: direct[c])
-
-
-def _computes(inst: Instruction) -> bool:
-    opcode = inst.opcode
-    if opcode in _APPLYING or opcode in _APPROXIMATE:
-        return True
-    return opcode not in _KEPT and inst.spec.emitter.name == "ELEMENTWISE"
 
 
 def _is_approximate(inst: Instruction, retyper: Retyper, direct: dict[Computation, bool]) -> bool:

@@ -86,8 +86,10 @@ class Retyper:
         self,
         inst: Instruction,
         directly: Callable[[Computation], bool] = lambda _: False,
-    ) -> None:
+    ) -> Instruction:
         """Put an instruction in the other types in the place of one, between conversions.
+
+        Returns the new instruction.
 
         directly: the computations whose operations take the other types; others take their
         arguments back to the old types and round as often as before.
@@ -106,6 +108,7 @@ class Retyper:
         else:
             calls.added([new])
             calls.remove(inst)
+        return new
 
     def _converted(self, b: Builder, value: Instruction) -> Instruction:
         """Return a value in the other types: one conversion serves all that use it."""

@@ -1,0 +1,22 @@
+"""Elements of fewer than eight bits, several in a byte."""
+
+from __future__ import annotations
+
+from hlo.ir import Module
+from hlo.passes.registry import module_pass
+from hlo.passes.rewrites import Rewrites
+from hlo.passes.types._element_size import set_element_sizes
+from hlo.types import ElementType
+
+
+@module_pass
+def int4_size_setter(module: Module, rewrites: Rewrites) -> None:
+    """Pack elements of fewer than eight bits, arguments and results of the program included.
+
+    Not those of `pred`, which take a byte each.
+    """
+    set_element_sizes(module, rewrites, "int4_size_setter", _packed_bits)
+
+
+def _packed_bits(et: ElementType) -> int:
+    return et.bits if et.bits < 8 and not et.is_pred else 0
