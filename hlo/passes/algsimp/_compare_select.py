@@ -11,7 +11,6 @@ from hlo.passes.algsimp._facts import integers_of, type_range
 from hlo.passes.algsimp._match import (
     compute,
     dims_of,
-    either_way,
     filled,
     has_negatives,
     integer_splat,
@@ -372,17 +371,6 @@ def clamp_of_bounds(inst: Instruction, b: Builder) -> Instruction | None:
     x, bound = inner.operands
     low, high = (bound, outer) if inst.opcode == "minimum" else (outer, bound)
     return b.op("clamp", low, x, high) if _in_order(low, high) else None
-
-
-@rule("maximum minimum", "max(x, min(x, y)) = min(x, max(x, y)) = x, for integers and pred")
-def absorbed_bound(inst: Instruction, b: Builder) -> Instruction | None:
-    if not is_exact(type_of(inst)):
-        return None
-    other = "minimum" if inst.opcode == "maximum" else "maximum"
-    for x, y in either_way(inst):
-        if y.opcode == other and x in y.operands:
-            return x
-    return None
 
 
 @rule("compare", "x == 1 = (x != 0), x != 1 = (x == 0), for integers 0 <= x <= 1")

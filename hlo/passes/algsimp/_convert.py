@@ -13,7 +13,10 @@ from hlo.types import ElementType, array, integer_range
 # --- convert ------------------------------------------------------------------------------------
 
 
-@rule("convert", "convert(x) = x, for its own type", dynamic=True)
+@rule(
+    "convert bitcast-convert", "convert(x) = x, bitcast-convert(x) = x, for its own type",
+    dynamic=True,
+)  # fmt: skip
 def convert_to_own_type(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     return x if type_of(x) is type_of(inst) else None
@@ -64,12 +67,6 @@ def _counts_to(et: ElementType, last: int) -> bool:
 
 
 # --- bits ---------------------------------------------------------------------------------------
-
-
-@rule("bitcast-convert", "bitcast-convert(x) = x, for its own type")
-def bitcast_to_own_type(inst: Instruction, b: Builder) -> Instruction | None:
-    x = inst.operands[0]
-    return x if type_of(x) is type_of(inst) else None
 
 
 @rule("bitcast-convert", "bitcast-convert(bitcast-convert(x)) = bitcast-convert(x), of equal width")

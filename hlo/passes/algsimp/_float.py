@@ -19,6 +19,7 @@ from hlo.passes.algsimp._match import (
     filled,
     float_splat,
     has_negatives,
+    is_float,
     is_single_use,
     is_splat,
     limits,
@@ -28,10 +29,6 @@ from hlo.passes.algsimp._match import (
 from hlo.passes.algsimp._rules import rule
 
 _ROUNDINGS = "ceil floor round-nearest-afz round-nearest-even"
-
-
-def _is_float(inst: Instruction) -> bool:
-    return type_of(inst).is_float
 
 
 def _is_signed_float(inst: Instruction) -> bool:
@@ -55,7 +52,7 @@ def add_minus_zero(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("add", "x + 0 = x, for floats x that are never -0")
 def add_plus_zero(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    return x if _is_float(x) and is_splat(y, 0.0) and never_minus_zero(x) else None
+    return x if is_float(x) and is_splat(y, 0.0) and never_minus_zero(x) else None
 
 
 @rule("subtract", "x - 0 = x, for floats")
@@ -67,17 +64,11 @@ def subtract_plus_zero(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("subtract", "-0 - x = -x, for floats; 0 - x is not -x for x = 0")
 def minus_zero_minus(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    return b.op("negate", y) if _is_float(x) and is_splat(x, -0.0) else None
+    return b.op("negate", y) if is_float(x) and is_splat(x, -0.0) else None
 
 
-@rule("multiply", "x * 1 = x, for every type", dynamic=True)
-def multiply_one(inst: Instruction, b: Builder) -> Instruction | None:
-    x, y = inst.operands
-    return x if not type_of(x).is_complex and is_splat(y, 1) else None
-
-
-@rule("divide", "x / 1 = x, for integers and floats", dynamic=True)
-def divide_one(inst: Instruction, b: Builder) -> Instruction | None:
+@rule("multiply divide", "x * 1 = x / 1 = x, but for complex numbers", dynamic=True)
+def by_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     return x if not type_of(x).is_complex and is_splat(y, 1) else None
 
@@ -91,13 +82,13 @@ def multiply_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("divide", "x / -1 = -x, for floats")
 def divide_float_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    return b.op("negate", x) if _is_float(x) and is_splat(y, -1.0) else None
+    return b.op("negate", x) if is_float(x) and is_splat(y, -1.0) else None
 
 
 @rule("maximum minimum", "max(x, -inf) = x and min(x, inf) = x, NaN included")
 def beyond_infinity(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    ends = limits(type_of(x)) if _is_float(x) else None
+    ends = limits(type_of(x)) if is_float(x) else None
     if ends is None:
         return None
     return x if is_splat(y, ends[0] if inst.opcode == "maximum" else ends[1]) else None
@@ -142,7 +133,7 @@ def negate_scaled(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     x, c = inner.operands
     value = splat(c)
-    if value is None or not _is_float(inst):
+    if value is None or not is_float(inst):
         return None
     return b.op(inner.opcode, x, filled(b, c, compute("negate", value)))
 
@@ -151,7 +142,7 @@ def negate_scaled(inst: Instruction, b: Builder) -> Instruction | None:
 def scale_negated(inst: Instruction, b: Builder) -> Instruction | None:
     inner, c = inst.operands
     value = splat(c)
-    if inner.opcode != "negate" or value is None or not _is_float(inst):
+    if inner.opcode != "negate" or value is None or not is_float(inst):
         return None
     return b.op(inst.opcode, inner.operands[0], filled(b, c, compute("negate", value)))
 
@@ -163,7 +154,7 @@ def both_negated(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     if type_of(inst).is_complex or not has_negatives(type_of(inst)):
         return None
-    if inst.opcode == "divide" and not _is_float(inst):
+    if inst.opcode == "divide" and not is_float(inst):
         return None
     return b.op(inst.opcode, x.operands[0], y.operands[0])
 
@@ -189,7 +180,7 @@ def abs_of_sign_change(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("abs", "|x| = x, for floats x that are never negative, nor -0")
 def abs_of_no_sign(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
-    return x if _is_float(x) and has_no_sign(x) else None
+    return x if is_float(x) and has_no_sign(x) else None
 
 
 @rule("sign", "sign(sign(x)) = sign(x), for real numbers")
@@ -262,13 +253,13 @@ def power_one(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("power", "1**y = 1, for floats, also for NaN")
 def power_of_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, _ = inst.operands
-    return x if _is_float(inst) and is_splat(x, 1.0) else None
+    return x if is_float(inst) and is_splat(x, 1.0) else None
 
 
 @rule("power", "x**2 = x*x, rounded once as the power is", approximate=True)
 def power_two(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    return b.op("multiply", x, x) if _is_float(inst) and is_splat(y, 2.0) else None
+    return b.op("multiply", x, x) if is_float(inst) and is_splat(y, 2.0) else None
 
 
 @rule("power", "x**3 = x*x*x, but for rounding", approximate=True)
@@ -283,7 +274,7 @@ def power_three(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("power", "x**-1 = 1/x", approximate=True)
 def power_minus_one(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    if not _is_float(inst) or not is_splat(y, -1.0):
+    if not is_float(inst) or not is_splat(y, -1.0):
         return None
     return b.op("divide", filled(b, x, 1), x)
 
@@ -336,7 +327,7 @@ def divide_constant(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("divide", "x / sqrt(y) = x * rsqrt(y)", approximate=True)
 def divide_by_root(inst: Instruction, b: Builder) -> Instruction | None:
     x, root = inst.operands
-    if root.opcode != "sqrt" or not is_single_use(root) or not _is_float(inst):
+    if root.opcode != "sqrt" or not is_single_use(root) or not is_float(inst):
         return None
     inverse = b.op("rsqrt", root.operands[0])
     return inverse if is_splat(x, 1.0) else b.op("multiply", x, inverse)
@@ -345,7 +336,7 @@ def divide_by_root(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("divide", "x / rsqrt(y) = x * sqrt(y)", approximate=True)
 def divide_by_inverse_root(inst: Instruction, b: Builder) -> Instruction | None:
     x, root = inst.operands
-    if root.opcode != "rsqrt" or not is_single_use(root) or not _is_float(inst):
+    if root.opcode != "rsqrt" or not is_single_use(root) or not is_float(inst):
         return None
     square_root = b.op("sqrt", root.operands[0])
     return square_root if is_splat(x, 1.0) else b.op("multiply", x, square_root)

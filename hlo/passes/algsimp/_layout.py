@@ -11,32 +11,18 @@ from hlo.types import ArrayShape, Layout
 SENSITIVE = "layout_sensitive"
 
 
-@rule("copy", "copy(x) = x, in the same layout", dynamic=True)
-def copy_in_layout(inst: Instruction, b: Builder) -> Instruction | None:
+@rule("copy bitcast", "copy(x) = x, bitcast(x) = x, to the same shape and layout", dynamic=True)
+def relaid_as_before(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     return x if x.shape == inst.shape else None
 
 
-@rule("copy", "copy(copy(x)) = copy(x)")
-def copy_twice(inst: Instruction, b: Builder) -> Instruction | None:
+@rule("copy bitcast", "copy(copy(x)) = copy(x), bitcast(bitcast(x)) = bitcast(x)")
+def relaid_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
-    if inner.opcode != "copy":
+    if inner.opcode != inst.opcode:
         return None
-    return b.op("copy", inner.operands[0], shape=inst.shape)
-
-
-@rule("bitcast", "bitcast(x) = x, to the same shape and layout", dynamic=True)
-def bitcast_to_itself(inst: Instruction, b: Builder) -> Instruction | None:
-    x = inst.operands[0]
-    return x if x.shape == inst.shape else None
-
-
-@rule("bitcast", "bitcast(bitcast(x)) = bitcast(x)")
-def bitcast_of_bitcast(inst: Instruction, b: Builder) -> Instruction | None:
-    inner = inst.operands[0]
-    if inner.opcode != "bitcast":
-        return None
-    return b.op("bitcast", inner.operands[0], shape=inst.shape)
+    return b.op(inst.opcode, inner.operands[0], shape=inst.shape)
 
 
 def _plain_order(shape: ArrayShape) -> tuple[int, ...] | None:

@@ -10,11 +10,14 @@ from hlo.passes.algsimp._match import (
     either_way,
     filled,
     integer_splat,
+    is_exact,
     is_single_use,
     is_splat,
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
+
+_DUAL = {"and": "or", "or": "and", "maximum": "minimum", "minimum": "maximum"}
 
 
 def _is_ones(inst: Instruction) -> bool:
@@ -79,18 +82,19 @@ def with_complement(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-@rule("and or", "x & (x | y) = x | (x & y) = x")
+@rule(" ".join(_DUAL), "x & (x | y) = x | (x & y) = x, and so for max and min of integers and pred")
 def absorbed(inst: Instruction, b: Builder) -> Instruction | None:
-    other = "or" if inst.opcode == "and" else "and"
+    if not is_exact(type_of(inst)):
+        return None
     for x, y in either_way(inst):
-        if y.opcode == other and x in y.operands:
+        if y.opcode == _DUAL[inst.opcode] and x in y.operands:
             return x
     return None
 
 
 @rule("and or", "x & (~x | y) = x & y, x | (~x & y) = x | y")
 def absorbed_complement(inst: Instruction, b: Builder) -> Instruction | None:
-    other = "or" if inst.opcode == "and" else "and"
+    other = _DUAL[inst.opcode]
     for x, inner in either_way(inst):
         if inner.opcode != other:
             continue
@@ -105,14 +109,14 @@ def de_morgan(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if x.opcode != "not" or y.opcode != "not" or not (is_single_use(x) and is_single_use(y)):
         return None
-    other = "or" if inst.opcode == "and" else "and"
+    other = _DUAL[inst.opcode]
     return b.op("not", b.op(other, x.operands[0], y.operands[0]))
 
 
 @rule("and or", "(x & y) | (x & z) = x & (y | z), (x | y) & (x | z) = x | (y & z)")
 def common_operand(inst: Instruction, b: Builder) -> Instruction | None:
     left, right = inst.operands
-    other = "or" if inst.opcode == "and" else "and"
+    other = _DUAL[inst.opcode]
     if left.opcode != other or right.opcode != other:
         return None
     if not (is_single_use(left) and is_single_use(right)):

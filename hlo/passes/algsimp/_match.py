@@ -25,6 +25,11 @@ def type_of(inst: Instruction) -> ElementType:
     return inst.array_shape.element_type
 
 
+def is_float(inst: Instruction) -> bool:
+    """True for an array of a real float type."""
+    return type_of(inst).is_float
+
+
 def dims_of(inst: Instruction) -> tuple[int, ...]:
     return inst.array_shape.dims
 
