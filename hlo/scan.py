@@ -8,9 +8,10 @@ piece.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from typing import NoReturn
 
-from hlo.errors import TextError
+from hlo.errors import TextError, did_you_mean
 
 _SKIP = re.compile(r"(?:\s++|/\*.*?\*/|//[^\r\n]*+)*+", re.S)
 _INT = re.compile(r"-?\d++")
@@ -142,6 +143,30 @@ class Scanner:
     def string(self) -> str:
         m = self._match(_STRING, "a quoted string")
         return unescape(m[1] if m[1] is not None else m[2])
+
+    def fields(self, what: str, known: Collection[str]) -> Iterator[str]:
+        """Read `{name=value name=value}`, with or without commas; yield each name.
+
+        What takes the name reads the value. what: kind of the fields, for error messages. Raises
+        TextError for a name that is not `known`, or is given twice.
+        """
+        seen: set[str] = set()
+        self.expect("{")
+        while not self.accept("}"):
+            at = self.pos
+            name = self.ident(f"a {what} field")
+            if name not in known:
+                raise TextError(
+                    f"unknown {what} field {name!r}", at, code="unknown-attribute",
+                    hint=did_you_mean(name, known) or "one of " + ", ".join(known),
+                )  # fmt: skip
+            if name in seen:
+                message = f"{what} field {name!r} is given twice"
+                raise TextError(message, at, code="duplicate-attribute")
+            seen.add(name)
+            self.expect("=")
+            yield name
+            self.accept(",")
 
     def integers(self, open_: str = "{", close: str = "}") -> tuple[int, ...]:
         """Read `{1,2,3}`, possibly empty."""

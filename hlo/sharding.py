@@ -8,7 +8,9 @@ exchange.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from hlo.devices import (
     AxisRef,
@@ -233,6 +235,7 @@ class TupleSharding(Sharding):
 # --- reading ------------------------------------------------------------------------------------
 
 _AXIS_FIELDS = ("replicated", "unreduced", "manual")
+_T = TypeVar("_T")
 _REDUCTIONS = ("max", "min")
 _WORDS = (*WHOLE_KINDS, "maximal", "last_tile_dim_replicate", "shard_as", "shard_like")
 _FIELDS = ("device", "devices", "last_tile_dims", "metadata")
@@ -241,15 +244,18 @@ _FIELDS = ("device", "devices", "last_tile_dims", "metadata")
 def _read_metadata(s: Scanner) -> Metadata:
     """Read `{...}` or `{{...},{...}}` and return what stands between the innermost braces."""
     s.expect("{")
-    if not s.peek("{"):
-        return (_read_entry(s),)
-    entries: list[str] = []
+    return _read_group(s, _read_entry) if s.peek("{") else (_read_entry(s),)
+
+
+def _read_group(s: Scanner, read_rest: Callable[[Scanner], _T]) -> tuple[_T, ...]:
+    """Read the rest of `{{...},{...}}`. read_rest: reads one element from behind its brace."""
+    elements: list[_T] = []
     while not s.accept("}"):
-        if entries:
+        if elements:
             s.expect(",")
         s.expect("{")
-        entries.append(_read_entry(s))
-    return tuple(entries)
+        elements.append(read_rest(s))
+    return tuple(elements)
 
 
 def _read_entry(s: Scanner) -> str:
@@ -424,13 +430,7 @@ def read(s: Scanner) -> Sharding:
     s.expect("{")
     if not s.peek("{") and not s.peek("}"):
         return _read_single(s)
-    elements: list[Sharding] = []
-    while not s.accept("}"):
-        if elements:
-            s.expect(",")
-        s.expect("{")
-        elements.append(_read_single(s))
-    return TupleSharding(tuple(elements))
+    return TupleSharding(_read_group(s, _read_single))
 
 
 def write(sharding: Sharding) -> str:

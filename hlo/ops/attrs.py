@@ -203,21 +203,9 @@ _WINDOW_FIELDS: dict[str, Callable[[Scanner], Any]] = {
 
 
 def _read_window(s: Scanner) -> Window:
-    s.expect("{")
     fields: dict[str, list[Any]] = {}
-    while not s.accept("}"):
-        at = s.pos
-        key = s.ident("a window field")
-        if key not in _WINDOW_FIELDS:
-            raise TextError(
-                f"unknown window field {key!r}", at, code="unknown-attribute",
-                hint=did_you_mean(key, _WINDOW_FIELDS) or "one of " + ", ".join(_WINDOW_FIELDS),
-            )  # fmt: skip
-        if key in fields:
-            raise TextError(f"window field {key!r} is given twice", at, code="duplicate-attribute")
-        s.expect("=")
+    for key in s.fields("window", _WINDOW_FIELDS):
         fields[key] = _read_x_list(s, _WINDOW_FIELDS[key])
-        s.accept(",")
     sizes = fields.get("size")
     if sizes is None:
         if fields:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hlo import sharding
-from hlo.errors import TextError, did_you_mean
+from hlo.errors import TextError
 from hlo.ops.attrs import BOOLS, INTS, Codec
 from hlo.scan import Scanner, escape
 from hlo.text import terminals
@@ -86,26 +86,13 @@ class OpMetadata:
 
 
 def _read_metadata_fields(s: Scanner) -> dict[str, Any]:
-    s.expect("{")
     found: dict[str, Any] = {}
-    while not s.accept("}"):
-        at = s.pos
-        name = s.ident("a metadata field")
-        if name not in _FIELDS:
-            raise TextError(
-                f"unknown metadata field {name!r}", at, code="unknown-attribute",
-                hint=did_you_mean(name, _FIELDS) or "one of " + ", ".join(_FIELDS),
-            )  # fmt: skip
-        if name in found:
-            message = f"metadata field {name!r} is given twice"
-            raise TextError(message, at, code="duplicate-attribute")
-        s.expect("=")
+    for name in s.fields("metadata", _FIELDS):
         if name in _INT_FIELDS:
             found[name] = s.integer()
         else:
             # The kinds of profile that gave the numbers.
             found[name] = s.integers() if name == "profile_type" else s.string()
-        s.accept(",")
     return {name: found[name] for name in _FIELDS if name in found}
 
 
