@@ -391,8 +391,8 @@ RESHAPE = "x = f32[<=24] dynamic-reshape(a, n)"
     [
         (GET, "{0}", "{2}", "bad-dimension"),
         (GET, "{0}", "{-1}", "bad-dimension"),
-        (GET, "{0}", "{0,1}", "bad-value"),
-        (GET, "{0}", "{}", "bad-value"),
+        (GET, "{0}", "{0,1}", "bad-dimension"),
+        (GET, "{0}", "{}", "bad-dimension"),
         (GET, "s32[] get", "s64[] get", "type-mismatch"),
         (SET, "{0}", "{2}", "bad-dimension"),
         (SET, "(a, n)", "(a, half)", "type-mismatch"),

@@ -19,12 +19,11 @@ from hlo.ops.collective_rules import (
     GLOBAL_IDS,
     MODE,
     TRAITS,
-    one_dimension,
     part_of_result,
     resized,
 )
 from hlo.ops.combiner import need_reducer
-from hlo.ops.rules import array_operands, need_tuple, tuple_or_single
+from hlo.ops.rules import array_operands, need_one_dim, need_tuple, tuple_or_single
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.ops.start_done import element_of_operand
 from hlo.types import U32, UNBOUNDED, ArrayShape, Shape, TupleShape, array
@@ -35,7 +34,7 @@ from hlo.types import U32, UNBOUNDED, ArrayShape, Shape, TupleShape, array
 def _infer_gathered(op: OpView, result: Shape) -> Shape:
     """Return the operands with one dimension as many times larger as the declared result has it."""
     operands = array_operands(op)
-    dim = one_dimension(op, operands)
+    dim = need_one_dim(op, *(s.rank for s in operands))
     first = part_of_result(op, result, 0, len(operands), operands[0].rank)
     small, large = operands[0].dims[dim], first.dims[dim]
     if UNBOUNDED in (small, large):
@@ -203,7 +202,7 @@ register(
 
 def _infer_reduce_scatter(op: OpView) -> Shape:
     operands = array_operands(op)
-    dim = one_dimension(op, operands)
+    dim = need_one_dim(op, *(s.rank for s in operands))
     _need_reducers(op, operands)
     first = part_of_result(op, op.shape, 0, len(operands), operands[0].rank)
     large, small = operands[0].dims[dim], first.dims[dim]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from hlo import replica_groups
 from hlo.errors import InferError
 from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT, Attr, Codec, enum
-from hlo.ops.rules import need_dims, need_tuple
+from hlo.ops.rules import need_tuple
 from hlo.ops.spec import OpView, Trait
 from hlo.types import ArrayShape, Shape
 
@@ -33,19 +32,6 @@ MODE = {
         )
     )
 }
-
-
-def one_dimension(op: OpView, operands: Sequence[ArrayShape]) -> int:
-    """Return the dimension that the attribute names, which every operand has to have."""
-    dims = op.attrs["dimensions"]
-    if len(dims) != 1:
-        raise InferError(
-            f"{op.opcode}: dimensions names {len(dims)} dimensions, one is needed",
-            attr="dimensions", code="bad-dimension",
-        )  # fmt: skip
-    for operand in operands:
-        need_dims(op, dims, operand.rank, "dimensions")
-    return int(dims[0])
 
 
 def part_of_result(op: OpView, result: Shape, index: int, count: int, rank: int) -> ArrayShape:

@@ -17,7 +17,14 @@ from hlo.ops.contraction_eval import (
     ragged_prefix,
     scale_blocks,
 )
-from hlo.ops.rules import array_operand, higher_precision, need_memory, need_type
+from hlo.ops.rules import (
+    array_operand,
+    higher_precision,
+    need_dims,
+    need_memory,
+    need_one_dim,
+    need_type,
+)
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import UNBOUNDED, ArrayShape, ElementType, array
 
@@ -154,18 +161,8 @@ def _ragged_dims(op: OpView) -> tuple[DotDims, int, int | None]:
         ("lhs_ragged_dims", ragged, lhs.rank),
         ("rhs_group_dims", group, rhs.rank),
     ):
-        for d in numbers:
-            if not 0 <= d < rank:
-                raise InferError(
-                    f"{op.opcode}: {attr} names dimension {d}, outside [0, {rank})",
-                    attr=attr, code="bad-dimension",
-                )  # fmt: skip
-    if len(ragged) != 1:
-        raise InferError(
-            f"{op.opcode}: lhs_ragged_dims names {len(ragged)} dimensions, exactly one is needed",
-            attr="lhs_ragged_dims", code="bad-dimension",
-        )  # fmt: skip
-    free = ragged[0] in dims.lhs_free(lhs.rank)
+        need_dims(op, numbers, rank, attr)
+    free = need_one_dim(op, attr="lhs_ragged_dims") in dims.lhs_free(lhs.rank)
     if len(group) != int(free):
         kind = "neither batch nor contracting" if free else "a batch or contracting dimension"
         raise InferError(

@@ -27,19 +27,13 @@ def _is_s32(et: ElementType) -> bool:
 
 def _dimension(op: OpView, operand: ArrayShape) -> int:
     """Return the one dimension that the attribute names; its size has to fit the s32 of sizes."""
-    dims = op.attrs["dimensions"]
-    if len(dims) != 1:
+    dim = rules.need_one_dim(op, operand.rank)
+    if operand.dims[dim] > _SIZE_LIMIT:
         raise InferError(
-            f"{op.opcode}: dimensions names {len(dims)} dimensions, one is needed",
-            attr="dimensions", code="bad-value",
-        )  # fmt: skip
-    rules.need_dims(op, dims, operand.rank, "dimensions")
-    if operand.dims[dims[0]] > _SIZE_LIMIT:
-        raise InferError(
-            f"{op.opcode}: dimension {dims[0]} of {operand.to_string(False)} does not fit s32",
+            f"{op.opcode}: dimension {dim} of {operand.to_string(False)} does not fit s32",
             operand=0,
         )
-    return dims[0]
+    return dim
 
 
 # --- get-dimension-size -------------------------------------------------------------------------

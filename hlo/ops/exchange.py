@@ -11,11 +11,12 @@ from typing import Any
 from hlo.errors import InferError
 from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT_GROUPS, INTS, Attr, need
-from hlo.ops.collective_rules import CHANNEL, CONSTRAINED, GROUPS, TRAITS, one_dimension
+from hlo.ops.collective_rules import CHANNEL, CONSTRAINED, GROUPS, TRAITS
 from hlo.ops.rules import (
     array_operand,
     array_operands,
     need_compatible,
+    need_one_dim,
     need_tuple,
     need_type,
     tuple_or_single,
@@ -33,7 +34,7 @@ def _infer_all_to_all(op: OpView) -> Shape:
     operands = array_operands(op)
     if op.attrs["dimensions"] is not None:
         # One array is cut and the parts swapped, so that its shape stays.
-        one_dimension(op, operands)
+        need_one_dim(op, *(s.rank for s in operands))
         if len(operands) != 1:
             raise InferError(
                 f"all-to-all: with dimensions it takes 1 operand, not {len(operands)}",

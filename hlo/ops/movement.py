@@ -16,6 +16,7 @@ from hlo.ops.rules import (
     array_result,
     need_dims,
     need_memory,
+    need_one_dim,
     need_rank,
     need_same_type,
 )
@@ -294,15 +295,9 @@ register(
 
 
 def _infer_concatenate(op: OpView) -> Shape:
-    shapes, dims = array_operands(op), op.attrs["dimensions"]
+    shapes = array_operands(op)
     first = shapes[0]
-    if len(dims) != 1:
-        raise InferError(
-            f"concatenate: dimensions names {len(dims)} dimensions, one is needed",
-            attr="dimensions", code="bad-dimension",
-        )  # fmt: skip
-    need_dims(op, dims, first.rank, "dimensions")
-    along = dims[0]
+    along = need_one_dim(op, first.rank)
     for i, shape in enumerate(shapes[1:], 1):
         need_same_type(op, 0, i)
         if shape.rank != first.rank or any(

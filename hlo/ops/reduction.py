@@ -11,7 +11,14 @@ from hlo.errors import InferError
 from hlo.ops import reduction_eval
 from hlo.ops.attrs import BOOL, COMPUTATION, INT, INTS, Attr, need
 from hlo.ops.combiner import need_reducer, need_scalar
-from hlo.ops.rules import array_operand, array_operands, merge_dims, need_dims, need_memory
+from hlo.ops.rules import (
+    array_operand,
+    array_operands,
+    merge_dims,
+    need_dims,
+    need_memory,
+    need_one_dim,
+)
 from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
@@ -167,11 +174,6 @@ def _scan_length(op: OpView, dim: int, inputs: list[ArrayShape], outputs: int) -
     """Return the number of steps: the size that the scanned operands, or else the results, have."""
     steps = UNBOUNDED
     for i, shape in enumerate(inputs):
-        if not 0 <= dim < shape.rank:
-            raise InferError(
-                f"scan: dimensions={{{dim}}}, operand {i} has rank {shape.rank}",
-                attr="dimensions", code="bad-dimension",
-            )  # fmt: skip
         size = shape.dims[dim]
         if UNBOUNDED not in (size, steps) and size != steps:
             raise InferError(
@@ -183,22 +185,17 @@ def _scan_length(op: OpView, dim: int, inputs: list[ArrayShape], outputs: int) -
     if inputs:
         return steps
     declared = op.shape.elements if isinstance(op.shape, TupleShape) else (op.shape,)
-    if outputs and declared and isinstance(declared[0], ArrayShape) and dim < declared[0].rank:
-        return declared[0].dims[dim]
+    first = declared[0] if outputs and declared else None
+    if isinstance(first, ArrayShape) and 0 <= dim < first.rank:
+        return first.dims[dim]
     raise InferError("scan: no operand and no result tells the number of steps", code="bad-value")
 
 
 def _infer_scan(op: OpView) -> Shape:
-    dims: tuple[int, ...] = op.attrs["dimensions"]
-    if len(dims) != 1 or dims[0] < 0:
-        raise InferError(
-            f"scan: dimensions={{{','.join(map(str, dims))}}}, exactly one is needed",
-            attr="dimensions", code="bad-dimension",
-        )  # fmt: skip
-    dim = dims[0]
     n, carries = _scan_parts(op)
     arrays = array_operands(op)
     inputs, inits = arrays[:n], arrays[n:]
+    dim = need_one_dim(op, *(s.rank for s in inputs))
     body: ComputationView = op.attrs["to_apply"]
     result = body.result_shape
     results = result.elements if isinstance(result, TupleShape) else (result,)
@@ -225,7 +222,7 @@ def _infer_scan(op: OpView) -> Shape:
         if not isinstance(shape, ArrayShape):
             raise fail(f"returns {shape.to_string(False)} as value {i}, an array is needed")
         if i < outputs:
-            if dim > shape.rank:
+            if not 0 <= dim <= shape.rank:
                 raise InferError(
                     f"scan: dimensions={{{dim}}}, result {i} has rank {shape.rank + 1}",
                     attr="dimensions", code="bad-dimension",

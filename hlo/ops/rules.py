@@ -88,6 +88,19 @@ def need_rank(op: OpView, index: int, rank: int) -> ArrayShape:
     return shape
 
 
+def need_one_dim(op: OpView, *ranks: int, attr: str = "dimensions") -> int:
+    """Return the one dimension that an attribute names, which arrays of all these ranks have."""
+    dims = op.attrs[attr]
+    if len(dims) != 1:
+        raise InferError(
+            f"{op.opcode}: {attr} names {len(dims)} dimensions, one is needed",
+            attr=attr, code="bad-dimension",
+        )  # fmt: skip
+    for rank in ranks:
+        need_dims(op, dims, rank, attr)
+    return int(dims[0])
+
+
 def need_dims(
     op: OpView, dims: Sequence[int], rank: int, attr: str, *, is_sorted: bool = False
 ) -> None:

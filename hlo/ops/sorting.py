@@ -14,8 +14,8 @@ from hlo.ops.rules import (
     array_operand,
     array_operands,
     merge_dims,
-    need_dims,
     need_memory,
+    need_one_dim,
     need_signature,
     need_type,
     tuple_or_single,
@@ -26,14 +26,8 @@ from hlo.types import PRED, S32, UNBOUNDED, Shape, TupleShape, array
 
 def _infer_sort(op: OpView) -> Shape:
     arrays = array_operands(op)
-    dims: tuple[int, ...] = op.attrs["dimensions"]
-    if len(dims) != 1:
-        raise InferError(
-            f"sort: dimensions={{{','.join(map(str, dims))}}}, exactly one is needed",
-            attr="dimensions", code="bad-dimension",
-        )  # fmt: skip
     base = merge_dims(op, arrays)
-    need_dims(op, dims, base.rank, "dimensions")
+    need_one_dim(op, base.rank)
     # Operand k is passed as parameters 2k and 2k + 1.
     scalars = [array(a.element_type, ()) for a in arrays for _ in range(2)]
     need_signature(op, "to_apply", op.attrs["to_apply"], scalars, array(PRED, ()))
