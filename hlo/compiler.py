@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from hlo.runtime.outside import Import, Outside
 
 _ENTRY = "hlo_entry"
-# The name of the default pipeline.
-DEFAULT = "default"
 
 
 class Clock:
@@ -62,7 +60,7 @@ def compile(
     threads: int | None = None,
     features: str = "",
     host: Host | None = None,
-    passes: str = DEFAULT,
+    passes: str = "default",
 ) -> Executable:
     """Return a function that runs a module, as native code for this processor.
 
@@ -89,7 +87,7 @@ def compile_text(
     threads: int | None = None,
     features: str = "",
     host: Host | None = None,
-    passes: str = DEFAULT,
+    passes: str = "default",
 ) -> Executable:
     """Return a function that runs the module that a text in UTF-8 spells.
 
@@ -170,7 +168,7 @@ def _outside(program: NativeProgram, host: Host | None) -> Outside | None:
     return bind(program, host or Host())
 
 
-def build(module: Module, machine: Machine, clock: Clock, passes: str = DEFAULT) -> NativeProgram:
+def build(module: Module, machine: Machine, clock: Clock, passes: str = "default") -> NativeProgram:
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
     from hlo.codegen.target import Target
 
@@ -205,7 +203,7 @@ def _imports(emitted: Program) -> tuple[Import, ...]:
 
 def translate(
     module: Module, platform: Platform, symbol: str, *, source: str | None = None,
-    clock: Clock | None = None, passes: str = DEFAULT,
+    clock: Clock | None = None, passes: str = "default",
 ) -> Code:  # fmt: skip
     """Return a module as code for a machine, to be written to files. Raises HloError.
 
@@ -257,7 +255,7 @@ def _need_address_space(interface: Interface, platform: Platform) -> None:
 def save(
     module: Module, path: str, *, name: str | None = None, header: str | None = None,
     target: str | None = None, cpu: str | None = None, features: str = "",
-    debug_info: bool = True, linker: str = "", passes: str = DEFAULT,
+    debug_info: bool = True, linker: str = "", passes: str = "default",
 ) -> None:  # fmt: skip
     """Write a module to a file: `.so`, `.o`, `.a`, `.s`, `.ll` or `.bc`. Raises HloError.
 
@@ -286,7 +284,7 @@ def save(
 
 def emit(
     module: Module, symbol: str, target: Target, clock: Clock, *, is_located: bool = False,
-    passes: str = DEFAULT,
+    passes: str = "default",
 ) -> Program:  # fmt: skip
     """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
 

@@ -78,12 +78,9 @@ class PrintOptions:
     @staticmethod
     def fingerprint() -> PrintOptions:
         """Return the form that XLA hashes: canonical, without large constants and names."""
-        return PrintOptions(
-            operand_shapes=True, percent=False, signatures=False, metadata=False,
-            backend_config=False, control_predecessors=False, index_comments=False, bodies=True,
-            canonical_names=True, program_layout=True, async_sugar=False, names=False,
-            constant_limit=1, parameter_replication=False,
-        )  # fmt: skip
+        return replace(
+            PrintOptions.canonical(), names=False, constant_limit=1, parameter_replication=False
+        )
 
 
 DEFAULT = PrintOptions()
