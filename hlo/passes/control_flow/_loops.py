@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.effects import Effects
@@ -134,12 +136,33 @@ def with_state(loop: Instruction, state: State, calls: Calls, effects: Effects) 
         body=_body(loop, state, effects),
         condition=_condition(loop, state, effects),
     )
-    new.annotations.update({k: v for k, v in loop.annotations.items() if k != "sharding"})
+    places = {i: state.places.get(state.same.get(i, i)) for i in range(len(old))}
+    new.annotations.update(annotations_for(loop, places))
+    new.annotations.pop("sharding", None)
     _replace(loop, new, old, state, b)
     calls.remove(loop)
     for callee in calls.added([new]):
         effects.add(callee)
     return new
+
+
+def annotations_for(loop: Instruction, places: Mapping[int, int | None]) -> dict[str, Any]:
+    """Return a loop's annotations for a state in which elements have other places, or none.
+
+    XLA's `WhileLoopBackendConfig` says which element is counted.
+    """
+    notes = dict(loop.annotations)
+    try:
+        config = json.loads(str(notes.get("backend_config")))
+        place = places.get(int(config["known_induction_variable"]["tuple_index"]))
+    except (ValueError, KeyError, TypeError):  # it says no such thing
+        return notes
+    if place is None:
+        del config["known_induction_variable"]
+    else:
+        config["known_induction_variable"]["tuple_index"] = str(place)
+    notes["backend_config"] = json.dumps(config, separators=(",", ":"))
+    return notes
 
 
 def _replace(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hlo.analysis.effects import Effects
-from hlo.analysis.trips import counted
 from hlo.ir import Instruction, Module
 from hlo.ir.calls import Calls, inline
+from hlo.passes.control_flow._flat import has_nested_state, with_flat_state
 from hlo.passes.control_flow._loops import (
     State,
     element_has_one_layout,
@@ -16,6 +16,7 @@ from hlo.passes.control_flow._loops import (
     until_unchanged,
     with_state,
 )
+from hlo.passes.control_flow._trips import known_trips
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction
@@ -27,14 +28,13 @@ def simplify_while_loops(module: Module, rewrites: Rewrites) -> None:
 
     Elements of the state that a body hands on as they are have their initial value: a constant
     stands for itself inside, and any is used directly after the loop. Elements that are equal are
-    carried once. What only its own next value needs goes.
+    carried once. What only its own next value needs goes. Tuples in the state become its elements.
     """
     calls, effects = Calls(module), Effects(module)
 
     def visit(loop: Instruction) -> bool:
-        return _remove(loop, calls, effects, rewrites) or _carry_less(
-            loop, calls, effects, rewrites
-        )
+        steps = (_remove, _carry_less, _flatten)
+        return any(step(loop, calls, effects, rewrites) for step in steps)
 
     until_unchanged(module, visit)
 
@@ -44,7 +44,7 @@ def _remove(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrite
     condition = loop.attrs["condition"]
     if any(effects.has_side_effect(i) for i in condition):
         return False
-    count = _count(loop)
+    count = _count(loop, effects)
     if count == 0 and not loop.control_predecessors and not loop.control_successors:
         if not rewrites.allow("simplify_while_loops.never", loop):
             return False
@@ -62,12 +62,11 @@ def _remove(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrite
     return True
 
 
-def _count(loop: Instruction) -> int | None:
+def _count(loop: Instruction, effects: Effects) -> int | None:
     test = loop.attrs["condition"].root
     if test.opcode == "constant" and not test.attrs["literal"].value:
         return 0
-    counter = counted(loop)
-    return None if counter is None else counter.count
+    return known_trips(loop, effects, most=1)
 
 
 def _carry_less(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrites) -> bool:
@@ -114,3 +113,10 @@ def _equals(loop: Instruction, init: Instruction) -> dict[int, int]:
             if first.setdefault(key, i) != i:
                 same[i] = first[key]
     return same
+
+
+def _flatten(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrites) -> bool:
+    if not has_nested_state(loop) or not rewrites.allow("simplify_while_loops.flat", loop):
+        return False
+    with_flat_state(loop, calls, effects)
+    return True

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hlo.analysis.effects import Effects
 from hlo.analysis.trips import counted
 from hlo.ir import Instruction, Module
+from hlo.passes.control_flow._trips import known_trips
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -15,19 +17,20 @@ from hlo.passes.rewrites import Rewrites
 def while_loop_trip_count_annotator(module: Module, rewrites: Rewrites) -> None:
     """Write how often a loop runs, and what it counts, into its backend_config, where it is known.
 
-    The form is XLA's `WhileLoopBackendConfig`; what else a configuration says stays.
+    The form is XLA's `WhileLoopBackendConfig`; what else a configuration says stays. What does more
+    than count is run from constants for a while.
     """
+    effects = Effects(module)
     for loop in module.instructions():
         if loop.opcode != "while":
             continue
-        counter, config = counted(loop), _config(loop)
-        if counter is None or config is None:
+        count, counter, config = known_trips(loop, effects), counted(loop), _config(loop)
+        if count is None or config is None:
             continue
-        known = {
-            "known_trip_count": {"n": str(counter.count)},
-            "known_init_step": {"init": str(counter.start), "step": str(counter.step)},
-            "known_induction_variable": {"tuple_index": str(counter.index)},
-        }
+        known = {"known_trip_count": {"n": str(count)}}
+        if counter is not None:
+            known["known_init_step"] = {"init": str(counter.start), "step": str(counter.step)}
+            known["known_induction_variable"] = {"tuple_index": str(counter.index)}
         if config | known != config and rewrites.allow("while_loop_trip_count_annotator", loop):
             text = json.dumps(config | known, separators=(",", ":"))
             loop.annotations["backend_config"] = text

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo.analysis.effects import Effects
-from hlo.analysis.trips import Counter, counted
+from hlo.analysis.trips import counted
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
-from hlo.passes.control_flow._loops import is_tuple_loop, loops_of
+from hlo.passes.control_flow._loops import is_tuple_loop, until_unchanged
+from hlo.passes.control_flow._trips import known_trips
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -24,42 +25,51 @@ def while_loop_unroller(
     max_instructions: int = 800,
     max_expansion: int = 10000,
 ) -> None:
-    """Put the iterations of counting loops one after the other, all of them or a few at a time.
+    """Put the iterations of loops one after the other, all of them or a few at a time.
 
     unroll_factor: how many iterations become one, where that divides their number; -1 for all, and
     then no loop is left. max_trip_count, max_instructions: the iterations of a loop and the
     instructions of its body, max_expansion: of all copies of a body.
     """
     calls, effects = Calls(module), Effects(module)
-    for loop in loops_of(module):
-        if loop.parent is None or loop.parent.module is not module or not is_tuple_loop(loop):
-            continue
-        counter, body = counted(loop), loop.attrs["body"]
-        if counter is None or any(map(effects.has_side_effect, loop.attrs["condition"])):
-            continue
-        copies = counter.count if unroll_factor < 0 else unroll_factor
-        if counter.count > max_trip_count or len(body) > max_instructions:
-            continue
+
+    def visit(loop: Instruction) -> bool:
+        count, body = known_trips(loop, effects), loop.attrs["body"]
+        if count is None or not is_tuple_loop(loop):
+            return False
+        if any(map(effects.has_side_effect, loop.attrs["condition"])):
+            return False
+        copies = count if unroll_factor < 0 else unroll_factor
+        if count > max_trip_count or len(body) > max_instructions:
+            return False
         if copies * len(body) > max_expansion:
-            continue
+            return False
         if unroll_factor < 0:
             if rewrites.allow("while_loop_unroller.full", loop):
-                _unroll(loop, counter, calls, effects)
-        elif copies > 1 and counter.count and counter.count % copies == 0:
+                _unroll(loop, count, calls, effects)
+                return True
+        elif copies > 1 and count and count % copies == 0 and counted(loop) is not None:
+            # What is unrolled by some does not count in one step any more, and stays as it is.
             if rewrites.allow("while_loop_unroller.partial", loop):
                 _unroll_by(loop, copies, calls, effects)
+                return True
+        return False
+
+    # With the numbers of the iterations around it, a loop may be one that starts from constants.
+    until_unchanged(module, visit)
 
 
-def _unroll(loop: Instruction, counter: Counter, calls: Calls, effects: Effects) -> None:
+def _unroll(loop: Instruction, count: int, calls: Calls, effects: Effects) -> None:
     """Replace a loop by all of its iterations; what it counts is a constant in each."""
-    comp, body = loop.parent, loop.attrs["body"]
+    comp, body, counter = loop.parent, loop.attrs["body"], counted(loop)
     assert comp is not None
     b = Builder(comp, loop)
     values = [b.element(loop.operands[0], i) for i in range(len(body.root.operands))]
-    shape = values[counter.index].array_shape
-    for turn in range(counter.count):
-        number = b.constant(shape.element_type, counter.start + turn * counter.step)
-        values[counter.index] = b.relaid(number, shape)
+    for turn in range(count):
+        if counter is not None:
+            shape = values[counter.index].array_shape
+            number = b.constant(shape.element_type, counter.start + turn * counter.step)
+            values[counter.index] = b.relaid(number, shape)
         values = _iteration(body, b, values, calls, effects)
     whole = b.relaid(b.tuple(*values), loop.shape)
     loop.replace_all_uses_with(whole)
