@@ -1,0 +1,16 @@
+"""A writer of LLVM IR text: functions, blocks, values, structured loops.
+
+IR is written as text because that is the fastest way to hand it to LLVM from Python. Two things
+keep it small, and so keep LLVM's own time short: integer arithmetic on known numbers is done here,
+and an operation that is written twice where the first dominates is written once (value numbering by
+scope).
+"""
+
+from hlo.codegen.llvm.builder import Builder, RareFlag, Turn
+from hlo.codegen.llvm.module import PLACE_MARK, Module
+from hlo.codegen.llvm.values import FALSE, TRUE, Index, Val, float_const, int_const
+
+__all__ = [
+    "FALSE", "PLACE_MARK", "TRUE", "Builder", "Index", "Module", "RareFlag", "Turn", "Val",
+    "float_const", "int_const",
+]  # fmt: skip

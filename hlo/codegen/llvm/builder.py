@@ -1,0 +1,213 @@
+"""Structured control flow: loops, branches, and code for what seldom happens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hlo.codegen.llvm.module import Module
+from hlo.codegen.llvm.values import Index, Val
+from hlo.codegen.llvm.writer import Writer
+
+
+@dataclass
+class Turn:
+    """One run of a loop's body: the index, and the values that the loop carries."""
+
+    index: str
+    values: list[Val]
+
+
+class RareFlag:
+    """Whether a loop has met what its code is not made for."""
+
+    def __init__(self, b: Builder) -> None:
+        self._slot = b.alloca("i1")
+        b.write(f"store i1 false, ptr {self._slot.name}")
+
+    def raise_if(self, b: Builder, condition: Val) -> None:
+        """Raise it where a condition holds."""
+        held = b.op("i1", f"or {self.read(b)}, {condition.name}")
+        b.write(f"store {held}, ptr {self._slot.name}")
+
+    def read(self, b: Builder) -> Val:
+        return b.effect("i1", f"load i1, ptr {self._slot.name}")
+
+
+_SUM = re.compile(r"  (%\w+) = (?:add|sub) nsw i64 (\S+), (\S+)")
+_SCALED = re.compile(r"  %\w+ = (?:mul nsw|u?s?div|u?s?rem) i64 (\S+), ")
+
+
+def _is_scaled(index: str, lines: Sequence[str]) -> bool:
+    """Return whether lines multiply or divide an index or a sum with it.
+
+    Elements that lie apart are loaded a vector at a time and shuffled, but with masks one by one.
+    """
+    sums = {index}
+    for line in lines:
+        if (m := _SUM.match(line)) and not sums.isdisjoint(m.groups()[1:]):
+            sums.add(m[1])
+        elif (m := _SCALED.match(line)) and m[1] in sums:
+            return True
+    return False
+
+
+class Builder(Writer):
+    """Writes the body of one function. Loops and branches open scopes of values."""
+
+    def __init__(self, module: Module) -> None:
+        super().__init__(module)
+        self._next_label = 0
+        self.label = "entry"
+        # See `rarely`.
+        self.rare_flag: RareFlag | None = None
+        self.is_careful = False
+
+    def new_label(self, stem: str) -> str:
+        self._next_label += 1
+        return f"{stem}{self._next_label}"
+
+    def place(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def jump(self, label: str) -> None:
+        self.write(f"br label %{label}")
+
+    @contextmanager
+    def loop(
+        self,
+        start: Index,
+        end: Index,
+        step: int = 1,
+        *,
+        plain: bool = False,
+        rolled: bool = False,
+        folded: bool = False,
+    ) -> Iterator[str]:
+        """Run the body for i = start, start+step, ... below end; yields the name of i.
+
+        plain: keep LLVM from vectorizing and unrolling it. rolled: keep it from unrolling only. See
+        `Module.rolled_loop`. folded: no turn depends on another; see `Module.folded_loop`.
+        """
+        with self.carrying(start, end, (), step, plain=plain, rolled=rolled, folded=folded) as turn:
+            yield turn.index
+
+    @contextmanager
+    def carrying(
+        self,
+        start: Index,
+        end: Index,
+        values: Sequence[Val],
+        step: int = 1,
+        *,
+        plain: bool = False,
+        rolled: bool = False,
+        folded: bool = False,
+    ) -> Iterator[Turn]:
+        """Run the body like `loop`, with values that it changes from turn to turn.
+
+        The body finds them in the turn's `values` and has to replace them there. After the loop
+        they are those of the last turn.
+        """
+        head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
+        before = self.label
+        i, following = self.fresh(), self.fresh()
+        self.jump(head)
+        self.place(head)
+        latch = self.new_label("latch")
+        self.lines.append(f"  {i} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]")
+        # The carried values' second sources are known only after the body.
+        phis = len(self.lines)
+        carried = [Val(v.type, self.fresh()) for v in values]
+        self.write(f"%c{i[1:]} = icmp slt i64 {i}, {end}")
+        self.write(f"br i1 %c{i[1:]}, label %{body}, label %{done}")
+        self.place(body)
+        turn = Turn(i, list(carried))
+        with self.scope():
+            yield turn
+        self.lines[phis:phis] = [
+            f"  {c.name} = phi {c.type} [ {v.name}, %{before} ], [ {n.name}, %{latch} ]"
+            for c, v, n in zip(carried, values, turn.values, strict=True)
+        ]
+        turn.values = carried
+        self.jump(latch)
+        self.place(latch)
+        self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
+        note = ""
+        if plain or rolled:
+            note = f", !llvm.loop {self.module.rolled_loop(vectorized=not plain)}"
+        elif folded and not _is_scaled(i, self.lines[phis:]):
+            fold = self.module.folded_loop()
+            note = f", !llvm.loop {fold}" if fold else ""
+        self.write(f"br label %{head}{note}")
+        self.place(done)
+
+    @contextmanager
+    def repeat(self, condition: Callable[[], Val]) -> Iterator[None]:
+        """Run the body for as long as a condition holds, which is emitted before each run."""
+        head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
+        self.jump(head)
+        self.place(head)
+        with self.scope():
+            go_on = condition()
+            self.write(f"br i1 {go_on.name}, label %{body}, label %{done}")
+            self.place(body)
+            yield
+        # How often it runs is not known beforehand: there is nothing to vectorize.
+        self.write(f"br label %{head}, !llvm.loop {self.module.rolled_loop(vectorized=False)}")
+        self.place(done)
+
+    @contextmanager
+    def when(self, condition: Val) -> Iterator[None]:
+        """Run the body if the condition holds."""
+        then, done = self.new_label("then"), self.new_label("end")
+        self.write(f"br i1 {condition.name}, label %{then}, label %{done}")
+        self.place(then)
+        with self.scope():
+            yield
+        self.jump(done)
+        self.place(done)
+
+    def choose(
+        self, condition: Val, yes: Callable[[], Sequence[Val]], no: Callable[[], Sequence[Val]]
+    ) -> list[Val]:
+        """Run one of two bodies; returns the values of the one that ran."""
+        then, other, done = (self.new_label(s) for s in ("then", "else", "end"))
+        self.write(f"br i1 {condition.name}, label %{then}, label %{other}")
+        results, ends = [], []
+        for label, body in ((then, yes), (other, no)):
+            self.place(label)
+            with self.scope():
+                results.append(body())
+            ends.append(self.label)
+            self.jump(done)
+        self.place(done)
+        merged = []
+        for a, b in zip(*results, strict=True):
+            name = self.fresh()
+            self.lines.append(
+                f"  {name} = phi {a.type} [ {a.name}, %{ends[0]} ], [ {b.name}, %{ends[1]} ]"
+            )
+            merged.append(Val(a.type, name))
+        return merged
+
+    def rarely(
+        self, condition: Val, usual: Sequence[Val], rare: Callable[[], Sequence[Val]]
+    ) -> list[Val]:
+        """Return the usual values, or those of `rare` where a condition holds that seldom does.
+
+        Both are computed and one is selected, so that a loop stays free of branches, unless:
+        with a `rare_flag` that is raised if the condition holds, and whoever put it there runs a
+        second version of the code then; that version, like code outside of loops, `is_careful`:
+        the rare values are branched to.
+        """
+        if self.rare_flag is not None:
+            self.rare_flag.raise_if(self, condition)
+            return list(usual)
+        if self.is_careful:
+            return self.choose(condition, rare, lambda: usual)
+        return [self.select(condition, r, u) for r, u in zip(rare(), usual, strict=True)]

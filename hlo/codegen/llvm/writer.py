@@ -1,0 +1,224 @@
+"""Straight code: values, and integer arithmetic, of which known numbers are done here."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from hlo.codegen.llvm.module import PLACE_MARK, Module
+from hlo.codegen.llvm.values import FALSE, TRUE, Index, Val
+from hlo.errors import Span
+
+
+class Writer:
+    """Writes the lines of one function.
+
+    Values made through `op` are numbered by scope: asking again for the same operation on the same
+    operands returns the first value, as long as its block dominates.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.lines: list[str] = []
+        self._next = 0
+        self._scopes: list[dict[Hashable, Any]] = [{}]
+        self._entry_allocas: list[str] = []
+        self._place: Span | None = None
+        # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
+        # (x, n), a remainder (m, n) by its name.
+        self._products: dict[str, tuple[str, int]] = {}
+        self._quotients: dict[tuple[str, int], tuple[str, int]] = {}
+        self._remainders: dict[str, tuple[str, int]] = {}
+
+    def locate(self, span: Span | None) -> Span | None:
+        """Say which HLO the following code is for; returns what that was before.
+
+        It is said in comments, which `hlo.objects.metadata` turns into debug information.
+        """
+        before = self._place
+        if self.module.is_located and span is not None and span is not before:
+            self._place = span
+            line, column = span.source.line_column(span.start)
+            self.lines.append(f"{PLACE_MARK}{line} {column}")
+        return before
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        """Return an unused value name."""
+        self._next += 1
+        return f"%v{self._next}"
+
+    def op(self, type_: str, text: str) -> Val:
+        """Write a pure operation, or return the value it already has in this scope."""
+        found = self.remembered(text)
+        if found is not None:
+            return found
+        value = Val(type_, self.fresh())
+        self.lines.append(f"  {value.name} = {text}")
+        self.remember(text, value)
+        return value
+
+    def remembered(self, key: Hashable) -> Any:
+        """Return what `remember` stored under a key in a scope that is still open, or None."""
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def remember(self, key: Hashable, value: Any) -> None:
+        """Keep a value for as long as the present scope is open."""
+        self._scopes[-1][key] = value
+
+    def effect(self, type_: str, text: str) -> Val:
+        """Write an operation that must not be merged with an equal one (loads, calls)."""
+        value = Val(type_, self.fresh())
+        self.lines.append(f"  {value.name} = {text}")
+        return value
+
+    def write(self, text: str) -> None:
+        """Write a line that has no value."""
+        self.lines.append("  " + text)
+
+    def alloca(self, type_: str, count: int = 1, align: int = 0) -> Val:
+        """Reserve stack memory for the whole function; returns its address."""
+        name = self.fresh()
+        note = f", align {align}" if align else ""
+        size = f", i64 {count}" if count != 1 else ""
+        self._entry_allocas.append(f"  {name} = alloca {type_}{size}{note}")
+        return Val("ptr", name)
+
+    def intrinsic(self, name: str, type_: str, args: Sequence[Val]) -> Val:
+        """Call a pure LLVM intrinsic overloaded on its result type."""
+        full = f"llvm.{name}"
+        self.module.declare(full, type_, [a.type for a in args])
+        return self.op(type_, f"call {type_} @{full}({', '.join(map(str, args))})")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Values made inside are not reused outside."""
+        self._scopes.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @contextmanager
+    def unremembered(self) -> Iterator[None]:
+        """Values made inside are not reused outside, nor those of outside inside."""
+        kept = self._scopes
+        self._scopes = [{}]
+        try:
+            yield
+        finally:
+            self._scopes = kept
+
+    # --- index arithmetic -----------------------------------------------------------------------
+
+    def add(self, a: Index, b: Index) -> Index:
+        """Return a + b without overflow."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0:
+            return b
+        if b == 0:
+            return a
+        if isinstance(a, int):
+            a, b = b, a
+        # (m / n) * n + m % n == m: a merged loop's index is put together again.
+        if isinstance(a, str) and isinstance(b, str):
+            whole = self._quotients.get(self._products.get(a, ("", 0)))
+            if whole is not None and self._remainders.get(b) == whole:
+                return whole[0]
+        return self.op("i64", f"add nsw i64 {a}, {b}").name
+
+    def sub(self, a: Index, b: Index) -> Index:
+        if isinstance(b, int):
+            return self.add(a, -b)
+        return self.op("i64", f"sub nsw i64 {a}, {b}").name
+
+    def mul(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 0 or b == 0:
+            return 0
+        if a == 1:
+            return b
+        if b == 1:
+            return a
+        if isinstance(a, int):
+            a, b = b, a
+        name = self.op("i64", f"mul nsw i64 {a}, {b}").name
+        if isinstance(a, str) and isinstance(b, int):
+            self._products[name] = (a, b)
+        return name
+
+    def udiv(self, a: Index, b: int) -> Index:
+        """Return a // b for a >= 0 and a known b > 0."""
+        if b == 1:
+            return a
+        if isinstance(a, int):
+            return a // b
+        name = self.op("i64", f"udiv i64 {a}, {b}").name
+        self._quotients[name, b] = (a, b)
+        return name
+
+    def urem(self, a: Index, b: int) -> Index:
+        """Return a % b for a >= 0 and a known b > 0."""
+        if b == 1:
+            return 0
+        if isinstance(a, int):
+            return a % b
+        name = self.op("i64", f"urem i64 {a}, {b}").name
+        self._remainders[name] = (a, b)
+        return name
+
+    def minimum(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return min(a, b)
+        return self.intrinsic("smin.i64", "i64", [Val("i64", str(a)), Val("i64", str(b))]).name
+
+    def maximum(self, a: Index, b: Index) -> Index:
+        if isinstance(a, int) and isinstance(b, int):
+            return max(a, b)
+        return self.intrinsic("smax.i64", "i64", [Val("i64", str(a)), Val("i64", str(b))]).name
+
+    def compare(self, predicate: str, a: Index, b: Index) -> Val:
+        """Return the i1 of an integer comparison (`slt`, `eq`, `ult`, ...)."""
+        if isinstance(a, int) and isinstance(b, int):
+            known = {
+                "eq": a == b, "ne": a != b,
+                "slt": a < b, "sle": a <= b, "sgt": a > b, "sge": a >= b,
+            }  # fmt: skip
+            if predicate in known:
+                return TRUE if known[predicate] else FALSE
+        return self.op("i1", f"icmp {predicate} i64 {a}, {b}")
+
+    def both(self, a: Val, b: Val) -> Val:
+        """Return a and b."""
+        if a is TRUE or b is FALSE or a == TRUE:
+            return b
+        if b is TRUE or a is FALSE or b == TRUE:
+            return a
+        return self.op("i1", f"and i1 {a.name}, {b.name}")
+
+    def select(self, condition: Val, yes: Val, no: Val) -> Val:
+        if condition == TRUE or yes == no:
+            return yes
+        if condition == FALSE:
+            return no
+        return self.op(yes.type, f"select i1 {condition.name}, {yes}, {no}")
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def element_address(self, base: str, type_: str, index: Index) -> str:
+        """Return the address of element `index` of an array of `type_` at `base`."""
+        if index == 0:
+            return base
+        return self.op("ptr", f"getelementptr inbounds {type_}, ptr {base}, i64 {index}").name
+
+    def finish(self, header: str) -> str:
+        """Return the whole function, given its `define ...` line without the brace."""
+        return "\n".join([header + " {", "entry:", *self._entry_allocas, *self.lines, "}"])
