@@ -38,11 +38,15 @@ class Source:
         line = bisect.bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
-    def line(self, number: int) -> str:
-        """Return the text of a 1-based line, without its line break."""
+    def line_start(self, number: int) -> int:
+        """Return the character offset of a 1-based line."""
         self.line_column(0)
         assert self._starts is not None
-        start = self._starts[number - 1]
+        return self._starts[number - 1]
+
+    def line(self, number: int) -> str:
+        """Return the text of a 1-based line, without its line break."""
+        start = self.line_start(number)
         end = self.text.find("\n", start)
         return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
 

@@ -1,4 +1,4 @@
-"""A module of one instruction and what it is computed from."""
+"""Modules of parts: of one instruction and what it is computed from, of one computation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
     depth = _depths(inst, height)
     comp = Computation(f"extracted_{inst.name}")
     made: dict[Instruction, Instruction] = {}
-    calls: dict[Computation, None] = {}
     for old in inst.parent.in_order():
         if old not in depth:
             continue
@@ -31,10 +30,9 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
                 new.annotations["metadata"] = old.annotations["metadata"]
         else:
             new = old.clone([made[o] for o in old.operands])
-            calls.update(dict.fromkeys(old.called_computations))
         made[old] = comp.add(new)
     comp.set_root(made[inst])
-    return _with_callees(comp, calls)
+    return module_of(comp)
 
 
 def _depths(inst: Instruction, height: int | None) -> dict[Instruction, int]:
@@ -54,11 +52,14 @@ def _depths(inst: Instruction, height: int | None) -> dict[Instruction, int]:
     return depth
 
 
-def _with_callees(entry: Computation, calls: dict[Computation, None]) -> Module:
-    """Return a module with a computation as its entry, and copies of what that calls."""
+def module_of(entry: Computation) -> Module:
+    """Return a module with a computation as its entry, and copies of all that it calls.
+
+    The entry is outside any module before and belongs to the new one afterwards.
+    """
     module = Module(entry.name)
-    found = dict(calls)
-    stack = list(calls)
+    found: dict[Computation, None] = {}
+    stack = [entry]
     while stack:
         for inst in stack.pop():
             for callee in inst.called_computations:

@@ -23,7 +23,8 @@ from hlo.shape_text import read_shape
 class Codec:
     """How one kind of value is written. `read` moves a scanner past it; `write` is its inverse.
 
-    may_be_empty: there is a value that is written as nothing.
+    may_be_empty: there is a value that is written as nothing. words: the values, where they are
+    words of a list.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Codec:
     write: Callable[[Any], str]
     holds_computations: bool = False
     may_be_empty: bool = False
+    words: tuple[str, ...] = ()
 
     def parse(self, text: str) -> Any:
         """Return the value that `text` spells. Raises TextError."""
@@ -108,7 +110,7 @@ def enum(*names: str) -> Codec:
             raise TextError(f"unknown value {word!r}", at, code="bad-value", hint=hint)
         return word
 
-    return Codec("one of " + "|".join(names), read, str)
+    return Codec("one of " + "|".join(names), read, str, words=names)
 
 
 def listed(codec: Codec, separator: str = ",") -> Codec:

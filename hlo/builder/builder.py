@@ -1,0 +1,22 @@
+"""The builder of programs, with the operations of every family."""
+
+from __future__ import annotations
+
+from hlo.builder.internal import Internal
+
+
+class XlaBuilder(Internal):
+    """Builds a program, one operation after the other; shapes are inferred as it goes.
+
+        b = XlaBuilder("axpy")
+        alpha, x, y = (b.parameter(i, s) for i, s in enumerate(["f32[]", "f32[10]", "f32[10]"]))
+        module = b.build(alpha * x + y).module()
+
+    Methods have the documents' names in Python's spelling: `BroadcastInDim` is `broadcast_in_dim`.
+    One that is a word of Python, or the name of a built-in function, ends in an underscore:
+    `and_`, `while_`, `max_`, `slice_`. `docs/operations.md` lists them all.
+
+    Where a computation is called, a function from handles to a handle may be given in place of a
+    built one. A broken rule raises HloError, which names the rule and the line that broke it; after
+    `set_die_immediately_on_error(False)` `build` raises it.
+    """

@@ -1,0 +1,43 @@
+"""A finished computation: what other computations call, and what becomes a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlo.ir import Computation, Module
+from hlo.ir.extract import module_of
+from hlo.text.header import ProgramShape
+
+
+class XlaComputation:
+    """A computation that a builder has built. Immutable; any number of programs may call it."""
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+
+    @property
+    def name(self) -> str:
+        return self.computation.name
+
+    @property
+    def program_shape(self) -> ProgramShape:
+        """The shapes of the parameters and of the result."""
+        comp = self.computation
+        return ProgramShape(tuple(comp.parameter_shapes), comp.result_shape)
+
+    def module(self, name: str | None = None, **attrs: Any) -> Module:
+        """Return a new module with this computation as its entry.
+
+        It is a module as any other: print, verify, optimize, interpret and compile it. attrs: of
+        the header, such as `replica_count=2` or `num_partitions=4`.
+        """
+        module = module_of(self.computation.clone(self.name))
+        module.name = name or self.name
+        module.attrs.update(attrs)
+        return module
+
+    def __str__(self) -> str:
+        return str(self.module())
+
+    def __repr__(self) -> str:
+        return f"<XlaComputation {self.name}: {self.program_shape}>"

@@ -1,0 +1,248 @@
+"""Sums of products: dot, convolution, and the solvers and transforms built of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hlo.builder.core import TypeLike, operation, query, type_of
+from hlo.builder.dimension_numbers import (
+    ConvolutionDimensionNumbers,
+    DotDimensionNumbers,
+    Padding,
+    RaggedDotDimensionNumbers,
+    conv_dims,
+    default_conv_dims,
+    make_window,
+    need_different,
+)
+from hlo.builder.movement import Movement
+from hlo.builder.op import XlaOp
+from hlo.errors import InferError
+from hlo.ops.attrs import ConvDims
+from hlo.types import ElementType
+
+Precision = str | Sequence[str] | None
+"""`default`, `high` or `highest`, for all operands or for each."""
+
+
+def _precisions(precision: Precision, operands: int) -> dict[str, Any]:
+    if precision is None:
+        return {}
+    each = [precision] * operands if isinstance(precision, str) else precision
+    known = ("default", "high", "highest")
+    for name in each:
+        if name.lower() not in known:
+            raise InferError(
+                f"precision_config: {name!r} is not one of {', '.join(known)}", code="bad-value"
+            )
+    return {"operand_precision": tuple(name.lower() for name in each)}
+
+
+def _preferred(element_type: TypeLike | None) -> ElementType | None:
+    return None if element_type is None else type_of(element_type)
+
+
+class Contraction(Movement):
+    """Products and convolutions.
+
+    preferred_element_type: the element type of the result. precision_config: how exact multiplied
+    numbers have to be; this implementation is exact whatever it says.
+    """
+
+    # --- dot ------------------------------------------------------------------------------------
+
+    @operation
+    def dot(
+        self, lhs: XlaOp, rhs: XlaOp, precision_config: Precision = None,
+        preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append the product of two scalars, vectors or matrices, summed as numpy's `dot` does.
+
+        That is over the last dimension of `lhs` and the last but one of `rhs`, or its only one.
+        """
+        contract = bool(lhs.rank and rhs.rank)
+        numbers = DotDimensionNumbers(
+            lhs_contracting_dimensions=[lhs.rank - 1] if contract else [],
+            rhs_contracting_dimensions=[max(rhs.rank - 2, 0)] if contract else [],
+        )
+        return self.dot_general(lhs, rhs, numbers, precision_config, preferred_element_type)
+
+    @operation
+    def dot_general(
+        self, lhs: XlaOp, rhs: XlaOp, dimension_numbers: DotDimensionNumbers,
+        precision_config: Precision = None, preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append sums of products over any dimensions, with any batch dimensions, which come first
+        in the result."""
+        return self._emit(
+            "dot", lhs, rhs, element_type=_preferred(preferred_element_type),
+            **dimension_numbers.attrs(), **_precisions(precision_config, 2),
+        )  # fmt: skip
+
+    @operation
+    def scaled_dot(
+        self, lhs: XlaOp, lhs_scale: XlaOp, rhs: XlaOp, rhs_scale: XlaOp,
+        dimension_numbers: DotDimensionNumbers, precision_config: Precision = None,
+        preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append `dot_general` of operands that are multiplied, block by block, by scales."""
+        return self._emit(
+            "scaled-dot", lhs, rhs, lhs_scale, rhs_scale,
+            element_type=_preferred(preferred_element_type),
+            **dimension_numbers.attrs(), **_precisions(precision_config, 2),
+        )  # fmt: skip
+
+    @operation
+    def ragged_dot(
+        self, lhs: XlaOp, rhs: XlaOp, group_sizes: XlaOp,
+        dimension_numbers: RaggedDotDimensionNumbers, precision_config: Precision = None,
+        preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append products in groups of varying sizes along a dimension of `lhs`."""
+        return self._emit(
+            "ragged-dot", lhs, rhs, group_sizes, element_type=_preferred(preferred_element_type),
+            **dimension_numbers.attrs(), **_precisions(precision_config, 2),
+        )  # fmt: skip
+
+    # --- convolution ----------------------------------------------------------------------------
+
+    @staticmethod
+    def create_default_conv_dimension_numbers(num_spatial_dims: int = 2) -> ConvDims:
+        """Return batch, feature, space for input and result, and output, input, space for the
+        kernel."""
+        return default_conv_dims(num_spatial_dims)
+
+    @query
+    def create_conv_dimension_numbers(
+        self, batch: int, feature: int, first_spatial: int, second_spatial: int,
+        kernel_output_feature: int, kernel_input_feature: int, kernel_first_spatial: int,
+        kernel_second_spatial: int,
+    ) -> ConvDims:  # fmt: skip
+        """Return the dimension numbers of a convolution over two dimensions.
+
+        Input and result have the same. Raises HloError where two numbers conflict.
+        """
+        need_different("input", [batch, feature, first_spatial, second_spatial])
+        kernel = (kernel_first_spatial, kernel_second_spatial)
+        need_different("kernel", [kernel_output_feature, kernel_input_feature, *kernel])
+        space = (first_spatial, second_spatial)
+        return ConvDims(
+            batch, feature, space, kernel_input_feature, kernel_output_feature, kernel,
+            batch, feature, space,
+        )  # fmt: skip
+
+    @operation
+    def conv(
+        self, lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int], padding: Padding,
+        feature_group_count: int = 1, batch_group_count: int = 1,
+        precision_config: Precision = None, preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append a convolution in default dimension numbers; `padding` is `VALID` or `SAME`."""
+        return self.conv_general_dilated(
+            lhs, rhs, window_strides, padding, None, None, default_conv_dims(lhs.rank - 2),
+            feature_group_count, batch_group_count, precision_config, preferred_element_type,
+        )  # fmt: skip
+
+    @operation
+    def conv_with_general_padding(
+        self, lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int],
+        padding: Sequence[tuple[int, int]], feature_group_count: int = 1,
+        batch_group_count: int = 1, precision_config: Precision = None,
+        preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append a convolution in default dimension numbers; `padding` is a pair a dimension."""
+        return self.conv(
+            lhs, rhs, window_strides, padding, feature_group_count, batch_group_count,
+            precision_config, preferred_element_type,
+        )  # fmt: skip
+
+    @operation
+    def conv_with_general_dimensions(
+        self, lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int], padding: Padding,
+        dimension_numbers: ConvolutionDimensionNumbers, feature_group_count: int = 1,
+        batch_group_count: int = 1, precision_config: Precision = None,
+        preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append a convolution in any dimension numbers; `padding` is `VALID` or `SAME`."""
+        return self.conv_general_dilated(
+            lhs, rhs, window_strides, padding, None, None, dimension_numbers,
+            feature_group_count, batch_group_count, precision_config, preferred_element_type,
+        )  # fmt: skip
+
+    @operation
+    def conv_general(
+        self, lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int],
+        padding: Sequence[tuple[int, int]], dimension_numbers: ConvolutionDimensionNumbers,
+        feature_group_count: int = 1, batch_group_count: int = 1,
+        precision_config: Precision = None, preferred_element_type: TypeLike | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append a convolution in any dimension numbers; `padding` is a pair a dimension."""
+        return self.conv_with_general_dimensions(
+            lhs, rhs, window_strides, padding, dimension_numbers, feature_group_count,
+            batch_group_count, precision_config, preferred_element_type,
+        )  # fmt: skip
+
+    @operation
+    def conv_general_dilated(
+        self, lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int] | None, padding: Padding,
+        lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None,
+        dimension_numbers: ConvolutionDimensionNumbers, feature_group_count: int = 1,
+        batch_group_count: int = 1, precision_config: Precision = None,
+        preferred_element_type: TypeLike | None = None,
+        window_reversal: Sequence[bool] | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append a convolution with holes between elements of the input and of the kernel.
+
+        Dilations of None are 1 everywhere. window_reversal: the spatial dimensions in which the
+        kernel is read backwards.
+        """
+        dims = conv_dims(dimension_numbers)
+        for i, (operand, space) in enumerate(
+            ((lhs, dims.input_spatial), (rhs, dims.kernel_spatial))
+        ):
+            if operand.rank != len(space) + 2:
+                raise InferError(
+                    f"convolution: operand {i} has shape {operand.array_shape.to_string(False)}, "
+                    f"rank {len(space) + 2} is needed", operand=i,
+                )  # fmt: skip
+        window = make_window(
+            "convolution",
+            [lhs.dims[d] for d in dims.input_spatial],
+            [rhs.dims[d] for d in dims.kernel_spatial],
+            window_strides, padding, lhs_dilation, rhs_dilation, window_reversal,
+        )  # fmt: skip
+        return self._emit(
+            "convolution", lhs, rhs, element_type=_preferred(preferred_element_type),
+            window=window, dim_labels=dims, feature_group_count=feature_group_count,
+            batch_group_count=batch_group_count, **_precisions(precision_config, 2),
+        )  # fmt: skip
+
+    # --- transforms and solvers -----------------------------------------------------------------
+
+    @operation
+    def fft(self, operand: XlaOp, fft_type: str, fft_length: Sequence[int]) -> XlaOp:
+        """Append a Fourier transform of the last dimensions: FFT, IFFT, RFFT or IRFFT.
+
+        fft_length: the sizes of those dimensions in the time domain, from 1 to 3 of them.
+        """
+        return self._emit("fft", operand, fft_type=fft_type.upper(), fft_length=tuple(fft_length))
+
+    @operation
+    def cholesky(self, a: XlaOp, lower: bool) -> XlaOp:
+        """Append the Cholesky factors of positive definite matrices, lower or upper triangles."""
+        return self._emit("cholesky", a, lower=lower)
+
+    @operation
+    def triangular_solve(
+        self, a: XlaOp, b: XlaOp, left_side: bool, lower: bool, unit_diagonal: bool,
+        transpose_a: str = "NO_TRANSPOSE",
+    ) -> XlaOp:  # fmt: skip
+        """Append x with `op(a) x = b`, or with `x op(a) = b` if not `left_side`.
+
+        transpose_a: what op is: NO_TRANSPOSE, TRANSPOSE or ADJOINT.
+        """
+        return self._emit(
+            "triangular-solve", a, b, left_side=left_side, lower=lower,
+            unit_diagonal=unit_diagonal, transpose_a=transpose_a.upper(),
+        )  # fmt: skip

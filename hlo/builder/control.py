@@ -1,0 +1,157 @@
+"""Calls, branches, loops, tuples and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo.builder.core import Callee, ShapeLike, operation, shape_of
+from hlo.builder.data import Data
+from hlo.builder.op import XlaOp
+from hlo.errors import InferError
+from hlo.literal import Literal
+from hlo.ops.attrs import OutputAlias
+from hlo.types import PRED
+
+
+class Control(Data):
+    """Operations that call computations, and those that put values together."""
+
+    # --- tuples and tokens ----------------------------------------------------------------------
+
+    @operation
+    def tuple_(self, elements: Sequence[XlaOp]) -> XlaOp:
+        """Append a tuple of values."""
+        return self._emit("tuple", *elements)
+
+    @operation
+    def get_tuple_element(self, tuple_data: XlaOp, index: int) -> XlaOp:
+        """Append an element of a tuple."""
+        return self._emit("get-tuple-element", tuple_data, index=index)
+
+    @operation
+    def create_token(self) -> XlaOp:
+        """Append a token that nothing has to precede."""
+        return self._emit("after-all")
+
+    @operation
+    def after_all(self, tokens: Sequence[XlaOp]) -> XlaOp:
+        """Append a token that comes after all others that are given."""
+        return self._emit("after-all", *tokens)
+
+    @operation
+    def optimization_barrier(self, operand: XlaOp) -> XlaOp:
+        """Append a value that no optimization moves anything across; a tuple for several."""
+        return self._emit("opt-barrier", operand)
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    @operation
+    def call(self, computation: Callee, operands: Sequence[XlaOp] = ()) -> XlaOp:
+        """Append the result of a computation on operands."""
+        callee = self._callee(computation, [o.shape for o in operands], "callee")
+        return self._emit("call", *operands, to_apply=callee)
+
+    @operation
+    def composite_call(
+        self, computation: Callee, operands: Sequence[XlaOp], name: str,
+        attributes: str | None = None, version: int | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append a call under a name that a compiler may know; the computation says what it means.
+
+        name: as in `foo.bar`. attributes: a dictionary as text, as in `{n = 1 : i32}`.
+        """
+        said = {"composite.name": name}
+        if attributes is not None:
+            said["composite.attributes"] = attributes
+        said["composite.version"] = str(version or 0)
+        callee = self._callee(computation, [o.shape for o in operands], "decomposition")
+        with self.frontend_attributes(said):
+            return self._emit("call", *operands, to_apply=callee, is_composite=True)
+
+    @operation
+    def custom_call(
+        self, target_name: str, operands: Sequence[XlaOp], shape: ShapeLike, opaque: str = "", *,
+        operand_shapes_with_layout: Sequence[ShapeLike] | None = None,
+        has_side_effect: bool = False,
+        output_operand_aliasing: Sequence[OutputAlias] = (),
+        literal: Literal | None = None,
+        computations: Sequence[Callee] = (),
+        schedule: str = "SCHEDULE_NONE",
+        api_version: str = "API_VERSION_ORIGINAL",
+    ) -> XlaOp:  # fmt: skip
+        """Append a call of a function outside the program.
+
+        shape: of what it returns. opaque: text that it is given. operand_shapes_with_layout: the
+        layouts in which it takes its operands. has_side_effect: it may not be left out.
+        """
+        layouts = operand_shapes_with_layout
+        op = self._emit(
+            "custom-call", *operands, shape=shape_of(shape),
+            custom_call_target=target_name,
+            operand_layout_constraints=None if layouts is None else tuple(map(shape_of, layouts)),
+            custom_call_has_side_effect=has_side_effect,
+            literal=literal,
+            output_to_operand_aliasing=tuple(output_operand_aliasing),
+            schedule=schedule,
+            api_version=api_version,
+            called_computations=tuple(
+                self._callee(c, [o.shape for o in operands], "called") for c in computations
+            ),
+        )  # fmt: skip
+        if opaque:
+            op.instruction.annotations["backend_config"] = opaque
+        return op
+
+    # --- branches and loops ---------------------------------------------------------------------
+
+    @operation
+    def conditional(
+        self,
+        predicate: XlaOp,
+        true_operand: XlaOp | Sequence[Callee],
+        true_computation: Callee | Sequence[XlaOp],
+        false_operand: XlaOp | None = None,
+        false_computation: Callee | None = None,
+    ) -> XlaOp:
+        """Append the result of one of several computations.
+
+        `conditional(predicate, true_operand, true_computation, false_operand, false_computation)`
+        chooses by a pred scalar; `conditional(branch_index, branch_computations, branch_operands)`
+        by an s32 scalar, where any number that is not a branch means the last one.
+        """
+        if isinstance(true_operand, XlaOp):
+            assert false_operand is not None and false_computation is not None
+            assert not isinstance(true_computation, Sequence)
+            if predicate.element_type is not PRED:
+                raise InferError(
+                    f"conditional: the predicate has shape {predicate.shape.to_string(False)}, "
+                    "pred[] is needed", operand=0, code="type-mismatch",
+                )  # fmt: skip
+            return self._emit(
+                "conditional", predicate, true_operand, false_operand,
+                true_computation=self._callee(true_computation, [true_operand.shape], "on_true"),
+                false_computation=self._callee(
+                    false_computation, [false_operand.shape], "on_false"
+                ),
+            )  # fmt: skip
+        assert isinstance(true_computation, Sequence)
+        computations, operands = true_operand, true_computation
+        if len(computations) != len(operands):
+            raise InferError(
+                f"conditional: {len(computations)} branches and {len(operands)} operands",
+                code="operand-count",
+            )
+        branches = tuple(
+            self._callee(c, [o.shape], f"branch_{i}")
+            for i, (c, o) in enumerate(zip(computations, operands, strict=True))
+        )
+        return self._emit("conditional", predicate, *operands, branch_computations=branches)
+
+    @operation
+    def while_(self, condition: Callee, body: Callee, init: XlaOp) -> XlaOp:
+        """Append what `init` becomes when `body` is applied as long as `condition` holds."""
+        state = [init.shape]
+        return self._emit(
+            "while", init, condition=self._callee(condition, state, "condition"),
+            body=self._callee(body, state, "body"),
+        )  # fmt: skip

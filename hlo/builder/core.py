@@ -1,0 +1,362 @@
+"""What all operations of a builder share: appending, errors, scopes, sub-builders, finishing."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from hlo.arguments import as_leaf
+from hlo.builder.computation import XlaComputation
+from hlo.builder.op import XlaOp
+from hlo.builder.place import call_site
+from hlo.errors import Diagnostic, HloError, InferError, TextError
+from hlo.ir import Computation, Instruction
+from hlo.literal import Literal
+from hlo.ops import OPS
+from hlo.shape_text import parse_shape
+from hlo.sharding import Sharding
+from hlo.text.annotations import ANNOTATIONS, OpMetadata
+from hlo.text.header import ProgramShape
+from hlo.types import (
+    ELEMENT_TYPES,
+    TOKEN,
+    ArrayShape,
+    ElementType,
+    Shape,
+    array,
+    compatible,
+    element_type_of,
+)
+
+ShapeLike = Shape | str
+TypeLike = ElementType | str | np.dtype | type
+Callee = XlaComputation | Callable[..., XlaOp]
+"""A computation to call: a built one, or a function from handles to a handle that builds it."""
+
+_P = ParamSpec("_P")
+_B = TypeVar("_B", bound="BuilderCore")
+_R = TypeVar("_R")
+_IS_OPERATION = "__hlo_operation__"
+
+
+def operation(
+    method: Callable[Concatenate[_B, _P], XlaOp],
+) -> Callable[Concatenate[_B, _P], XlaOp]:
+    """Mark a method that appends operations: its errors name the caller's line, or are deferred."""
+
+    @functools.wraps(method)
+    def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
+        try:
+            return method(self, *args, **kwargs)
+        except InferError as e:
+            error = HloError([Diagnostic(e.code, e.message, call_site(), e.hint)])
+        except TextError as e:
+            error = HloError([Diagnostic(e.code, e.message, call_site(), e.hint)])
+        except HloError as e:
+            error = e
+        return self._failed(error)
+
+    setattr(checked, _IS_OPERATION, True)
+    return checked
+
+
+def operations(builder: type[BuilderCore]) -> dict[str, Callable[..., XlaOp]]:
+    """Return the methods that append operations, by name."""
+    members = ((name, getattr(builder, name)) for name in dir(builder) if name[0] != "_")
+    return {name: method for name, method in members if hasattr(method, _IS_OPERATION)}
+
+
+def query(method: Callable[Concatenate[_B, _P], _R]) -> Callable[Concatenate[_B, _P], _R]:
+    """Mark a method that appends nothing: its errors name the caller's line."""
+
+    @functools.wraps(method)
+    def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(self, *args, **kwargs)
+        except InferError as e:
+            raise HloError([Diagnostic(e.code, e.message, call_site(), e.hint)]) from None
+
+    return checked
+
+
+def legal_name(name: str) -> str:
+    """Return a name as HLO can write it: letters, digits, `_`, `.` and `-`."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    return name if re.match(r"[A-Za-z_]", name) else "_" + name
+
+
+def shape_of(shape: ShapeLike) -> Shape:
+    """Return a shape, which may be given as HLO text: `f32[2,<=3]{0,1}`. Raises TextError."""
+    return parse_shape(shape) if isinstance(shape, str) else shape
+
+
+def array_shape_of(shape: ShapeLike, opcode: str) -> ArrayShape:
+    """Return a shape that has to be an array."""
+    found = shape_of(shape)
+    if not isinstance(found, ArrayShape):
+        raise InferError(
+            f"{opcode}: the result has shape {found.to_string(False)}, an array is needed",
+            code="type-mismatch",
+        )
+    return found
+
+
+def type_of(element_type: TypeLike) -> ElementType:
+    """Return an element type, which may be given by name or as a numpy dtype."""
+    if isinstance(element_type, ElementType):
+        return element_type
+    if isinstance(element_type, str) and element_type in ELEMENT_TYPES:
+        return ELEMENT_TYPES[element_type]
+    try:
+        return element_type_of(np.dtype(element_type))
+    except (TypeError, KeyError):
+        raise InferError(f"{element_type!r} is no element type", code="unknown-type") from None
+
+
+def sharding_of(sharding: Sharding | str) -> Sharding:
+    """Return a sharding, which may be given as HLO text. Raises HloError."""
+    if isinstance(sharding, Sharding):
+        return sharding
+    try:
+        found = ANNOTATIONS["sharding"].parse(sharding)
+    except (TextError, InferError) as e:
+        raise HloError([Diagnostic(e.code, e.message, call_site(), e.hint)]) from None
+    assert isinstance(found, Sharding)
+    return found
+
+
+class BuilderCore:
+    """The state of a builder. The operations are in its subclasses, a family each."""
+
+    def __init__(self, name: str, *, parent: BuilderCore | None = None) -> None:
+        self.name = legal_name(name)
+        self._computation = Computation(self.name)
+        self._parent = parent
+        self._die_immediately: bool = parent._die_immediately if parent else True
+        self._errors: list[HloError] = []
+        self._last: Instruction | None = None
+        self._return: Instruction | None = None
+        self._annotations: dict[str, Any] = {}
+
+    # --- appending ------------------------------------------------------------------------------
+
+    def _emit(
+        self,
+        opcode: str,
+        *operands: XlaOp,
+        shape: Shape | None = None,
+        element_type: ElementType | None = None,
+        **attrs: Any,
+    ) -> XlaOp:
+        """Append an operation of the op table; raises InferError where a rule of it is broken.
+
+        shape: what the result has to be, for operations that do not determine it. element_type: the
+        result's, for those that determine all but that.
+        """
+        inputs = [self._own(opcode, i, o) for i, o in enumerate(operands)]
+        _need_words(opcode, attrs)
+        declared = array(element_type, ()) if element_type is not None else shape or TOKEN
+        inst = Instruction(
+            opcode, opcode, declared, inputs, attrs,
+            annotations=self._annotations, span=call_site(),
+        )  # fmt: skip
+        try:
+            inst.spec.check_arity(len(inputs))
+            inferred = inst.spec.infer(inst)
+            if shape is None:
+                inst.shape = inferred
+            elif not compatible(inferred, shape):
+                raise InferError(
+                    f"{opcode}: the result is {shape.to_string(False)}, the operands and "
+                    f"attributes give {inferred.to_string(False)}"
+                )
+            inst.spec.verify(inst)
+        except InferError:
+            inst.drop_edges()
+            raise
+        return self._append(inst)
+
+    def _append(self, inst: Instruction) -> XlaOp:
+        self._last = self._computation.add(inst)
+        return self._handle(inst)
+
+    def _handle(self, inst: Instruction | None, error: HloError | None = None) -> XlaOp:
+        return XlaOp(self, inst, error)  # type: ignore[arg-type]
+
+    def _own(self, opcode: str, index: int, operand: XlaOp) -> Instruction:
+        """Return the instruction of an operand, which has to be of this builder."""
+        if operand.builder is not self:
+            raise InferError(
+                f"{opcode}: operand {index} is a value of builder {operand.builder.name}, "
+                f"not of {self.name}",
+                operand=index, code="bad-value",
+                hint="pass it to the computation as an operand",
+            )  # fmt: skip
+        return operand.instruction
+
+    def _value(self, value: Any, like: ElementType | XlaOp) -> XlaOp:
+        """Return a handle as it is, and a number or an array as a constant of an element type."""
+        if isinstance(value, XlaOp):
+            return value
+        et = like.element_type if isinstance(like, XlaOp) else like
+        data = as_leaf(value, array(et, np.shape(value)), "a constant operand")
+        assert isinstance(data, np.ndarray)
+        return self._literal(Literal.of(data))
+
+    def _literal(self, literal: Literal) -> XlaOp:
+        return self._emit("constant", shape=literal.shape, literal=literal)
+
+    def _callee(self, callee: Callee, shapes: Sequence[Shape], name: str) -> Computation:
+        """Return the computation to call; a function builds it on parameters of `shapes`."""
+        if isinstance(callee, XlaComputation):
+            return callee.computation
+        inner = self.create_sub_builder(getattr(callee, "__name__", name).strip("<>"))
+        handles = [
+            inner._append(Instruction(f"p{n}", "parameter", s, (), {"number": n}, span=call_site()))
+            for n, s in enumerate(shapes)
+        ]
+        root = callee(*handles)
+        return inner.build(root).computation
+
+    # --- errors ---------------------------------------------------------------------------------
+
+    def set_die_immediately_on_error(self, enabled: bool) -> None:
+        """Say whether a broken rule raises at once, as it does at first, or in `build`."""
+        self._die_immediately = enabled
+
+    def _failed(self, error: HloError) -> XlaOp:
+        """Raise an error, or note it and return a handle that stands for nothing."""
+        if self._die_immediately:
+            raise error from None
+        if error not in self._errors:
+            self._errors.append(error)
+        return self._handle(None, error)
+
+    # --- scopes ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def metadata(self, **fields: Any) -> Iterator[None]:
+        """Give the operations of a `with` block metadata: `op_name="..."`, `source_line=3`, ..."""
+        with self._scope("metadata", OpMetadata(fields)):
+            yield
+
+    @contextmanager
+    def sharding(self, sharding: Sharding | str) -> Iterator[None]:
+        """Give the operations of a `with` block a sharding, also as text: `{replicated}`."""
+        with self._scope("sharding", sharding_of(sharding)):
+            yield
+
+    @contextmanager
+    def frontend_attributes(self, attributes: Mapping[str, str]) -> Iterator[None]:
+        """Give the operations of a `with` block attributes, besides those of scopes around it."""
+        outer = self._annotations.get("frontend_attributes", {})
+        with self._scope("frontend_attributes", {**outer, **attributes}):
+            yield
+
+    @contextmanager
+    def _scope(self, key: str, value: Any) -> Iterator[None]:
+        before = self._annotations
+        self._annotations = {**before, key: value}
+        try:
+            yield
+        finally:
+            self._annotations = before
+
+    # --- queries --------------------------------------------------------------------------------
+
+    @query
+    def get_shape(self, operand: XlaOp) -> Shape:
+        """Return the inferred shape of a value."""
+        return operand.shape
+
+    @query
+    def get_program_shape(self, root: XlaOp | None = None) -> ProgramShape:
+        """Return the shapes of the parameters so far and of the result."""
+        return ProgramShape(tuple(self._computation.parameter_shapes), self._root(root).shape)
+
+    @operation
+    def check_shape(self, operand: XlaOp, expected_shape: ShapeLike) -> XlaOp:
+        """Return the operand if it has a shape, but for layout; else that is an error."""
+        want = shape_of(expected_shape)
+        if not compatible(operand.shape, want):
+            raise InferError(
+                f"check_shape: {operand.instruction.name} has shape "
+                f"{operand.shape.to_string(False)}, {want.to_string(False)} is expected"
+            )
+        return operand
+
+    @query
+    def check_same_shape(self, lhs: XlaOp, rhs: XlaOp) -> None:
+        """Raise HloError unless two values have the same shape, but for layout."""
+        if not compatible(lhs.shape, rhs.shape):
+            raise InferError(
+                f"check_same_shape: {lhs.instruction.name} has shape {lhs.shape.to_string(False)}, "
+                f"{rhs.instruction.name} {rhs.shape.to_string(False)}"
+            )
+
+    # --- finishing ------------------------------------------------------------------------------
+
+    def create_sub_builder(self: _B, name: str) -> _B:
+        """Return a builder for a computation that this one's program calls."""
+        return type(self)(name, parent=self)
+
+    @query
+    def set_return_value(self, operand: XlaOp) -> None:
+        """Make a value the result in place of the one appended last."""
+        self._return = self._own("set_return_value", 0, operand)
+
+    def _root(self, root: XlaOp | None) -> Instruction:
+        found = self._return or self._last
+        if root is not None:
+            found = self._own("build", 0, root)
+        if found is None:
+            raise InferError(f"build: {self.name} has no operations", code="empty-computation")
+        return found
+
+    def build(self, root: XlaOp | None = None) -> XlaComputation:
+        """Return the computation of what was appended.
+
+        root: its result; by default what `set_return_value` named, else what was appended last.
+        Raises HloError with the errors that were deferred, and if parameter numbers are missing.
+        """
+        if self._errors:
+            raise HloError([d for e in self._errors for d in e.diagnostics])
+        return self._built(root)
+
+    @query
+    def _built(self, root: XlaOp | None) -> XlaComputation:
+        numbers = [p.attrs["number"] for p in self._computation.parameters]
+        if numbers != list(range(len(numbers))):
+            missing = min(set(range(len(numbers))) - set(numbers))
+            raise InferError(
+                f"build: {self.name} has parameters {numbers}, number {missing} is missing",
+                code="bad-parameter-number",
+            )
+        self._computation.set_root(self._root(root))
+        return XlaComputation(self._computation.clone(self.name))
+
+    def build_and_note_error(self, root: XlaOp | None = None) -> XlaComputation | None:
+        """Return the computation, or note what is wrong in the parent builder and return None."""
+        try:
+            return self.build(root)
+        except HloError as e:
+            if self._parent is None or self._parent._die_immediately:
+                raise
+            self._parent._errors.append(e)
+            return None
+
+
+def _need_words(opcode: str, attrs: Mapping[str, Any]) -> None:
+    """Check attributes that are words of a list, which a text could not spell otherwise."""
+    for key, value in attrs.items():
+        words = OPS[opcode].attrs[key].codec.words
+        if words and value is not None and value not in words:
+            raise InferError(
+                f"{opcode}: {key} is {value!r}", attr=key, code="bad-value",
+                hint="one of " + ", ".join(words),
+            )  # fmt: skip

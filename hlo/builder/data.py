@@ -1,0 +1,246 @@
+"""Values without operands: parameters, constants, random numbers; and sizes that are values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo.arguments import as_leaf
+from hlo.builder.core import (
+    ShapeLike,
+    TypeLike,
+    array_shape_of,
+    operation,
+    query,
+    shape_of,
+    type_of,
+)
+from hlo.builder.core import legal_name as _legal_name
+from hlo.builder.op import XlaOp
+from hlo.builder.reduction import Reduction
+from hlo.errors import InferError
+from hlo.eval import Host, interpret
+from hlo.ir.extract import extract
+from hlo.literal import Literal
+from hlo.types import ELEMENT_TYPES, F32, PRED, S32, U32, ElementType, Layout, TupleShape, array
+from hlo.values import DynamicArray
+
+# What Python's numbers are by default: the types that the first document gives C++'s.
+_DEFAULTS = {"b": PRED, "i": S32, "f": F32, "c": ELEMENT_TYPES["c64"]}
+
+
+def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
+    """Return a value as a literal: a literal, a numpy array, numbers in lists, or a tuple of such.
+
+    Python's numbers become pred, s32, f32 or c64 unless a type is given; numpy's keep theirs.
+    Raises HloError for numbers that a type does not hold.
+    """
+    if isinstance(value, Literal):
+        return value
+    if isinstance(value, tuple) and element_type is None:
+        parts = [literal_of(v) for v in value]
+        return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
+    if element_type is None and isinstance(value, (np.ndarray, np.generic)):
+        return Literal.of(value)
+    et = element_type or _DEFAULTS.get(np.asarray(value).dtype.kind)
+    if et is None:
+        raise InferError(f"constant: {value!r} is not a number", code="bad-value")
+    data = as_leaf(value, array(et, np.shape(value)), "the constant")
+    assert isinstance(data, np.ndarray)
+    return Literal.of(data)
+
+
+class Data(Reduction):
+    """Values that come from nowhere else in the program."""
+
+    @operation
+    def parameter(
+        self, parameter_number: int, shape: ShapeLike, name: str = "",
+        replicated_at_leaf_buffers: Sequence[bool] = (),
+    ) -> XlaOp:  # fmt: skip
+        """Append a parameter. Numbers count from 0, in any order, each once."""
+        taken = [p.attrs["number"] for p in self._computation.parameters]
+        if parameter_number in taken or parameter_number < 0:
+            why = "is there already" if parameter_number in taken else "is negative"
+            raise InferError(
+                f"parameter: number {parameter_number} {why}", code="bad-parameter-number"
+            )
+        op = self._emit("parameter", shape=shape_of(shape), number=parameter_number)
+        if name:
+            self._computation.rename(op.instruction, _legal_name(name))
+        if replicated_at_leaf_buffers:
+            flags = tuple(replicated_at_leaf_buffers)
+            op.instruction.annotations["parameter_replication"] = flags
+        return op
+
+    # --- constants ------------------------------------------------------------------------------
+
+    @operation
+    def constant(self, value: Any, element_type: TypeLike | None = None) -> XlaOp:
+        """Append a constant: of a literal, a numpy array, a number, or nested lists of numbers.
+
+        Python's numbers become pred, s32, f32 or c64 unless an element type is given.
+        """
+        et = None if element_type is None else type_of(element_type)
+        return self._literal(literal_of(value, et))
+
+    @operation
+    def constant_literal(self, literal: Literal) -> XlaOp:
+        """Append a constant of a literal."""
+        return self._literal(literal)
+
+    @operation
+    def constant_r0(self, value: Any, element_type: TypeLike | None = None) -> XlaOp:
+        """Append a scalar constant."""
+        return self._of_rank(0, value, element_type)
+
+    @operation
+    def constant_r1(
+        self, values: Any, value: Any = None, element_type: TypeLike | None = None
+    ) -> XlaOp:
+        """Append a vector: `constant_r1([1, 2])`, or a length and the value of every element."""
+        if value is not None:
+            values = np.full(values, value) if isinstance(value, np.generic) else [value] * values
+        return self._of_rank(1, values, element_type)
+
+    @operation
+    def constant_r2(self, values: Any, element_type: TypeLike | None = None) -> XlaOp:
+        """Append a matrix."""
+        return self._of_rank(2, values, element_type)
+
+    @operation
+    def constant_r2_from_array2d(self, values: np.ndarray) -> XlaOp:
+        """Append a matrix from a numpy array."""
+        return self._of_rank(2, values)
+
+    @operation
+    def constant_r3_from_array3d(self, values: np.ndarray) -> XlaOp:
+        """Append an array of rank 3 from a numpy array."""
+        return self._of_rank(3, values)
+
+    @operation
+    def constant_r4_from_array4d(self, values: np.ndarray) -> XlaOp:
+        """Append an array of rank 4 from a numpy array."""
+        return self._of_rank(4, values)
+
+    def _of_rank(self, rank: int, value: Any, element_type: TypeLike | None = None) -> XlaOp:
+        op = self.constant(value, element_type)
+        if op.rank != rank:
+            raise InferError(
+                f"constant: the value has shape {op.array_shape.to_string(False)}, "
+                f"rank {rank} is needed"
+            )
+        return op
+
+    @operation
+    def iota(self, shape: ShapeLike, iota_dimension: int) -> XlaOp:
+        """Append an array that counts from 0 along a dimension."""
+        return self._emit(
+            "iota", shape=array_shape_of(shape, "iota"), iota_dimension=iota_dimension
+        )
+
+    # --- random numbers -------------------------------------------------------------------------
+
+    @operation
+    def rng_normal(self, mu: XlaOp, sigma: XlaOp, shape: ShapeLike) -> XlaOp:
+        """Append normally distributed numbers of a mean and a standard deviation."""
+        return self._rng("rng_normal", mu, sigma, shape)
+
+    @operation
+    def rng_uniform(self, a: XlaOp, b: XlaOp, shape: ShapeLike) -> XlaOp:
+        """Append uniformly distributed numbers from `a` on, below `b`."""
+        return self._rng("rng_uniform", a, b, shape)
+
+    def _rng(self, distribution: str, a: Any, b: Any, shape: ShapeLike) -> XlaOp:
+        result = array_shape_of(shape, "rng")
+        a, b = self._value(a, result.element_type), self._value(b, result.element_type)
+        return self._emit("rng", a, b, shape=result, distribution=distribution)
+
+    @operation
+    def rng_bernoulli(self, mean: XlaOp, shape: ShapeLike) -> XlaOp:
+        """Append u32 numbers, each 1 with probability `mean`, an f32 scalar, else 0."""
+        result = array_shape_of(shape, "rng_bernoulli")
+        mean = self._value(mean, F32)
+        for what, et, need in (
+            ("mean", mean.element_type, F32),
+            ("the result", result.element_type, U32),
+        ):
+            if et is not need:
+                raise InferError(
+                    f"rng_bernoulli: {what} has element type {et}, {need} is needed",
+                    code="type-mismatch",
+                )
+        drawn = self.rng_uniform(
+            self._value(0.0, F32), self._value(1.0, F32), array(F32, result.dims)
+        )
+        return self.convert_element_type(self.lt(drawn, mean), U32)
+
+    @operation
+    def rng_bit_generator(self, algorithm: str, initial_state: XlaOp, shape: ShapeLike) -> XlaOp:
+        """Append random bits and the state after them: a tuple of u64 state and array.
+
+        algorithm: rng_default, rng_three_fry (a state of 2) or rng_philox (of 3).
+        """
+        result = TupleShape((initial_state.shape, array_shape_of(shape, "rng-bit-generator")))
+        return self._emit(
+            "rng-bit-generator", initial_state, shape=result, algorithm=algorithm.lower()
+        )
+
+    # --- dynamic sizes --------------------------------------------------------------------------
+
+    @operation
+    def get_dimension_size(self, operand: XlaOp, dimension: int) -> XlaOp:
+        """Append the size of a dimension, an s32 scalar."""
+        return self._emit("get-dimension-size", operand, dimensions=(dimension,))
+
+    @operation
+    def set_dimension_size(self, operand: XlaOp, val: Any, dimension: int) -> XlaOp:
+        """Append an array of which only the first `val` elements along a dimension are meant."""
+        return self._emit(
+            "set-dimension-size", operand, self._value(val, S32), dimensions=(dimension,)
+        )
+
+    @operation
+    def dynamic_reshape(
+        self, operand: XlaOp, dim_sizes: Sequence[XlaOp], new_size_bounds: Sequence[int],
+        dims_are_dynamic: Sequence[bool],
+    ) -> XlaOp:  # fmt: skip
+        """Append an array in dimensions whose sizes are s32 scalars, within bounds."""
+        result = array(operand.element_type, new_size_bounds, dims_are_dynamic)
+        sizes = [self._value(n, S32) for n in dim_sizes]
+        return self._emit("dynamic-reshape", operand, *sizes, shape=result)
+
+    # --- constants of the program ---------------------------------------------------------------
+
+    @query
+    def is_constant(self, operand: XlaOp) -> bool:
+        """Return whether a value depends on no parameter."""
+        return not extract(operand.instruction).entry.parameters
+
+    @query
+    def compute_constant(self, operand: XlaOp, output_layout: Layout | None = None) -> Literal:
+        """Return the value of an operation that depends on no parameter, as a literal.
+
+        Raises HloError, code `not-constant`, naming the parameter otherwise.
+        """
+        module = extract(operand.instruction)
+        if module.entry.parameters:
+            name = module.entry.parameters[0].name
+            raise InferError(
+                f"compute_constant: {operand.instruction.name} depends on parameter {name}",
+                code="not-constant",
+            )
+        found = literal_of_result(interpret(module, [], Host()))
+        if output_layout is None or not isinstance(found.shape, type(operand.array_shape)):
+            return found
+        return found.with_shape(operand.array_shape.with_layout(output_layout))
+
+
+def literal_of_result(value: Any) -> Literal:
+    """Return what a run gave as a literal."""
+    if isinstance(value, tuple):
+        parts = [literal_of_result(v) for v in value]
+        return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
+    return Literal.of(value.actual if isinstance(value, DynamicArray) else value)

@@ -1,0 +1,317 @@
+"""Elementwise operations, with implicit broadcasting of their operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hlo.builder.broadcasting import broadcast
+from hlo.builder.core import BuilderCore, TypeLike, operation, type_of
+from hlo.builder.op import XlaOp
+from hlo.errors import InferError
+from hlo.ops.elementwise import ResultAccuracy
+from hlo.types import F32, UNBOUNDED, array
+
+
+def _unary(opcode: str) -> Callable[[Any, XlaOp], XlaOp]:
+    """Return the method of an operation on one array."""
+
+    @operation
+    def method(self: Elementwise, operand: XlaOp) -> XlaOp:
+        return self._emit(opcode, operand)
+
+    return _documented(method, opcode, "each element")
+
+
+def _accurate(opcode: str) -> Callable[..., XlaOp]:
+    """Return the method of a function that can be had in several accuracies."""
+
+    @operation
+    def method(
+        self: Elementwise, operand: XlaOp, result_accuracy: ResultAccuracy | None = None
+    ) -> XlaOp:
+        return self._emit(opcode, operand, result_accuracy=result_accuracy)
+
+    return _documented(method, opcode, "each element")
+
+
+def _binary(opcode: str) -> Callable[..., XlaOp]:
+    """Return the method of an operation on two arrays that broadcast together."""
+
+    @operation
+    def method(
+        self: Elementwise, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()
+    ) -> XlaOp:
+        return self._emit(opcode, *self._broadcast(opcode, lhs, rhs, broadcast_dimensions))
+
+    return _documented(method, opcode, "two arrays, which broadcast together")
+
+
+def _comparison(direction: str, *, total_order: bool = False) -> Callable[..., XlaOp]:
+    """Return the method of a comparison of two arrays that broadcast together."""
+
+    @operation
+    def method(
+        self: Elementwise, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()
+    ) -> XlaOp:
+        return self.compare(
+            lhs, rhs, broadcast_dimensions, direction=direction, total_order=total_order
+        )
+
+    kind = "by total order" if total_order else "as IEEE 754 has it"
+    method.__doc__ = f"Compare two arrays, {direction}, {kind}; the result is a pred array."
+    return method
+
+
+def _documented(method: Callable[..., XlaOp], opcode: str, what: str) -> Callable[..., XlaOp]:
+    method.__doc__ = f"Append `{opcode}` of {what}."
+    return method
+
+
+class Elementwise(BuilderCore):
+    """Operations on each element by itself.
+
+    Those on two arrays take numbers in place of one operand, and `broadcast_dimensions`: for each
+    dimension of the array of lower rank the dimension of the other that it is matched to.
+    """
+
+    abs_ = _unary("abs")
+    ceil = _unary("ceil")
+    clz = _unary("count-leading-zeros")
+    floor = _unary("floor")
+    is_finite = _unary("is-finite")
+    neg = _unary("negate")
+    not_ = _unary("not")
+    population_count = _unary("popcnt")
+    round_ = _unary("round-nearest-afz")
+    round_nearest_afz = _unary("round-nearest-afz")
+    round_nearest_even = _unary("round-nearest-even")
+    sign = _unary("sign")
+
+    acos = _accurate("acos")
+    acosh = _accurate("acosh")
+    asin = _accurate("asin")
+    asinh = _accurate("asinh")
+    atanh = _accurate("atanh")
+    cbrt = _accurate("cbrt")
+    cos = _accurate("cosine")
+    cosh = _accurate("cosh")
+    erf = _accurate("erf")
+    exp = _accurate("exponential")
+    expm1 = _accurate("exponential-minus-one")
+    log = _accurate("log")
+    log1p = _accurate("log-plus-one")
+    logistic = _accurate("logistic")
+    rsqrt = _accurate("rsqrt")
+    sin = _accurate("sine")
+    sinh = _accurate("sinh")
+    sqrt = _accurate("sqrt")
+    tan = _accurate("tan")
+    tanh = _accurate("tanh")
+
+    add = _binary("add")
+    and_ = _binary("and")
+    atan2 = _binary("atan2")
+    complex_ = _binary("complex")
+    div = _binary("divide")
+    max_ = _binary("maximum")
+    min_ = _binary("minimum")
+    mul = _binary("multiply")
+    mulhi = _binary("mulhi")
+    or_ = _binary("or")
+    pow_ = _binary("power")
+    rem = _binary("remainder")
+    shift_left = _binary("shift-left")
+    shift_right_arithmetic = _binary("shift-right-arithmetic")
+    shift_right_logical = _binary("shift-right-logical")
+    sub = _binary("subtract")
+    xor = _binary("xor")
+
+    eq = _comparison("EQ")
+    ne = _comparison("NE")
+    ge = _comparison("GE")
+    gt = _comparison("GT")
+    le = _comparison("LE")
+    lt = _comparison("LT")
+    eq_total_order = _comparison("EQ", total_order=True)
+    ne_total_order = _comparison("NE", total_order=True)
+    ge_total_order = _comparison("GE", total_order=True)
+    gt_total_order = _comparison("GT", total_order=True)
+    le_total_order = _comparison("LE", total_order=True)
+    lt_total_order = _comparison("LT", total_order=True)
+
+    @operation
+    def compare(
+        self, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = (), *,
+        direction: str, total_order: bool = False,
+    ) -> XlaOp:  # fmt: skip
+        """Compare two arrays, which broadcast together. direction: EQ, NE, GE, GT, LE or LT."""
+        lhs, rhs = self._broadcast("compare", lhs, rhs, broadcast_dimensions)
+        ordered = lhs.element_type.is_float or lhs.element_type.is_complex
+        # The order of integers is total already.
+        kind = "TOTALORDER" if total_order and ordered else None
+        return self._emit("compare", lhs, rhs, direction=direction, type=kind)
+
+    # --- parts of complex numbers ---------------------------------------------------------------
+
+    @operation
+    def real(self, operand: XlaOp) -> XlaOp:
+        """Append the real part of each element; of a real number the number."""
+        return self._emit("real", operand)
+
+    @operation
+    def imag(self, operand: XlaOp) -> XlaOp:
+        """Append the imaginary part of each element; of a real number 0."""
+        return self._emit("imag", operand)
+
+    # --- names of the first documents -----------------------------------------------------------
+
+    @operation
+    def logical_and(self, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()) -> XlaOp:
+        """Append `and` of two arrays, which broadcast together."""
+        return self.and_(lhs, rhs, broadcast_dimensions)
+
+    @operation
+    def logical_or(self, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()) -> XlaOp:
+        """Append `or` of two arrays, which broadcast together."""
+        return self.or_(lhs, rhs, broadcast_dimensions)
+
+    @operation
+    def logical_not(self, operand: XlaOp) -> XlaOp:
+        """Append `not` of each element."""
+        return self.not_(operand)
+
+    @operation
+    def sqrt_f32(self, operand: XlaOp) -> XlaOp:
+        """Append the square root of each element of an f32 array."""
+        return self.sqrt(self._f32("sqrt_f32", operand))
+
+    @operation
+    def square_f32(self, operand: XlaOp) -> XlaOp:
+        """Append the square of each element of an f32 array."""
+        self._f32("square_f32", operand)
+        return self.mul(operand, operand)
+
+    @operation
+    def reciprocal_f32(self, operand: XlaOp) -> XlaOp:
+        """Append the reciprocal of each element of an f32 array."""
+        return self.div(1.0, self._f32("reciprocal_f32", operand))
+
+    def _f32(self, name: str, operand: XlaOp) -> XlaOp:
+        if operand.element_type is not F32:
+            raise InferError(
+                f"{name}: operand 0 has element type {operand.element_type}, f32 is needed",
+                operand=0, code="type-mismatch",
+            )  # fmt: skip
+        return operand
+
+    # --- three operands -------------------------------------------------------------------------
+
+    @operation
+    def clamp(self, min_: Any, operand: XlaOp, max_: Any) -> XlaOp:
+        """Append `clamp`; the bounds are numbers, scalars, or arrays of the operand's shape."""
+        return self._emit("clamp", self._value(min_, operand), operand, self._value(max_, operand))
+
+    @operation
+    def select(self, pred: XlaOp, on_true: Any, on_false: Any) -> XlaOp:
+        """Append `select`: elements of `on_true` where `pred` is true, else of `on_false`.
+
+        pred: an array of the dimensions of the others, or a scalar, which chooses the whole. With a
+        scalar, the others may be tuples of one shape. One of the others may be a number or a
+        scalar.
+        """
+        if not isinstance(on_true, XlaOp):
+            on_true = self._value(on_true, on_false)
+        on_false = self._value(on_false, on_true) if not on_true.shape.is_tuple else on_false
+        if not on_true.shape.is_tuple:
+            dims = next((o.dims for o in (on_true, on_false, pred) if o.rank), ())
+            on_true, on_false = (
+                o if o.rank else self._spread("select", o, dims, ()) for o in (on_true, on_false)
+            )
+            return self._emit("select", pred, on_true, on_false)
+        self.check_same_shape(on_true, on_false)
+        if pred.rank:
+            raise InferError(
+                f"select: pred has shape {pred.shape.to_string(False)}, a scalar is needed to "
+                "choose between tuples", operand=0,
+            )  # fmt: skip
+        # Of tuples there is no operation, of their elements there is.
+        pairs = zip(on_true, on_false, strict=True)
+        parts = [self.select(pred, t, f) for t, f in pairs]
+        return self._emit("tuple", *parts)
+
+    # --- conversion -----------------------------------------------------------------------------
+
+    @operation
+    def convert_element_type(self, operand: XlaOp, new_element_type: TypeLike) -> XlaOp:
+        """Append the conversion of each element to another type."""
+        return self._emit("convert", operand, element_type=type_of(new_element_type))
+
+    @operation
+    def bitcast_convert_type(self, operand: XlaOp, new_element_type: TypeLike) -> XlaOp:
+        """Append the bits of an array as elements of another type.
+
+        A narrower type adds a last dimension, a wider one takes it away.
+        """
+        return self._emit("bitcast-convert", operand, element_type=type_of(new_element_type))
+
+    @operation
+    def reduce_precision(self, operand: XlaOp, exponent_bits: int, mantissa_bits: int) -> XlaOp:
+        """Append the effect of a conversion to a narrower floating-point format and back."""
+        return self._emit(
+            "reduce-precision", operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
+        )
+
+    @operation
+    def stochastic_convert(
+        self, operand: XlaOp, random: XlaOp, new_element_type: TypeLike
+    ) -> XlaOp:
+        """Append the conversion of each element that rounds up or down by random bits."""
+        return self._emit(
+            "stochastic-convert", operand, random, element_type=type_of(new_element_type)
+        )
+
+    # --- broadcasting ---------------------------------------------------------------------------
+
+    def _broadcast(
+        self, opcode: str, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int]
+    ) -> tuple[XlaOp, XlaOp]:
+        """Return two operands in the dimensions in which they meet."""
+        if not isinstance(lhs, XlaOp):
+            lhs = self._value(lhs, rhs)
+        rhs = self._value(rhs, lhs)
+        found = broadcast(opcode, lhs.array_shape, rhs.array_shape, broadcast_dimensions)
+        return (
+            self._spread(opcode, lhs, found.dims, found.lhs),
+            self._spread(opcode, rhs, found.dims, found.rhs),
+        )
+
+    def _spread(
+        self, opcode: str, operand: XlaOp, dims: Sequence[int], places: Sequence[int]
+    ) -> XlaOp:
+        """Return an array repeated along the dimensions that `places` does not name, and along
+        those in which it has size 1."""
+        shape = operand.array_shape
+        repeated = [i for i, at in enumerate(places) if shape.dims[i] == 1 != dims[at]]
+        if len(places) == len(dims) and not repeated:
+            return operand
+        missing = set(range(len(dims))) - set(places)
+        if any(dims[d] == UNBOUNDED for d in (*missing, *(places[i] for i in repeated))):
+            raise InferError(
+                f"{opcode}: {shape.to_string(False)} cannot be repeated to a size without a bound",
+                code="unsupported",
+            )
+        kept = [i for i in range(shape.rank) if i not in repeated]
+        flags = [shape.is_dynamic_dim(i) for i in kept]
+        if repeated:
+            part = array(shape.element_type, [shape.dims[i] for i in kept], flags)
+            operand = self._emit("reshape", operand, shape=part)
+        at = [places[i] for i in kept]
+        dynamic = [d in at and flags[at.index(d)] for d in range(len(dims))]
+        result = array(shape.element_type, dims, dynamic)
+        return self._emit("broadcast", operand, shape=result, dimensions=tuple(at))
+
+
+for _name, _method in list(vars(Elementwise).items()):
+    if getattr(_method, "__name__", "") == "method":  # made by one of the functions above
+        _method.__name__, _method.__qualname__ = _name, f"Elementwise.{_name}"

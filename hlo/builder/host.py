@@ -1,0 +1,150 @@
+"""Exchange with the host and with other programs: infeed, outfeed, send, receive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlo.builder.collective import Collective
+from hlo.builder.core import ShapeLike, operation, shape_of
+from hlo.builder.op import XlaOp
+from hlo.errors import InferError
+from hlo.types import TOKEN, U32, Shape, TupleShape, array
+
+
+def _flat(name: str, shape: Shape) -> Shape:
+    """Return a shape that holds no tuple in a tuple."""
+    if isinstance(shape, TupleShape) and any(s.is_tuple for s in shape.elements):
+        raise InferError(
+            f"{name}: {shape.to_string(False)} is a tuple in a tuple", code="unsupported"
+        )
+    return shape
+
+
+class HostExchange(Collective):
+    """Streams and channels. Those without a token in their name have no order among themselves.
+
+    A handle is the number of a channel: a send and a receive with one number belong together.
+    """
+
+    # --- infeed, outfeed ------------------------------------------------------------------------
+
+    @operation
+    def infeed(self, shape: ShapeLike, config: str = "") -> XlaOp:
+        """Append the next value of the device's infeed."""
+        return self.infeed_with_token(self.create_token(), shape, config)[0]
+
+    @operation
+    def infeed_with_token(self, token: XlaOp, shape: ShapeLike, config: str = "") -> XlaOp:
+        """Append the next value of the device's infeed after a token: a tuple of it and a token."""
+        data = _flat("infeed", shape_of(shape))
+        return self._emit("infeed", token, shape=TupleShape((data, TOKEN)), infeed_config=config)
+
+    @operation
+    def outfeed(
+        self, operand: XlaOp, shape_with_layout: ShapeLike | None = None, outfeed_config: str = ""
+    ) -> XlaOp:
+        """Append the writing of a value to the device's outfeed; returns a token."""
+        token = self.create_token()
+        return self.outfeed_with_token(operand, token, shape_with_layout, outfeed_config)
+
+    @operation
+    def outfeed_with_token(
+        self, operand: XlaOp, token: XlaOp, shape_with_layout: ShapeLike | None = None,
+        outfeed_config: str = "",
+    ) -> XlaOp:  # fmt: skip
+        """Append the writing of a value to the device's outfeed after a token; returns a token.
+
+        shape_with_layout: the layout in which the host gets it.
+        """
+        shape = operand.shape if shape_with_layout is None else shape_of(shape_with_layout)
+        return self._emit(
+            "outfeed", operand, token, outfeed_shape=_flat("outfeed", shape),
+            outfeed_config=outfeed_config,
+        )  # fmt: skip
+
+    @operation
+    def trace(self, tag: str, operand: XlaOp) -> XlaOp:
+        """Append the writing of a value to the outfeed under a tag; returns a token."""
+        return self.outfeed(operand, outfeed_config=tag)
+
+    # --- send, receive --------------------------------------------------------------------------
+
+    @operation
+    def send(self, operand: XlaOp, handle: int) -> XlaOp:
+        """Append the sending of a value to another program; returns a token."""
+        return self.send_with_token(operand, self.create_token(), handle)
+
+    @operation
+    def send_with_token(self, operand: XlaOp, token: XlaOp, handle: int) -> XlaOp:
+        """Append the sending of a value after a token; returns a token."""
+        return self.send_done(self.create_send(operand, token, handle))
+
+    @operation
+    def send_to_host(
+        self, operand: XlaOp, token: XlaOp, shape_with_layout: ShapeLike, handle: int
+    ) -> XlaOp:
+        """Append the sending of a value to the host after a token; returns a token.
+
+        shape_with_layout: the operand's shape, in the layout in which the host gets it.
+        """
+        operand = self.check_shape(operand, shape_with_layout)
+        laid_out = self._emit("copy", operand, shape=shape_of(shape_with_layout))
+        sent = laid_out if laid_out.shape != operand.shape else operand
+        return self.send_done(self.create_send(sent, token, handle, is_host_transfer=True))
+
+    @operation
+    def recv(self, shape: ShapeLike, handle: int) -> XlaOp:
+        """Append the value that another program sends."""
+        return self.recv_with_token(self.create_token(), shape, handle)[0]
+
+    @operation
+    def recv_with_token(self, token: XlaOp, shape: ShapeLike, handle: int) -> XlaOp:
+        """Append the value that another program sends, after a token: a tuple of it and a token."""
+        return self.recv_done(self.create_recv(token, shape, handle))
+
+    @operation
+    def recv_from_host(self, token: XlaOp, shape: ShapeLike, handle: int) -> XlaOp:
+        """Append the value that the host sends, after a token: a tuple of it and a token."""
+        return self.recv_done(self.create_recv(token, shape, handle, is_host_transfer=True))
+
+    # --- the halves of a transfer ---------------------------------------------------------------
+
+    @operation
+    def create_send(
+        self, operand: XlaOp, token: XlaOp, channel_id: int, is_host_transfer: bool = False
+    ) -> XlaOp:
+        """Append the start of a sending: a context for `send_done` alone."""
+        return self._emit(
+            "send", operand, token, channel_id=channel_id, is_host_transfer=is_host_transfer
+        )
+
+    @operation
+    def send_done(self, context: XlaOp) -> XlaOp:
+        """Append the end of a sending; returns a token."""
+        return self._emit("send-done", context, **_channel_of(context, "send"))
+
+    @operation
+    def create_recv(
+        self, token: XlaOp, shape: ShapeLike, channel_id: int, is_host_transfer: bool = False
+    ) -> XlaOp:
+        """Append the start of a receipt: a context for `recv_done` alone."""
+        result = TupleShape((shape_of(shape), array(U32, ()), TOKEN))
+        return self._emit(
+            "recv", token, shape=result, channel_id=channel_id, is_host_transfer=is_host_transfer
+        )
+
+    @operation
+    def recv_done(self, context: XlaOp) -> XlaOp:
+        """Append the end of a receipt: a tuple of the value and a token."""
+        return self._emit("recv-done", context, **_channel_of(context, "recv"))
+
+
+def _channel_of(context: XlaOp, opcode: str) -> dict[str, Any]:
+    """Return the channel of the start of a transfer."""
+    start = context.instruction
+    if start.opcode != opcode:
+        raise InferError(
+            f"{opcode}-done: operand 0 is {start.name}, the {opcode} itself is needed",
+            operand=0, code="bad-value",
+        )  # fmt: skip
+    return {key: start.attrs[key] for key in ("channel_id", "is_host_transfer")}

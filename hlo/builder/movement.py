@@ -1,0 +1,334 @@
+"""Operations that place elements elsewhere: shapes, slices, gathers, sorting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hlo.builder.core import Callee, ShapeLike, array_shape_of, operation
+from hlo.builder.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from hlo.builder.elementwise import Elementwise
+from hlo.builder.op import XlaOp
+from hlo.errors import InferError
+from hlo.ops.attrs import PadDim, SliceDim
+from hlo.types import S32, ArrayShape, Layout, Shape, array
+
+Operands = XlaOp | Sequence[XlaOp]
+
+
+def listed(operands: Operands) -> list[XlaOp]:
+    """Return one handle, or several, as a list."""
+    return [operands] if isinstance(operands, XlaOp) else list(operands)
+
+
+def scalars(operands: Sequence[XlaOp]) -> list[Shape]:
+    """Return the shapes of single elements of arrays."""
+    return [array(o.element_type, ()) for o in operands]
+
+
+class Movement(Elementwise):
+    """Operations whose elements are elements of their operands."""
+
+    # --- broadcasts and reshapes ----------------------------------------------------------------
+
+    @operation
+    def broadcast(self, operand: XlaOp, broadcast_sizes: Sequence[int]) -> XlaOp:
+        """Append copies of an array along new dimensions of the given sizes, which come first."""
+        shape = operand.array_shape
+        new = len(broadcast_sizes)
+        dynamic = [False] * new + [shape.is_dynamic_dim(d) for d in range(shape.rank)]
+        result = array(shape.element_type, (*broadcast_sizes, *shape.dims), dynamic)
+        places = tuple(range(new, result.rank))
+        return self._emit("broadcast", operand, shape=result, dimensions=places)
+
+    @operation
+    def broadcast_in_dim(
+        self, operand: XlaOp, out_dim_sizes: Sequence[int], broadcast_dimensions: Sequence[int]
+    ) -> XlaOp:
+        """Append copies of an array in a larger one.
+
+        broadcast_dimensions: for each dimension of the operand its place in the result, where it
+        has its own size or, if that is 1, any.
+        """
+        shape = operand.array_shape
+        if len(broadcast_dimensions) != shape.rank:
+            raise InferError(
+                f"broadcast_in_dim: broadcast_dimensions names {len(broadcast_dimensions)} "
+                f"dimensions, operand 0 has shape {shape.to_string(False)}",
+                code="bad-dimension",
+            )
+        for i, at in enumerate(broadcast_dimensions):
+            if not 0 <= at < len(out_dim_sizes):
+                raise InferError(
+                    f"broadcast_in_dim: broadcast_dimensions names dimension {at}, outside "
+                    f"[0, {len(out_dim_sizes)})",
+                    code="bad-dimension",
+                )
+            if shape.dims[i] not in (1, out_dim_sizes[at]):
+                raise InferError(
+                    f"broadcast_in_dim: dimension {i} of {shape.to_string(False)} is neither 1 nor "
+                    f"{out_dim_sizes[at]}, the size of dimension {at} of the result",
+                    operand=0,
+                )
+        return self._spread("broadcast_in_dim", operand, out_dim_sizes, broadcast_dimensions)
+
+    @operation
+    def reshape(
+        self,
+        operand: XlaOp | ShapeLike,
+        dimensions: Sequence[int] | XlaOp,
+        new_sizes: Sequence[int] | None = None,
+    ) -> XlaOp:
+        """Append the elements of an array in other dimensions.
+
+        `reshape(x, sizes)` takes the elements in row-major order. `reshape(x, dimensions, sizes)`
+        takes them with `dimensions`, a permutation, from slowest to fastest. `reshape(shape, x)`
+        names the whole shape, dynamic dimensions with it.
+        """
+        if not isinstance(operand, XlaOp):
+            assert isinstance(dimensions, XlaOp)
+            shape = array_shape_of(operand, "reshape")
+            return self._emit("reshape", dimensions, shape=shape)
+        assert not isinstance(dimensions, XlaOp)
+        if new_sizes is None:
+            result = array(operand.element_type, dimensions)
+            return self._emit("reshape", operand, shape=result)
+        return self.reshape(self.transpose(operand, dimensions), new_sizes)
+
+    @operation
+    def collapse(self, operand: XlaOp, dimensions: Sequence[int]) -> XlaOp:
+        """Append an array with consecutive dimensions made one."""
+        shape, dims = operand.array_shape, list(dimensions)
+        if not dims:
+            return operand
+        first, last = dims[0], dims[-1]
+        if dims != list(range(first, last + 1)):
+            raise InferError(
+                f"collapse: dimensions {{{','.join(map(str, dims))}}} are not consecutive and in "
+                "order", code="bad-dimension",
+            )  # fmt: skip
+        if first < 0 or last >= shape.rank:
+            raise InferError(
+                f"collapse: dimensions names dimension {first if first < 0 else last}, outside "
+                f"[0, {shape.rank})", code="bad-dimension",
+            )  # fmt: skip
+        one = math.prod(shape.dims[first : last + 1])
+        return self.reshape(operand, (*shape.dims[:first], one, *shape.dims[last + 1 :]))
+
+    @operation
+    def transpose(self, operand: XlaOp, permutation: Sequence[int] | None = None) -> XlaOp:
+        """Append an array whose dimension i is dimension `permutation[i]` of the operand.
+
+        Without a permutation the dimensions are reversed.
+        """
+        if permutation is None:
+            permutation = range(operand.rank)[::-1]
+        return self._emit("transpose", operand, dimensions=tuple(permutation))
+
+    @operation
+    def trans(self, operand: XlaOp) -> XlaOp:
+        """Append the transpose of a matrix."""
+        if operand.rank != 2:
+            raise InferError(
+                f"trans: operand 0 has shape {operand.array_shape.to_string(False)}, "
+                "rank 2 is needed", operand=0,
+            )  # fmt: skip
+        return self.transpose(operand, (1, 0))
+
+    @operation
+    def rev(self, operand: XlaOp, dimensions: Sequence[int]) -> XlaOp:
+        """Append an array with its elements in the opposite order along some dimensions."""
+        return self._emit("reverse", operand, dimensions=tuple(dimensions))
+
+    @operation
+    def copy(self, operand: XlaOp, layout: Layout | None = None) -> XlaOp:
+        """Append a copy of a value; of an array also into another layout."""
+        shape = operand.array_shape.with_layout(layout) if layout is not None else operand.shape
+        return self._emit("copy", operand, shape=shape)
+
+    # --- slices and padding ---------------------------------------------------------------------
+
+    @operation
+    def slice_(
+        self, operand: XlaOp, start_indices: Sequence[int], limit_indices: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append every `strides[d]`-th element from `start_indices[d]` below `limit_indices[d]`."""
+        strides = [1] * len(start_indices) if strides is None else strides
+        if not len(start_indices) == len(limit_indices) == len(strides):
+            raise InferError(
+                f"slice: {len(start_indices)} start indices, {len(limit_indices)} limit indices "
+                f"and {len(strides)} strides", code="bad-value",
+            )  # fmt: skip
+        dims = tuple(map(SliceDim, start_indices, limit_indices, strides))
+        return self._emit("slice", operand, slice=dims)
+
+    @operation
+    def index(self, operand: XlaOp, index: Any) -> XlaOp:
+        """Append the part of an array that Python's `x[index]` names: numbers, slices and `...`.
+
+        Steps are positive. A dimension with a number is left out of the result.
+        """
+        shape = operand.array_shape
+        wanted = list(index) if isinstance(index, tuple) else [index]
+        # By identity: comparing handles makes operations.
+        at = next((i for i, part in enumerate(wanted) if part is Ellipsis), len(wanted))
+        given = len(wanted) - (at < len(wanted))
+        wanted[at : at + 1] = [slice(None)] * (shape.rank - given)
+        if len(wanted) != shape.rank:
+            raise InferError(
+                f"index: {given} indices for {shape.to_string(False)}", code="bad-dimension"
+            )
+        dims, kept = [], []
+        for d, (part, size) in enumerate(zip(wanted, shape.dims, strict=True)):
+            if isinstance(part, slice):
+                start, limit, step = part.indices(size)
+                if step < 1:
+                    raise InferError(f"index: step {step} is not positive", code="bad-value")
+                limit = max(start, limit)
+                kept.append(-(-(limit - start) // step))
+            else:
+                start = part + size if part < 0 else part
+                limit, step = start + 1, 1
+                if not 0 <= start < size:
+                    raise InferError(
+                        f"index: {part} is outside dimension {d} of {shape.to_string(False)}",
+                        code="index-out-of-range",
+                    )
+            dims.append(SliceDim(start, limit, step))
+        part = self._emit("slice", operand, slice=tuple(dims))
+        return part if len(kept) == shape.rank else self.reshape(part, kept)
+
+    @operation
+    def pad(
+        self, operand: XlaOp, padding_value: Any,
+        padding_config: Sequence[tuple[int, int] | tuple[int, int, int] | PadDim],
+    ) -> XlaOp:  # fmt: skip
+        """Append an array with padding before, after and between its elements.
+
+        padding_config: `(low, high)` or `(low, high, interior)` of each dimension. Negative low and
+        high padding takes elements away.
+        """
+        dims = tuple(d if isinstance(d, PadDim) else PadDim(*d) for d in padding_config)
+        return self._emit("pad", operand, self._value(padding_value, operand), padding=dims)
+
+    @operation
+    def concat_in_dim(self, operands: Sequence[XlaOp], dimension: int) -> XlaOp:
+        """Append arrays one after the other along a dimension."""
+        return self._emit("concatenate", *operands, dimensions=(dimension,))
+
+    @operation
+    def dynamic_slice(
+        self, operand: XlaOp, start_indices: Operands, slice_sizes: Sequence[int]
+    ) -> XlaOp:
+        """Append a part of an array at a position that is a value.
+
+        start_indices: a scalar for each dimension, or one vector of them; moved so that the slice
+        lies inside.
+        """
+        starts = self._starts(start_indices)
+        return self._emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=tuple(slice_sizes))
+
+    @operation
+    def dynamic_update_slice(self, operand: XlaOp, update: XlaOp, start_indices: Operands) -> XlaOp:
+        """Append an array with a part replaced, at a position that is a value."""
+        starts = self._starts(start_indices)
+        return self._emit("dynamic-update-slice", operand, update, *starts)
+
+    def _starts(self, indices: Operands | Sequence[Any]) -> list[XlaOp]:
+        """Return the scalars of start indices; numbers among them become s32."""
+        if not isinstance(indices, XlaOp):
+            return [self._value(i, S32) for i in indices]
+        if indices.rank != 1:
+            return [indices]
+        return [self.index(indices, i) for i in range(indices.dims[0])]
+
+    # --- by index -------------------------------------------------------------------------------
+
+    @operation
+    def gather(
+        self, operand: XlaOp, start_indices: XlaOp, dimension_numbers: GatherDimensionNumbers,
+        slice_sizes: Sequence[int], indices_are_sorted: bool = False,
+    ) -> XlaOp:  # fmt: skip
+        """Append slices of an array, at positions that another array holds, put together."""
+        return self._emit(
+            "gather", operand, start_indices, **dimension_numbers.attrs(),
+            slice_sizes=tuple(slice_sizes), indices_are_sorted=indices_are_sorted,
+        )  # fmt: skip
+
+    @operation
+    def scatter(
+        self, operands: Operands, scatter_indices: XlaOp, updates: Operands,
+        update_computation: Callee, dimension_numbers: ScatterDimensionNumbers,
+        indices_are_sorted: bool = False, unique_indices: bool = False,
+    ) -> XlaOp:  # fmt: skip
+        """Append arrays with slices of updates combined into them, at positions from an array.
+
+        update_computation: from the present elements and those of the updates to the new elements,
+        a tuple for several arrays.
+        """
+        arrays, new = listed(operands), listed(updates)
+        pairs = [*scalars(arrays), *scalars(new)]
+        return self._emit(
+            "scatter", *arrays, scatter_indices, *new, **dimension_numbers.attrs(),
+            indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
+            to_apply=self._callee(update_computation, pairs, "update"),
+        )  # fmt: skip
+
+    # --- order ----------------------------------------------------------------------------------
+
+    @operation
+    def sort(
+        self, operands: Operands, comparator: Callee | None = None, dimension: int = -1,
+        is_stable: bool = False,
+    ) -> XlaOp:  # fmt: skip
+        """Append arrays sorted together along a dimension, the last one by default.
+
+        comparator: from two elements of each array, side by side, to whether the first come first;
+        by default whether the element of the first array is smaller, floats by total order. Returns
+        a tuple for several arrays.
+        """
+        arrays = listed(operands)
+        pairs = [s for s in scalars(arrays) for _ in range(2)]
+        if dimension == -1:
+            dimension = arrays[0].rank - 1
+
+        def less(first: XlaOp, second: XlaOp, *_: XlaOp) -> XlaOp:
+            return first.builder.lt_total_order(first, second)
+
+        return self._emit(
+            "sort", *arrays, dimensions=(dimension,), is_stable=is_stable,
+            to_apply=self._callee(comparator or less, pairs, "comparator"),
+        )  # fmt: skip
+
+    @operation
+    def top_k(
+        self, operand: XlaOp, k: int, largest: bool = True, comparator: Callee | None = None
+    ) -> XlaOp:
+        """Append the `k` largest or smallest elements along the last dimension, and their indices.
+
+        comparator: another order, as for `sort`; the first of that order are taken. Of equal
+        elements the first come first. Returns a tuple of values and s32 indices.
+        """
+        if comparator is None:
+            return self._emit("topk", operand, k=k, largest=largest)
+        shape: ArrayShape = operand.array_shape
+        last = shape.rank - 1
+        places = array(S32, shape.dims, shape.dynamic)
+        indices = self._emit("iota", shape=places, iota_dimension=last)
+        scalar, callee = array(shape.element_type, ()), comparator
+
+        def by_value(a: XlaOp, b: XlaOp, *_: XlaOp) -> XlaOp:
+            if callable(callee):
+                return callee(a, b)
+            return a.builder.call(callee, [a, b])
+
+        pairs = [scalar, scalar, array(S32, ()), array(S32, ())]
+        both = self._emit(
+            "sort", operand, indices, dimensions=(last,), is_stable=True,
+            to_apply=self._callee(by_value, pairs, "comparator"),
+        )  # fmt: skip
+        limits = (*shape.dims[:-1], k)
+        parts = [self.slice_(part, [0] * shape.rank, limits) for part in both]
+        return self._emit("tuple", *parts)

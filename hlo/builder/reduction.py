@@ -1,0 +1,206 @@
+"""Operations that combine many elements into one: reductions, windows, normalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hlo.builder.contraction import Contraction
+from hlo.builder.core import Callee, operation
+from hlo.builder.dimension_numbers import Padding, make_window
+from hlo.builder.movement import Operands, listed, scalars
+from hlo.builder.op import XlaOp
+from hlo.errors import InferError
+
+
+class Reduction(Contraction):
+    """Reductions. Initial values may be numbers, which become constants of the operand's type."""
+
+    def _pairs(self, operands: Operands, init_values: Any) -> tuple[list[XlaOp], list[XlaOp]]:
+        """Return the arrays and an initial value for each."""
+        arrays = listed(operands)
+        inits = init_values
+        if isinstance(operands, XlaOp) and not isinstance(init_values, (list, tuple)):
+            inits = [init_values]
+        if len(inits) != len(arrays):
+            raise InferError(
+                f"reduction: {len(inits)} initial values for {len(arrays)} operands",
+                code="operand-count",
+            )
+        return arrays, [self._value(i, a) for i, a in zip(inits, arrays, strict=True)]
+
+    # --- reduce, map ----------------------------------------------------------------------------
+
+    @operation
+    def reduce(
+        self, operands: Operands, init_values: Any, computation: Callee,
+        dimensions_to_reduce: Sequence[int],
+    ) -> XlaOp:  # fmt: skip
+        """Append arrays with some dimensions reduced.
+
+        computation: from accumulated values and the elements of each array to new accumulated
+        values, a tuple for several arrays. Returns a tuple for several arrays.
+        """
+        arrays, inits = self._pairs(operands, init_values)
+        return self._emit(
+            "reduce", *arrays, *inits, dimensions=tuple(dimensions_to_reduce),
+            to_apply=self._callee(computation, [*scalars(inits), *scalars(arrays)], "reducer"),
+        )  # fmt: skip
+
+    @operation
+    def reduce_all(self, operand: XlaOp, init_value: Any, computation: Callee) -> XlaOp:
+        """Append an array reduced over all its dimensions to a scalar."""
+        return self.reduce(operand, init_value, computation, range(operand.rank))
+
+    @operation
+    def map_(
+        self, operands: Operands, computation: Callee, dimensions: Sequence[int] | None = None,
+        static_operands: Sequence[XlaOp] = (),
+    ) -> XlaOp:  # fmt: skip
+        """Append a function on scalars applied to the elements of arrays.
+
+        dimensions: all of them in order, if given. static_operands: scalars that every call of the
+        function gets after the elements.
+        """
+        arrays = listed(operands)
+        for i, extra in enumerate(static_operands):
+            if extra.rank:
+                raise InferError(
+                    f"map: static operand {i} has shape {extra.array_shape.to_string(False)}, "
+                    "only scalars can be passed to every call", code="unsupported",
+                )  # fmt: skip
+            arrays.append(self._spread("map", extra, arrays[0].dims, ()))
+        dims = tuple(range(arrays[0].rank) if dimensions is None else dimensions)
+        callee = self._callee(computation, scalars(arrays), "mapped")
+        return self._emit("map", *arrays, dimensions=dims, to_apply=callee)
+
+    @operation
+    def scan(
+        self, operands: Sequence[XlaOp], init_values: Sequence[XlaOp], computation: Callee,
+        dimension: int, is_reverse: bool = False, is_associative: bool = False,
+    ) -> XlaOp:  # fmt: skip
+        """Append what a function gives that runs over slices of arrays and carries values along.
+
+        computation: from slices without the dimension, then carries, to slices of the results, then
+        carries. A function in its place gets parameters of those shapes.
+        """
+        from_slices = [
+            self.index(o, (slice(None),) * dimension + (0,)).shape
+            for o in operands
+            if not hasattr(computation, "computation")
+        ]
+        callee = self._callee(computation, [*from_slices, *(i.shape for i in init_values)], "step")
+        return self._emit(
+            "scan", *operands, *init_values, dimensions=(dimension,),
+            num_carries=len(init_values), is_reverse=is_reverse, is_associative=is_associative,
+            to_apply=callee,
+        )  # fmt: skip
+
+    # --- windows --------------------------------------------------------------------------------
+
+    @operation
+    def reduce_window(
+        self, operands: Operands, init_values: Any, computation: Callee,
+        window_dimensions: Sequence[int], window_strides: Sequence[int] | None = None,
+        padding: Padding = "VALID", base_dilations: Sequence[int] | None = None,
+        window_dilations: Sequence[int] | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append the reductions of all windows over arrays.
+
+        padding: `VALID` or `SAME`, or a pair a dimension. base_dilations, window_dilations: the
+        distances between elements of the arrays, and of the window. Padding and holes count as
+        absent.
+        """
+        arrays, inits = self._pairs(operands, init_values)
+        window = make_window(
+            "reduce-window", arrays[0].dims, window_dimensions, window_strides, padding,
+            base_dilations, window_dilations,
+        )  # fmt: skip
+        callee = self._callee(computation, [*scalars(inits), *scalars(arrays)], "reducer")
+        return self._emit("reduce-window", *arrays, *inits, window=window, to_apply=callee)
+
+    @operation
+    def reduce_window_with_general_padding(
+        self, operands: Operands, init_values: Any, computation: Callee,
+        window_dimensions: Sequence[int], window_strides: Sequence[int] | None,
+        padding: Sequence[tuple[int, int]], base_dilations: Sequence[int] | None = None,
+        window_dilations: Sequence[int] | None = None,
+    ) -> XlaOp:  # fmt: skip
+        """Append the reductions of all windows; `padding` is a pair a dimension."""
+        return self.reduce_window(
+            operands, init_values, computation, window_dimensions, window_strides, padding,
+            base_dilations, window_dilations,
+        )  # fmt: skip
+
+    @operation
+    def select_and_scatter(
+        self, operand: XlaOp, select: Callee, window_dimensions: Sequence[int],
+        window_strides: Sequence[int] | None, padding: Padding, source: XlaOp, init_value: Any,
+        scatter: Callee,
+    ) -> XlaOp:  # fmt: skip
+        """Append an array with elements of `source` where windows over `operand` select one.
+
+        select: whether the first of two elements is the selected one. scatter: from the present
+        element and that of the source to the new one. padding: `VALID` or `SAME`.
+        """
+        window = make_window(
+            "select-and-scatter", operand.dims, window_dimensions, window_strides, padding
+        )
+        init = self._value(init_value, operand)
+        return self._emit(
+            "select-and-scatter", operand, source, init, window=window,
+            select=self._callee(select, scalars([operand, operand]), "select"),
+            scatter=self._callee(scatter, scalars([init, source]), "scatter"),
+        )  # fmt: skip
+
+    @operation
+    def select_and_scatter_with_general_padding(
+        self, operand: XlaOp, select: Callee, window_dimensions: Sequence[int],
+        window_strides: Sequence[int] | None, padding: Sequence[tuple[int, int]], source: XlaOp,
+        init_value: Any, scatter: Callee,
+    ) -> XlaOp:  # fmt: skip
+        """Append `select_and_scatter` with a pair of padding a dimension."""
+        return self.select_and_scatter(
+            operand, select, window_dimensions, window_strides, padding, source, init_value,
+            scatter,
+        )  # fmt: skip
+
+    # --- batch normalization --------------------------------------------------------------------
+
+    @operation
+    def batch_norm_training(
+        self, operand: XlaOp, scale: XlaOp, offset: XlaOp, epsilon: float, feature_index: int
+    ) -> XlaOp:
+        """Append an array normalized by its own mean and variance in each feature.
+
+        Returns a tuple of the result, the means and the variances.
+        """
+        return self._emit(
+            "batch-norm-training", operand, scale, offset,
+            epsilon=epsilon, feature_index=feature_index,
+        )  # fmt: skip
+
+    @operation
+    def batch_norm_inference(
+        self, operand: XlaOp, scale: XlaOp, offset: XlaOp, mean: XlaOp, variance: XlaOp,
+        epsilon: float, feature_index: int,
+    ) -> XlaOp:  # fmt: skip
+        """Append an array normalized by the given mean and variance of each feature."""
+        return self._emit(
+            "batch-norm-inference", operand, scale, offset, mean, variance,
+            epsilon=epsilon, feature_index=feature_index,
+        )  # fmt: skip
+
+    @operation
+    def batch_norm_grad(
+        self, operand: XlaOp, scale: XlaOp, batch_mean: XlaOp, batch_var: XlaOp,
+        grad_output: XlaOp, epsilon: float, feature_index: int,
+    ) -> XlaOp:  # fmt: skip
+        """Append the gradients of `batch_norm_training`.
+
+        Returns a tuple of those of the operand, of the scale and of the offset.
+        """
+        return self._emit(
+            "batch-norm-grad", operand, scale, batch_mean, batch_var, grad_output,
+            epsilon=epsilon, feature_index=feature_index,
+        )  # fmt: skip

@@ -1,0 +1,78 @@
+"""Every method of the builder: XLA's parser takes its module, and XLA:CPU computes what we do."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from builder_cases import CASES, NOT_RUN, Case, all_cases
+from oracle import assert_same, leaves, xla_parse, xla_run
+
+import hlo
+from hlo.builder import XlaBuilder, XlaOp
+from hlo.builder.core import operations
+from hlo.ir import Module
+from hlo.sampling import random_value
+
+# Several programs make one module: XLA takes longer to start on one than to compile it.
+CHUNK = 12
+_NAMES = list(CASES)
+
+
+def programs(cases: list[Case]) -> tuple[Module, list[slice]]:
+    """Return a module whose result is a tuple of results, and the leaves of each."""
+    b = XlaBuilder("cases")
+    roots: list[XlaOp] = []
+
+    def parameter(shape: str) -> XlaOp:
+        return b.parameter(len(b._computation.parameters), shape)
+
+    ends = [0]
+    for case in cases:
+        roots.append(case(b, parameter))
+        ends.append(ends[-1] + sum(not s.is_token for _, s in roots[-1].shape.leaves()))
+    module = b.build(b.tuple_(roots)).module()
+    hlo.verify(module)
+    return module, [slice(i, j) for i, j in zip(ends, ends[1:], strict=False)]
+
+
+@functools.cache
+def results(chunk: int) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Return what we and XLA compute for each case of a chunk."""
+    names = _NAMES[chunk * CHUNK : (chunk + 1) * CHUNK]
+    module, parts = programs([CASES[n] for n in names])
+    rng = np.random.default_rng(zlib.crc32(names[0].encode()))
+    args = [random_value(rng, s) for s in module.entry.parameter_shapes]
+    ours, theirs = leaves(hlo.interpret(module, *args)), xla_run(str(module), args)
+    return {n: (ours[p], theirs[p]) for n, p in zip(names, parts, strict=True)}
+
+
+def test_every_operation_has_a_case() -> None:
+    assert {name.split(":")[0] for name in all_cases()} == set(operations(XlaBuilder))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_computes_what_xla_does(name: str) -> None:
+    ours, theirs = results(_NAMES.index(name) // CHUNK)[name]
+    assert len(ours) == len(theirs) > 0
+    assert_same(tuple(ours), tuple(theirs), atol=1e-5, what=name)
+
+
+@pytest.mark.parametrize("name", NOT_RUN)
+def test_it_is_read_by_xla_and_prints_as_it_is(name: str) -> None:
+    _, case = NOT_RUN[name]
+    module, _ = programs([case])
+    xla_parse(str(module))
+    again = hlo.parse(str(module))
+    assert str(again) == str(module)
+
+
+def test_what_is_built_is_optimized_and_compiled() -> None:
+    module, _ = programs([CASES[n] for n in ("add", "reduce", "while_", "conditional", "sort")])
+    args = [random_value(np.random.default_rng(1), s) for s in module.entry.parameter_shapes]
+    want = hlo.interpret(module, *args)
+    assert_same(hlo.compile(module)(*args), want)
+    assert_same(hlo.interpret(hlo.optimize(module), *args), want)
