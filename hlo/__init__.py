@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hlo.api import interpret, load, optimize, parse, verify
+    from hlo.builder import XlaBuilder, XlaComputation, XlaOp
     from hlo.compiler import compile
     from hlo.errors import Diagnostic, HloError
     from hlo.eval import Host
@@ -43,6 +44,9 @@ __all__ = [
     "PrintOptions",
     "Shape",
     "TupleShape",
+    "XlaBuilder",
+    "XlaComputation",
+    "XlaOp",
     "compile",
     "interpret",
     "load",
@@ -57,6 +61,7 @@ __all__ = [
 
 _HOMES = {
     "hlo.api": ("interpret", "load", "optimize", "parse", "verify"),
+    "hlo.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),
     "hlo.compiler": ("compile",),
     "hlo.errors": ("Diagnostic", "HloError"),
     "hlo.eval": ("Host",),

@@ -20,6 +20,7 @@ from hlo.builder import (
     XlaBuilder,
     XlaOp,
 )
+from hlo.literal import Literal
 from hlo.types import Layout
 
 Case = Callable[[XlaBuilder, Callable[[str], XlaOp]], XlaOp]
@@ -95,6 +96,7 @@ CASES["reduce_precision"] = lambda b, p: b.reduce_precision(p("f32[3]"), 5, 10)
 
 CASES["parameter"] = lambda b, p: p("(f32[2], s32[])")[0]
 CASES["constant"] = lambda b, p: b.constant([[1, 2], [3, 4]], "bf16")
+CASES["constant_literal"] = lambda b, p: b.constant_literal(Literal.of(np.uint8([1, 2])))
 CASES["constant_r0"] = lambda b, p: b.constant_r0(3)
 CASES["constant_r1"] = lambda b, p: b.constant_r1([1.0, 2.5])
 CASES["constant_r1:length"] = lambda b, p: b.constant_r1(4, 1.5)
@@ -103,7 +105,9 @@ CASES["constant_r2_from_array2d"] = lambda b, p: b.constant_r2_from_array2d(np.e
 CASES["constant_r3_from_array3d"] = lambda b, p: b.constant_r3_from_array3d(np.ones((1, 2, 3)))
 CASES["constant_r4_from_array4d"] = lambda b, p: b.constant_r4_from_array4d(np.ones((1, 1, 1, 2)))
 CASES["iota"] = lambda b, p: b.iota("s32[4,8]", 1)
-CASES["rng_bit_generator"] = lambda b, p: b.rng_bit_generator("rng_three_fry", p("u64[2]"), "u32[5]")
+CASES["rng_bit_generator"] = lambda b, p: b.rng_bit_generator(
+    "rng_three_fry", p("u64[2]"), "u32[5]"
+)
 CASES["get_dimension_size"] = lambda b, p: b.get_dimension_size(p("f32[3,5]"), 1)
 
 # --- movement -----------------------------------------------------------------------------------
@@ -201,8 +205,8 @@ CASES["reduce_window_with_general_padding"] = lambda b, p: b.reduce_window_with_
 CASES["select_and_scatter"] = lambda b, p: b.select_and_scatter(
     p("f32[4,6]"), at_least, (2, 3), (2, 3), "VALID", p("f32[2,2]"), 0.0, plus
 )
-CASES["select_and_scatter_with_general_padding"] = (
-    lambda b, p: b.select_and_scatter_with_general_padding(
+CASES["select_and_scatter_with_general_padding"] = lambda b, p: (
+    b.select_and_scatter_with_general_padding(
         p("f32[5]"), at_least, (2,), (2,), [(0, 1)], p("f32[3]"), 0.0, plus
     )
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import zlib
 from typing import Any
 
@@ -36,7 +37,7 @@ def programs(cases: list[Case]) -> tuple[Module, list[slice]]:
         ends.append(ends[-1] + sum(not s.is_token for _, s in roots[-1].shape.leaves()))
     module = b.build(b.tuple_(roots)).module()
     hlo.verify(module)
-    return module, [slice(i, j) for i, j in zip(ends, ends[1:], strict=False)]
+    return module, [slice(i, j) for i, j in itertools.pairwise(ends)]
 
 
 @functools.cache
