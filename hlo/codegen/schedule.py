@@ -14,6 +14,7 @@ from hlo.codegen.address import size_bytes
 from hlo.codegen.buffers import Liveness, Path, Storage
 from hlo.codegen.fusion import Role
 from hlo.codegen.memory import updated_operands
+from hlo.codegen.recompute import recompute
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.types import ArrayShape
@@ -30,12 +31,13 @@ def schedule(entry: Computation) -> None:
     live = Liveness()
     live.visit(entry)
     for comp in _all_of(entry):
-        graph = _graph(comp, live, comp is entry)
+        graph, updated = _graph(comp, live)
         if graph.peak(graph.given) < _LARGE_BYTES:
             continue
         orders = [graph.given]
         orders += (find(graph) for find in (list_order, reverse_list_order, depth_first_order))
-        comp.reorder(min(orders, key=graph.peak))
+        order = min(orders, key=graph.peak)
+        comp.reorder(recompute(comp, graph, order, live, updated))
 
 
 def _all_of(entry: Computation) -> Iterator[Computation]:
@@ -48,9 +50,9 @@ def _all_of(entry: Computation) -> Iterator[Computation]:
                 stack += inst.called_computations
 
 
-def _graph(comp: Computation, live: Liveness, is_entry: bool) -> Graph:
+def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:
+    """Return what instructions wait for, make and use, and the values that are changed in place."""
     given = comp.in_order()
-    inside = dict.fromkeys(given, 0)
     size: dict[Storage, int] = {}
     made: dict[Instruction, list[Storage]] = {}
     uses: dict[Instruction, list[Storage]] = {}
@@ -66,32 +68,32 @@ def _graph(comp: Computation, live: Liveness, is_entry: bool) -> Graph:
                 before[inst][last_acting] = None
             last_acting = inst
         read = _reads(inst, live)
-        for stored in read:
-            readers.setdefault(stored, []).append(inst)
-        uses[inst] = [place.get(s, s) for s in read]
         made[inst] = []
-        for path, leaf in inst.shape.leaves():
-            if not isinstance(leaf, ArrayShape) or live.of(inst, path) != (inst, path):
+        for path, leaf in _arrays(inst):
+            stored = inst, path
+            if live.of(inst, path) != stored or live.roles[inst] is Role.FUSED or not leaf.dims:
                 continue
             taken = _taken(inst, path, live)
             if taken is not None and place.get(taken, taken) in size:
+                # Who reads it as it was does that first.
                 before[inst].update(dict.fromkeys(readers.get(taken, ())))
-                before[inst].pop(inst, None)
-                place[inst, path] = place.get(taken, taken)
-            elif live.roles[inst] is not Role.FUSED and leaf.dims:
-                made[inst].append((inst, path))
-                size[inst, path] = 0 if inst.opcode == "parameter" else size_bytes(leaf)
-    for inst in given:
-        uses[inst] = [s for s in dict.fromkeys(uses[inst]) if s in size]
-    results = set()
-    for path, leaf in comp.root.shape.leaves():
-        if isinstance(leaf, ArrayShape):
-            stored = live.of(comp.root, path)
-            results.add(place.get(stored, stored))
-    results &= size.keys()
+                place[stored] = place.get(taken, taken)
+            else:
+                made[inst].append(stored)
+                size[stored] = 0 if inst.opcode == "parameter" else size_bytes(leaf)
+        for stored in read:
+            readers.setdefault(stored, []).append(inst)
+        uses[inst] = [s for s in dict.fromkeys(place.get(s, s) for s in read) if s in size]
+    ends = (live.of(comp.root, path) for path, _ in _arrays(comp.root))
+    results = frozenset(place.get(s, s) for s in ends) & size.keys()
     # They are not in the arena.
     size.update(dict.fromkeys(results, 0))
-    return Graph(given, before, size, made, uses, inside, frozenset(results))
+    graph = Graph(given, before, size, made, uses, dict.fromkeys(given, 0), results)
+    return graph, {*place, *place.values()}
+
+
+def _arrays(inst: Instruction) -> list[tuple[Path, ArrayShape]]:
+    return [(p, leaf) for p, leaf in inst.shape.leaves() if isinstance(leaf, ArrayShape)]
 
 
 def _acts(inst: Instruction, live: Liveness) -> bool:
@@ -101,17 +103,12 @@ def _acts(inst: Instruction, live: Liveness) -> bool:
 def _reads(inst: Instruction, live: Liveness) -> list[Storage]:
     """Return the stored values that an instruction reads when it runs."""
     if live.roles[inst] is Role.CONTROL:
-        return [
-            live.of(o, path)
-            for o in inst.operands
-            for path, leaf in o.shape.leaves()
-            if isinstance(leaf, ArrayShape)
-        ]
+        return [live.of(o, path) for o in inst.operands for path, _ in _arrays(o)]
     return live.reads.get(inst, [])
 
 
 def _taken(inst: Instruction, path: Path, live: Liveness) -> Storage | None:
-    """Return the value that an instruction changes in place to be its result."""
+    """Return the value that an instruction may change in place to be its result, or None."""
     if inst.opcode == "while":
         taken, at = live.of(inst.operands[0], path), live.start[inst]
     elif path in (changed := updated_operands(inst)):
