@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from hlo.errors import Diagnostic, HloError
     from hlo.eval import Host
     from hlo.ir import Computation, Instruction, Module
-    from hlo.layout import pack, unpack
     from hlo.literal import Literal
     from hlo.objects.library import load_library
     from hlo.ops import OPS
+    from hlo.packing import pack, unpack
     from hlo.text import PrintOptions, print_module
     from hlo.types import ArrayShape, Layout, Shape, TupleShape
 
@@ -66,7 +66,7 @@ _HOMES = {
     "hlo.errors": ("Diagnostic", "HloError"),
     "hlo.eval": ("Host",),
     "hlo.ir": ("Computation", "Instruction", "Module"),
-    "hlo.layout": ("pack", "unpack"),
+    "hlo.packing": ("pack", "unpack"),
     "hlo.literal": ("Literal",),
     "hlo.objects.library": ("load_library",),
     "hlo.ops": ("OPS",),

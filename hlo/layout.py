@@ -1,4 +1,4 @@
-"""Layouts as places in memory: index arithmetic, sizes, and arrays to physical buffers and back.
+"""Layouts as places in memory: validity, index arithmetic and sizes.
 
 An array's dimensions are put from major to minor, then each tile splits the minor dimensions it
 names into tiles and positions in a tile, whole tiles being made by padding. The result is the
@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.memory import check_memory
 from hlo.types import MAX_ELEMENTS, ArrayShape, DimLevel, ElementType, Layout, Tile
 
 # --- validity -----------------------------------------------------------------------------------
@@ -154,8 +153,11 @@ def _tiling(dims: tuple[int, ...], tile: Tile) -> Tiling:
     return Tiling(full, lead, tuple(groups), sizes)
 
 
-def _layout_of(shape: ArrayShape) -> Layout:
-    """Return the layout, if it says where each element is."""
+def checked_layout(shape: ArrayShape) -> Layout:
+    """Return the layout, the default one if there is none.
+
+    Raises InferError for one that does not say where each element is.
+    """
     validate_layout(shape)
     layout = shape.layout or Layout.default(shape.rank)
     if any(d < 0 for d in shape.dims):
@@ -168,13 +170,9 @@ def _layout_of(shape: ArrayShape) -> Layout:
     return layout
 
 
-def _major_to_minor(layout: Layout) -> tuple[int, ...]:
-    return layout.minor_to_major[::-1]
-
-
 def tilings(shape: ArrayShape, layout: Layout) -> list[Tiling]:
     """Return the steps that make the physical dimensions out of the dimensions, major to minor."""
-    dims = tuple(shape.dims[d] for d in _major_to_minor(layout))
+    dims = tuple(shape.dims[d] for d in layout.minor_to_major[::-1])
     steps: list[Tiling] = []
     for tile in layout.tiles:
         steps.append(_tiling(dims, tile))
@@ -184,14 +182,14 @@ def tilings(shape: ArrayShape, layout: Layout) -> list[Tiling]:
 
 def physical_dims(shape: ArrayShape) -> tuple[int, ...]:
     """Return the dimensions in memory, major to minor, with whole tiles."""
-    layout = _layout_of(shape)
+    layout = checked_layout(shape)
     steps = tilings(shape, layout)
-    return steps[-1].inner if steps else tuple(shape.dims[d] for d in _major_to_minor(layout))
+    return steps[-1].inner if steps else tuple(shape.dims[d] for d in layout.minor_to_major[::-1])
 
 
 def physical_elements(shape: ArrayShape) -> int:
     """Return the number of elements in memory, with the padding of tiles and tail."""
-    align = _layout_of(shape).tail_padding
+    align = checked_layout(shape).tail_padding
     count = -(-math.prod(physical_dims(shape)) // align) * align
     if count > MAX_ELEMENTS:
         raise InferError(f"{shape} has more elements than 64 bits can count", code="bad-layout")
@@ -206,7 +204,7 @@ def element_bits(shape: ArrayShape) -> int:
 
 def physical_bytes(shape: ArrayShape) -> int:
     """Return the size of the buffer: prefix, elements, padding."""
-    layout = _layout_of(shape)
+    layout = checked_layout(shape)
     return layout.dynamic_prefix_bytes + -(-physical_elements(shape) * element_bits(shape) // 8)
 
 
@@ -218,7 +216,7 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
 
     index: one int for each dimension, or arrays of one shape. Raises InferError if one is outside.
     """
-    layout = _layout_of(shape)
+    layout = checked_layout(shape)
     if len(index) != shape.rank:
         raise InferError(
             f"{shape.to_string(False)} has {shape.rank} dimensions, the index {len(index)}",
@@ -231,7 +229,7 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
                 f"an index is outside dimension {d} of {shape.to_string(False)}",
                 code="index-out-of-range",
             )
-    at = [at[d] for d in _major_to_minor(layout)]
+    at = [at[d] for d in layout.minor_to_major[::-1]]
     for step in tilings(shape, layout):
         at = _into_tiles(step, at)
     linear = np.zeros(np.broadcast_shapes(*(i.shape for i in at)), np.int64)
@@ -257,7 +255,7 @@ def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
 
     The inverse of `linear_index`. Raises InferError for a place outside the buffer.
     """
-    layout = _layout_of(shape)
+    layout = checked_layout(shape)
     if not 0 <= linear < physical_elements(shape):
         raise InferError(
             f"{linear} is outside the {physical_elements(shape)} elements of {shape}",
@@ -272,7 +270,7 @@ def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
         if outer is None:
             return None
         at = outer
-    logical = dict(zip(_major_to_minor(layout), at, strict=True))
+    logical = dict(zip(layout.minor_to_major[::-1], at, strict=True))
     return tuple(logical[d] for d in range(shape.rank))
 
 
@@ -296,114 +294,3 @@ def _out_of_tiles(step: Tiling, index: list[int]) -> list[int] | None:
             return None
     outer = [i for at, group in zip(merged, step.grouped, strict=True) for i in _unravel(at, group)]
     return outer[step.lead :]
-
-
-# --- buffers ------------------------------------------------------------------------------------
-
-
-def pack(array: np.ndarray, shape: ArrayShape) -> np.ndarray:
-    """Return the physical buffer of an array given in logical order.
-
-    array: the shape's dimensions and dtype. Returns bytes (uint8, 1-d) of `physical_bytes(shape)`;
-    padding and metadata prefix are zero. Raises InferError for a layout with a
-    physical shape of its own.
-    """
-    layout = _layout_of(shape)
-    if array.shape != shape.dims or array.dtype != shape.element_type.dtype:
-        raise InferError(
-            f"an array {array.dtype}{list(array.shape)} is not a {shape.to_string(False)}",
-            code="type-mismatch",
-        )
-    size = physical_bytes(shape)
-    # The elements of a packed buffer pass through a byte each.
-    check_memory(size + physical_elements(shape) * array.dtype.itemsize, f"packing {shape}")
-    if array.dtype.itemsize == 1:
-        # Padding is of zero bits, which not all types have as the number zero.
-        array = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
-    array = array.transpose(_major_to_minor(layout))
-    for step in tilings(shape, layout):
-        array = _tile(array, step)
-    elements = np.zeros(physical_elements(shape), array.dtype)
-    elements[: array.size] = array.reshape(-1)
-    buffer = np.zeros(size, np.uint8)
-    buffer[layout.dynamic_prefix_bytes :] = _to_bits(
-        elements, shape.element_type, element_bits(shape)
-    )
-    return buffer
-
-
-def unpack(buffer: np.ndarray, shape: ArrayShape) -> np.ndarray:
-    """Return the array, in logical order, whose physical buffer this is: the inverse of `pack`."""
-    layout = _layout_of(shape)
-    size = physical_bytes(shape)
-    if buffer.dtype != np.uint8 or buffer.ndim != 1 or len(buffer) != size:
-        raise InferError(
-            f"{shape} takes a buffer of {size} bytes, not {buffer.dtype}{list(buffer.shape)}",
-            code="shape-mismatch",
-        )
-    bits = buffer[layout.dynamic_prefix_bytes :]
-    elements = _from_bits(bits, shape.element_type, element_bits(shape))
-    dims = physical_dims(shape)
-    array = elements[: math.prod(dims)].reshape(dims)
-    for step in reversed(tilings(shape, layout)):
-        array = _untile(array, step)
-    logical = array.transpose(np.argsort(_major_to_minor(layout)) if shape.rank else None)
-    return np.ascontiguousarray(logical).reshape(shape.dims)
-
-
-def _tile(array: np.ndarray, step: Tiling) -> np.ndarray:
-    merged = array.reshape(step.merged)
-    counts, sizes, kept = step.counts, step.sizes, step.kept
-    pad = [(0, 0)] * kept + [
-        (0, c * t - d) for c, t, d in zip(counts, sizes, step.merged[kept:], strict=True)
-    ]
-    merged = np.pad(merged, pad) if pad else merged
-    pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
-    return merged.reshape([*step.merged[:kept], *pairs]).transpose(_tile_order(kept, len(sizes)))
-
-
-def _untile(array: np.ndarray, step: Tiling) -> np.ndarray:
-    counts, sizes, kept = step.counts, step.sizes, step.kept
-    order = np.argsort(_tile_order(kept, len(sizes))) if array.ndim else None
-    whole = [c * t for c, t in zip(counts, sizes, strict=True)]
-    merged = array.transpose(order).reshape([*step.merged[:kept], *whole])
-    used = merged[tuple(slice(0, n) for n in step.merged)]
-    return used.reshape(step.dims[step.lead :])
-
-
-def _tile_order(kept: int, tiled: int) -> list[int]:
-    """Return the permutation that moves the positions in a tile behind the tiles."""
-    return [*range(kept), *range(kept, kept + 2 * tiled, 2), *range(kept + 1, kept + 2 * tiled, 2)]
-
-
-def _to_bits(elements: np.ndarray, et: ElementType, bits: int) -> np.ndarray:
-    """Return elements as bytes, each in `bits` bits, the first in the low-order bits of a byte."""
-    octets = _extend(elements.view(np.uint8), et)
-    if bits >= 8:
-        wide = np.zeros((len(elements), bits // 8), np.uint8)
-        wide[:, : et.byte_width] = octets.reshape(-1, et.byte_width)
-        if et.is_signed:
-            wide[:, et.byte_width :] = -(wide[:, et.byte_width - 1 : et.byte_width] >> 7)
-        return wide.reshape(-1)
-    per_byte = 8 // bits
-    small = np.zeros((-(-len(octets) // per_byte), per_byte), np.uint8)
-    small.reshape(-1)[: len(octets)] = octets & ((1 << bits) - 1)
-    return np.bitwise_or.reduce(small << (np.arange(per_byte, dtype=np.uint8) * bits), axis=1)
-
-
-def _from_bits(octets: np.ndarray, et: ElementType, bits: int) -> np.ndarray:
-    if bits >= 8:
-        octets = octets.reshape(-1, bits // 8)[:, : et.byte_width].reshape(-1)
-    else:
-        shifts = np.arange(8 // bits, dtype=np.uint8) * bits
-        octets = ((octets[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)
-    return octets != 0 if et.is_pred else _extend(octets, et).view(et.dtype)
-
-
-def _extend(octets: np.ndarray, et: ElementType) -> np.ndarray:
-    """Return the bytes of elements with the unused bits of a narrow type made zero or sign."""
-    if et.bits >= 8:
-        return octets
-    low = octets & np.uint8((1 << et.bits) - 1)
-    sign = np.uint8(1 << (et.bits - 1) if et.is_signed else 0)
-    return (low ^ sign) - sign

@@ -28,7 +28,8 @@ from test_op_table import EXAMPLES, NOT_RUN_BY_XLA, arguments, example, host, vi
 from hlo.compiler import compile as compile_module
 from hlo.eval import interpret
 from hlo.ir import Module
-from hlo.layout import pack, physical_bytes, unpack
+from hlo.layout import physical_bytes
+from hlo.packing import pack, unpack
 from hlo.runtime.boundary import PackedPort
 from hlo.sampling import random_array
 from hlo.text import parse

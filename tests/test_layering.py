@@ -14,7 +14,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Which rooms a room may import besides itself. A room is a file or a package directly under `hlo`.
 _GROUND = {"errors", "memory", "scan", "types", "values", "numerals", "shape_text", "devices"}
-_VALUES = _GROUND | {"literal", "layout", "bitcasts", "sharding", "replica_groups"}
+_VALUES = _GROUND | {
+    "literal",
+    "layout",
+    "packing",
+    "bitcasts",
+    "sharding",
+    "sharding_text",
+    "replica_groups",
+}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "memory": {"errors"},
@@ -26,10 +34,12 @@ ALLOWED: dict[str, set[str]] = {
     "devices": {"errors", "scan"},
     "dense": {"errors", "numerals", "types"},
     "layout": _GROUND,
+    "packing": _GROUND | {"layout"},
     "bitcasts": {"types"},
     "literal": _GROUND | {"dense"},
     "replica_groups": _GROUND,
     "sharding": _GROUND,
+    "sharding_text": _GROUND | {"sharding"},
     "ops": _VALUES,
     "lapack": _VALUES | {"ops"},
     "foreign": _VALUES | {"ops"},

@@ -14,13 +14,12 @@ from hlo.layout import (
     layout_problem,
     linear_index,
     multi_index,
-    pack,
     physical_bytes,
     physical_dims,
     physical_elements,
-    unpack,
 )
 from hlo.numerals import bits_of
+from hlo.packing import pack, unpack
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
 from hlo.types import ELEMENT_TYPES, ArrayShape, Layout, Tile

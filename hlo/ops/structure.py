@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hlo import sharding
 from hlo.errors import InferError, TextError
 from hlo.ops.attrs import INT, Codec, need
 from hlo.ops.rules import need_token
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.scan import Scanner
+from hlo.sharding import Sharding
+from hlo.sharding_text import read_sharding
 from hlo.types import TOKEN, Shape, TupleShape
 from hlo.values import TOKEN_VALUE
 
@@ -166,8 +167,8 @@ class Domain:
     """A border between regions: `exit` holds on the operand's side, `entry` on the users' side."""
 
     kind: str
-    entry: sharding.Sharding
-    exit: sharding.Sharding
+    entry: Sharding
+    exit: Sharding
 
 
 def _read_domain(s: Scanner) -> Domain:
@@ -184,7 +185,7 @@ def _read_domain(s: Scanner) -> Domain:
         s.expect(",")
         s.expect(name)
         s.expect("=")
-        sides.append(sharding.read(s))
+        sides.append(read_sharding(s))
     s.expect("}")
     return Domain(kind, *sides)
 

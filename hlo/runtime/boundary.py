@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from hlo.layout import element_bits, pack, physical_bytes, unpack
+from hlo.layout import element_bits, physical_bytes
+from hlo.packing import pack, unpack
 from hlo.runtime.blocks import Supply
 from hlo.types import ArrayShape
 

@@ -11,10 +11,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from hlo import sharding
 from hlo.errors import TextError
 from hlo.ops.attrs import BOOLS, INTS, Codec
 from hlo.scan import Scanner, escape
+from hlo.sharding_text import read_sharding
 from hlo.text import terminals
 
 # --- metadata -----------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ ORIGIN = Codec("{origin}", _read_braces, str)
 
 ANNOTATIONS: dict[str, Codec] = {
     "parameter_replication": BOOLS,
-    "sharding": Codec("{sharding}", sharding.read, sharding.write),
+    "sharding": Codec("{sharding}", read_sharding, str),
     "frontend_attributes": FRONTEND_ATTRIBUTES,
     "statistics": STATISTICS,
     "origin": ORIGIN,
