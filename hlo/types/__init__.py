@@ -1,0 +1,83 @@
+"""Element types, layouts and shapes: immutable values, compared by content.
+
+A `Shape` is one of `ArrayShape`, `TupleShape`, `TokenShape`, `OpaqueShape`, `BufferShape`. Nothing
+here knows operations or text syntax beyond printing a shape the way HLO writes it.
+"""
+
+from hlo.types.element import (
+    ELEMENT_TYPES,
+    F32,
+    PRED,
+    S32,
+    S64,
+    U32,
+    U64,
+    ElementType,
+    Kind,
+    complex_of,
+    complex_part,
+    element_type,
+    element_type_of,
+    integer_range,
+)
+from hlo.types.layout import (
+    HOST_MEMORY_SPACE,
+    DimLevel,
+    Layout,
+    SplitConfig,
+    Tile,
+)
+from hlo.types.shape import (
+    MAX_ELEMENTS,
+    OPAQUE,
+    TOKEN,
+    UNBOUNDED,
+    ArrayShape,
+    BufferShape,
+    OpaqueShape,
+    Shape,
+    TokenShape,
+    TupleShape,
+    array,
+    arrays_of,
+    compatible,
+    with_layouts_of,
+    without_layout,
+)
+
+__all__ = [
+    "ELEMENT_TYPES",
+    "F32",
+    "HOST_MEMORY_SPACE",
+    "MAX_ELEMENTS",
+    "OPAQUE",
+    "PRED",
+    "S32",
+    "S64",
+    "TOKEN",
+    "U32",
+    "U64",
+    "UNBOUNDED",
+    "ArrayShape",
+    "BufferShape",
+    "DimLevel",
+    "ElementType",
+    "Kind",
+    "Layout",
+    "OpaqueShape",
+    "Shape",
+    "SplitConfig",
+    "Tile",
+    "TokenShape",
+    "TupleShape",
+    "array",
+    "arrays_of",
+    "compatible",
+    "complex_of",
+    "complex_part",
+    "element_type",
+    "element_type_of",
+    "integer_range",
+    "with_layouts_of",
+    "without_layout",
+]
