@@ -96,7 +96,7 @@ _EXACT = frozenset({"abs", "negate", "floor", "ceil", "round-nearest-even", "rou
 
 
 def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> Val:
-    value = functions.float_op(opcode, [Num(b, a) for a in args]).val
+    value = functions.float_op(b, opcode, args)
     if value.type == "double" and et.bits < 64:
         if et.name == "f8e8m0fnu":
             # It has no zero: what is one in f32 is NaN.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,10 @@ class Turn:
 
     index: str
     values: list[Val]
+
+
+# Of one long function in one other.
+_INLINED_USES = 4
 
 
 class RareFlag:
@@ -64,6 +69,8 @@ class Builder(Writer):
         # See `rarely`.
         self.rare_flag: RareFlag | None = None
         self.is_careful = False
+        # See `shared`.
+        self._uses: Counter[str] = Counter()
 
     def new_label(self, stem: str) -> str:
         self._next_label += 1
@@ -194,6 +201,33 @@ class Builder(Writer):
             )
             merged.append(Val(a.type, name))
         return merged
+
+    def shared(
+        self, name: str, args: Sequence[Val], write: Callable[[Builder, Sequence[Val]], Val]
+    ) -> Val:
+        """Return what `write` makes of arguments: its code here, or after some uses a call of it.
+
+        Where code is straight, or seldom runs, a call costs little, and a program may use the same
+        long function a hundred times. `name` with the types of the arguments is its name.
+        """
+        if not self.is_careful:
+            return write(self, args)
+        symbol = ".".join([name, *(a.type for a in args)])
+        self._uses[symbol] += 1
+        if self._uses[symbol] <= _INLINED_USES:
+            return write(self, args)
+        type_ = self.module.shared.get(symbol)
+        if type_ is None:
+            b = Builder(self.module)
+            b.is_careful = True
+            result = write(b, [Val(a.type, f"%a{n}") for n, a in enumerate(args)])
+            b.write(f"ret {result}")
+            type_ = self.module.shared[symbol] = result.type
+            parameters = ", ".join(f"{a.type} %a{n}" for n, a in enumerate(args))
+            self.module.functions[symbol] = b.finish(
+                f"define internal {type_} @{symbol}({parameters}) noinline nounwind memory(none)"
+            )
+        return self.op(type_, f"call {type_} @{symbol}({', '.join(map(str, args))})")
 
     def rarely(
         self, condition: Val, usual: Sequence[Val], rare: Callable[[], Sequence[Val]]

@@ -25,6 +25,8 @@ class Module:
             '!1 = !{!"llvm.loop.unroll.disable"}',
         ]
     )
+    # The result types of those that `Builder.shared` calls.
+    shared: dict[str, str] = field(default_factory=dict)
     _notes: dict[str, str] = field(default_factory=dict)
     # What the machine has, in LLVM's words.
     features: frozenset[str] = frozenset()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hlo.codegen.llvm import Builder, Val
 from hlo.codegen.math import exponential, inverse, logarithm, power, rounding, trigonometric
 from hlo.codegen.math.erf import erf
 from hlo.codegen.math.expr import Num, round_even
@@ -72,11 +73,26 @@ def has_rare_cases(opcode: str, et: ElementType) -> bool:
     return et.is_float and opcode in _RARE
 
 
-def float_op(opcode: str, args: Sequence[Num]) -> Num:
+# Less code than a call of it would be worth.
+_SHORT = frozenset(
+    """abs add ceil clamp divide floor imag maximum minimum multiply negate real round-nearest-afz
+    round-nearest-even rsqrt sign sqrt subtract""".split()
+)
+
+
+def float_op(b: Builder, opcode: str, args: Sequence[Val]) -> Val:
     """Return an elementwise operation on floats or doubles.
 
     The result may be a double also for floats: then it has yet to be rounded.
     """
+
+    def write(b: Builder, args: Sequence[Val]) -> Val:
+        return _float_op(opcode, [Num(b, a) for a in args]).val
+
+    return write(b, args) if opcode in _SHORT else b.shared(f"math.{opcode}", args, write)
+
+
+def _float_op(opcode: str, args: Sequence[Num]) -> Num:
     if opcode in _FUNCTIONS:
         return _FUNCTIONS[opcode](*args)
     doubles = [a.to("double") for a in args]
