@@ -36,6 +36,12 @@ class Control(Data):
     @operation
     def after_all(self, tokens: Sequence[XlaOp]) -> XlaOp:
         """Append a token that comes after all others that are given."""
+        for i, token in enumerate(tokens):
+            if not token.shape.is_token:
+                raise InferError(
+                    f"after-all: operand {i} has shape {token.shape.to_string(False)}, "
+                    "token[] is needed", operand=i, code="type-mismatch",
+                )  # fmt: skip
         return self._emit("after-all", *tokens)
 
     @operation

@@ -1,0 +1,420 @@
+"""Every rule that the documents state, broken: an error that names it and the caller's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from builder_cases import at_least, plus
+
+import hlo
+from hlo.builder import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    ScatterDimensionNumbers,
+    XlaBuilder,
+    XlaOp,
+)
+
+Broken = Callable[[XlaBuilder, Callable[[str], XlaOp]], Any]
+
+_GATHER = GatherDimensionNumbers((0,), (1,), (0, 1), 1)
+_SCATTER = ScatterDimensionNumbers((1,), (0,), (0,), 1)
+
+
+def _gather(slice_sizes: tuple[int, ...], **other: Any) -> Broken:
+    numbers = GatherDimensionNumbers(**{**vars(_GATHER), **other})
+    return lambda b, p: b.gather(p("f32[4,5]"), p("s32[3,2]"), numbers, slice_sizes)
+
+
+def _scatter(updates: str, **other: Any) -> Broken:
+    numbers = ScatterDimensionNumbers(**{**vars(_SCATTER), **other})
+    return lambda b, p: b.scatter(p("f32[4,5]"), p("s32[3,1]"), p(updates), plus, numbers)
+
+
+def _conv(lhs: str, rhs: str, **other: Any) -> Broken:
+    return lambda b, p: b.conv(p(lhs), p(rhs), (1,), "VALID", **other)
+
+
+RULES: dict[str, tuple[Broken, str, str]] = {
+    # name: (program, code, words of the message)
+    "all-reduce of nothing": (
+        lambda b, p: b.all_reduce(b.tuple_([]), plus), "shape-mismatch", "empty tuple"),
+    "all-to-all of unequal parts": (
+        lambda b, p: b.all_to_all(p("f32[4,6]"), 1, 0, 4), "bad-dimension",
+        "does not divide into 4 equal parts"),
+    "all-to-all of a tuple": (
+        lambda b, p: b.all_to_all(p("(f32[4])"), 0, 0, 1), "type-mismatch", "an array is needed"),
+    "all-to-all outside the dimensions": (
+        lambda b, p: b.all_to_all(p("f32[4]"), 0, 1, 1), "bad-dimension", "concat_dimension is 1"),
+    "after-all of no token": (
+        lambda b, p: b.after_all([p("f32[]")]), "type-mismatch", "token[] is needed"),
+    "batch-norm of no feature": (
+        lambda b, p: b.batch_norm_training(p("f32[2,3]"), p("f32[3]"), p("f32[3]"), 0.1, 2),
+        "bad-dimension", "feature_index"),
+    "batch-norm scale of another size": (
+        lambda b, p: b.batch_norm_training(p("f32[2,3]"), p("f32[2]"), p("f32[3]"), 0.1, 1),
+        "shape-mismatch", "batch-norm-training"),
+    "bitcast of no whole element": (
+        lambda b, p: b.bitcast_convert_type(p("f16[10,3]"), "f32"), "shape-mismatch",
+        "bitcast-convert"),
+    "bitcast of a tuple": (
+        lambda b, p: b.bitcast_convert_type(p("(f32[])"), "s32"), "type-mismatch", "array"),
+    "broadcast to another size": (
+        lambda b, p: b.broadcast_in_dim(p("f32[3]"), (2, 4), (1,)), "shape-mismatch",
+        "neither 1 nor 4"),
+    "broadcast outside the dimensions": (
+        lambda b, p: b.broadcast_in_dim(p("f32[3]"), (2, 3), (2,)), "bad-dimension",
+        "outside [0, 2)"),
+    "broadcast of too few places": (
+        lambda b, p: b.broadcast_in_dim(p("f32[3,4]"), (3, 4), (0,)), "bad-dimension",
+        "names 1 dimensions"),
+    "call with too few operands": (
+        lambda b, p: b.call(b_computation(b, "f32[]"), []),
+        "bad-computation", "takes 1 parameters, 0 are passed"),
+    "cholesky of no square": (
+        lambda b, p: b.cholesky(p("f32[2,3]"), True), "shape-mismatch", "square matrices"),
+    "clamp between other shapes": (
+        lambda b, p: b.clamp(p("f32[2]"), p("f32[3]"), 1.0), "shape-mismatch", "clamp"),
+    "clamp between other types": (
+        lambda b, p: b.clamp(p("s32[]"), p("f32[3]"), 1.0), "type-mismatch", "clamp"),
+    "collapse out of order": (
+        lambda b, p: b.collapse(p("f32[4,2,3]"), (1, 0)), "bad-dimension", "not consecutive"),
+    "collapse with a gap": (
+        lambda b, p: b.collapse(p("f32[4,2,3]"), (0, 2)), "bad-dimension", "not consecutive"),
+    "collapse of no dimension": (
+        lambda b, p: b.collapse(p("f32[4,2,3]"), (2, 3)), "bad-dimension", "names dimension 3"),
+    "collective-permute from one source twice": (
+        lambda b, p: b.collective_permute(p("f32[2]"), [(0, 1), (0, 2)]), "bad-value",
+        "device 0 is the source of several"),
+    "collective-permute to one target twice": (
+        lambda b, p: b.collective_permute(p("f32[2]"), [(0, 1), (2, 1)]), "bad-value",
+        "device 1 is the target of several"),
+    "compare complex by order": (
+        lambda b, p: p("c64[2]") < p("c64[2]"), "bad-value", "have no order"),
+    "complex of integers": (
+        lambda b, p: b.complex_(p("s32[2]"), p("s32[2]")), "type-mismatch", "complex"),
+    "concatenate nothing": (
+        lambda b, p: b.concat_in_dim([], 0), "operand-count", "at least 1"),
+    "concatenate scalars": (
+        lambda b, p: b.concat_in_dim([p("f32[]"), p("f32[]")], 0), "bad-dimension", "concatenate"),
+    "concatenate different sizes": (
+        lambda b, p: b.concat_in_dim([p("f32[2,3]"), p("f32[2,4]")], 0), "shape-mismatch",
+        "concatenate"),
+    "conditional on a number": (
+        lambda b, p: b.conditional(p("f32[]"), p("f32[]"), _same, p("f32[]"), _same),
+        "type-mismatch", "pred[] is needed"),
+    "conditional of two types": (
+        lambda b, p: b.conditional(p("pred[]"), p("f32[]"), _same, p("s32[]"), _same),
+        "bad-computation", "is needed"),
+    "conditional on the wrong operand": (
+        lambda b, p: b.conditional(
+            p("pred[]"), p("f32[2]"), b_computation(b, "f32[3]"), p("f32[3]"), _same),
+        "bad-computation", "is passed"),
+    "conditional of too few operands": (
+        lambda b, p: b.conditional(p("s32[]"), [_same, _same], [p("f32[]")]), "operand-count",
+        "2 branches and 1 operands"),
+    "conditional of no branch": (
+        lambda b, p: b.conditional(p("s32[]"), [], []), "bad-value", "at least one branch"),
+    "constant out of range": (
+        lambda b, p: b.constant(300, "u8"), "type-mismatch", "outside u8"),
+    "constant of no number": (
+        lambda b, p: b.constant("one"), "bad-value", "is not a number"),
+    "constant of another rank": (
+        lambda b, p: b.constant_r1([[1]]), "shape-mismatch", "rank 1 is needed"),
+    "convert a tuple": (
+        lambda b, p: b.convert_element_type(p("(f32[])"), "s32"), "type-mismatch", "array"),
+    "convert to nothing known": (
+        lambda b, p: b.convert_element_type(p("f32[]"), "f31"), "unknown-type", "no element type"),
+    "convolution of another depth": (
+        _conv("f32[1,2,5]", "f32[3,4,2]"), "shape-mismatch", "convolution"),
+    "convolution in features that do not divide": (
+        _conv("f32[1,4,5]", "f32[3,2,2]", feature_group_count=2), "shape-mismatch",
+        "feature_group_count"),
+    "convolution in batches that do not divide": (
+        _conv("f32[3,4,5]", "f32[4,4,2]", batch_group_count=2), "shape-mismatch",
+        "batch_group_count"),
+    "convolution of another rank": (
+        _conv("f32[1,2,5]", "f32[3,2]"), "shape-mismatch", "rank 3 is needed"),
+    "convolution in unknown padding": (
+        lambda b, p: b.conv(p("f32[1,2,5]"), p("f32[3,2,2]"), (1,), "FULL"), "bad-value",
+        "neither VALID nor SAME"),
+    "convolution in unknown precision": (
+        _conv("f32[1,2,5]", "f32[3,2,2]", precision_config="exact"), "bad-value", "precision"),
+    "custom-call aliasing what there is not": (
+        lambda b, p: b.custom_call("f", [p("f32[2]")], "f32[2]", schedule="SOON"), "bad-value",
+        "schedule"),
+    "dot of other sizes": (
+        lambda b, p: b.dot(p("f32[2,3]"), p("f32[4,2]")), "shape-mismatch", "differ in size"),
+    "dot in batches of other sizes": (
+        lambda b, p: b.dot_general(
+            p("f32[2,3]"), p("f32[4,3]"), DotDimensionNumbers((1,), (1,), (0,), (0,))),
+        "shape-mismatch", "batch dimensions differ"),
+    "dynamic-reshape to another size": (
+        lambda b, p: b.dynamic_reshape(p("f32[6]"), [2, 2], (2, 2), (True, False)),
+        "shape-mismatch", "elements"),
+    "dynamic-slice larger than its operand": (
+        lambda b, p: b.dynamic_slice(p("f32[4]"), [0], (5,)), "bad-value", "outside [0, 4]"),
+    "dynamic-slice at too few positions": (
+        lambda b, p: b.dynamic_slice(p("f32[4,5]"), [0], (1, 1)), "operand-count",
+        "1 start indices"),
+    "dynamic-update-slice larger than its operand": (
+        lambda b, p: b.dynamic_update_slice(p("f32[4]"), p("f32[5]"), [0]), "shape-mismatch",
+        "more than the operand's"),
+    "fft of a real number": (
+        lambda b, p: b.fft(p("f32[4]"), "FFT", (4,)), "type-mismatch", "complex"),
+    "fft over four dimensions": (
+        lambda b, p: b.fft(p("c64[2,2,2,2]"), "FFT", (2, 2, 2, 2)), "bad-value", "1 to 3"),
+    "fft of an unknown kind": (
+        lambda b, p: b.fft(p("c64[2]"), "DFT", (2,)), "bad-value", "fft_type is 'DFT'"),
+    "gather of too few slice sizes": (_gather((1,)), "shape-mismatch", "slice_sizes"),
+    "gather of a collapsed dimension of 2": (_gather((1, 2)), "bad-value", "gather"),
+    "gather of ranks that do not add up": (
+        _gather((1, 1), collapsed_slice_dims=()), "shape-mismatch", "gather"),
+    "gather by indices of another length": (
+        _gather((1, 1), start_index_map=(0,)), "shape-mismatch", "start_index_map"),
+    "get-dimension-size of no dimension": (
+        lambda b, p: b.get_dimension_size(p("f32[2]"), 1), "bad-dimension", "outside [0, 1)"),
+    "get-dimension-size of a tuple": (
+        lambda b, p: b.get_dimension_size(p("(f32[2])"), 0), "type-mismatch", "array"),
+    "get-tuple-element of no element": (
+        lambda b, p: b.get_tuple_element(p("(f32[2])"), 1), "index-out-of-range", "get-tuple"),
+    "infeed of a tuple in a tuple": (
+        lambda b, p: b.infeed("((f32[2]))"), "unsupported", "a tuple in a tuple"),
+    "iota along no dimension": (
+        lambda b, p: b.iota("s32[4,8]", 2), "bad-dimension", "iota"),
+    "logical-and of a number": (
+        lambda b, p: b.logical_and(p("f32[]"), p("f32[]")), "type-mismatch", "and"),
+    "map by a function of too few": (
+        lambda b, p: b.map_([p("f32[2]"), p("f32[2]")], b_computation(b, "f32[]")),
+        "bad-computation", "map"),
+    "map of other dimensions": (
+        lambda b, p: b.map_([p("f32[2]"), p("f32[3]")], plus), "shape-mismatch", "map"),
+    "map with an array for every call": (
+        lambda b, p: b.map_(p("f32[2]"), plus, static_operands=[p("f32[3]")]), "unsupported",
+        "only scalars"),
+    "pad of too few dimensions": (
+        lambda b, p: b.pad(p("f32[2,3]"), 0.0, [(1, 1)]), "bad-dimension", "pad"),
+    "pad by negative holes": (
+        lambda b, p: b.pad(p("f32[2]"), 0.0, [(0, 0, -1)]), "bad-value", "interior"),
+    "pad with another type": (
+        lambda b, p: b.pad(p("f32[2]"), p("s32[]"), [(0, 0)]), "type-mismatch", "pad"),
+    "parameter of a taken number": (
+        lambda b, p: (b.parameter(5, "f32[]"), b.parameter(5, "f32[]")), "bad-parameter-number",
+        "number 5 is there already"),
+    "partition-id of another type": (
+        lambda b, p: b.partition_id("s32[]"), "shape-mismatch", "u32[]"),
+    "ragged-all-to-all of other offsets": (
+        lambda b, p: b.ragged_all_to_all(
+            p("f32[4]"), p("s32[2]"), p("s32[2]"), p("f32[4]"), p("s32[3]"), p("s32[2]")),
+        "shape-mismatch", "operands 4 and 2"),
+    "reduce of no dimension": (
+        lambda b, p: b.reduce(p("f32[2,3]"), 0.0, plus, (2,)), "bad-dimension", "outside [0, 2)"),
+    "reduce by a function of one": (
+        lambda b, p: b.reduce(p("f32[2]"), 0.0, b_computation(b, "f32[]"), (0,)),
+        "bad-computation", "takes 1 parameters, 2 are passed"),
+    "reduce of arrays of other dimensions": (
+        lambda b, p: b.reduce([p("f32[2]"), p("f32[3]")], [0.0, 0.0], _pair, (0,)),
+        "shape-mismatch", "reduce"),
+    "reduce from too few initial values": (
+        lambda b, p: b.reduce([p("f32[2]"), p("f32[2]")], [0.0], _pair, (0,)), "operand-count",
+        "1 initial values for 2"),
+    "reduce-precision to no exponent": (
+        lambda b, p: b.reduce_precision(p("f32[2]"), 0, 5), "bad-value", "exponent_bits"),
+    "reduce-precision to a negative mantissa": (
+        lambda b, p: b.reduce_precision(p("f32[2]"), 5, -1), "bad-value", "mantissa_bits"),
+    "reduce-scatter of unequal parts": (
+        lambda b, p: b.reduce_scatter(p("f32[5]"), plus, 0, 2), "bad-dimension", "equal parts"),
+    "reduce-window in unknown padding": (
+        lambda b, p: b.reduce_window(p("f32[5]"), 0.0, plus, (2,), (1,), "FULL"), "bad-value",
+        "neither VALID nor SAME"),
+    "reduce-window of another rank": (
+        lambda b, p: b.reduce_window(p("f32[5]"), 0.0, plus, (2, 2)), "bad-dimension",
+        "window_dimensions has 2 elements"),
+    "reduce-window of no stride": (
+        lambda b, p: b.reduce_window(p("f32[5]"), 0.0, plus, (2,), (0,), "SAME"), "bad-value",
+        "stride=0"),
+    "reshape to another size": (
+        lambda b, p: b.reshape(p("f32[4,2,3]"), (5, 5)), "shape-mismatch", "24 elements"),
+    "reshape in no order": (
+        lambda b, p: b.reshape(p("f32[4,2,3]"), (0, 1, 1), (24,)), "bad-dimension", "twice"),
+    "reverse of no dimension": (
+        lambda b, p: b.rev(p("f32[2]"), (1,)), "bad-dimension", "outside [0, 1)"),
+    "rng-normal of integers": (
+        lambda b, p: b.rng_normal(p("s32[]"), p("s32[]"), "s32[4]"), "type-mismatch", "rng"),
+    "rng-uniform between arrays": (
+        lambda b, p: b.rng_uniform(p("f32[2]"), p("f32[2]"), "f32[4]"), "shape-mismatch", "rank 0"),
+    "rng-uniform of another type": (
+        lambda b, p: b.rng_uniform(p("f32[]"), p("f32[]"), "s32[4]"), "shape-mismatch", "rng"),
+    "rng-bernoulli of floats": (
+        lambda b, p: b.rng_bernoulli(p("f32[]"), "f32[4]"), "type-mismatch", "u32 is needed"),
+    "rng-bit-generator from another state": (
+        lambda b, p: b.rng_bit_generator("rng_three_fry", p("u64[3]"), "u32[4]"),
+        "shape-mismatch", "the state of rng_three_fry has 2"),
+    "rng-bit-generator by no algorithm": (
+        lambda b, p: b.rng_bit_generator("rng_dice", p("u64[2]"), "u32[4]"), "bad-value",
+        "algorithm is 'rng_dice'"),
+    "scatter into too large windows": (_scatter("f32[3,6]"), "shape-mismatch", "scatter"),
+    "scatter of other sizes": (_scatter("f32[4,5]"), "shape-mismatch", "scatter"),
+    "scatter of another rank": (_scatter("f32[3]"), "shape-mismatch", "scatter"),
+    "scatter in window dimensions out of order": (
+        _scatter("f32[3,4,5]", update_window_dims=(2, 1), inserted_window_dims=()),
+        "bad-dimension", "update_window_dims is not ascending"),
+    "scatter of a window dimension twice": (
+        _scatter("f32[3,5]", inserted_window_dims=(0, 0)), "bad-dimension", "inserted_window_dims"),
+    "scatter in ranks that do not add up": (
+        _scatter("f32[3,5]", inserted_window_dims=()), "shape-mismatch", "scatter"),
+    "scatter to no operand dimension": (
+        _scatter("f32[3,5]", scatter_dims_to_operand_dims=(2,)), "bad-dimension",
+        "scatter_dims_to_operand_dims"),
+    "select by a number": (
+        lambda b, p: b.select(p("s32[]"), p("f32[2]"), p("f32[2]")), "type-mismatch", "pred"),
+    "select between other shapes": (
+        lambda b, p: b.select(p("pred[2]"), p("f32[2]"), p("f32[3]")), "shape-mismatch", "select"),
+    "select between tuples by an array": (
+        lambda b, p: b.select(p("pred[2]"), p("(f32[2])"), p("(f32[2])")), "shape-mismatch",
+        "a scalar is needed to choose between tuples"),
+    "select between other tuples": (
+        lambda b, p: b.select(p("pred[]"), p("(f32[2])"), p("(f32[3])")), "shape-mismatch",
+        "check_same_shape"),
+    "select-and-scatter from another size": (
+        lambda b, p: b.select_and_scatter(
+            p("f32[4]"), at_least, (2,), (2,), "VALID", p("f32[3]"), 0.0, plus),
+        "shape-mismatch", "the windows of operand 0"),
+    "select-and-scatter by no choice": (
+        lambda b, p: b.select_and_scatter(
+            p("f32[4]"), plus, (2,), (2,), "VALID", p("f32[2]"), 0.0, plus),
+        "bad-computation", "pred[] is needed"),
+    "send-done of something else": (
+        lambda b, p: b.send_done(p("(f32[], u32[], token[])")), "bad-value",
+        "the send itself is needed"),
+    "set-dimension-size to a float": (
+        lambda b, p: b.set_dimension_size(p("f32[2]"), p("f32[]"), 0), "type-mismatch", "s32"),
+    "set-dimension-size of no dimension": (
+        lambda b, p: b.set_dimension_size(p("f32[2]"), 1, 1), "bad-dimension", "outside [0, 1)"),
+    "slice beyond the end": (
+        lambda b, p: b.slice_(p("f32[4]"), (1,), (5,)), "index-out-of-range", "slice"),
+    "slice to before its start": (
+        lambda b, p: b.slice_(p("f32[4]"), (3,), (2,)), "index-out-of-range", "slice"),
+    "slice from a negative index": (
+        lambda b, p: b.slice_(p("f32[4]"), (-1,), (2,)), "index-out-of-range", "slice"),
+    "slice of too few indices": (
+        lambda b, p: b.slice_(p("f32[4,5]"), (1,), (2,)), "bad-dimension", "slice"),
+    "sort by no comparison": (
+        lambda b, p: b.sort(p("f32[4]"), plus), "bad-computation", "pred[] is needed"),
+    "sort of other dimensions": (
+        lambda b, p: b.sort([p("f32[4]"), p("f32[5]")]), "shape-mismatch", "sort"),
+    "sort along no dimension": (
+        lambda b, p: b.sort(p("f32[4]"), dimension=1), "bad-dimension", "outside [0, 1)"),
+    "square-f32 of doubles": (
+        lambda b, p: b.square_f32(p("f64[4]")), "type-mismatch", "f32 is needed"),
+    "top-k of more than there are": (
+        lambda b, p: b.top_k(p("f32[4]"), 5), "bad-value", "topk"),
+    "transpose by no permutation": (
+        lambda b, p: b.transpose(p("f32[4,5]"), (0, 0)), "bad-dimension", "twice"),
+    "trans of no matrix": (
+        lambda b, p: b.trans(p("f32[4]")), "shape-mismatch", "rank 2 is needed"),
+    "triangular-solve of other sizes": (
+        lambda b, p: b.triangular_solve(p("f32[3,3]"), p("f32[2,3]"), True, True, False),
+        "shape-mismatch", "triangular-solve"),
+    "triangular-solve of other batches": (
+        lambda b, p: b.triangular_solve(p("f32[2,3,3]"), p("f32[4,3,1]"), True, True, False),
+        "shape-mismatch", "batch"),
+    "while on a number": (
+        lambda b, p: b.while_(_same, _same, p("f32[]")), "bad-computation", "pred[] is needed"),
+    "while to another type": (
+        lambda b, p: b.while_(
+            lambda s: s < 1.0, lambda s: s.builder.constant(1), p("f32[]")),
+        "bad-computation", "while"),
+    "the truth of a value": (
+        lambda b, p: bool(p("pred[]")), "bad-value", "has no value while the program is built"),
+    "a value of another builder": (
+        lambda b, p: XlaBuilder("other").neg(p("f32[]")), "bad-value", "of builder"),
+    "a shape that is none": (
+        lambda b, p: b.iota("s32[4", 0), "syntax", "expected"),
+    "another shape than expected": (
+        lambda b, p: b.check_shape(p("f32[4]"), "f32[5]"), "shape-mismatch", "is expected"),
+    "an index outside": (lambda b, p: p("f32[4]")[4], "index-out-of-range", "outside dimension 0"),
+    "too many indices": (lambda b, p: p("f32[4]")[0, 0], "bad-dimension", "2 indices"),
+    "dimension numbers in conflict": (
+        lambda b, p: b.create_conv_dimension_numbers(0, 1, 2, 2, 0, 1, 2, 3), "bad-dimension",
+        "not 0 to 3, each once"),
+    "the value of a parameter": (
+        lambda b, p: b.compute_constant(p("f32[]") + 1.0), "not-constant", "depends on parameter"),
+    "a gap in the parameters": (
+        lambda b, p: b.build(b.parameter(3, "f32[]")), "bad-parameter-number", "is missing"),
+    "nothing to build": (lambda b, p: b.build(), "empty-computation", "no operations"),
+}  # fmt: skip
+
+
+def _same(x: XlaOp) -> XlaOp:
+    return x
+
+
+def _pair(a: XlaOp, b: XlaOp, *_: XlaOp) -> XlaOp:
+    return a.builder.tuple_([a, b])
+
+
+def b_computation(b: XlaBuilder, shape: str) -> Any:
+    """Return a computation from one parameter to itself."""
+    inner = b.create_sub_builder("same")
+    return inner.build(inner.parameter(0, shape))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_broken_rule_is_named(name: str) -> None:
+    program, code, words = RULES[name]
+    b = XlaBuilder("broken")
+    numbers = iter(range(10))
+    with pytest.raises(hlo.HloError) as e:
+        program(b, lambda shape: b.parameter(next(numbers), shape))
+    assert e.value.code == code, str(e.value)
+    assert words in str(e.value), str(e.value)
+
+
+def test_an_error_shows_the_line_that_made_it() -> None:
+    b = XlaBuilder("place")
+    x = b.parameter(0, "f32[2,3]")
+    with pytest.raises(hlo.HloError) as e:
+        b.transpose(x, (0, 2))
+    line = "        b.transpose(x, (0, 2))\n"
+    assert line.strip() in str(e.value)
+    assert str(e.value).startswith(__file__)
+
+
+def test_errors_can_wait_for_build() -> None:
+    b = XlaBuilder("deferred")
+    b.set_die_immediately_on_error(False)
+    x = b.parameter(0, "f32[2,3]")
+    bad = b.transpose(x, (0, 2))
+    b.add(bad, 1.0)  # no second error: it has the first one's operand
+    b.rev(x, (7,))
+    with pytest.raises(hlo.HloError) as e:
+        bad.shape  # noqa: B018
+    assert "transpose" in str(e.value)
+    with pytest.raises(hlo.HloError) as e:
+        b.build()
+    assert [d.code for d in e.value.diagnostics] == ["bad-dimension"] * 2
+
+
+def test_a_sub_builder_notes_its_errors_in_its_parent() -> None:
+    b = XlaBuilder("parent")
+    b.set_die_immediately_on_error(False)
+    inner = b.create_sub_builder("child")
+    inner.cholesky(inner.parameter(0, "f32[2]"), True)
+    assert inner.build_and_note_error() is None
+    b.parameter(0, "f32[]")
+    with pytest.raises(hlo.HloError) as e:
+        b.build()
+    assert "cholesky" in str(e.value)
+
+
+def test_a_broken_rule_leaves_no_trace() -> None:
+    b = XlaBuilder("trace")
+    x = b.parameter(0, "f32[2]")
+    with pytest.raises(hlo.HloError):
+        b.reshape(x, (3,))
+    assert "reshape" not in str(b.build(b.neg(x)))
+    assert np.array_equal(hlo.interpret(b.build().module(), np.float32([1, 2])), [-1, -2])
