@@ -1,0 +1,243 @@
+"""Every worked example of the documents, with their numbers, on the interpreter and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from builder_cases import at_least, largest, plus
+
+import hlo
+from hlo.builder import (
+    DotDimensionNumbers,
+    XlaBuilder,
+    XlaOp,
+)
+
+Example = tuple[Callable[[XlaBuilder], XlaOp], Any]
+
+_V = [
+    [[10, 11, 12], [15, 16, 17]],
+    [[20, 21, 22], [25, 26, 27]],
+    [[30, 31, 32], [35, 36, 37]],
+    [[40, 41, 42], [45, 46, 47]],
+]
+_ROWS = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0], [6.0, 7.0, 8.0], [9.0, 10.0, 11.0]]
+_CUBE = [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]] * 4
+_IN_ORDER = [10, 11, 12, 15, 16, 17, 20, 21, 22, 25, 26, 27,
+             30, 31, 32, 35, 36, 37, 40, 41, 42, 45, 46, 47]  # fmt: skip
+
+
+def _v(b: XlaBuilder) -> XlaOp:
+    return b.constant(_V, "f32")
+
+
+def _sum_of_first(size: int) -> Example:
+    """Set a dynamic size and reduce."""
+    values = list(map(float, range(1, 11)))
+    return (
+        lambda b: b.reduce(b.set_dimension_size(b.constant(values), size, 0), 0.0, plus, (0,)),
+        sum(values[:size]),
+    )
+
+
+def _argmax(b: XlaBuilder) -> XlaOp:
+    def pick(high: XlaOp, at: XlaOp, value: XlaOp, index: XlaOp) -> XlaOp:
+        inner, better = value.builder, value >= high
+        return inner.tuple_([inner.select(better, value, high), inner.select(better, index, at)])
+
+    values = b.constant([3.0, 9.0, 4.0, 9.0, 1.0])
+    return b.reduce([values, b.iota("s32[5]", 0)], [-np.inf, -1], pick, (0,))
+
+
+def _loop(b: XlaBuilder) -> XlaOp:
+    """A thousand times: count, and add a constant vector."""
+
+    def step(state: XlaOp) -> XlaOp:
+        inner = state.builder
+        return inner.tuple_([state[0] + 1, state[1] + inner.constant_r1(10, 0.5)])
+
+    init = b.tuple_([b.constant(0), b.constant_r1(10, 0.0)])
+    return b.while_(lambda state: state[0] < 1000, step, init)
+
+
+def _minimum(padding: str) -> Callable[[XlaBuilder], XlaOp]:
+    return lambda b: b.reduce_window(
+        b.constant([10000.0, 1000.0, 100.0, 10.0, 1.0]), float(np.finfo(np.float32).max),
+        lambda x, y: x.builder.min_(x, y), (3,), (2,), padding,
+    )  # fmt: skip
+
+
+def _branch(index: int) -> Callable[[XlaBuilder], XlaOp]:
+    return lambda b: b.conditional(
+        b.constant(index),
+        [lambda x: x + 1, lambda x: x * 10, lambda x: -x],
+        [b.constant(1), b.constant(2), b.constant(3)],
+    )
+
+
+EXAMPLES: dict[str, Example] = {
+    "Broadcast": (lambda b: b.broadcast(b.constant(2.0), (2, 3)), [[2.0] * 3] * 2),
+    "Clamp": (lambda b: b.clamp(0, b.constant([-1, 5, 9]), 6), [0, 5, 6]),
+    "Collapse 012": (lambda b: b.collapse(_v(b), (0, 1, 2)), _IN_ORDER),
+    "Collapse 01": (
+        lambda b: b.collapse(_v(b), (0, 1)),
+        [row for block in _V for row in block],
+    ),
+    "Collapse 12": (lambda b: b.collapse(_v(b), (1, 2)), [x + y for x, y in _V]),
+    "Concat of vectors": (
+        lambda b: b.concat_in_dim([b.constant(x) for x in ([2, 3], [4, 5], [6, 7])], 0),
+        [2, 3, 4, 5, 6, 7],
+    ),
+    "Concat of matrices": (
+        lambda b: b.concat_in_dim([b.constant([[1, 2], [3, 4], [5, 6]]), b.constant([[7, 8]])], 0),
+        [[1, 2], [3, 4], [5, 6], [7, 8]],
+    ),
+    "Conditional, first": (_branch(0), 2),
+    "Conditional, below": (_branch(-1), -3),
+    "Conditional, beyond": (_branch(3), -3),
+    "ConvertElementType": (
+        lambda b: b.convert_element_type(b.constant([0, 1, 2]), "f32"), [0.0, 1.0, 2.0]),
+    "DotGeneral": (
+        lambda b: b.dot_general(
+            b.constant([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+            b.constant([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]), DotDimensionNumbers((1,), (1,)),
+        ),
+        [[6.0, 12.0], [15.0, 30.0]],
+    ),
+    "DotGeneral in batches": (
+        lambda b: b.dot_general(
+            b.constant([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]),
+            b.constant([[[1.0, 0.0], [0.0, 1.0]]] * 2),
+            DotDimensionNumbers((2,), (1,), (0,), (0,)),
+        ),
+        [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]],
+    ),
+    "DynamicSlice of a vector": (
+        lambda b: b.dynamic_slice(b.constant([0.0, 1.0, 2.0, 3.0, 4.0]), b.constant([2]), (2,)),
+        [2.0, 3.0],
+    ),
+    "DynamicSlice of a matrix": (
+        lambda b: b.dynamic_slice(b.constant(_ROWS), [2, 1], (2, 2)), [[7.0, 8.0], [10.0, 11.0]]),
+    "DynamicUpdateSlice of a vector": (
+        lambda b: b.dynamic_update_slice(
+            b.constant([0.0, 1.0, 2.0, 3.0, 4.0]), b.constant([5.0, 6.0]), [2]),
+        [0.0, 1.0, 5.0, 6.0, 4.0],
+    ),
+    "DynamicUpdateSlice of a matrix": (
+        lambda b: b.dynamic_update_slice(
+            b.constant(_ROWS), b.constant([[12.0, 13.0], [14.0, 15.0], [16.0, 17.0]]), [1, 1]),
+        [[0.0, 1.0, 2.0], [3.0, 12.0, 13.0], [6.0, 14.0, 15.0], [9.0, 16.0, 17.0]],
+    ),
+    "GetTupleElement": (
+        lambda b: b.tuple_([b.constant_r1(10, 1.0), b.constant(5)])[1], 5),
+    "Iota 0": (lambda b: b.iota("s32[4,8]", 0), [[i] * 8 for i in range(4)]),
+    "Iota 1": (lambda b: b.iota("s32[4,8]", 1), [list(range(8))] * 4),
+    "Reduce a vector": (
+        lambda b: b.reduce(b.constant([10, 11, 12, 13]), 0, plus, (0,)), 46),
+    "Reduce 0": (
+        lambda b: b.reduce(b.constant(_CUBE), 0.0, plus, (0,)),
+        [[4.0, 8.0, 12.0], [16.0, 20.0, 24.0]]),
+    "Reduce 2": (
+        lambda b: b.reduce(b.constant(_CUBE), 0.0, plus, (2,)), [[6.0, 15.0]] * 4),
+    "Reduce 01": (
+        lambda b: b.reduce(b.constant(_CUBE), 0.0, plus, (0, 1)), [20.0, 28.0, 36.0]),
+    "Reduce all": (lambda b: b.reduce_all(b.constant(_CUBE), 0.0, plus), 84.0),
+    "Reduce of two": (_argmax, (9.0, 3)),
+    "ReduceWindow VALID": (_minimum("VALID"), [100.0, 1.0]),
+    "ReduceWindow SAME": (_minimum("SAME"), [1000.0, 10.0, 1.0]),
+    "ReduceWindow 2x3": (
+        lambda b: b.reduce_window(
+            b.constant(np.arange(24, dtype=np.float32).reshape(4, 6)), -np.inf, largest, (2, 3),
+            (2, 3), "VALID"),
+        [[8.0, 11.0], [20.0, 23.0]],
+    ),
+    "ReduceWindow with holes": (
+        lambda b: b.reduce_window_with_general_padding(
+            b.constant([[1, 2], [3, 4], [5, 6]]), 0, plus, (2, 1), (4, 1), [(2, 1), (0, 0)],
+            (2, 1), (3, 1)),
+        [[0, 0], [3, 4]],
+    ),
+    "Reshape 24": (lambda b: b.reshape(_v(b), (24,)), _IN_ORDER),
+    "Reshape 012 to 8x3": (
+        lambda b: b.reshape(_v(b), (0, 1, 2), (8, 3)), [row for block in _V for row in block]),
+    "Reshape 120 to 24": (
+        lambda b: b.reshape(_v(b), (1, 2, 0), (24,)),
+        [10, 20, 30, 40, 11, 21, 31, 41, 12, 22, 32, 42,
+         15, 25, 35, 45, 16, 26, 36, 46, 17, 27, 37, 47],
+    ),
+    "Reshape 120 to 8x3": (
+        lambda b: b.reshape(_v(b), (1, 2, 0), (8, 3)),
+        [[10, 20, 30], [40, 11, 21], [31, 41, 12], [22, 32, 42],
+         [15, 25, 35], [45, 16, 26], [36, 46, 17], [27, 37, 47]],
+    ),
+    "Reshape 120 to 2x6x2": (
+        lambda b: b.reshape(_v(b), (1, 2, 0), (2, 6, 2)),
+        [[[10, 20], [30, 40], [11, 21], [31, 41], [12, 22], [32, 42]],
+         [[15, 25], [35, 45], [16, 26], [36, 46], [17, 27], [37, 47]]],
+    ),
+    # The first document prints these numbers under the order 1, 2, 0: they are those of 1, 0, 2.
+    "Reshape as 004 prints it": (
+        lambda b: b.reshape(_v(b), (1, 0, 2), (2, 6, 2)),
+        [[[10, 11], [12, 20], [21, 22], [30, 31], [32, 40], [41, 42]],
+         [[15, 16], [17, 25], [26, 27], [35, 36], [37, 45], [46, 47]]],
+    ),
+    "Reshape to a scalar": (lambda b: b.reshape(b.constant([[5.0]]), (0, 1), ()), 5.0),
+    "Reshape of a scalar": (lambda b: b.reshape(b.constant(5.0), (), (1, 1)), [[5.0]]),
+    "Select": (
+        lambda b: b.select(
+            b.constant([True, False, False, True]), b.constant([1, 2, 3, 4]),
+            b.constant([100, 200, 300, 400])),
+        [1, 200, 300, 4],
+    ),
+    "Select by a scalar": (
+        lambda b: b.select(
+            b.constant(True), b.constant([1, 2, 3, 4]), b.constant([100, 200, 300, 400])),
+        [1, 2, 3, 4],
+    ),
+    # 9 is the largest of two windows: 2 and 6 are both added there.
+    "SelectAndScatter": (
+        lambda b: b.select_and_scatter(
+            b.constant([[7.0, 2.0, 5.0, 3.0, 8.0], [3.0, 8.0, 9.0, 3.0, 4.0]]), at_least, (2, 3),
+            (2, 2), "VALID", b.constant([[2.0, 6.0]]), 0.0, plus),
+        [[0.0] * 5, [0.0, 0.0, 8.0, 0.0, 0.0]],
+    ),
+    "SetDimensionSize 5": _sum_of_first(5),
+    "SetDimensionSize 6": _sum_of_first(6),
+    "Slice of a vector": (
+        lambda b: b.slice_(b.constant([0.0, 1.0, 2.0, 3.0, 4.0]), (2,), (4,)), [2.0, 3.0]),
+    "Slice of a matrix": (
+        lambda b: b.slice_(b.constant(_ROWS), (2, 1), (4, 3)), [[7.0, 8.0], [10.0, 11.0]]),
+    "Sort of three": (
+        lambda b: b.sort(
+            [b.constant([3, 1]), b.constant([42, 50]), b.constant([-3.0, 1.1])],
+            lambda a, c, *_: a < c),
+        ([1, 3], [50, 42], [np.float32(1.1), -3.0]),
+    ),
+    "TopK": (
+        lambda b: b.top_k(b.constant([[0.1, 0.3, 0.1], [0.7, 0.2, -0.1]]), 1),
+        ([[np.float32(0.3)], [np.float32(0.7)]], [[1], [0]]),
+    ),
+    "TopK by a comparator": (
+        lambda b: b.top_k(
+            b.constant([[0.1, 0.3, 0.1], [0.7, 0.2, -0.1]]), 1, comparator=lambda x, y: x > y),
+        ([[np.float32(0.3)], [np.float32(0.7)]], [[1], [0]]),
+    ),
+    "While": (_loop, (1000, [500.0] * 10)),
+}  # fmt: skip
+
+
+def as_lists(value: Any) -> Any:
+    """Return a result as the lists of numbers that an example states."""
+    return tuple(map(as_lists, value)) if isinstance(value, tuple) else value.tolist()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_worked_example(name: str) -> None:
+    program, want = EXAMPLES[name]
+    b = XlaBuilder("example")
+    module = b.build(program(b)).module()
+    assert as_lists(hlo.interpret(module)) == want
+    assert as_lists(hlo.compile(module, cache=False, passes="")()) == want
