@@ -101,3 +101,37 @@ def test_bad_usage_exits_2() -> None:
 
 def test_help_shows_an_example() -> None:
     assert "Example:" in run("--help").stdout
+
+
+def test_debug_options_of_xla_write_the_files_that_its_tool_writes(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    result = run(
+        f"--xla_dump_to={first}", "--xla_dump_hlo_pass_re=.*", "--xla_gpu_some_mb=3253",
+        "--passes=dce,algsimp", "-", text=TEXT,
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert "change nothing here: --xla_gpu_some_mb" in result.stderr
+    assert sorted(p.name for p in first.iterdir()) == [
+        "module_0000.m.0000.transforms_pipeline.after_pipeline-start.before_dce.txt",
+        "module_0000.m.0001.transforms_pipeline.after_algsimp.before_pipeline-end.txt",
+        "module_0000.m.after_optimization.txt",
+        "module_0000.m.before_optimization.txt",
+        "module_0000.m.debug_options",
+    ]
+    assert "constant({...})" in (first / "module_0000.m.after_optimization.txt").read_text()
+    file = first / "module_0000.m.debug_options"
+    assert file.read_text().startswith(f'xla_gpu_some_mb: 3253\nxla_dump_to: "{first}"\n')
+    flags = (f"--xla_dump_to={second}", f"--debug_options_file={file}")
+    run(*flags, "--xla_dump_large_constants", "--passes=dce", "-", text=TEXT)
+    assert len(list(second.iterdir())) == 5
+    assert "18, 19})" in (second / "module_0000.m.after_optimization.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("flag", "words", "code"),
+    [("--xla_dump_hlo_pass_re=(", "missing )", 2), ("--debug_options_file=/nowhere", "nowhere", 1)],
+)
+def test_bad_debug_options_are_errors(flag: str, words: str, code: int) -> None:
+    result = run(flag, "--passes=dce", "-", text=TEXT)
+    assert result.exit_code == code
+    assert words in result.stderr

@@ -21,6 +21,7 @@ from .common import (
     progress,
     read_source,
 )
+from .debug_options import DebugOptions
 from .passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
 from .stages import STAGES, is_hlo, runs_passes, stage_text
 
@@ -54,7 +55,15 @@ def _toggles(command: Any) -> Any:
     return command
 
 
-@click.command("hlo-opt", cls=Tool, no_args_is_help=True)
+class _OptTool(Tool):
+    """Takes XLA's debug options out of the arguments, which no list of ours could name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj, rest = DebugOptions.take(args)
+        return super().parse_args(ctx, rest)
+
+
+@click.command("hlo-opt", cls=_OptTool, no_args_is_help=True)
 @click.argument("file", required=False)
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")
 @click.option("--verify/--no-verify", default=True, help="Check that the module is valid.")
@@ -108,11 +117,15 @@ def _toggles(command: Any) -> Any:
               help="With --list-ops: compile each in every element type, which takes minutes, and "
               "list what has no native code.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Errors, or the list, as JSON on stdout.")
+@click.option("--format", type=click.Choice(["hlo", "txt"]), expose_value=False,
+              help="For scripts written for XLA's tool: there is one format, text.")  # fmt: skip
 @common_options
+@click.pass_obj
 def main(
-    file: str | None, output: str | None, verify: bool, form: str, limit: int | None,
-    quiet: bool, list_ops: bool, compiled: bool, as_json: bool, split: bool, stage: str | None,
-    list_stages: bool, target: str | None, extract: str | None, report: str | None, **rest: Any,
+    debug_options: DebugOptions, file: str | None, output: str | None, verify: bool, form: str,
+    limit: int | None, quiet: bool, list_ops: bool, compiled: bool, as_json: bool, split: bool,
+    stage: str | None, list_stages: bool, target: str | None, extract: str | None,
+    report: str | None, **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in FILE (- for standard input), run passes on it, and print it.
 
@@ -159,7 +172,7 @@ def main(
                 if verify:
                     _verify(module)
                 if flags.passes is not None:
-                    run_passes(module, flags, number)
+                    run_passes(module, flags, number, debug_options)
                 if extract is not None:
                     module = _extract(module, extract)
                 texts.append("" if quiet else show(module))

@@ -14,6 +14,8 @@ from .common import emit, emit_json, note
 if TYPE_CHECKING:
     from hlo.ir import Module
 
+    from .debug_options import DebugOptions
+
 
 @dataclass(frozen=True)
 class PassFlags:
@@ -77,8 +79,8 @@ def load_plugins(paths: tuple[str, ...]) -> None:
             load_plugin(path)
 
 
-def run_passes(module: Module, flags: PassFlags, number: int = 0) -> None:
-    """Run the passes on a module, in place. number: of the module in its file, for `--dump-dir`."""
+def run_passes(module: Module, flags: PassFlags, number: int, debug_options: DebugOptions) -> None:
+    """Run the passes on a module, in place. number: of the module in its file, for dumps."""
     from hlo.passes import Observer, run_pipeline
     from hlo.passes.default import pipeline_of
     from hlo.passes.observers import PrintAfter, VerifyEach, timing_table
@@ -98,7 +100,12 @@ def run_passes(module: Module, flags: PassFlags, number: int = 0) -> None:
         observers.append(Validate(module))
     if flags.bisect_passes:
         observers.append(Validate(module, execute=_compiled))
+    xla_dump = debug_options.dump(module, number)
+    if xla_dump is not None:
+        observers += xla_dump.observers()
     runs = run_pipeline(module, pipeline, observers)
+    if xla_dump is not None:
+        xla_dump.done()
     if flags.time_passes:
         note(timing_table(runs).rstrip())
 
