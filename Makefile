@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help run test lint format fuzz sweep bench fusions clean
+.PHONY: help run test lint format operations fuzz sweep bench fusions clean
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -26,6 +26,10 @@ lint: $(BIN)/pytest  ## style and types
 
 format: $(BIN)/pytest  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+operations: $(BIN)/pytest  ## write docs/operations.md
+	$(BIN)/python docs/operations.py > docs/operations.md.new
+	mv docs/operations.md.new docs/operations.md
 
 fuzz: $(BIN)/pytest  ## 20,000 mutated modules through the parser and the verifier
 	$(BIN)/python tests/fuzz.py --count 20000

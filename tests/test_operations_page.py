@@ -1,0 +1,168 @@
+"""`docs/operations.md` is what `make operations` writes, has no empty cell, and is true."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builder_cases import all_cases, plus
+from oracle import XlaError, assert_same, leaves, xla_run
+
+import hlo
+from hlo.builder import GatherDimensionNumbers, ScatterDimensionNumbers, XlaBuilder, XlaOp
+from hlo.builder.core import operations
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+sys.path.insert(0, str(DOCS))
+
+import operations as page  # noqa: E402
+
+ROWS = page.read_rows()
+
+
+def test_the_page_is_up_to_date() -> None:
+    text = (DOCS / "operations.md").read_text()
+    assert text == page.render(), "run `make operations`"
+
+
+def test_no_cell_is_empty() -> None:
+    lines = [x for x in (DOCS / "operations.md").read_text().splitlines() if x.startswith("|")]
+    widths = {}
+    for line in lines:
+        cells = [c.strip() for c in re.split(r"(?<!\\)\|", line)[1:-1]]
+        assert all(cells), line
+        widths.setdefault(len(cells), []).append(line)
+    assert max(widths) == 12 and len(widths[12]) > 165
+
+
+def test_every_method_is_on_the_page() -> None:
+    listed = {row.method for rows in ROWS.values() for row in rows}
+    assert set(operations(XlaBuilder)) <= listed
+    for row in (row for rows in ROWS.values() for row in rows):
+        assert row.method in ("XlaBuilder", "name") or hasattr(XlaBuilder, row.method), row
+
+
+@pytest.mark.parametrize("row", ROWS["operations"], ids=lambda row: row.name)
+def test_a_method_appends_the_opcodes_of_its_row(row: Any) -> None:
+    found: set[str] = set()
+    for name, case in all_cases().items():
+        if name.split(":")[0] == row.method:
+            b = XlaBuilder("opcodes")
+            numbers = iter(range(20))
+            case(b, lambda shape, b=b, numbers=numbers: b.parameter(next(numbers), shape))
+            found |= {inst.opcode for inst in b.build().computation}
+    assert set(row.opcodes) <= found | {"tuple"}
+
+
+# --- where XLA does other than a page says, or does what a page leaves open ---------------------
+
+_LEAST = -(2**31)
+_NAN = float("nan")
+
+# method: (program of its arguments, arguments, result)
+Claim = tuple[Callable[..., XlaOp], list[Any], Any]
+CLAIMS: dict[str, Claim] = {
+    "abs_": (lambda b, x: b.abs_(x), [np.int32([_LEAST])], np.int32([_LEAST])),
+    "add": (lambda b, x: x + x, [np.uint8([200])], np.uint8([144])),
+    "cholesky": (
+        lambda b, x: b.cholesky(x, True), [np.float32([[4, 9], [2, 5]])],
+        np.float32([[2, 0], [1, 2]]),
+    ),
+    "clamp": (
+        lambda b, low, x: b.clamp(low, x, 2.0), [np.float32([0, _NAN]), np.float32([_NAN, 1])],
+        np.float32([_NAN, _NAN]),
+    ),
+    "convert_element_type": (
+        lambda b, x: b.convert_element_type(x, "s32"), [np.float32([-1.9, 3e9, _NAN])],
+        np.int32([-1, 2**31 - 1, 0]),
+    ),
+    "div": (
+        lambda b, x, y: x / y, [np.int32([7, _LEAST]), np.int32([0, -1])], np.int32([-1, _LEAST])),
+    "dynamic_slice": (
+        lambda b, x, i: b.dynamic_slice(x, [i], (2,)), [np.int32([1, 2, 3]), np.int32(-5)],
+        np.int32([1, 2]),
+    ),
+    "dynamic_slice of nothing": (
+        lambda b, x, i: b.dynamic_slice(x, [i], (0,)), [np.int32([1, 2, 3]), np.int32(1)],
+        np.zeros(0, np.int32),
+    ),
+    "dynamic_update_slice": (
+        lambda b, x, i: b.dynamic_update_slice(x, b.constant([9, 9]), [i]),
+        [np.int32([1, 2, 3]), np.int32(7)], np.int32([1, 9, 9]),
+    ),
+    "gather": (
+        lambda b, x, i: b.gather(x, i, GatherDimensionNumbers((), (0,), (0,), 1), (1,)),
+        [np.int32([1, 2, 3]), np.int32([[-4], [9]])], np.int32([1, 3]),
+    ),
+    "max_": (lambda b, x, y: b.max_(x, y), [np.float32([1, _NAN]), np.float32([_NAN, 1])],
+             np.float32([_NAN, _NAN])),
+    "reduce": (lambda b, x: b.reduce_all(x, 5, plus), [np.int32([1, 2])], np.int32(8)),
+    "reduce_window": (
+        lambda b, x: b.reduce_window(x, 100, plus, (2,), (1,), [(1, 0)]), [np.int32([1, 2])],
+        np.int32([101, 103]),
+    ),
+    "rem": (
+        lambda b, x, y: b.rem(x, y), [np.int32([7, _LEAST]), np.int32([0, -1])], np.int32([7, 0])),
+    "scatter": (
+        lambda b, x, i, u: b.scatter(
+            x, i, u, lambda old, new: new, ScatterDimensionNumbers((), (0,), (0,), 1)),
+        [np.int32([0, 0]), np.int32([[1], [1], [5]]), np.int32([3, 4, 5])], np.int32([0, 4]),
+    ),
+    "shift_left": (
+        lambda b, x, y: x << y, [np.int32([1, 1]), np.int32([32, 31])], np.int32([0, _LEAST])),
+    "shift_right_arithmetic": (
+        lambda b, x, y: x >> y, [np.int32([-8]), np.int32([40])], np.int32([-1])),
+    "slice_": (lambda b, x: b.slice_(x, (1,), (1,)), [np.int32([1, 2])], np.zeros(0, np.int32)),
+    "triangular_solve": (
+        lambda b, a, x: b.triangular_solve(a, x, True, True, False),
+        [np.float32([[2, 9], [0, 4]]), np.float32([[2], [8]])], np.float32([[1], [2]]),
+    ),
+    "while_": (
+        lambda b, x: b.while_(
+            lambda i: i < 10,
+            lambda i: i.builder.while_(lambda j: j < 3, lambda j: j + 1, i) + 1, x),
+        [np.int32(0)], np.int32(10),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def programs() -> tuple[str, list[Any], list[Any]]:
+    """One module of all claims, with its arguments, and what XLA:CPU makes of them."""
+    b, roots, args = XlaBuilder("claims"), [], []
+    for program, values, _ in CLAIMS.values():
+        handles = []
+        for value in values:
+            handles.append(b.parameter(len(args), hlo.Literal.of(value).shape))
+            args.append(value)
+        roots.append(program(b, *handles))
+    text = str(b.build(b.tuple_(roots)))
+    return text, args, xla_run(text, args)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_what_the_page_says_of_xla_is_so(name: str, programs: Any) -> None:
+    text, args, theirs = programs
+    at = list(CLAIMS).index(name)
+    ours = leaves(hlo.interpret(hlo.parse(text), *args))
+    want = CLAIMS[name][2]
+    assert_same(ours[at], want)
+    assert_same(theirs[at], want)
+
+
+def test_xla_selects_no_tuples() -> None:
+    text = """HloModule select
+ENTRY e {
+  p = pred[] parameter(0)
+  x = f32[2] parameter(1)
+  t = (f32[2]) tuple(x)
+  ROOT r = (f32[2]) select(p, t, t)
+}
+"""
+    with pytest.raises(XlaError, match="select"):
+        xla_run(text, [np.bool_(True), np.float32([1, 2])])
