@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,10 @@ from hlo.codegen.buffers import (
     place,
 )
 from hlo.codegen.calls import Kernels
+from hlo.codegen.constants import Constants
 from hlo.codegen.control import emit_conditional, emit_while
 from hlo.codegen.element import ElementEmitter
-from hlo.codegen.function import Function, add_constants
+from hlo.codegen.function import Function
 from hlo.codegen.fusion import Role, is_on_demand, is_uninitialized
 from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.kernel import (
@@ -97,8 +97,7 @@ class EntryEmitter:
     target: Target
     linkage: str = ""
     live: Liveness = field(default_factory=Liveness)
-    constants: list[tuple[int, np.ndarray]] = field(default_factory=list)
-    constant_bytes: int = 0
+    constants: Constants = field(default_factory=Constants)
     imports: Imports = field(default_factory=Imports)
 
     def __post_init__(self) -> None:
@@ -112,8 +111,6 @@ class EntryEmitter:
         self._functions: dict[str, Function] = {}
         if self.module.write_function is None:
             self.module.write_function = self.function
-        self._table_at: dict[tuple[str, bytes], int] = {}
-        self._constant_at: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}
 
     # --- the whole ------------------------------------------------------------------------------
 
@@ -124,7 +121,7 @@ class EntryEmitter:
         """
         arguments, results, pairs, arena = self._body(comp, aliases)
         return Program(
-            self.module.to_text(), self.symbol, arena, self.constants, self.constant_bytes,
+            self.module.to_text(), self.symbol, arena, self.constants.pieces, self.constants.size,
             arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
             self._cost(comp), self.imports.instructions, self.imports.uses_host,
             self.memory.values,
@@ -183,7 +180,7 @@ class EntryEmitter:
                 raise HloError.at(
                     "unsupported", f"{comp.name}: what is applied to elements calls nothing outside"
                 )
-            constants = add_constants(self.module, name, inner.constants, inner.constant_bytes)
+            constants = inner.constants.add_to(self.module, name)
             found = self._functions[key] = Function(name, results, arena, constants)
         return found
 
@@ -249,6 +246,7 @@ class EntryEmitter:
         )
 
     def computation(self, comp: Computation) -> None:
+        """Emit what a computation does, instruction by instruction, at the present place."""
         for inst in comp.in_order():
             self.b.locate(inst.span)
             match self.live.roles[inst]:
@@ -347,34 +345,14 @@ class EntryEmitter:
                 assert value is not None
                 scalar.store(self.b, shape.element_type, value, targets[path].pointer, 0)
 
-    def _place_constant(self, data: np.ndarray) -> int:
-        """Return the offset at which the entry finds data."""
-        offset = -(-self.constant_bytes // 64) * 64
-        self.constants.append((offset, data))
-        self.constant_bytes = offset + max(1, data.nbytes)
-        return offset
-
     def _table(self, data: np.ndarray) -> str:
-        """Return the address of a kernel's constants, one for all that are equal."""
-        key = (data.dtype.str, data.tobytes())
-        if key not in self._table_at:
-            self._table_at[key] = self._place_constant(np.ascontiguousarray(data))
-        return self.b.element_address("%constants", "i8", self._table_at[key])
+        """Return the address of a kernel's constants."""
+        return self.b.element_address("%constants", "i8", self.constants.table(data))
 
     def _constant(self, inst: Instruction) -> Buffer:
-        literal, shape = inst.attrs["literal"], inst.array_shape
-        assert shape.layout is not None
-        order = shape.layout.minor_to_major[::-1]
-        # What is inlined several times has its constants once.
-        known = self._constant_at.get((id(literal), order))
-        if known is None:
-            data = np.ascontiguousarray(literal.value.transpose(order))
-            offset = self._place_constant(data)
-            known = self._constant_at[id(literal), order] = (offset, data, literal)
-        offset, data, _ = known
+        offset, size = self.constants.literal(inst)
         pointer = self.b.element_address("%constants", "i8", offset)
-        buffer = Buffer(max(1, data.nbytes), Origin.CONSTANT, pointer)
-        return self.memory.bind(buffer)
+        return self.memory.bind(Buffer(size, Origin.CONSTANT, pointer))
 
 
 def emit_program(

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from hlo.codegen import scalar
-from hlo.codegen.llvm import Builder, Module
+from hlo.codegen.llvm import Builder
 from hlo.codegen.scalar import Value
 from hlo.errors import HloError
 from hlo.ir import Computation
@@ -68,21 +66,3 @@ def _table(b: Builder, addresses: Sequence[str]) -> str:
     for n, address in enumerate(addresses):
         b.write(f"store ptr {address}, ptr {b.element_address(table, 'ptr', n)}")
     return table
-
-
-def add_constants(
-    module: Module, name: str, pieces: Sequence[tuple[int, np.ndarray]], size: int
-) -> str:
-    """Add the constants of a function to a module; returns their address."""
-    if not size:
-        return "null"
-    data = bytearray(size)
-    for offset, array in pieces:
-        octets = array.tobytes()
-        data[offset : offset + len(octets)] = octets
-    text = "".join(f"\\{octet:02x}" for octet in data)
-    symbol = f"@{name}.constants"
-    module.globals[symbol] = (
-        f'{symbol} = internal unnamed_addr constant [{size} x i8] c"{text}", align 64'
-    )
-    return symbol

@@ -1,0 +1,70 @@
+"""The constants of an entry, which lie one after the other behind one address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlo.codegen.llvm import Module
+from hlo.ir import Instruction
+
+_ALIGNMENT = 64
+
+
+class Constants:
+    """Arrays, each at its offset in bytes.
+
+    pieces: offsets and arrays in order. size: bytes of all together.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[int, np.ndarray]] = []
+        self.size = 0
+        self._tables: dict[tuple[str, bytes], int] = {}
+        # Each entry keeps its literal alive, by whose id it is found.
+        self._literals: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}
+
+    def _place(self, data: np.ndarray) -> int:
+        offset = -(-self.size // _ALIGNMENT) * _ALIGNMENT
+        self.pieces.append((offset, data))
+        self.size = offset + max(1, data.nbytes)
+        return offset
+
+    def table(self, data: np.ndarray) -> int:
+        """Return the offset of a kernel's constants, one for all that are equal."""
+        key = (data.dtype.str, data.tobytes())
+        if key not in self._tables:
+            self._tables[key] = self._place(np.ascontiguousarray(data))
+        return self._tables[key]
+
+    def literal(self, inst: Instruction) -> tuple[int, int]:
+        """Return the offset and the bytes of a constant in its layout.
+
+        What is inlined several times has its constants once.
+        """
+        literal, layout = inst.attrs["literal"], inst.array_shape.layout
+        assert layout is not None
+        order = layout.minor_to_major[::-1]
+        known = self._literals.get((id(literal), order))
+        if known is None:
+            data = np.ascontiguousarray(literal.value.transpose(order))
+            known = self._literals[id(literal), order] = (self._place(data), data, literal)
+        offset, data, _ = known
+        return offset, max(1, data.nbytes)
+
+    def add_to(self, module: Module, name: str) -> str:
+        """Add them to a module as those of a function; returns their address."""
+        if not self.size:
+            return "null"
+        data = bytearray(self.size)
+        for offset, array in self.pieces:
+            octets = array.tobytes()
+            data[offset : offset + len(octets)] = octets
+        text = "".join(f"\\{octet:02x}" for octet in data)
+        symbol = f"@{name}.constants"
+        module.globals[symbol] = (
+            f'{symbol} = internal unnamed_addr constant [{self.size} x i8] c"{text}", '
+            f"align {_ALIGNMENT}"
+        )
+        return symbol
