@@ -16,9 +16,11 @@ from hlo.types import ArrayShape
 
 
 class Role(Enum):
-    KERNEL = auto()
-    FUSED = auto()
-    SCALAR = auto()
+    """How the value of an instruction comes about."""
+
+    KERNEL = auto()  # a kernel of its own writes it to memory
+    FUSED = auto()  # computed inside its consumers
+    SCALAR = auto()  # computed in the entry function
     ALIAS = auto()  # renames values: tuples, tokens, barriers
     CONTROL = auto()  # while, conditional
     HOST = auto()  # runs outside: custom calls, queues
@@ -167,6 +169,7 @@ def _forced_role(inst: Instruction) -> Role | None:
 
 
 def own_cost(inst: Instruction) -> float:
+    """Return what computing one element takes, in simple operations, operands aside."""
     if inst.opcode in _FREE:
         return 0.0
     if inst.opcode == "gather":

@@ -202,6 +202,7 @@ InnerLoop = Callable[[Builder, tuple[Index, Index], Callable[[str], None]], None
 
 
 def plain_loop(b: Builder, bounds: tuple[Index, Index], body: Callable[[str], None]) -> None:
+    """Run a body for each index within bounds, no turn depending on another."""
     with b.loop(*bounds, folded=True) as i:
         body(i)
 

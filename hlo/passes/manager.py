@@ -104,4 +104,5 @@ class _Runner:
 
 
 def count_instructions(module: Module) -> int:
+    """Return the number of instructions of all computations."""
     return sum(len(comp) for comp in module.computations)

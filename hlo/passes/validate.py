@@ -68,6 +68,7 @@ class Validate:
         self._before = module.clone()
 
     def after(self, module: Module, run: PassRun) -> None:
+        """Run what a pass has changed. Raises HloError naming the rule that changed a result."""
         assert self._before is not None
         if not run.changed:
             return

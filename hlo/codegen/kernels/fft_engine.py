@@ -53,6 +53,7 @@ class Transform:
 
     @staticmethod
     def of(n: int, lines: int, part: ElementType, target: Target) -> Transform:
+        """Choose the stages of a transform for a machine's vectors."""
         lanes = max(1, target.vector_bits // part.bits)
         stages, span, length = [], lines, n
         for r in radices(n, target):
@@ -102,6 +103,7 @@ class Transform:
 
 
 def roots_table(part: ElementType, n: int, powers: np.ndarray) -> np.ndarray:
+    """Return powers of the n-th root of unity, real parts before imaginary ones."""
     return np.stack(roots_of_unity(n, powers, part)).astype(part.dtype)
 
 

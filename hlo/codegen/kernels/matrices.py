@@ -101,6 +101,7 @@ def over_block(
     finish: Callable[[Index, Index], None],
     inside: Callable[[Index, Index, Index], None],
 ) -> None:
+    """Run through the rows from `first` to `end` a few at a time, see `over_blocks`."""
     with b.loop(first, end, INNER_ROWS, plain=True) as at:
         last = b.minimum(b.add(at, INNER_ROWS), end)
         finish(at, last)

@@ -144,10 +144,12 @@ def multiply_add(b: Builder, x: Parts, y: Parts, total: Parts) -> Parts:
 
 
 def negated(b: Builder, parts: Parts) -> Parts:
+    """Return -x."""
     return [b.op(p.type, f"fneg {p}") for p in parts]
 
 
 def conjugate(b: Builder, parts: Parts) -> Parts:
+    """Return x with the imaginary part, where there is one, negated."""
     return [parts[0], *negated(b, parts[1:])]
 
 

@@ -32,6 +32,7 @@ class Records:
 
     @staticmethod
     def of(inst: Instruction, key: SortKey) -> Records:
+        """Choose the smallest content that tells the values of a sort's operands."""
         bits = key.bits
         if len(inst.operands) == 1:
             if key.value_order is not None:

@@ -44,6 +44,7 @@ def lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
 
 
 def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:
+    """Load the lanes that a mask has, zero in the others. align: of the address, in bytes."""
     lanes, element = vector[1:-1].split(" x ")
     name = f"llvm.masked.load.v{lanes}{_suffix(element)}.p0"
     b.module.declare(name, vector, ["ptr", mask.type, vector])
@@ -54,6 +55,7 @@ def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) ->
 
 
 def masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) -> None:
+    """Store the lanes that a mask has. align: of the address, in bytes."""
     lanes, element = value.type[1:-1].split(" x ")
     name = f"llvm.masked.store.v{lanes}{_suffix(element)}.p0"
     b.module.declare(name, "void", [value.type, "ptr", mask.type])

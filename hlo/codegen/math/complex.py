@@ -44,6 +44,7 @@ _HALF_PI = 1.5707963267948966
 
 
 def exp(z: Complex) -> Complex:
+    """Return e**z."""
     y, n = exp_parts(z.re)
     s, c = sine_cosine(z.im)
     re, im = scale(times(y, c), n), scale(times(y, s), n)
@@ -91,6 +92,7 @@ def _half_exps(x: Num) -> tuple[Num, Num, Num]:
 
 
 def cosh(z: Complex) -> Complex:
+    """Return the hyperbolic cosine."""
     ch, sh, n = _half_exps(z.re)
     s, c = sine_cosine(z.im)
     re, im = scale(times(ch, c), n), scale(times(sh, s), n)
@@ -99,6 +101,7 @@ def cosh(z: Complex) -> Complex:
 
 
 def sinh(z: Complex) -> Complex:
+    """Return the hyperbolic sine."""
     ch, sh, n = _half_exps(z.re)
     s, c = sine_cosine(z.im)
     re, im = scale(times(sh, c), n), scale(times(ch, s), n)
@@ -107,10 +110,12 @@ def sinh(z: Complex) -> Complex:
 
 
 def cosine(z: Complex) -> Complex:
+    """Return cosh(iz)."""
     return cosh(z.times_i())
 
 
 def sine(z: Complex) -> Complex:
+    """Return sinh(iz) / i."""
     return sinh(z.times_i()).over_i()
 
 
@@ -140,6 +145,7 @@ def tanh(z: Complex) -> Complex:
 
 
 def tan(z: Complex) -> Complex:
+    """Return tanh(iz) / i."""
     return tanh(z.times_i()).over_i()
 
 
@@ -173,6 +179,7 @@ def _square(x: Num) -> tuple[Num, Num]:
 
 
 def log(z: Complex) -> Complex:
+    """Return the principal natural logarithm, cut along the negative real axis."""
     return Complex(_log_modulus(z.re, z.im), atan2(z.im, z.re))
 
 
@@ -191,6 +198,7 @@ def log1p(z: Complex) -> Complex:
 
 
 def sqrt(z: Complex) -> Complex:
+    """Return the root whose real part is not negative."""
     x, y = z.re, z.im
     ax, ay = x.abs(), y.abs()
     # Scaled by an even power, so that nothing overflows or is subnormal.
@@ -251,6 +259,7 @@ def _imaginary_of_product(x: Complex, y: Complex) -> Num:
 
 
 def asin(z: Complex) -> Complex:
+    """Return asinh(iz) / i."""
     return asinh(z.times_i()).over_i()
 
 
@@ -270,6 +279,7 @@ def asinh(z: Complex) -> Complex:
 
 
 def acos(z: Complex) -> Complex:
+    """Return the principal arc cosine."""
     plus, minus = _roots(z)
     re = 2.0 * atan2(minus.re, plus.re)
     im = real_asinh(_imaginary_of_product(plus, minus))

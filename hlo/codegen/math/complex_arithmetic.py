@@ -31,18 +31,22 @@ class Complex:
 
 
 def where(condition: Num, yes: Complex, no: Complex) -> Complex:
+    """Return one of two numbers by a condition."""
     return Complex(condition.where(yes.re, no.re), condition.where(yes.im, no.im))
 
 
 def is_zero(z: Complex) -> Num:
+    """Return whether both parts are zero."""
     return (z.re == 0) & (z.im == 0)
 
 
 def is_infinite(z: Complex) -> Num:
+    """Return whether a part is infinite, also beside NaN."""
     return (z.re.abs() == INF) | (z.im.abs() == INF)
 
 
 def is_nan(z: Complex) -> Num:
+    """Return whether a part is NaN."""
     return z.re.is_nan() | z.im.is_nan()
 
 
@@ -60,10 +64,12 @@ def _sign_of_product(x: Num, y: Num) -> Num:
 
 
 def add(x: Complex, y: Complex) -> Complex:
+    """Return x + y."""
     return Complex(x.re + y.re, x.im + y.im)
 
 
 def subtract(x: Complex, y: Complex) -> Complex:
+    """Return x - y."""
     return Complex(x.re - y.re, x.im - y.im)
 
 
@@ -144,13 +150,16 @@ def _greater(x: Complex, y: Complex) -> Num:
 
 
 def maximum(x: Complex, y: Complex) -> Complex:
+    """Return the larger number in lexicographic order, x where it is NaN."""
     return where(_greater(x, y), x, y)
 
 
 def minimum(x: Complex, y: Complex) -> Complex:
+    """Return the smaller number in lexicographic order, x where it is NaN."""
     order = (x.re < y.re) & ~x.im.is_nan() & ~y.im.is_nan()
     return where(order | ((x.re == y.re) & (x.im <= y.im)) | is_nan(x), x, y)
 
 
 def clamp(low: Complex, z: Complex, high: Complex) -> Complex:
+    """Return z, or the bound that it lies beyond."""
     return minimum(maximum(z, low), high)

@@ -22,6 +22,7 @@ from hlo.types import ArrayShape, ElementType, array, element_type_of, integer_r
 
 
 def type_of(inst: Instruction) -> ElementType:
+    """Return the element type of an instruction that gives an array."""
     return inst.array_shape.element_type
 
 
@@ -31,6 +32,7 @@ def is_float(inst: Instruction) -> bool:
 
 
 def dims_of(inst: Instruction) -> tuple[int, ...]:
+    """Return the dimensions of an instruction that gives an array."""
     return inst.array_shape.dims
 
 
@@ -50,6 +52,7 @@ def only_ones_differ(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def is_empty(inst: Instruction) -> bool:
+    """True for an array without elements."""
     return inst.array_shape.num_elements == 0
 
 

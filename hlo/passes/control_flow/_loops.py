@@ -58,6 +58,7 @@ def _is_taken_apart(comp: Computation) -> bool:
 
 
 def size_of_state(loop: Instruction) -> int:
+    """Return how many elements the state of a loop has."""
     assert isinstance(loop.shape, TupleShape)
     return len(loop.shape.elements)
 

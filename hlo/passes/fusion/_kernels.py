@@ -95,6 +95,7 @@ def is_fusible(inst: Instruction, effects: Effects) -> bool:
 
 
 def is_contraction(inst: Instruction) -> bool:
+    """True for sums of products, which kernels of their own compute."""
     return inst.opcode in _CONTRACTIONS
 
 
@@ -104,6 +105,7 @@ def is_free(inst: Instruction) -> bool:
 
 
 def is_scalar_constant(inst: Instruction) -> bool:
+    """True for a constant of one element."""
     return inst.opcode == "constant" and isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar
 
 
@@ -140,6 +142,7 @@ def kernel_of(inst: Instruction) -> Kernel:
 
 
 def elements(inst: Instruction) -> int:
+    """Return the number of elements of a value, those of all leaves of a tuple."""
     shape = inst.shape
     if isinstance(shape, ArrayShape):
         return shape.num_elements

@@ -7,7 +7,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.passes.types._contractions import has_values_of, result_type
+from hlo.passes.types._contractions import has_values_of
 from hlo.types import ArrayShape, ElementType
 
 _RULES = RuleSet("convert_operand_folding")
@@ -28,7 +28,7 @@ def convert_operand_folding(module: Module, rewrites: Rewrites) -> None:
     " keep every value",
 )
 def narrow_operands(inst: Instruction, b: Builder) -> Instruction | None:
-    wide = result_type(inst)
+    wide = inst.array_shape.element_type
     found = [_narrow_of(o, wide) for o in inst.operands]
     if all(et is None for et in found):
         return None

@@ -9,7 +9,6 @@ from hlo.passes.types._contractions import (
     CONTRACTIONS,
     factor_types,
     has_values_of,
-    result_type,
 )
 from hlo.passes.types._retype import Retyper
 
@@ -24,7 +23,7 @@ def operand_upcaster(module: Module, rewrites: Rewrites) -> None:
         for inst in comp:
             if inst.opcode not in CONTRACTIONS:
                 continue
-            wide = result_type(inst)
+            wide = inst.array_shape.element_type
             narrow = {et for et in factor_types(inst) if et is not wide}
             if not narrow or not all(has_values_of(wide, et) for et in narrow):
                 continue

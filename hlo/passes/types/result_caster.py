@@ -9,7 +9,6 @@ from hlo.passes.types._contractions import (
     CONTRACTIONS,
     factor_types,
     has_values_of,
-    result_type,
 )
 from hlo.passes.types._retype import Retyper
 
@@ -24,7 +23,7 @@ def result_caster(module: Module, rewrites: Rewrites) -> None:
         for inst in comp:
             if inst.opcode not in CONTRACTIONS:
                 continue
-            narrow, factors = result_type(inst), set(factor_types(inst))
+            narrow, factors = inst.array_shape.element_type, set(factor_types(inst))
             if len(factors) != 1 or not has_values_of(wide := factors.pop(), narrow):
                 continue
             retyper = Retyper(module, {narrow: wide})
