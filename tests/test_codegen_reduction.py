@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracle import assert_same, xla_run
-from run_compiled import check, compiled_for
+from run_compiled import check, compiled, compiled_for
 
 from hlo.ops import OPS
 from hlo.sampling import random_array
@@ -184,6 +184,16 @@ def test_threads_do_not_change_a_sum(dims: list[int], over: list[int]) -> None:
     x = random_array(RNG, ELEMENT_TYPES["f32"], tuple(dims))
     one, two = (compiled_for(text, threads)(x, np.float32(0)) for threads in (1, 2))
     assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize(("dims", "over"), [([300000], 0), ([20, 20001], 1), ([20000, 20], 0)])
+def test_long_sums_are_exact_to_two_units(dims: list[int], over: int) -> None:
+    """Added one by one, they are off by ten or more."""
+    text = reduction("add", "f32", dims, [over])
+    x = RNG.random(dims).astype(np.float32)
+    want = x.sum(over, dtype=np.float64)
+    got = compiled(text)(x, np.float32(0))
+    assert np.max(np.abs(got / want - 1)) < 2 * np.finfo(np.float32).eps
 
 
 @pytest.mark.parametrize("op", ["scan", "batch-norm-training", "batch-norm-inference",

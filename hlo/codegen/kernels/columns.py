@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 
 from hlo.codegen.kernel import Extent, Kernel, loop_order, split_index
 from hlo.codegen.kernels.combiner import Accumulators
-from hlo.codegen.kernels.reducer import KernelReducer, Reducer
+from hlo.codegen.kernels.reducer import ROWS_AT_ONCE, KernelReducer, Reducer
 from hlo.codegen.llvm import Index
 from hlo.codegen.merge import mergeable_reads
 
 # Rows of fewer elements are taken several at a time, to make so many.
 NARROW, _WIDENED = 32, 128
-# Rows that a pass over a strip takes together, by how many operations are fused into a read.
-_ROWS_AT_ONCE = ((1, 8), (6, 4))
+# Rows that a pass over a strip takes together, by how many operations are fused into a read, at
+# most. Of short rows, which lie close to each other, fewer are read ahead better.
+_FUSED_READS, _SHORT, _SHORT_AT_ONCE = (1, 6), 512, 4
 
 
 def reduce_columns(k: Kernel) -> Extent:
@@ -100,15 +101,17 @@ def _strip_rows(
 ) -> None:
     """Add rows to a strip, several in one pass."""
     b = w.b
-    together = next((n for limit, n in _ROWS_AT_ONCE if w.r.fused_reads <= limit), 1)
+    single, several = _FUSED_READS
+    together = 1
+    if w.r.fused_reads <= several:
+        is_long = w.r.strip >= _SHORT and w.r.fused_reads <= single
+        together = ROWS_AT_ONCE if is_long else _SHORT_AT_ONCE
 
-    def add(rows: Sequence[Index]) -> None:
-        places = [w.reduced_at(row) for row in rows]
+    def add(numbers: Sequence[Index]) -> None:
+        places = [w.reduced_at(row) for row in numbers]
         with b.loop(0, here, folded=True) as j:
-            held = strip.get(j)
-            for place in places:
-                held = w.apply(held, w.element(kept(j), place))
-            strip.put(held, j)
+            rows = [w.element(kept(j), place) for place in places]
+            strip.put(w.apply_all(strip.get(j), rows), j)
 
     if together > 1:
         passes = b.udiv(b.sub(hi, lo), together)
@@ -159,6 +162,14 @@ def _fold_rows(w: Reducer, strip: Accumulators, rows: int) -> None:
     with b.loop(0, width) as j:
         acc = Accumulators(b, w.combiner.held)
         acc.put(w.inits() if w.r.parts == 1 else w.combiner.identity())
-        with b.loop(0, rows) as row:
-            acc.put(w.apply(acc.get(), strip.get(b.add(b.mul(row, width), j))))
+
+        def add(numbers: Sequence[Index]) -> None:
+            new = [strip.get(b.add(b.mul(row, width), j)) for row in numbers]
+            acc.put(w.apply_all(acc.get(), new))
+
+        passes = rows // ROWS_AT_ONCE
+        with b.loop(0, passes) as n:
+            add([b.add(b.mul(n, ROWS_AT_ONCE), i) for i in range(ROWS_AT_ONCE)])
+        if rows % ROWS_AT_ONCE:
+            add(range(passes * ROWS_AT_ONCE, rows))
         strip.put(acc.get(), j)

@@ -53,6 +53,11 @@ class Combiner:
         """How many values are reduced together."""
         return len(self.held)
 
+    @property
+    def rounds(self) -> bool:
+        """True for sums of floats, whose error grows with the length of chains of additions."""
+        return self.known == "add" and (self.held[0].is_float or self.held[0].is_complex)
+
     def splits(self, length: int) -> bool:
         """True when a reduction of `length` elements may be put together from those of its parts.
 
@@ -117,24 +122,51 @@ class Combiner:
         ]
 
     def apply(
-        self, elements: ElementEmitter, held: Sequence[Value], new: Sequence[Value]
+        self,
+        elements: ElementEmitter,
+        held: Sequence[Value],
+        new: Sequence[Value],
+        *,
+        in_order: bool = False,
     ) -> list[Value]:
-        """Return the accumulators after one more element, which may be other accumulators."""
-        b = elements.b
+        """Return the accumulators after one more element, which may be other accumulators.
+
+        in_order: LLVM must not change the order of a sum. Else it may keep partial sums in vector
+        lanes, since which order is not stated.
+        """
+        b, flags = elements.b, "contract" if in_order else "reassoc contract"
         if self.known is None:
             return elements.call(self.computation, [*held, *new])
         (x,), (y,), et = held, new, self.held[0]
         if isinstance(x, Cplx) and isinstance(y, Cplx):
-            return [Cplx(_add(b, x.re, y.re), _add(b, x.im, y.im))]
+            return [Cplx(_add(b, flags, x.re, y.re), _add(b, flags, x.im, y.im))]
         assert isinstance(x, Val) and isinstance(y, Val)
         if et.is_float and self.known == "add":
-            return [_add(b, x, y)]
+            return [_add(b, flags, x, y)]
         return [scalar.combine(b, self.known, et, x, y)]
 
+    def apply_all(
+        self, elements: ElementEmitter, held: Sequence[Value], new: Sequence[Sequence[Value]]
+    ) -> list[Value]:
+        """Return the accumulators after some elements: those of a sum are added in pairs first.
 
-def _add(b: Builder, x: Val, y: Val) -> Val:
-    # The order of a sum is not stated: LLVM may keep partial sums in vector lanes.
-    return b.op(x.type, f"fadd reassoc contract {x}, {y.name}")
+        It takes no more additions than one by one, and the accumulators, which are large, are
+        rounded less often.
+        """
+        if self.known is None or not new:
+            for element in new:
+                held = self.apply(elements, held, element)
+            return list(held)
+        rest = list(new)
+        while len(rest) > 1:
+            pairs = zip(rest[::2], rest[1::2], strict=False)
+            odd = rest[len(rest) // 2 * 2 :]
+            rest = [self.apply(elements, x, y, in_order=True) for x, y in pairs] + odd
+        return self.apply(elements, held, rest[0], in_order=True)
+
+
+def _add(b: Builder, flags: str, x: Val, y: Val) -> Val:
+    return b.op(x.type, f"fadd {flags} {x}, {y.name}")
 
 
 def _any_order(opcode: str, et: ElementType) -> bool:

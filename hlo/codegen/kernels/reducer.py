@@ -18,12 +18,14 @@ from hlo.codegen.scalar import Value
 from hlo.ir import Instruction
 from hlo.types import ArrayShape
 
+# Rows that a pass over a strip takes together.
+ROWS_AT_ONCE = 8
 # Bytes of results that stay on the stack.
 _STRIP_BYTES = 8192
 # Shares that a large reduction should have, and the least number of elements in one.
 _SHARES, _PART_ELEMENTS = 128, 8192
-# Rows of a part, at most: short sums are also more exact.
-_PART_ROWS = 4096
+# Rows of a part, at most, and elements of which a part is made: short sums are more exact.
+_PART_ROWS, BLOCK = 256, 2048
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,9 @@ class Reduction:
             wanted = -(-_SHARES // max(results, 1))
         size = max(least, -(-length // wanted), 1)
         if self.by_columns:
-            size = min(size, _PART_ROWS)
+            size = min(-(-size // ROWS_AT_ONCE) * ROWS_AT_ONCE, max(least, _PART_ROWS))
+        else:
+            size = -(-size // BLOCK) * BLOCK
         return length if size >= length else size
 
     @property
@@ -190,8 +194,13 @@ class Reducer:
         values = [self.elements.at(i, ()) for i in operands]
         return self.combiner.start(self.b, values, [element_type(i) for i in operands])
 
-    def apply(self, held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-        return self.combiner.apply(self.elements, held, new)
+    def apply(
+        self, held: Sequence[Value], new: Sequence[Value], *, in_order: bool = False
+    ) -> list[Value]:
+        return self.combiner.apply(self.elements, held, new, in_order=in_order)
+
+    def apply_all(self, held: Sequence[Value], new: Sequence[Sequence[Value]]) -> list[Value]:
+        return self.combiner.apply_all(self.elements, held, new)
 
 
 class KernelReducer(Reducer):

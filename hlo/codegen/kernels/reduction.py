@@ -9,7 +9,7 @@ parts' values, so that threads can share the work without a say in the result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from hlo.codegen.element import ElementEmitter, Indices, element_rule
 from hlo.codegen.fusion import Role
@@ -24,7 +24,7 @@ from hlo.codegen.kernel import (
 )
 from hlo.codegen.kernels.columns import NARROW, reduce_columns
 from hlo.codegen.kernels.combiner import Accumulators
-from hlo.codegen.kernels.reducer import KernelReducer, Reducer, Reduction
+from hlo.codegen.kernels.reducer import BLOCK, KernelReducer, Reducer, Reduction
 from hlo.codegen.kernels.rows import prepare_row
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.merge import mergeable_reads
@@ -37,6 +37,10 @@ from hlo.ir import Instruction
 _UNROLLED = 16
 # Loops of up to so many elements would be unrolled before they are vectorized.
 _ROLLED = 256
+# Parts whose results are added up in pairs before they are added to a result.
+_JOINED = 32
+# Elements that LLVM adds at the same time, at most, in several vectors.
+_LANES = 64
 # Sums that run side by side where vectors are of no use.
 _CHAINS = 4
 
@@ -63,10 +67,8 @@ def _short_rows(k: Kernel) -> Extent:
 
     def body(at: Indices) -> None:
         place = dict(zip(kept, at, strict=True))
-        held = w.inits()
-        for n in range(w.r.length):
-            held = w.apply(held, w.element(place, w.reduced_at(n)))
-        w.store(held, place)
+        new = [w.element(place, w.reduced_at(n)) for n in range(w.r.length)]
+        w.store(w.apply_all(w.inits(), new), place)
 
     order = [kept[d] for d in loop_order(shape)]
     extent = over_elements(k, shape, body, mergeable_reads(w.r.operands, k.roles, order))
@@ -104,12 +106,18 @@ def _row(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> li
     elif w.combiner.known:
         acc.put(w.combiner.identity())
 
-    def step(reduced: Mapping[int, Index]) -> None:
-        acc.put(w.apply(acc.get(), w.element(kept, reduced)))
+    def over(head: dict[int, Index], lo: Index, hi: Index) -> None:
+        def element(at: Index) -> list[Value]:
+            return w.element(kept, head | w.indices(r.reduced[-1:], [at]))
+
+        if w.combiner.rounds:
+            _add_blocks(w, acc, element, lo, hi)
+            return
+        with b.loop(lo, hi, rolled=r.size(r.reduced[-1:]) <= _ROLLED) as at:
+            acc.put(w.apply(acc.get(), element(at)))
 
     if len(r.reduced) <= 1:
-        with b.loop(first, last, rolled=r.size(r.reduced[-1:]) <= _ROLLED) as at:
-            step(w.reduced_at(at))
+        over({}, first, last)
         return acc.get()
     # One pass for each line of the innermost loop, cut where the part begins and ends.
     lines, inner = r.reduced[:-1], r.size(r.reduced[-1:])
@@ -119,9 +127,38 @@ def _row(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> li
         head = w.indices(lines, split_index(b, line, sizes))
         lo, hi = b.sub(first, start), b.sub(last, start)
         lo, hi = (0, inner) if whole else (b.maximum(lo, 0), b.minimum(hi, inner))
-        with b.loop(lo, hi, rolled=r.size(r.reduced[-1:]) <= _ROLLED) as at:
-            step(head | w.indices(r.reduced[-1:], [at]))
+        over(head, lo, hi)
     return acc.get()
+
+
+def _add_blocks(
+    w: Reducer, acc: Accumulators, element: Callable[[Index], list[Value]], lo: Index, hi: Index
+) -> None:
+    """Add up elements, each block of them by itself.
+
+    The sum of a block is in vector lanes, each of few elements. What does not fill the lanes is a
+    sum of its own, too: added to one that is large, each of its elements would be rounded more.
+    """
+    b = w.b
+    block = Accumulators(b, w.combiner.held)
+
+    def add(start: Index, end: Index, *, rolled: bool) -> None:
+        block.put(w.combiner.identity())
+        with b.loop(start, end, rolled=rolled) as at:
+            block.put(w.apply(block.get(), element(at)))
+        acc.put(w.apply(acc.get(), block.get(), in_order=True))
+
+    size = BLOCK
+    if isinstance(lo, int) and isinstance(hi, int):
+        size = min(BLOCK, max(_LANES, (hi - lo) // _LANES * _LANES))
+    blocks = b.udiv(b.sub(hi, lo), size)
+    if blocks != 0:
+        with b.loop(0, blocks) as n:
+            start = b.add(lo, b.mul(n, size))
+            add(start, b.add(start, size), rolled=size <= _ROLLED)
+    rest = b.add(lo, b.mul(blocks, size))
+    if rest != hi:
+        add(rest, hi, rolled=size <= _ROLLED)
 
 
 @element_rule("reduce")
@@ -180,8 +217,17 @@ def _join(k: Kernel) -> Extent:
         here = b.minimum(size, b.sub(results, first))
         with b.loop(0, here, folded=True) as j:
             strip.put(w.inits(), j)
-        with b.loop(0, r.parts) as part, b.loop(0, here, folded=True) as j:
-            strip.put(w.apply(strip.get(j), w.left(part, b.add(first, j))), j)
+
+        def add(parts: Sequence[Index]) -> None:
+            with b.loop(0, here, folded=True) as j:
+                left = [w.left(part, b.add(first, j)) for part in parts]
+                strip.put(w.apply_all(strip.get(j), left), j)
+
+        passes = r.parts // _JOINED
+        with b.loop(0, passes) as n:
+            add([b.add(b.mul(n, _JOINED), i) for i in range(_JOINED)])
+        if r.parts % _JOINED:
+            add(range(passes * _JOINED, r.parts))
         with b.loop(0, here, folded=True) as j:
             w.store(strip.get(j), w.kept_at(b.add(first, j)))
     return Extent(-(-results // size), float(size * r.parts))
