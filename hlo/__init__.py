@@ -66,10 +66,10 @@ _HOMES = {
     "hlo.errors": ("Diagnostic", "HloError"),
     "hlo.eval": ("Host",),
     "hlo.ir": ("Computation", "Instruction", "Module"),
-    "hlo.packing": ("pack", "unpack"),
     "hlo.literal": ("Literal",),
     "hlo.objects.library": ("load_library",),
     "hlo.ops": ("OPS",),
+    "hlo.packing": ("pack", "unpack"),
     "hlo.text": ("PrintOptions", "print_module"),
     "hlo.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),
 }

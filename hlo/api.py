@@ -65,7 +65,7 @@ def interpret(module: Module, *args: Any, host: Host | None = None) -> Any:
 
     args: one for each parameter of the entry, tuples nested, or all leaves flat; numpy arrays of
     the parameter's dimensions and dtype, in logical order whatever the layout (see
-    `hlo.layout.pack` for physical buffers), or Python numbers and lists that convert exactly.
+    `hlo.pack` for physical buffers), or Python numbers and lists that convert exactly.
     Returns a numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual
     size. Raises HloError for arguments that do not fit and operations that cannot run.
     """

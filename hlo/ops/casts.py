@@ -127,7 +127,7 @@ def _integer_to_f64(a: np.ndarray) -> np.ndarray:
 
 
 def float_info(et: ElementType) -> ml_dtypes.finfo:
-    """Return what ml_dtypes knows of a float type (`nmant`, `nexp`, `minexp`, `max`, ...)."""
+    """Return what ml_dtypes knows of a float type (`nmant`, `minexp`, `max`, ...)."""
     return ml_dtypes.finfo(et.dtype)
 
 

@@ -1,0 +1,78 @@
+"""Attribute values and their codecs: text -> value and back.
+
+A codec reads one whole attribute value, as the grammar cut it out, and prints it the way XLA does.
+Values are immutable, so that instructions can share them. Codecs of computations are markers: only
+the parser and the printer know names, so they resolve those values themselves.
+"""
+
+from hlo.ops.attrs.codec import (
+    BOOL,
+    BOOLS,
+    FLOAT,
+    INT,
+    INT_GROUPS,
+    INTS,
+    NATURAL,
+    STRING,
+    Attr,
+    Codec,
+    enum,
+    listed,
+    need,
+)
+from hlo.ops.attrs.dims import (
+    CONV_DIMS,
+    PADDING,
+    PRECISIONS,
+    SLICES,
+    WINDOW,
+    ConvDims,
+    PadDim,
+    SliceDim,
+    Window,
+    WindowDim,
+)
+from hlo.ops.attrs.program import (
+    COMPUTATION,
+    COMPUTATIONS,
+    LITERAL,
+    OUTPUT_ALIASES,
+    SHAPE,
+    SHAPES,
+    OutputAlias,
+    write_index,
+)
+
+__all__ = [
+    "BOOL",
+    "BOOLS",
+    "COMPUTATION",
+    "COMPUTATIONS",
+    "CONV_DIMS",
+    "FLOAT",
+    "INT",
+    "INTS",
+    "INT_GROUPS",
+    "LITERAL",
+    "NATURAL",
+    "OUTPUT_ALIASES",
+    "PADDING",
+    "PRECISIONS",
+    "SHAPE",
+    "SHAPES",
+    "SLICES",
+    "STRING",
+    "WINDOW",
+    "Attr",
+    "Codec",
+    "ConvDims",
+    "OutputAlias",
+    "PadDim",
+    "SliceDim",
+    "Window",
+    "WindowDim",
+    "enum",
+    "listed",
+    "need",
+    "write_index",
+]

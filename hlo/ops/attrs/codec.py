@@ -1,0 +1,127 @@
+"""What a codec and an attribute are; numbers, words and lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.errors import TextError, did_you_mean
+from hlo.scan import Scanner, escape
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How one kind of value is written. `read` moves a scanner past it; `write` is its inverse.
+
+    may_be_empty: there is a value that is written as nothing. words: the values, where they are
+    words of a list.
+    """
+
+    name: str
+    read: Callable[[Scanner], Any]
+    write: Callable[[Any], str]
+    holds_computations: bool = False
+    may_be_empty: bool = False
+    words: tuple[str, ...] = ()
+
+    def parse(self, text: str) -> Any:
+        """Return the value that `text` spells. Raises TextError."""
+        scanner = Scanner(text)
+        value = self.read(scanner)
+        scanner.end()
+        return value
+
+
+@dataclass(frozen=True)
+class Attr:
+    """An attribute of an operation: its codec, whether it is required, and what it is when absent.
+
+    A value equal to the default is not printed, unless `always` is set.
+    implied: what a text that leaves it out says, from the shapes of the operands.
+    """
+
+    codec: Codec
+    required: bool = False
+    default: Any = None
+    always: bool = False
+    implied: Callable[[Sequence[Any]], Any] | None = None
+
+    def prints(self, value: Any) -> bool:
+        return value is not None and (self.always or self.required or value != self.default)
+
+
+def need(codec: Codec) -> Attr:
+    """Return a required attribute."""
+    return Attr(codec, required=True)
+
+
+# --- scalars ------------------------------------------------------------------------------------
+
+
+def _write_float(value: float) -> str:
+    """Print six digits, as XLA does, where they read back to the same number, and else all."""
+    text = f"{value:g}"
+    return text if float(text) == value else repr(value)
+
+
+INT = Codec("integer", Scanner.integer, str)
+NATURAL = Codec("integer from 0 on", lambda s: s.integer(0), str)
+BOOL = Codec("true or false", Scanner.boolean, lambda v: "true" if v else "false")
+FLOAT = Codec("number", Scanner.number, _write_float)
+STRING = Codec("string", Scanner.string, lambda v: f'"{escape(v)}"')
+INTS = Codec("{integers}", Scanner.integers, lambda v: "{" + ",".join(map(str, v)) + "}")
+
+
+def _read_bools(s: Scanner) -> tuple[bool, ...]:
+    s.expect("{")
+    values: list[bool] = []
+    while not s.accept("}"):
+        if values:
+            s.expect(",")
+        values.append(s.boolean())
+    return tuple(values)
+
+
+def _write_bools(values: Sequence[bool]) -> str:
+    return "{" + ",".join("true" if v else "false" for v in values) + "}"
+
+
+BOOLS = Codec("{booleans}", _read_bools, _write_bools)
+
+
+def enum(*names: str) -> Codec:
+    """Return the codec of a word out of `names`; the value is the word itself."""
+
+    def read(s: Scanner) -> str:
+        at = s.pos
+        word = s.ident("one of " + ", ".join(names))
+        if word not in names:
+            hint = did_you_mean(word, names) or "one of " + ", ".join(names)
+            raise TextError(f"unknown value {word!r}", at, code="bad-value", hint=hint)
+        return word
+
+    return Codec("one of " + "|".join(names), read, str, words=names)
+
+
+def listed(codec: Codec, separator: str = ",") -> Codec:
+    """Return the codec of `{a,b,...}`; the value is a tuple, printed with `separator`."""
+
+    def read(s: Scanner) -> tuple[Any, ...]:
+        s.expect("{")
+        values: list[Any] = []
+        while not s.accept("}"):
+            if values:
+                s.expect(",")
+            values.append(codec.read(s))
+        return tuple(values)
+
+    return Codec(
+        "{" + codec.name + ",...}",
+        read,
+        lambda v: "{" + separator.join(map(codec.write, v)) + "}",
+    )
+
+
+INT_GROUPS = listed(INTS)
+"""`{{0,1},{2,3}}`."""

@@ -1,0 +1,77 @@
+"""Parts of the program as attributes: computations, shapes, constants, aliasing of buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.literal import write_literal
+from hlo.ops.attrs.codec import Codec, listed
+from hlo.scan import Scanner
+from hlo.shape_text import read_shape
+
+# --- computations -------------------------------------------------------------------------------
+
+
+def _resolved_elsewhere(_: Any) -> Any:
+    raise AssertionError("what knows the module reads and prints these values")
+
+
+COMPUTATION = Codec("computation", _resolved_elsewhere, _resolved_elsewhere, True)
+COMPUTATIONS = Codec("{computations}", _resolved_elsewhere, _resolved_elsewhere, True)
+
+# --- shapes, literals, aliasing -----------------------------------------------------------------
+
+
+SHAPE = Codec("shape", read_shape, str)
+SHAPES = listed(SHAPE, ", ")
+
+
+# The payload of `constant`: a `Literal` of the result's shape, which the parser knows.
+LITERAL = Codec("literal", _resolved_elsewhere, write_literal)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputAlias:
+    """An output at `output` shares the buffer of operand `operand` at `operand_index`."""
+
+    output: tuple[int, ...]
+    operand: int
+    operand_index: tuple[int, ...]
+
+
+def _read_aliases(s: Scanner) -> tuple[OutputAlias, ...]:
+    s.expect("{")
+    values: list[OutputAlias] = []
+    while not s.accept("}"):
+        if values:
+            s.expect(",")
+        output = s.integers()
+        s.expect(":")
+        s.expect("(")
+        operand = s.integer(0)
+        s.expect(",")
+        index = s.integers()
+        s.expect(")")
+        values.append(OutputAlias(output, operand, index))
+    return tuple(values)
+
+
+def write_index(index: Sequence[int]) -> str:
+    """Print a shape index the way XLA does: `{0}`, `{1, 2}`."""
+    return "{" + ", ".join(map(str, index)) + "}"
+
+
+def _write_aliases(values: tuple[OutputAlias, ...]) -> str:
+    return (
+        "{"
+        + ", ".join(
+            f"{write_index(a.output)}: ({a.operand}, {write_index(a.operand_index)})"
+            for a in values
+        )
+        + "}"
+    )
+
+
+OUTPUT_ALIASES = Codec("{{output}: (operand, {index})}", _read_aliases, _write_aliases)
