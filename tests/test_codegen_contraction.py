@@ -284,6 +284,17 @@ ENTRY main {{
     check(text, [values(rng, "f8e4m3fn", (2, 8)), values(rng, "f8e5m2", (8, 4)), *scales])
 
 
+def test_rows_of_no_group_are_nan_in_a_type_without_zero() -> None:
+    text = """HloModule m
+ENTRY main { a = f8e8m0fnu[3,2] parameter(0)  b = f8e8m0fnu[1,2,2] parameter(1)
+  s = s32[1] parameter(2)
+  ROOT r = f8e8m0fnu[3,2] ragged-dot(a, b, s), lhs_contracting_dims={1},
+    rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0} }"""
+    ones = [np.ones(dims, ml_dtypes.float8_e8m0fnu) for dims in ((3, 2), (1, 2, 2))]
+    (got,) = check(text, [*ones, np.array([2], np.int32)])
+    assert np.isnan(got.astype(np.float32)).tolist() == [[False] * 2, [False] * 2, [True] * 2]
+
+
 def test_all_small_sizes() -> None:
     for m, k, n in itertools.product((1, 3), (1, 2, 17), (1, 5)):
         text, args = dot(m, k, n, ("f32", "f32", "f32"))

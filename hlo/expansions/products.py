@@ -75,8 +75,10 @@ def _ragged_dot(inst: Instruction) -> Computation:
     groups = sizes.array_shape.dims[-1]
     starts = array(S64, sizes.array_shape.dims[:-1])
     out = array(inst.array_shape.element_type, inst.array_shape.dims)
+    # Rows of no group are the number zero, which is NaN in a type without it.
+    nothing = d.broadcast(d.constant(out.element_type, 0), out)
     state = d.op(
-        "tuple", d.constant(S64, 0), d.broadcast(d.constant(S64, 0), starts), d.zeros(out),
+        "tuple", d.constant(S64, 0), d.broadcast(d.constant(S64, 0), starts), nothing,
         lhs, rhs, sizes,
     )  # fmt: skip
     test = Draft(inst, [state.shape])
