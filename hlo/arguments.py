@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError, InferError
+from hlo.literal import Literal
 from hlo.memory import check_memory
 from hlo.numerals import from_double
 from hlo.types import (
@@ -70,9 +71,10 @@ def named_leaves(shape: Shape, value: Any = None) -> list[tuple[str, Shape, Any]
 def bind_arguments(parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
     """Return one checked value for each parameter.
 
-    args: one for each parameter, tuples nested, or all leaves (but tokens) flat. Arrays stay where
-    they are in memory if they fit. Raises HloError.
+    args: one for each parameter, tuples nested, or all leaves (but tokens) flat; literals count as
+    their values. Arrays stay where they are in memory if they fit. Raises HloError.
     """
+    args = [a.value if isinstance(a, Literal) else a for a in args]
     leaves = [(p, *leaf) for p in parameters for leaf in p.leaves()]
     if len(args) == len(parameters) and all(map(_may_be_whole, parameters, args)):
         return [
