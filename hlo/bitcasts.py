@@ -10,6 +10,11 @@ def layout_of(shape: ArrayShape) -> Layout:
     return shape.layout if shape.layout is not None else Layout.default(shape.rank)
 
 
+def is_order(shape: ArrayShape) -> bool:
+    """True for a layout that is an order of dimensions in the default memory, and no more."""
+    return layout_of(shape) == Layout(layout_of(shape).minor_to_major)
+
+
 def reshape_is_bitcast(a: ArrayShape, b: ArrayShape) -> bool:
     """True when a reshape from `a` to `b` leaves every element where it is in memory.
 

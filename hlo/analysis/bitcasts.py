@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo.bitcasts import layout_of, reshape_is_bitcast
+from hlo.bitcasts import is_order, layout_of, reshape_is_bitcast
 from hlo.ir import Instruction
-from hlo.types import ArrayShape, Layout
+from hlo.types import ArrayShape
 
 
 def is_bitcast(inst: Instruction) -> bool:
@@ -20,17 +20,12 @@ def is_bitcast(inst: Instruction) -> bool:
     if inst.opcode not in ("reshape", "transpose"):
         return False
     before, after = inst.operands[0].array_shape, inst.array_shape
-    if not (_is_plain(before) and _is_plain(after)):
+    if before.is_dynamic or not (is_order(before) and is_order(after)):
         return False
     if inst.opcode == "reshape":
         return reshape_is_bitcast(before, after)
     from_major = [inst.attrs["dimensions"][d] for d in reversed(layout_of(after).minor_to_major)]
     return _wide(before, from_major) == _wide(before, layout_of(before).minor_to_major[::-1])
-
-
-def _is_plain(shape: ArrayShape) -> bool:
-    layout = layout_of(shape)
-    return not shape.is_dynamic and layout == Layout(layout.minor_to_major)
 
 
 def _wide(shape: ArrayShape, dims: Iterable[int]) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo.bitcasts import layout_after_reshape, reshape_is_bitcast
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.literal import Literal
@@ -83,11 +84,15 @@ class Builder:
         return self.op("convert", value, shape=shape.with_type(et))
 
     def reshape(self, value: Instruction, dims: Sequence[int]) -> Instruction:
-        """Append a reshape to static dimensions, if one is needed."""
+        """Append a reshape to static dimensions, if one is needed, that moves nothing if it can."""
         shape = value.array_shape
         if shape.dims == tuple(dims) and not shape.is_dynamic:
             return value
-        return self.op("reshape", value, shape=array(shape.element_type, dims))
+        result = array(shape.element_type, dims)
+        if not shape.is_dynamic and not reshape_is_bitcast(shape, result):
+            layout = layout_after_reshape(shape, result)
+            result = result.with_layout(layout or result.layout)
+        return self.op("reshape", value, shape=result)
 
     def relaid(self, value: Instruction, shape: Shape) -> Instruction:
         """Return a value in the layouts of a shape, through copies where it has others."""

@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from hlo.bitcasts import is_order
 from hlo.ir.builder import Builder
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.ir.module import Module
+from hlo.ops import Trait
+from hlo.types import ArrayShape
 
 
 class Calls:
@@ -101,20 +104,31 @@ def _own(copies: Iterable[Instruction]) -> None:
         todo.extend(i for i in copy if i.opcode == "fusion")
 
 
+def _argument(b: Builder, value: Instruction, parameter: Instruction) -> Instruction:
+    """Return what stands for a parameter: a value in its layout, unless nobody minds the order."""
+    a, p = value.shape, parameter.shape
+    if isinstance(a, ArrayShape) and isinstance(p, ArrayShape) and not parameter.is_root:
+        users = parameter.users
+        if is_order(a) and is_order(p) and a.dynamic == p.dynamic:
+            if all(u.spec.has(Trait.ELEMENTWISE) for u in users):
+                return value
+    return b.relaid(value, p)
+
+
 def inline(
     source: Computation, args: Sequence[Instruction], site: Instruction
 ) -> tuple[Instruction, list[Instruction]]:
     """Append copies of a computation's instructions where `site` stands.
 
     args: what its parameters stand for, in the layouts that the computation expects after a copy
-    where they differ. What has to run before or after `site` has to run before or after each copy.
-    Returns what stands for the root, and all that was appended.
+    where they differ and that matters. What has to run before or after `site` has to run before or
+    after each copy. Returns what stands for the root, and all that was appended.
     """
     target = site.parent
     assert target is not None
     b = Builder(target, site)
     made: dict[Instruction, Instruction] = {
-        p: b.relaid(args[p.attrs["number"]], p.shape) for p in source.parameters
+        p: _argument(b, args[p.attrs["number"]], p) for p in source.parameters
     }
     copies = copy_cone(source, target, made, source)
     for copy in copies:

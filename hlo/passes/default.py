@@ -17,10 +17,11 @@ def default_pipeline() -> list[Step | Fix]:
         # What one of these makes simpler is simpler for the others, so they take turns.
         Fix([
             step("tuple_simplifier"),
+            # Equal values are one value before anything is decided by the number of users. Large
+            # broadcasts are shared by what is near: kept for long they would raise the peak.
+            step("cse", nearby_bytes=1 << 16),
             step("algsimp"),
             step("zero_sized_hlo_elimination"),
-            # Equal values are one value before anything is decided by the number of users.
-            step("cse", unshared_bytes=1 << 20),
             step("constant_folding"),
             # Loops: first what is constant in them, then what need not be in them.
             step("while_loop_constant_sinking"),
@@ -35,6 +36,8 @@ def default_pipeline() -> list[Step | Fix]:
         step("while_loop_trip_count_annotator"),
         # Bodies and reducers that became equal; compiled once.
         step("computation_deduplicator"),
+        # Values are used soon after they are made.
+        step("hlo_memory_scheduler"),
     ]  # fmt: skip
 
 

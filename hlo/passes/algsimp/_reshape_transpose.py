@@ -208,14 +208,32 @@ def reshape_around_elementwise(inst: Instruction, b: Builder) -> Instruction | N
     return _without_moves(inst, moved, b)
 
 
-@rule("transpose", "transpose(op(transpose(x))) = op(x), where the transposes undo each other")
+@rule("transpose", "transpose(op(transpose(x), broadcast(y))) = op(x, transpose(broadcast(y))), "
+      "where the transposes undo each other")  # fmt: skip
 def transpose_around_elementwise(inst: Instruction, b: Builder) -> Instruction | None:
-    moved = _moved_before(inst)
-    if moved is None:
+    """Of any number of both, but at least one transpose: that of a broadcast is a broadcast."""
+    op, back = inst.operands[0], inst.attrs["dimensions"]
+    if not op.spec.has(Trait.ELEMENTWISE) or not is_single_use(op):
         return None
-    first, second = moved.attrs["dimensions"], inst.attrs["dimensions"]
-    undone = tuple(first[d] for d in second) == tuple(range(len(first)))
-    return _without_moves(inst, moved, b) if undone else None
+
+    def is_undone(x: Instruction) -> bool:
+        if x.opcode != "transpose":
+            return False
+        return [x.attrs["dimensions"][d] for d in back] == list(range(len(back)))
+
+    if not any(map(is_undone, op.operands)):
+        return None
+    if not all(is_undone(x) or x.opcode == "broadcast" for x in op.operands):
+        return None
+
+    def moved(x: Instruction) -> Instruction:
+        if is_undone(x):
+            return x.operands[0]
+        shape = array(type_of(x), dims_of(inst))
+        return b.op("transpose", x, shape=shape, dimensions=back)
+
+    parts = map(moved, op.operands)
+    return b.op(op.opcode, *parts, shape=array(type_of(inst), dims_of(inst)), **op.attrs)
 
 
 @rule("reverse", "reverse(op(reverse(x))) = op(x), for elementwise op of one")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.effects import Effects
@@ -16,6 +16,8 @@ from hlo.types import ArrayShape
 
 # Two barriers are two on purpose: they keep what is recomputed after one apart from the original.
 _KEPT_APART = frozenset({"parameter", "opt-barrier"})
+# Users are near to each other whose depths, by the longest paths to them, have this quotient.
+_NEAR = 16
 
 
 @module_pass
@@ -25,26 +27,28 @@ def cse(
     *,
     is_layout_sensitive: bool = True,
     only_scalars: bool = False,
-    unshared_bytes: int = 0,
+    nearby_bytes: int = 0,
 ) -> None:
     """Compute once what is computed several times: equal operations on equal operands.
 
     Computations are equal when their results are computed equally, constants when their bits are.
     Random state, side effects and control edges keep instructions apart, as every annotation but
     metadata does. Where layouts do not matter, what is equal but for its layout becomes a copy.
-    unshared_bytes: broadcasts of at least so many bytes are made for each user, which is cheaper
-    than to keep them in memory from one to the next; 0 shares them all. What is computed of them is
-    shared all the same.
+    nearby_bytes: broadcasts from this size on are shared by users that are near to each other: to
+    make one anew costs less than to keep it in memory for long. 0: all are shared.
     """
     congruence, effects = Congruence(module), Effects(module)
 
-    def is_shared(inst: Instruction) -> bool:
+    def region(inst: Instruction, depth: Mapping[Instruction, int]) -> int | None:
+        """Return a number that instructions share which may become one, None for one that stays."""
         if only_scalars and not (isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar):
-            return False
-        return inst.opcode != "broadcast" or not 0 < unshared_bytes <= shape_bytes(inst.shape)
+            return None
+        if not nearby_bytes or inst.opcode != "broadcast" or shape_bytes(inst.shape) < nearby_bytes:
+            return 0
+        return min((depth[u] for u in inst.users), default=0) // _NEAR
 
     for comp in unfused(module):
-        _merge(comp, congruence, effects, rewrites, is_layout_sensitive, is_shared)
+        _merge(comp, congruence, effects, rewrites, is_layout_sensitive, region)
 
 
 def _merge(
@@ -53,20 +57,26 @@ def _merge(
     effects: Effects,
     rewrites: Rewrites,
     layouts: bool,
-    is_shared: Callable[[Instruction], bool],
+    region: Callable[[Instruction, Mapping[Instruction, int]], int | None],
 ) -> None:
+    order = comp.in_order()
+    depth: dict[Instruction, int] = {}
+    for inst in order:
+        depth[inst] = 1 + max((depth[o] for o in inst.operands), default=0)
     numbers: dict[Instruction, int] = {}
+    number_of: dict[Hashable, int] = {}
     first: dict[Hashable, Instruction] = {}
-    for number, inst in enumerate(comp.in_order()):
+    for number, inst in enumerate(order):
         numbers[inst] = number
         if inst.opcode in _KEPT_APART or has_control_edges(inst) or not effects.is_function(inst):
             continue
         key = congruence.value(inst, layouts=layouts), congruence.operands(inst, numbers)
-        same = first.setdefault(key, inst)
-        if same is inst:
+        numbers[inst] = number_of.setdefault(key, number)
+        where = region(inst, depth)
+        same = first.setdefault((key, where), inst)
+        if same is inst or where is None or effects.is_removable(inst):
             continue
-        numbers[inst] = numbers[same]
-        if effects.is_removable(inst) or not is_shared(inst) or not rewrites.allow("cse", inst):
+        if not rewrites.allow("cse", inst):
             continue
         new = Builder(comp, inst).relaid(same, inst.shape)
         numbers[new] = numbers[same]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hlo.bitcasts import layout_after_reshape, reshape_is_bitcast
+from hlo.bitcasts import is_order, layout_after_reshape, reshape_is_bitcast
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, Layout
+from hlo.types import Layout
 
 
 @module_pass
@@ -23,7 +23,7 @@ def reshape_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 def _expanded(inst: Instruction) -> Computation | None:
     a, b = inst.operands[0].array_shape, inst.array_shape
-    if a.is_dynamic or b.is_dynamic or not (_is_plain(a) and _is_plain(b)):
+    if a.is_dynamic or b.is_dynamic or not (is_order(a) and is_order(b)):
         return None
     d = Draft(inst)
     (x,) = d.parameters
@@ -38,8 +38,3 @@ def _expanded(inst: Instruction) -> Computation | None:
     rows = d.relaid(x, a.with_layout(Layout.default(a.rank)))
     rows = d.op("bitcast", rows, shape=b.with_layout(Layout.default(b.rank)))
     return d.done(d.relaid(rows, b))
-
-
-def _is_plain(shape: ArrayShape) -> bool:
-    """True for a layout that is an order of dimensions, and no more."""
-    return shape.layout is not None and shape.layout == Layout(shape.layout.minor_to_major)

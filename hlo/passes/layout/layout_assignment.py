@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo.analysis.congruence import has_control_edges
+from hlo.bitcasts import is_order
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ops import Trait
@@ -308,9 +309,7 @@ def _keeps(inst: Instruction) -> bool:
 
 
 def _is_plain(shape: Shape) -> bool:
-    if not isinstance(shape, ArrayShape):
-        return False
-    return shape.layout is None or shape.layout == Layout(shape.layout.minor_to_major)
+    return isinstance(shape, ArrayShape) and is_order(shape)
 
 
 def _order_of(shape: ArrayShape) -> Order:
