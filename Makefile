@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help run test lint format operations fuzz sweep bench fusions clean
+.PHONY: help run test lint format operations fuzz sweep bench models clean
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -44,8 +44,8 @@ bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/passes.py
 
-fusions: $(BIN)/pytest  ## what is left outside fusions in the examples, beside XLA's
-	$(BIN)/python bench/fusions.py
+models: $(BIN)/pytest  ## instructions, traffic and peak memory of the examples, beside XLA's
+	$(BIN)/python bench/models.py
 
 clean:  ## remove what the other commands made
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -47,7 +47,7 @@ def test_a_case_is_measured_on_both_sides() -> None:
 
 
 def test_what_stands_outside_fusions_is_counted(bench: None) -> None:
-    fusions = importlib.import_module("fusions")
+    models = importlib.import_module("models")
     module = hlo.parse("""HloModule m
 f {
   x = f32[4] parameter(0)
@@ -64,4 +64,5 @@ ENTRY e {
   ROOT c = f32[4] multiply(b, b)
 }
 """)
-    assert fusions.count(module) == fusions.Counts(5, 2, 64)
+    want = models.Counts(instructions=8, outside=5, kernels=2, bytes=64, peak=48, operations=8)
+    assert models.count(module) == want

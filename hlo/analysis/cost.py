@@ -136,7 +136,9 @@ class _Costs:
 
     def _traffic(self, inst: Instruction) -> int:
         """Return the bytes that an instruction reads and writes, each operand once."""
-        if self._fused(inst) or inst.spec.emitter in _NO_TRAFFIC or is_bitcast(inst):
+        if self._fused(inst) or is_bitcast(inst):
+            return 0
+        if inst.spec.emitter in _NO_TRAFFIC and inst.opcode != "fusion":
             return 0
         reads: dict[Instruction, int] = {}
         stack = [(inst, math.inf)]
@@ -165,6 +167,8 @@ def _bytes(shape: Shape) -> int:
 
 def _read_limit(inst: Instruction, operand: int) -> float:
     """Return how many bytes an instruction can read of an operand at the most."""
+    if inst.opcode == "fusion":
+        return _read_inside(inst.called_computations[0].parameters[operand])
     if inst.opcode in ("slice", "dynamic-slice", "gather") and operand == 0:
         return _bytes(inst.shape)
     # In place: what is not replaced is not touched.
@@ -175,7 +179,24 @@ def _read_limit(inst: Instruction, operand: int) -> float:
     return math.inf
 
 
+def _read_inside(value: Instruction) -> float:
+    """Return how many bytes a fusion can read of one of its parameters, or of what it is made of.
+
+    Each user reads for itself, as far as some read less than all.
+    """
+    total = math.inf if value.is_root else 0.0
+    for user in value.users:
+        if is_bitcast(user):
+            total += _read_inside(user)
+        else:
+            total += sum(_read_limit(user, n) for n, o in enumerate(user.operands) if o is value)
+    return total
+
+
 def _written(inst: Instruction) -> int:
+    if inst.opcode == "fusion":
+        root = inst.called_computations[0].root
+        return sum(map(_written, root.operands if root.opcode == "tuple" else [root]))
     if inst.opcode == "dynamic-update-slice":
         return _bytes(inst.operands[1].shape)
     if inst.opcode == "scatter":

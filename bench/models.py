@@ -1,16 +1,27 @@
-"""Count what is left outside fusions, and its traffic, before and after, beside XLA:CPU's.
+"""Count what modules take before and after the default pipeline, and as XLA:CPU optimizes them.
 
-    python bench/fusions.py [FILE ...] [--passes PIPELINE] [--no-xla]
+    python bench/models.py [FILE ...] [--passes PIPELINE] [--no-xla]
 
-Without files, the examples. Instructions are those of the entry and of what it runs through calls,
-loops and branches, each once; kernels those of them that compute or move data; MB what kernels
-read and write, operands and results in full. XLA's module is the one that it compiles.
+Without files, the examples. For each file a line for the module as it is, after the default
+pipeline, after what fuses it besides, and as XLA compiles it; this package's analyses measure all
+four, of XLA's the text:
+
+all       instructions of all computations
+outside   those of the entry and of what it runs through calls, loops and branches, each once
+kernels   those of them that compute or move data
+MB        what a run reads and writes of memory, operands and results of each kernel
+peak MB   the most that a run holds at once, in the order of the text
+GFLOP     operations of a run; of custom calls nothing is known
+s         what the passes took
+
+Where XLA does not compile a module there is its reason.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -18,7 +29,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hlo
-from hlo.analysis.memory import shape_bytes
+from hlo.analysis.cost import cost_of
+from hlo.analysis.memory import peak_memory
 from hlo.ir import Computation, Module
 from hlo.passes import parse_pipeline, run_pipeline
 from hlo.passes.default import default_pipeline
@@ -27,48 +39,58 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 FUSION = (
     "fusion,multi-output-fusion,horizontal-loop-fusion,fusion-wrapper,fusion-constant-sinking,dce"
 )
+# What XLA gets for a module.
 TIMEOUT_S = 300
+MEMORY_BYTES = 10 << 30
 _CONTROL = frozenset({"call", "conditional", "while"})
 _NO_KERNEL = _CONTROL | frozenset(
     "add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter "
     "partition-id replica-id tuple".split()
 )
+_HEAD = f"{'all':>8}{'outside':>8}{'kernels':>8}{'MB':>11}{'peak MB':>10}{'GFLOP':>10}{'s':>7}"
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Of the computations of a module that run as they are."""
+    """Of a module; see above."""
 
     instructions: int
+    outside: int
     kernels: int
     bytes: int
+    peak: int
+    operations: int
 
     def __str__(self) -> str:
-        return f"{self.instructions:7}{self.kernels:7}{self.bytes / 1e6:10.2f}"
+        counts = f"{self.instructions:8}{self.outside:8}{self.kernels:8}"
+        sizes = f"{self.bytes / 1e6:11.2f}{self.peak / 1e6:10.2f}{self.operations / 1e9:10.2f}"
+        return counts + sizes
 
 
 def count(module: Module) -> Counts:
-    instructions = kernels = traffic = 0
+    outside = kernels = 0
     todo: list[Computation] = [module.entry]
     seen = set(todo)
     while todo:
         for inst in todo.pop():
-            instructions += 1
+            outside += 1
             if inst.opcode in _CONTROL:
                 new = [c for c in inst.called_computations if c not in seen]
                 seen.update(new)
                 todo += new
             elif inst.opcode not in _NO_KERNEL:
                 kernels += 1
-                traffic += shape_bytes(inst.shape)
-                traffic += sum(shape_bytes(o.shape) for o in dict.fromkeys(inst.operands))
-    return Counts(instructions, kernels, traffic)
+    cost = cost_of(module.entry)
+    everything = sum(len(c) for c in module.computations)
+    peak = peak_memory(module.entry).bytes
+    return Counts(everything, outside, kernels, cost.bytes, peak, cost.operations)
 
 
 def xla_optimized(path: str) -> str:
     """Return the text of a module as XLA:CPU compiles it. Raises RuntimeError if it does not.
 
-    XLA aborts the process on some modules, so that it runs in one of its own.
+    XLA aborts the process on some modules, and takes all memory for others, so that it runs in a
+    process of its own.
     """
     command = [sys.executable, __file__, "--as-xla", path]
     env = os.environ | {
@@ -77,12 +99,14 @@ def xla_optimized(path: str) -> str:
     }  # fmt: skip
     try:
         run = subprocess.run(
-            command, capture_output=True, text=True, env=env, timeout=TIMEOUT_S, check=False
-        )
+            command, capture_output=True, text=True, env=env, timeout=TIMEOUT_S, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES)),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise RuntimeError(f"XLA: no end in {TIMEOUT_S} s") from None
+        raise RuntimeError(f"no end in {TIMEOUT_S} s") from None
     if run.returncode:
-        raise RuntimeError(f"XLA: {run.stderr.strip().splitlines()[-1][:80]}")
+        said = run.stderr.strip().splitlines() or [f"exit {run.returncode}"]
+        raise RuntimeError(said[-1])
     return run.stdout
 
 
@@ -102,21 +126,26 @@ def print_as_xla(path: str) -> None:
     print(exe.hlo_modules()[0].to_string())
 
 
-def line(path: str, passes: str, with_xla: bool) -> str:
+def report(path: str, passes: str, with_xla: bool) -> None:
+    """Print the lines of a file."""
+    name = Path(path).stem
+
+    def row(what: str, found: object) -> None:
+        print(f"{name[:32]:32} {what:8}{found}", flush=True)
+
     module = hlo.load(path)
-    before = count(module)
-    run_pipeline(module, default_pipeline())
-    middle = count(module)
-    start = time.perf_counter()
-    run_pipeline(module, parse_pipeline(passes))
-    seconds = time.perf_counter() - start
-    xla = "-"
-    if with_xla:
-        try:
-            xla = str(count(hlo.parse(xla_optimized(path))))
-        except (RuntimeError, hlo.HloError) as e:
-            xla = f"  {e}".splitlines()[0][:60]
-    return f"{Path(path).stem[:28]:28}{before} {middle} {count(module)} {seconds:6.2f} {xla}"
+    row("as it is", count(module))
+    for what, pipeline in (("default", default_pipeline()), ("fused", parse_pipeline(passes))):
+        start = time.perf_counter()
+        run_pipeline(module, pipeline)
+        seconds = time.perf_counter() - start
+        row(what, f"{count(module)}{seconds:7.2f}")
+    if not with_xla:
+        return
+    try:
+        row("XLA:CPU", count(hlo.parse(xla_optimized(path))))
+    except (RuntimeError, hlo.HloError) as e:
+        row("XLA:CPU", f"  {str(e).splitlines()[0][:70]}")
 
 
 def main() -> None:
@@ -129,12 +158,9 @@ def main() -> None:
     if options.as_xla:
         print_as_xla(options.as_xla)
         return
-    one = f"{'inst.':>7}{'kern.':>7}{'MB':>10}"
-    heads = [f"{head:^24}" for head in ("as it is", "default pipeline", "fused")]
-    print(f"{'':28}{' '.join(heads)} {'':6} {'XLA:CPU':^24}")
-    print(f"{'':28}{one} {one} {one} {'s':>6} {one}")
+    print(f"{'':41}{_HEAD}")
     for path in options.files or sorted(map(str, EXAMPLES.glob("*.hlo"))):
-        print(line(path, options.passes, not options.no_xla), flush=True)
+        report(path, options.passes, not options.no_xla)
 
 
 if __name__ == "__main__":
