@@ -1,7 +1,8 @@
 """Decide where each instruction of a flattened computation is computed.
 
-A `KERNEL` writes its value to memory. A `FUSED` one has no memory: its consumers compute it at the
-index they need. A `SCALAR` lives in an SSA value of the entry function. The rest moves no data.
+What its consumers compute at the index they need takes no memory and no pass over it, but may be
+computed more than once; what is costly, or read by kernels that are no loop over their result, is
+written to memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from hlo.codegen.address import is_plain
 from hlo.codegen.lower_movement import UNINITIALIZED
 from hlo.ir import Computation, Instruction
 from hlo.ops import Emitter, Trait
+from hlo.ops.casts import widens
 from hlo.types import ArrayShape
 
 
@@ -242,21 +244,15 @@ def _is_view(inst: Instruction, roles: dict[Instruction, Role]) -> bool:
 
 
 def is_widening(inst: Instruction) -> bool:
-    """True for a conversion to a type that has every value of the operand's."""
+    """True for a conversion that a view does as it reads: it keeps every value."""
     if inst.opcode != "convert":
         return False
     (before,), after = inst.operand_shapes, inst.shape
     if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
         return False
     narrow, wide = before.element_type, after.element_type
-    if narrow.is_float:
-        return wide.name in ("f32", "f64") and wide.bits >= narrow.bits
-    if not narrow.is_integer:
-        return False
-    if wide.is_integer:
-        grows = wide.bits > narrow.bits or wide is narrow
-        return grows and (wide.is_signed or not narrow.is_signed)
-    return wide.name in ("f32", "f64") and narrow.bits <= wide.bits // 2
+    is_read_so = wide.is_integer or wide.name in ("f32", "f64")
+    return is_read_so and (narrow.is_integer or narrow.is_float) and widens(narrow, wide)
 
 
 def _rereads(user: Instruction, operand: Instruction) -> bool:
