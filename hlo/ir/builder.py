@@ -70,10 +70,14 @@ class Builder:
         """Append an array that has one number in every place."""
         return self.broadcast(self.constant(et, value), array(et, dims))
 
-    def broadcast(self, scalar: Instruction, shape: ArrayShape) -> Instruction:
-        """Append the array of a shape that has a scalar in every place; for rank 0 the scalar."""
-        if not shape.dims:
+    def broadcast(self, scalar: Instruction, like: ArrayShape) -> Instruction:
+        """Append an array that has a scalar in every place; for rank 0 the scalar itself.
+
+        like: gives the dimensions and the layout; the type is the scalar's.
+        """
+        if not like.dims:
             return scalar
+        shape = like.with_type(scalar.array_shape.element_type)
         return self.op("broadcast", scalar, shape=shape, dimensions=())
 
     def convert(self, value: Instruction, et: ElementType) -> Instruction:

@@ -231,10 +231,6 @@ class SizedDraft(Draft):
         """Return whether two sizes are equal."""
         return self.compare(self.size(a), self.size(b), "EQ")
 
-    def spread(self, scalar: Instruction, like: ArrayShape) -> Instruction:
-        """Return a scalar for every element of a shape."""
-        return self.broadcast(scalar, like.with_type(scalar.array_shape.element_type))
-
     def positions(self, like: ArrayShape, dim: int) -> Instruction:
         """Return the index along a dimension for every element of a shape."""
         return self.op("iota", shape=like.with_type(S32), iota_dimension=dim)
@@ -245,7 +241,7 @@ class SizedDraft(Draft):
         for dim, n in enumerate(sizes):
             if n == like.dims[dim]:
                 continue
-            here = self.compare(self.positions(like, dim), self.spread(self.size(n), like), "LT")
+            here = self.compare(self.positions(like, dim), self.broadcast(self.size(n), like), "LT")
             result = here if result is None else self.op("and", result, here)
         return result
 
@@ -255,7 +251,7 @@ class SizedDraft(Draft):
         there = self.meant(shape, sizes)
         if there is None:
             return x
-        return self.op("select", there, x, self.spread(fill, shape), shape=shape)
+        return self.op("select", there, x, self.broadcast(fill, shape), shape=shape)
 
 
 _KNOWN: dict[str, Callable[[int, int], int]] = {

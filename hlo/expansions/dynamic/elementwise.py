@@ -50,7 +50,7 @@ def _spread(d: SizedDraft, x: Instruction, dim: int, size: Size) -> Instruction:
     one = array(shape.element_type, [1 if n == dim else shape.dims[n] for n in range(shape.rank)])
     first = d.op("reshape", d.op("slice", x, shape=one, slice=parts), shape=kept)
     everywhere = d.op("broadcast", first, shape=shape, dimensions=dims)
-    alone = d.spread(d.is_equal(size, 1), shape)
+    alone = d.broadcast(d.is_equal(size, 1), shape)
     return d.op("select", alone, everywhere, x, shape=shape)
 
 

@@ -75,7 +75,7 @@ def _reduced(
     et = shapes[0].element_type
     identity = _identity(single_binary_op(body) if len(xs) == 1 else None, et)
     if identity is not None:
-        fill = d.spread(d.constant(et, identity), shapes[0])
+        fill = d.broadcast(d.constant(et, identity), shapes[0])
         x = d.op("select", there, xs[0], fill, shape=shapes[0])
         return d.clone(inst, [x, *inits])
     # Elements and what is made of them say whether they count at all.

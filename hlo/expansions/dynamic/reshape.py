@@ -62,7 +62,7 @@ def _repacked(d: SizedDraft, x: Sized, result: ArrayShape, sizes: Sequence[Size]
     line = array(S32, [result.num_elements])
 
     def each(n: Size) -> Instruction:
-        return d.spread(d.size(n), line)
+        return d.broadcast(d.size(n), line)
 
     def binary(opcode: str, a: Instruction, b: Instruction) -> Instruction:
         return d.op(opcode, a, b, shape=line)

@@ -20,7 +20,6 @@ from hlo.passes.algsimp._match import (
     is_splat,
     limits,
     splat,
-    spread,
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
@@ -239,7 +238,7 @@ def select_pred(inst: Instruction, b: Builder) -> Instruction | None:
     yes, no = integer_splat(x), integer_splat(y)
     if yes is None or no is None or yes == no:
         return None
-    whole = p if dims_of(p) == dims_of(inst) else spread(b, p, inst)
+    whole = p if dims_of(p) == dims_of(inst) else b.broadcast(p, inst.array_shape)
     return whole if yes else b.op("not", whole)
 
 
@@ -305,7 +304,7 @@ def select_one_or_zero(inst: Instruction, b: Builder) -> Instruction | None:
     et = type_of(inst)
     if et.is_pred or et.is_complex or not (is_splat(x, 1) and is_splat(y, 0)):
         return None
-    return b.convert(p if dims_of(p) == dims_of(inst) else spread(b, p, inst), et)
+    return b.convert(p if dims_of(p) == dims_of(inst) else b.broadcast(p, inst.array_shape), et)
 
 
 @rule("select", "x < 0 ? -x : x = |x|, and so on, for signed integers")
@@ -328,7 +327,7 @@ def select_abs(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 def _full(b: Builder, bound: Instruction, inst: Instruction) -> Instruction:
-    return bound if dims_of(bound) == dims_of(inst) else spread(b, bound, inst)
+    return bound if dims_of(bound) == dims_of(inst) else b.broadcast(bound, inst.array_shape)
 
 
 @rule("clamp", "clamp(least, x, h) = min(x, h), clamp(l, x, greatest) = max(x, l)")

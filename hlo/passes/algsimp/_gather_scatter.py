@@ -12,7 +12,6 @@ from hlo.passes.algsimp._match import (
     is_single_use,
     is_splat,
     scalar_source,
-    spread,
     type_of,
 )
 from hlo.passes.algsimp._reducers import by_type
@@ -24,7 +23,7 @@ from hlo.types import array
 def gather_of_scalar_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     scalar = scalar_source(x)
-    return None if scalar is None else spread(b, scalar, inst)
+    return None if scalar is None else b.broadcast(scalar, inst.array_shape)
 
 
 def _window(inst: Instruction, part: Instruction, b: Builder) -> Instruction:

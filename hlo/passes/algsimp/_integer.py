@@ -14,7 +14,6 @@ from hlo.passes.algsimp._match import (
     is_exact,
     is_single_use,
     is_splat,
-    spread,
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
@@ -356,7 +355,7 @@ def clamp_of_outside(inst: Instruction, b: Builder) -> Instruction | None:
 
 def _widened(b: Builder, bound: Instruction, inst: Instruction) -> Instruction:
     """Return a bound of a clamp, which may be a scalar, in the dimensions of the clamp."""
-    return bound if dims_of(bound) == dims_of(inst) else spread(b, bound, inst)
+    return bound if dims_of(bound) == dims_of(inst) else b.broadcast(bound, inst.array_shape)
 
 
 @rule("abs", "|x| = x, for integers that are not negative, and -x, for x <= 0")

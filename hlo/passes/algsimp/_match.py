@@ -174,11 +174,6 @@ def filled(b: Builder, inst: Instruction, value: Any) -> Instruction:
     return b.filled(shape.element_type, shape.dims, value)
 
 
-def spread(b: Builder, scalar: Instruction, inst: Instruction) -> Instruction:
-    """Append an array of the dimensions of `inst` with a scalar in every place."""
-    return b.broadcast(scalar, array(type_of(scalar), dims_of(inst)))
-
-
 def folded(b: Builder, opcode: str, x: Instruction, y: Instruction) -> Instruction | None:
     """Append the constant that an operation on two splats of equal dimensions yields."""
     left, right = splat(x), splat(y)

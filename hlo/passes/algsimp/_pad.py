@@ -12,7 +12,6 @@ from hlo.passes.algsimp._match import (
     kept_dims,
     scalar_source,
     splat,
-    spread,
 )
 from hlo.passes.algsimp._rules import rule
 
@@ -32,7 +31,7 @@ def pad_nothing(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("pad", "pad(x, v) = broadcast(v), for an empty x")
 def pad_of_empty(inst: Instruction, b: Builder) -> Instruction | None:
     x, v = inst.operands
-    return spread(b, v, inst) if is_empty(x) and dims_of(inst) else None
+    return b.broadcast(v, inst.array_shape) if is_empty(x) and dims_of(inst) else None
 
 
 @rule("pad", "pad(broadcast(v), v) = broadcast(v)")
@@ -42,7 +41,7 @@ def pad_of_same_value(inst: Instruction, b: Builder) -> Instruction | None:
     same = left is not None and right is not None and left.tobytes() == right.tobytes()
     if not same and scalar_source(x) is not v:
         return None
-    return spread(b, v, inst)
+    return b.broadcast(v, inst.array_shape)
 
 
 @rule("pad", "pad(x, v) = slice(x), for padding below zero only")

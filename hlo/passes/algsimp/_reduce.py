@@ -14,7 +14,6 @@ from hlo.passes.algsimp._match import (
     is_single_use,
     is_splat,
     splat,
-    spread,
     type_of,
 )
 from hlo.passes.algsimp._reducers import (
@@ -49,7 +48,7 @@ def reduce_of_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     x, c = inst.operands
     if x.array_shape.num_elements or type_of(c) is not type_of(inst):
         return None
-    return spread(b, c, inst)
+    return b.broadcast(c, inst.array_shape)
 
 
 @rule("reduce", "reduce(x) = reduce(reshape(x)), without sizes of one")

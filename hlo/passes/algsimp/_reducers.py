@@ -14,7 +14,6 @@ from hlo.passes.algsimp._match import (
     is_exact,
     is_splat,
     limits,
-    spread,
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
@@ -73,7 +72,7 @@ def is_neutral(op: str, inst: Instruction) -> bool:
 
 def combined(b: Builder, op: str, init: Instruction, x: Instruction) -> Instruction:
     """Append `init op x`, for a scalar init."""
-    return x if is_identity(op, init) else b.op(op, spread(b, init, x), x)
+    return x if is_identity(op, init) else b.op(op, b.broadcast(init, x.array_shape), x)
 
 
 def by_order(opcodes: str, equation: str) -> Callable[[Rewriter], Rewriter]:

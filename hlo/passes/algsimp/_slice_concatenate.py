@@ -15,7 +15,6 @@ from hlo.passes.algsimp._match import (
     scalar_integers,
     scalar_source,
     splat,
-    spread,
     type_of,
 )
 from hlo.passes.algsimp._reshape_transpose import matched_groups
@@ -136,7 +135,7 @@ def slice_of_padding(inst: Instruction, b: Builder) -> Instruction | None:
         low, high = _span(s)
         end = p.low + max(n - 1, 0) * (p.interior + 1)
         if high < p.low or low > end or not n:
-            return spread(b, v, inst)
+            return b.broadcast(v, inst.array_shape)
     return None
 
 
@@ -284,7 +283,7 @@ def concatenate_of_broadcasts(inst: Instruction, b: Builder) -> Instruction | No
         other = splat(x)
         if value is None or other is None or other.tobytes() != value.tobytes():
             return None
-    return spread(b, scalar, inst)
+    return b.broadcast(scalar, inst.array_shape)
 
 
 @rule("concatenate", "concatenate(x, x, ...) = broadcast(x), along a dimension of size one")

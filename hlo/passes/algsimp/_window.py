@@ -7,7 +7,7 @@ from dataclasses import replace
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.attrs import PadDim, SliceDim, WindowDim
-from hlo.passes.algsimp._match import dims_of, spread, type_of
+from hlo.passes.algsimp._match import dims_of, type_of
 from hlo.passes.algsimp._reducers import by_order, combined, combiner, is_neutral, reduce
 from hlo.passes.algsimp._rules import rule
 
@@ -81,4 +81,4 @@ def with_padding(
 def window_of_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     if combiner(inst) is None or inst.operands[0].array_shape.num_elements:
         return None
-    return spread(b, inst.operands[1], inst)
+    return b.broadcast(inst.operands[1], inst.array_shape)

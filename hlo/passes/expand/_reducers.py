@@ -74,8 +74,3 @@ def without_overflow(inst: Instruction, op: str) -> tuple[ElementType, Computati
 def identity(b: Builder, op: str, et: ElementType) -> Instruction:
     """Append the scalar that changes nothing."""
     return b.constant(et, identity_of(op, et))
-
-
-def spread(b: Builder, scalar: Instruction, like: Instruction) -> Instruction:
-    """Append a scalar in every place of an array."""
-    return b.broadcast(scalar, array(scalar.array_shape.element_type, like.array_shape.dims))

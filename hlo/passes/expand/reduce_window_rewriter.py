@@ -7,7 +7,7 @@ from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import PadDim, SliceDim, WindowDim
 from hlo.passes.expand._inline import expand_instructions, rounds
-from hlo.passes.expand._reducers import identity, reducer, spread, without_overflow
+from hlo.passes.expand._reducers import identity, reducer, without_overflow
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import array
@@ -96,7 +96,7 @@ class _Running(Draft):
         totals = self.reshape(self.op("slice", inside, slice=last), (*before, blocks, *after))
         # What comes before each block.
         earlier = self.padded(self.running(totals, self.none), 1, -1)
-        start = self.op(self.opcode, spread(self, init, earlier), earlier)
+        start = self.op(self.opcode, self.broadcast(init, earlier.array_shape), earlier)
         dims = tuple(n for n in range(shape.rank + 1) if n != dim + 1)
         to = array(self.et, inside.array_shape.dims)
         whole = self.op(self.opcode, self.op("broadcast", start, shape=to, dimensions=dims), inside)
