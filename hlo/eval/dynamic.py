@@ -45,11 +45,7 @@ class _View:
 
 def may_be_dynamic(ops: Iterable[OpView]) -> bool:
     """True when some of the operations have, or make, arrays of dynamic size."""
-    return any(op.opcode in _MAKERS or _has_dynamic_leaf(op.shape) for op in ops)
-
-
-def _has_dynamic_leaf(shape: Shape) -> bool:
-    return any(isinstance(leaf, ArrayShape) and leaf.dynamic for _, leaf in shape.leaves())
+    return any(op.opcode in _MAKERS or op.shape.is_dynamic for op in ops)
 
 
 def bind(value: Any, shape: Shape) -> Any:

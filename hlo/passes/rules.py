@@ -18,7 +18,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, Shape, compatible, without_layout
+from hlo.types import Shape, compatible, without_layout
 
 Rewriter = Callable[[Instruction, Builder], Instruction | None]
 
@@ -156,7 +156,7 @@ class _Worklist:
     ) -> bool:
         if new is inst or not _same_dims(new.shape, inst.shape, rule):
             return False
-        if rule.static and (_is_dynamic(new) or any(map(_meets_dynamic, built))):
+        if rule.static and (new.shape.is_dynamic or any(map(_meets_dynamic, built))):
             return False
         if not self._rewrites.allow(rule.name, inst, approximate=rule.approximate):
             return False
@@ -195,19 +195,12 @@ class _Worklist:
 
 def _meets_dynamic(inst: Instruction) -> bool:
     """True when dimensions of an instruction or of its operands are dynamic."""
-    if _is_dynamic(inst):
+    if inst.shape.is_dynamic:
         return True
     for operand in inst.operands:  # a plain loop: each visit of each instruction comes here
-        if _is_dynamic(operand):
+        if operand.shape.is_dynamic:
             return True
     return False
-
-
-def _is_dynamic(inst: Instruction) -> bool:
-    shape = inst.shape
-    if isinstance(shape, ArrayShape):
-        return shape.dynamic != ()
-    return any(isinstance(s, ArrayShape) and s.dynamic != () for _, s in shape.leaves())
 
 
 def _same_dims(new: Shape, old: Shape, rule: Rule) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hlo.types.element import ELEMENT_TYPES, S32, ElementType
 from hlo.types.layout import Layout
@@ -41,6 +41,11 @@ class Shape:
     @property
     def is_token(self) -> bool:
         return isinstance(self, TokenShape)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """True when a dimension is dynamic, in a tuple of some array."""
+        return False
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape]]:
         """Yield `(index path, leaf shape)`, depth first; a non-tuple is its own leaf `()`."""
@@ -147,6 +152,15 @@ class TupleShape(Shape):
     """A tuple of shapes, possibly empty, possibly nested."""
 
     elements: tuple[Shape, ...] = ()
+    # Asked for more often than the tuples of loops have elements.
+    _is_dynamic: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_is_dynamic", any(s.is_dynamic for s in self.elements))
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self._is_dynamic
 
     def to_string(self, layout: bool = True) -> str:
         # The index comments are XLA's: they appear in tuples of more than five elements.

@@ -7,7 +7,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape, array
+from hlo.types import array
 
 _RULES = RuleSet("broadcast_canonicalizer")
 
@@ -21,7 +21,7 @@ def broadcast_canonicalizer(module: Module, rewrites: Rewrites) -> None:
 @_RULES.rule("broadcast", "broadcast(x; p) = transpose(broadcast(x; sorted p))")
 def in_order(inst: Instruction, b: Builder) -> Instruction | None:
     dims, shape = inst.attrs["dimensions"], inst.array_shape
-    if list(dims) == sorted(dims) or shape.is_dynamic or _is_dynamic(inst.operands[0]):
+    if list(dims) == sorted(dims) or shape.is_dynamic or inst.operands[0].shape.is_dynamic:
         return None
     # Dimension d of the result is dimension places[d] of the broadcast in order.
     places = list(range(shape.rank))
@@ -35,7 +35,3 @@ def in_order(inst: Instruction, b: Builder) -> Instruction | None:
         dimensions=tuple(sorted(dims)),
     )  # fmt: skip
     return b.op("transpose", spread, dimensions=tuple(places))
-
-
-def _is_dynamic(inst: Instruction) -> bool:
-    return isinstance(inst.shape, ArrayShape) and inst.shape.is_dynamic

@@ -45,7 +45,7 @@ def _has_floats(inst: Instruction) -> bool:
 def _reduced_first(inst: Instruction, b: Builder) -> Instruction | None:
     count = len(inst.operands) // 2
     inputs, inits = inst.operands[:count], inst.operands[count:]
-    if any(x.opcode != "transpose" or _is_dynamic(x) for x in inputs):
+    if any(x.opcode != "transpose" or x.shape.is_dynamic for x in inputs):
         return None
     orders = {x.attrs["dimensions"] for x in inputs}
     if len(orders) != 1:
@@ -71,7 +71,3 @@ def _moved(b: Builder, value: Instruction, order: tuple[int, ...]) -> Instructio
     if order == tuple(range(len(order))):
         return value
     return b.op("transpose", value, dimensions=order)
-
-
-def _is_dynamic(inst: Instruction) -> bool:
-    return isinstance(inst.shape, ArrayShape) and inst.shape.is_dynamic
