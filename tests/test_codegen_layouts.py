@@ -134,3 +134,18 @@ ENTRY main {{
 """
     rng = np.random.default_rng(0)
     check(text, [random_value(rng, s) for s in hlo.parse(text).entry.parameter_shapes])
+
+
+@pytest.mark.parametrize("dims", [(16, 16), (64, 48), (80, 100), (17, 33), (3, 32, 40)])
+def test_arrays_that_lie_across_a_loop_are_read_block_by_block(dims: tuple[int, ...]) -> None:
+    order = (*range(len(dims) - 2), len(dims) - 1, len(dims) - 2)
+    turned = ",".join(str(dims[d]) for d in order)
+    shape = ",".join(map(str, dims))
+    text = (
+        f"HloModule m\nENTRY e {{ x = f32[{turned}] parameter(0) y = f32[{shape}] parameter(1)\n"
+        f"  t = f32[{shape}] transpose(x), dimensions={{{','.join(map(str, order))}}}\n"
+        f"  ROOT r = f32[{shape}] add(t, y) }}"
+    )
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(dims).astype(np.float32)
+    check(text, [rng.standard_normal([dims[d] for d in order]).astype(np.float32), y])

@@ -140,3 +140,41 @@ def test_loops_that_end_with_a_mask(text: str, is_folded: bool) -> None:
     target = Target.of(machine.triple, machine.data_layout, "+avx512bw,+avx512vl,+avx512f")
     llvm = emit_program(hlo.parse(text).entry, "entry", target).llvm
     assert ("vectorize.predicate.enable" in llvm) == is_folded
+
+
+DRIVER = """define internal void @driver(ptr %x, i64 %n) noinline nounwind {
+entry:
+  br label %head1
+head1:
+  %i = phi i64 [ 0, %entry ], [ %j, %latch1 ]
+  %c = icmp slt i64 %i, %n
+  br i1 %c, label %body1, label %done1
+body1:
+  BODY
+  br label %latch1
+latch1:
+  %j = add nsw i64 %i, 1
+  br label %head1
+done1:
+  ret void
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("call void @fill(ptr %x, i64 %n)", True),
+        ("store i8 0, ptr %x", False),
+        ("call void @straight(ptr %x)", False),
+    ],
+)
+def test_loops_around_loops_of_other_functions_are_left_as_they_are(
+    body: str, expected: bool
+) -> None:
+    straight = "define internal void @straight(ptr %x) noinline nounwind {\n  ret void\n}\n"
+    fill = DRIVER.replace("@driver", "@fill").replace("BODY", "store i8 0, ptr %x")
+    text = "".join([DRIVER.replace("BODY", body), fill, straight])
+    (part,) = split(text)
+    (driver,) = [line for _, t in part.texts for line in t.split("\n") if "@driver(" in line]
+    assert ("optnone" in driver) == expected

@@ -62,22 +62,27 @@ class Blocks:
             at = split_index(b, number, counts)
             for d, height in heights.items():
                 at[d] = b.mul(at[d], height)
-            right = b.minimum(b.add(at[column], side), sizes[column])
             bottom = b.minimum(b.add(at[row], side * _TALL), sizes[row])
+            columns = _extent(b, at[column], side, sizes[column])
             with b.loop(at[row], bottom, side, rolled=True) as top:
-                low = b.minimum(b.add(top, side), bottom)
+                rows = _extent(b, top, side, sizes[row])
                 first = self._indices(b, [*at[:row], top, *at[row + 1 :]])
                 for block in blocks:
-                    corner = [first[d] for d in self.order]
-                    block.fill(corner, b.sub(low, top), b.sub(right, at[column]))
-                with b.loop(top, low, rolled=True) as i, b.loop(at[column], right) as j:
+                    block.fill([first[d] for d in self.order], rows, columns)
+                with b.loop(0, rows, rolled=True) as i, b.loop(0, columns) as j:
                     for block in blocks:
-                        block.place = b.add(b.mul(b.sub(i, top), side), b.sub(j, at[column]))
-                    body(self._indices(b, [*at[:row], i, *at[row + 1 : column], j]))
+                        block.place = b.add(b.mul(i, side), j)
+                    here = [*at[:row], b.add(top, i), *at[row + 1 : column], b.add(at[column], j)]
+                    body(self._indices(b, here))
         return Extent(math.prod(counts), math.prod(sizes) / max(math.prod(counts), 1))
 
     def _indices(self, b: Builder, found: Sequence[Index]) -> Indices:
         return indices_of(b, self.shape, self.groups, found)
+
+
+def _extent(b: Builder, first: Index, side: int, size: int) -> Index:
+    """Return how many elements a block has from the first one on: less than a side at the end."""
+    return b.minimum(b.sub(size, first), side) if size % side else side
 
 
 class _Block:
@@ -111,18 +116,27 @@ class _Block:
             b, self.shape, tuple(int(d == last) for d in range(self.shape.rank))
         )
         base = self.k.pointer(self.crossing.node)
-        is_whole = b.both(b.compare("eq", rows, self.side), b.compare("eq", columns, self.side))
-        with b.when(is_whole):
+
+        def turn() -> Sequence[Val]:
             corner_at = b.element_address(base, self.word, start)
-            turn = _turn(b.module, self.word, self.side)
-            b.write(f"call void @{turn}(ptr {self.memory}, ptr {corner_at}, i64 {stride})")
-        with b.when(b.op("i1", f"xor {is_whole}, true")), b.loop(0, columns, plain=True) as j:
-            with b.loop(0, rows, plain=True) as i:
+            function = _turn(b.module, self.word, self.side)
+            b.write(f"call void @{function}(ptr {self.memory}, ptr {corner_at}, i64 {stride})")
+            return ()
+
+        def element_by_element() -> Sequence[Val]:
+            with b.loop(0, columns, plain=True) as j, b.loop(0, rows, plain=True) as i:
                 at = b.add(b.add(start, b.mul(j, stride)), i)
                 address = b.element_address(base, self.word, at)
                 raw = b.effect(self.word, f"load {self.word}, ptr {address}")
                 to = b.element_address(self.memory, self.word, b.add(b.mul(i, self.side), j))
                 b.write(f"store {raw}, ptr {to}")
+            return ()
+
+        if rows == columns == self.side:
+            turn()
+        else:
+            is_whole = (b.compare("eq", n, self.side) for n in (rows, columns))
+            b.choose(b.both(*is_whole), turn, element_by_element)
 
 
 def _turn(module: Module, word: str, side: int) -> str:

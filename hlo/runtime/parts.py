@@ -2,7 +2,8 @@
 
 Loops that LLVM is to vectorize need the whole pipeline. Code that is emitted as it is to be, which
 says of each innermost loop that there is nothing to vectorize, needs a few cleaning passes; code
-that runs straight through once a call needs none. A function stays with its callers if it may be
+that runs straight through once a call needs none; nor does code whose loops are there to call
+functions with loops of their own. A function stays with its callers if it may be
 inlined, or if LLVM may learn of it from the only one that there is. The parts depend on the text
 alone, so that equal modules make equal code on any number of processors.
 """
@@ -63,6 +64,8 @@ class _Function:
     order: int
     uses: set[str] = field(default_factory=set)
     effort: Effort = Effort.VECTORIZE
+    # See `_drives`.
+    is_driver: bool = False
 
     @property
     def header(self) -> str:
@@ -164,11 +167,26 @@ def _judge(functions: dict[str, _Function], plain: Set[str]) -> None:
     for f in functions.values():
         if all(loop.note in plain for loop in f.innermost):
             f.effort = Effort.CLEAN if f.name in repeated else Effort.NONE
+    for f in functions.values():
+        if f.is_internal and f.is_apart and _drives(f, functions):
+            f.is_driver = True
+            f.text = f.text.replace(" noinline ", " noinline optnone ", 1)
     straight = [f for f in functions.values() if f.effort is Effort.NONE]
     if sum(len(f.text) for f in straight) < _PART_SIZE:
         # Not worth a module of its own.
         for f in straight:
             f.effort = Effort.CLEAN
+
+
+def _drives(f: _Function, functions: dict[str, _Function]) -> bool:
+    """True when a function spends its time in others: each innermost loop calls one with loops.
+
+    To make code of the loops around a microkernel takes longer than to make that of itself, most of
+    it to save multiplications.
+    """
+    bodies = [f.text[loop.begin : loop.end] for loop in f.innermost]
+    called = [set(_NAME.findall(body)) & f.uses for body in bodies] or [f.uses]
+    return all(any(functions[name].innermost for name in names) for names in called)
 
 
 def _groups(functions: dict[str, _Function], effort: Effort) -> list[list[_Function]]:
@@ -178,7 +196,7 @@ def _groups(functions: dict[str, _Function], effort: Effort) -> list[list[_Funct
     for name in group:
         f = functions[name]
         for used in sorted(f.uses & group.keys()):
-            if functions[used].is_apart and (callers[used] > 1 or not f.is_internal):
+            if functions[used].is_apart and (callers[used] > 1 or not f.is_internal or f.is_driver):
                 continue
             if group[used] is not group[name]:
                 small, large = sorted((group[used], group[name]), key=len)
