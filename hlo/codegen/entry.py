@@ -35,7 +35,7 @@ from hlo.codegen.constants import Constants
 from hlo.codegen.control import emit_conditional, emit_while
 from hlo.codegen.element import ElementEmitter
 from hlo.codegen.function import Function
-from hlo.codegen.fusion import Role, is_on_demand, is_uninitialized
+from hlo.codegen.fusion import Role, is_on_demand, is_uninitialized, updated_operands
 from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.kernel import (
     PLANNERS,
@@ -45,7 +45,7 @@ from hlo.codegen.kernel import (
 )
 from hlo.codegen.kernels.rows import emit_rows
 from hlo.codegen.llvm import Builder, Module, Val
-from hlo.codegen.memory import Leaf, Memory, updated_operands
+from hlo.codegen.memory import Leaf, Memory
 from hlo.codegen.on_demand import emit_on_demand
 from hlo.codegen.outputs import deliver_outputs, shared_parameter
 from hlo.codegen.prepare import flatten
@@ -234,6 +234,7 @@ class EntryEmitter:
     # --- computations ---------------------------------------------------------------------------
 
     def copy(self, source: Buffer, target: Buffer, leaf: ArrayShape) -> None:
+        """Copy an array between two buffers, unless they are one."""
         if source is not target and not is_empty(leaf):
             self.copy_bytes(source.pointer, target.pointer, leaf)
 

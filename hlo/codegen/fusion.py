@@ -191,7 +191,7 @@ def _must_keep(
         return True
     # What is updated in place has to be in memory, and so has what is read of it to that end: the
     # update would have to be of a copy otherwise.
-    if any(inst in _updated(u) or _reads_updated(u, inst, roles) for u in users):
+    if any(inst in updated_operands(u).values() or _reads_updated(u, inst, roles) for u in users):
         return True
     # A kernel that is no loop over its result reads its operands from memory.
     return any(
@@ -204,16 +204,23 @@ def _must_keep(
     )
 
 
-def _updated(inst: Instruction) -> list[Instruction]:
-    """Return the operands that an instruction changes in place."""
+def updated_operands(inst: Instruction) -> dict[tuple[int, ...], Instruction]:
+    """Return the operands that an instruction changes in place to be its results, by result."""
     if inst.opcode == "dynamic-update-slice":
-        return inst.operands[:1]
-    return inst.operands[: len(inst.operands) // 2] if inst.opcode == "scatter" else []
+        return {(): inst.operands[0]}
+    if inst.opcode == "scatter":
+        if not inst.shape.is_tuple:
+            return {(): inst.operands[0]}
+        return {(n,): inst.operands[n] for n in range(len(inst.operands) // 2)}
+    if inst.opcode == "custom-call":
+        aliases = inst.attrs["output_to_operand_aliasing"]
+        return {tuple(a.output): inst.operands[a.operand] for a in aliases if not a.operand_index}
+    return {}
 
 
 def _reads_updated(user: Instruction, inst: Instruction, roles: dict[Instruction, Role]) -> bool:
     """True when a value is computed from the array that its user changes in place."""
-    changed = {_source(o) for o in _updated(user)}
+    changed = {_source(o) for o in updated_operands(user).values()}
     stack, seen = [inst] if changed else [], set[Instruction]()
     while stack:
         for operand in stack.pop().operands:

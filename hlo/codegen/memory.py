@@ -21,7 +21,7 @@ from hlo.codegen.buffers import (
     Storage,
     leaves_below,
 )
-from hlo.codegen.fusion import Role, is_on_demand
+from hlo.codegen.fusion import Role, is_on_demand, updated_operands
 from hlo.codegen.llvm import Builder
 from hlo.codegen.scalar import Value
 from hlo.ir import Computation, Instruction
@@ -34,20 +34,6 @@ Leaf = Value | Place | None
 # Results of at least so many bytes take the place of an operand that dies, where they can. For
 # smaller ones memory does not matter, and one kernel can serve more of them.
 _REUSED_BYTES = 1 << 18
-
-
-def updated_operands(inst: Instruction) -> dict[Path, Instruction]:
-    """Return the operands that an instruction changes in place to be its results, by result."""
-    if inst.opcode == "dynamic-update-slice":
-        return {(): inst.operands[0]}
-    if inst.opcode == "scatter":
-        if not inst.shape.is_tuple:
-            return {(): inst.operands[0]}
-        return {(n,): inst.operands[n] for n in range(len(inst.operands) // 2)}
-    if inst.opcode == "custom-call":
-        aliases = inst.attrs["output_to_operand_aliasing"]
-        return {tuple(a.output): inst.operands[a.operand] for a in aliases if not a.operand_index}
-    return {}
 
 
 class Memory:
@@ -266,6 +252,3 @@ def _lie_alike(a: Shape, b: Shape) -> bool:
         and a.layout == b.layout
         and a.element_type.byte_width == b.element_type.byte_width
     )
-
-
-__all__ = ["Leaf", "Memory", "updated_operands"]

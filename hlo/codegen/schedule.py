@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from hlo.analysis.schedule import Graph, depth_first_order, list_order, reverse_list_order
 from hlo.codegen.address import size_bytes
 from hlo.codegen.buffers import Liveness, Path, Storage
-from hlo.codegen.fusion import Role
-from hlo.codegen.memory import updated_operands
+from hlo.codegen.fusion import Role, updated_operands
 from hlo.codegen.recompute import recompute
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
