@@ -41,9 +41,10 @@ def verify(module: Module) -> None:
 def optimize(module: Module, passes: str = "default", *, validate: bool = False) -> Module:
     """Verify a module and run passes on it, in place; returns the module.
 
-    passes: a pipeline as `a,b{opt=v},fix(c,d)`; `default` is the one that `compile` uses. validate:
-    run the module before and after each pass, and raise HloError (`pass-changed-result`) naming the
-    rule that changed a result. Raises HloError for an invalid module or pipeline.
+    passes: a pipeline as `a,b{opt=v},fix(c,d)`; `default` is the one that `compile` uses, and
+    fuses. validate: run the module before and after each pass, and raise HloError
+    (`pass-changed-result`) naming the rule that changed a result. Raises HloError for an invalid
+    module or pipeline.
     """
     verify_module(module)
     run_pipeline(module, pipeline_of(passes), [Validate(module)] if validate else [])

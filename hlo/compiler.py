@@ -68,8 +68,8 @@ def compile(
     work on a call (by default one a processor); results are the same for any number. features:
     instructions to do without, as in `-avx512f`. host: custom calls, queues and random state that
     the module uses; by default a fresh one. passes: the pipeline that runs first, as for
-    `optimize`; the default one if not given, none if empty. Raises HloError if the module is not
-    valid. It stays as it is.
+    `optimize`, none if empty; `default` is without its fusions here, which code generation chooses.
+    Raises HloError if the module is not valid. It stays as it is.
     """
     from hlo.text import print_module
 
@@ -302,7 +302,7 @@ def emit(
     if passes:
         with clock("passes"):
             module = module.clone()
-            run_pipeline(module, pipeline_of(passes))
+            run_pipeline(module, pipeline_of(passes, fuses=False))
     with clock("emit"):
         shared = module.attrs.get("input_output_alias", ())
         aliases = {a.output: (a.parameter, a.index) for a in shared}

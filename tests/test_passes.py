@@ -175,6 +175,15 @@ def test_optimize_runs_the_default_pipeline() -> None:
     assert len(module.entry) == 3
 
 
+def test_the_default_pipeline_fuses_unless_code_is_generated() -> None:
+    text = """HloModule m
+ENTRY e { a = f32[8] parameter(0) b = f32[8] negate(a) ROOT c = f32[8] exponential(b) }"""
+    for stage, fuses in (("hlo", True), ("dot", True), ("parsed", False)):
+        assert ("fusion" in run(f"--stage={stage}", text=text)[1]) == fuses
+    ran = run("--stage=buffers", "--time-passes", text=text)[2].split()
+    assert "dce" in ran and "fusion" not in ran
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ from .common import (
 )
 from .debug_options import DebugOptions
 from .passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
-from .stages import STAGES, is_hlo, runs_passes, stage_text
+from .stages import STAGES, is_compiled, is_hlo, runs_passes, stage_text
 
 if TYPE_CHECKING:
     from hlo.ir import Module
@@ -172,7 +172,7 @@ def main(
                 if verify:
                     _verify(module)
                 if flags.passes is not None:
-                    run_passes(module, flags, number, debug_options)
+                    run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage))
                 if extract is not None:
                     module = _extract(module, extract)
                 texts.append("" if quiet else show(module))

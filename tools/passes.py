@@ -79,8 +79,14 @@ def load_plugins(paths: tuple[str, ...]) -> None:
             load_plugin(path)
 
 
-def run_passes(module: Module, flags: PassFlags, number: int, debug_options: DebugOptions) -> None:
-    """Run the passes on a module, in place. number: of the module in its file, for dumps."""
+def run_passes(
+    module: Module, flags: PassFlags, number: int, debug_options: DebugOptions, *, is_compiled: bool
+) -> None:
+    """Run the passes on a module, in place.
+
+    number: of the module in its file, for dumps. is_compiled: what comes after them is code
+    generation, which fuses for itself.
+    """
     from hlo.passes import Observer, run_pipeline
     from hlo.passes.default import pipeline_of
     from hlo.passes.observers import PrintAfter, VerifyEach, timing_table
@@ -88,7 +94,7 @@ def run_passes(module: Module, flags: PassFlags, number: int, debug_options: Deb
     from hlo.verifier import verify
 
     assert flags.passes is not None
-    pipeline = pipeline_of(flags.passes)
+    pipeline = pipeline_of(flags.passes, fuses=not is_compiled)
     observers: list[Observer] = []
     if flags.print_after:
         observers.append(PrintAfter(flags.print_after, note))

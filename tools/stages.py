@@ -33,6 +33,11 @@ def is_hlo(stage: str | None) -> bool:
     return stage in (None, "parsed", "hlo", "optimized")
 
 
+def is_compiled(stage: str | None) -> bool:
+    """True for stages that show what code generation makes of a module."""
+    return stage is not None and not is_hlo(stage) and stage not in ("dot", "html")
+
+
 def stage_text(module: Module, stage: str, target: str | None) -> str:
     """Return a module, on which passes have run, in the form of a stage that is not HLO."""
     return _FORMS[stage](module, target)

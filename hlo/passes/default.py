@@ -1,13 +1,17 @@
-"""The default pipeline: what `hlo.optimize` and `hlo.compile` run."""
+"""The default pipeline: what `hlo.optimize` runs, and but for its fusions `hlo.compile`."""
 
 from __future__ import annotations
 
 from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
 
 
-def default_pipeline() -> list[Step | Fix]:
-    """Return the stages in order, each with why it stands there."""
-    return [
+def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
+    """Return the stages in order, each with why it stands there.
+
+    fuses: end with the stages that make kernels. Code generation does without: it chooses kernels
+    itself, knowing the target.
+    """
+    stages: list[Step | Fix] = [
         # One computation where there were several: nothing below looks through calls.
         step("call_inliner"),
         step("map_inline"),
@@ -36,14 +40,27 @@ def default_pipeline() -> list[Step | Fix]:
         step("while_loop_trip_count_annotator"),
         # Bodies and reducers that became equal; compiled once.
         step("computation_deduplicator"),
-        # Values are used soon after they are made.
-        step("hlo_memory_scheduler"),
     ]  # fmt: skip
+    if fuses:
+        stages += [
+            # Values that need no memory go to where they are needed.
+            step("fusion"),
+            # What reads the same, read once.
+            step("multi_output_fusion"),
+            # What is left is small: fewer kernels to start.
+            step("horizontal_loop_fusion"),
+            # Scalars that kernels know need not be handed to them.
+            step("fusion_constant_sinking"),
+            step("dce"),
+        ]
+    # Values are used soon after they are made.
+    stages.append(step("hlo_memory_scheduler"))
+    return stages
 
 
-def pipeline_of(text: str) -> list[Step | Fix]:
+def pipeline_of(text: str, *, fuses: bool = True) -> list[Step | Fix]:
     """Return the pipeline that a text spells; `default` is the default pipeline.
 
-    Raises HloError for a text that is no pipeline.
+    fuses: as for `default_pipeline`. Raises HloError for a text that is no pipeline.
     """
-    return default_pipeline() if text == "default" else parse_pipeline(text)
+    return default_pipeline(fuses=fuses) if text == "default" else parse_pipeline(text)
