@@ -28,8 +28,10 @@ def programs(cases: list[Case]) -> tuple[Module, list[slice]]:
     b = XlaBuilder("cases")
     roots: list[XlaOp] = []
 
+    numbers = itertools.count()
+
     def parameter(shape: str) -> XlaOp:
-        return b.parameter(len(b._computation.parameters), shape)
+        return b.parameter(next(numbers), shape)
 
     ends = [0]
     for case in cases:

@@ -50,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "verifier": _VALUES | {"ops", "ir"},
     "eval": _VALUES | {"ops", "ir", "analysis", "host"},
     "analysis": _VALUES | {"ops", "ir"},
-    "builder": _VALUES | {"ops", "ir", "text", "eval", "arguments"},
+    "builder": _VALUES | {"ops", "ir", "text", "verifier", "eval", "arguments"},
     "graph": {"ops", "ir", "types"},
     "sampling": _VALUES,
     "passes": _VALUES | {"ops", "ir", "analysis", "eval", "compare", "sampling", "expansions"},

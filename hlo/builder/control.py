@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from hlo.builder.core import Callee, ShapeLike, operation, shape_of
 from hlo.builder.data import Data
@@ -126,8 +127,12 @@ class Control(Data):
         by an s32 scalar, where any number that is not a branch means the last one.
         """
         if isinstance(true_operand, XlaOp):
-            assert false_operand is not None and false_computation is not None
-            assert not isinstance(true_computation, Sequence)
+            if false_operand is None or false_computation is None:
+                raise InferError(
+                    "conditional: an operand and a computation for each case are needed",
+                    code="operand-count",
+                )
+            true_computation = cast(Callee, true_computation)
             if predicate.element_type is not PRED:
                 raise InferError(
                     f"conditional: the predicate has shape {predicate.shape.to_string(False)}, "
@@ -140,8 +145,7 @@ class Control(Data):
                     false_computation, [false_operand.shape], "on_false"
                 ),
             )  # fmt: skip
-        assert isinstance(true_computation, Sequence)
-        computations, operands = true_operand, true_computation
+        computations, operands = true_operand, cast(Sequence[XlaOp], true_computation)
         if len(computations) != len(operands):
             raise InferError(
                 f"conditional: {len(computations)} branches and {len(operands)} operands",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from operator import index
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -13,11 +14,12 @@ import numpy as np
 from hlo.arguments import as_leaf
 from hlo.builder.computation import XlaComputation
 from hlo.builder.op import XlaOp
-from hlo.builder.place import call_site
-from hlo.errors import Diagnostic, HloError, InferError, TextError
+from hlo.builder.place import call_site, error_here
+from hlo.errors import HloError, InferError, TextError
 from hlo.ir import Computation, Instruction
 from hlo.literal import Literal
 from hlo.ops import OPS
+from hlo.ops.attrs import INTS
 from hlo.shape_text import parse_shape
 from hlo.sharding import Sharding
 from hlo.text.annotations import ANNOTATIONS, OpMetadata
@@ -32,6 +34,7 @@ from hlo.types import (
     compatible,
     element_type_of,
 )
+from hlo.verifier.shapes import shape_problem
 
 ShapeLike = Shape | str
 TypeLike = ElementType | str | np.dtype | type
@@ -53,10 +56,8 @@ def operation(
     def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
         try:
             return method(self, *args, **kwargs)
-        except InferError as e:
-            error = HloError([Diagnostic(e.code, e.message, call_site(), e.hint)])
-        except TextError as e:
-            error = HloError([Diagnostic(e.code, e.message, call_site(), e.hint)])
+        except (InferError, TextError) as e:
+            error = error_here(e)
         except HloError as e:
             error = e
         return self._failed(error)
@@ -78,8 +79,8 @@ def query(method: Callable[Concatenate[_B, _P], _R]) -> Callable[Concatenate[_B,
     def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return method(self, *args, **kwargs)
-        except InferError as e:
-            raise HloError([Diagnostic(e.code, e.message, call_site(), e.hint)]) from None
+        except (InferError, TextError) as e:
+            raise error_here(e) from None
 
     return checked
 
@@ -120,13 +121,22 @@ def type_of(element_type: TypeLike) -> ElementType:
 
 def sharding_of(sharding: Sharding | str) -> Sharding:
     """Return a sharding, which may be given as HLO text. Raises HloError."""
-    if isinstance(sharding, Sharding):
-        return sharding
+    return sharding if isinstance(sharding, Sharding) else _annotation("sharding", sharding)
+
+
+def _annotation(name: str, text: str) -> Any:
+    """Return the value of an annotation that HLO text spells. Raises HloError."""
     try:
-        found = ANNOTATIONS["sharding"].parse(sharding)
+        return ANNOTATIONS[name].parse(text)
     except (TextError, InferError) as e:
-        raise HloError([Diagnostic(e.code, e.message, call_site(), e.hint)]) from None
-    assert isinstance(found, Sharding)
+        raise error_here(e) from None
+
+
+def sizes_of(opcode: str, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return sizes of dimensions, which have to be whole numbers from 0 on."""
+    found = tuple(map(index, sizes))
+    if any(n < 0 for n in found):
+        raise InferError(f"{opcode}: {min(found)} is no size of a dimension", code="bad-value")
     return found
 
 
@@ -151,6 +161,7 @@ class BuilderCore:
         *operands: XlaOp,
         shape: Shape | None = None,
         element_type: ElementType | None = None,
+        name: str = "",
         **attrs: Any,
     ) -> XlaOp:
         """Append an operation of the op table; raises InferError where a rule of it is broken.
@@ -159,10 +170,10 @@ class BuilderCore:
         result's, for those that determine all but that.
         """
         inputs = [self._own(opcode, i, o) for i, o in enumerate(operands)]
-        _need_words(opcode, attrs)
+        attrs = {key: _checked(opcode, key, value) for key, value in attrs.items()}
         declared = array(element_type, ()) if element_type is not None else shape or TOKEN
         inst = Instruction(
-            opcode, opcode, declared, inputs, attrs,
+            name or opcode, opcode, declared, inputs, attrs,
             annotations=self._annotations, span=call_site(),
         )  # fmt: skip
         try:
@@ -176,6 +187,9 @@ class BuilderCore:
                     f"attributes give {inferred.to_string(False)}"
                 )
             inst.spec.verify(inst)
+            problem = shape_problem(inst.shape)
+            if problem is not None:
+                raise InferError(f"{opcode}: {problem[1]}", code=problem[0])
         except InferError:
             inst.drop_edges()
             raise
@@ -188,13 +202,19 @@ class BuilderCore:
     def _handle(self, inst: Instruction | None, error: HloError | None = None) -> XlaOp:
         return XlaOp(self, inst, error)  # type: ignore[arg-type]
 
-    def _own(self, opcode: str, index: int, operand: XlaOp) -> Instruction:
+    def _own(self, opcode: str, number: int, operand: XlaOp) -> Instruction:
         """Return the instruction of an operand, which has to be of this builder."""
+        if not isinstance(operand, XlaOp):
+            raise InferError(
+                f"{opcode}: operand {number} is a {type(operand).__name__}, not a value of the "
+                "program", operand=number, code="type-mismatch",
+                hint="constant() makes one of a number",
+            )  # fmt: skip
         if operand.builder is not self:
             raise InferError(
-                f"{opcode}: operand {index} is a value of builder {operand.builder.name}, "
+                f"{opcode}: operand {number} is a value of builder {operand.builder.name}, "
                 f"not of {self.name}",
-                operand=index, code="bad-value",
+                operand=number, code="bad-value",
                 hint="pass it to the computation as an operand",
             )  # fmt: skip
         return operand.instruction
@@ -239,24 +259,18 @@ class BuilderCore:
 
     # --- scopes ---------------------------------------------------------------------------------
 
-    @contextmanager
-    def metadata(self, **fields: Any) -> Iterator[None]:
+    def metadata(self, **fields: Any) -> AbstractContextManager[None]:
         """Give the operations of a `with` block metadata: `op_name="..."`, `source_line=3`, ..."""
-        with self._scope("metadata", OpMetadata(fields)):
-            yield
+        return self._scope("metadata", _annotation("metadata", str(OpMetadata(fields))))
 
-    @contextmanager
-    def sharding(self, sharding: Sharding | str) -> Iterator[None]:
+    def sharding(self, sharding: Sharding | str) -> AbstractContextManager[None]:
         """Give the operations of a `with` block a sharding, also as text: `{replicated}`."""
-        with self._scope("sharding", sharding_of(sharding)):
-            yield
+        return self._scope("sharding", sharding_of(sharding))
 
-    @contextmanager
-    def frontend_attributes(self, attributes: Mapping[str, str]) -> Iterator[None]:
+    def frontend_attributes(self, attributes: Mapping[str, str]) -> AbstractContextManager[None]:
         """Give the operations of a `with` block attributes, besides those of scopes around it."""
         outer = self._annotations.get("frontend_attributes", {})
-        with self._scope("frontend_attributes", {**outer, **attributes}):
-            yield
+        return self._scope("frontend_attributes", {**outer, **attributes})
 
     @contextmanager
     def _scope(self, key: str, value: Any) -> Iterator[None]:
@@ -351,12 +365,14 @@ class BuilderCore:
             return None
 
 
-def _need_words(opcode: str, attrs: Mapping[str, Any]) -> None:
-    """Check attributes that are words of a list, which a text could not spell otherwise."""
-    for key, value in attrs.items():
-        words = OPS[opcode].attrs[key].codec.words
-        if words and value is not None and value not in words:
-            raise InferError(
-                f"{opcode}: {key} is {value!r}", attr=key, code="bad-value",
-                hint="one of " + ", ".join(words),
-            )  # fmt: skip
+def _checked(opcode: str, key: str, value: Any) -> Any:
+    """Return the value of an attribute, checked for what a text could not spell otherwise."""
+    codec = OPS[opcode].attrs[key].codec
+    if codec is INTS and value is not None:
+        return tuple(map(index, value))
+    if codec.words and value is not None and value not in codec.words:
+        raise InferError(
+            f"{opcode}: {key} is {value!r}", attr=key, code="bad-value",
+            hint="one of " + ", ".join(codec.words),
+        )  # fmt: skip
+    return value

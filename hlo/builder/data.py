@@ -12,12 +12,13 @@ from hlo.builder.core import (
     ShapeLike,
     TypeLike,
     array_shape_of,
+    legal_name,
     operation,
     query,
     shape_of,
+    sizes_of,
     type_of,
 )
-from hlo.builder.core import legal_name as _legal_name
 from hlo.builder.op import XlaOp
 from hlo.builder.reduction import Reduction
 from hlo.errors import InferError
@@ -67,9 +68,8 @@ class Data(Reduction):
             raise InferError(
                 f"parameter: number {parameter_number} {why}", code="bad-parameter-number"
             )
-        op = self._emit("parameter", shape=shape_of(shape), number=parameter_number)
-        if name:
-            self._computation.rename(op.instruction, _legal_name(name))
+        name = legal_name(name) if name else ""
+        op = self._emit("parameter", name=name, shape=shape_of(shape), number=parameter_number)
         if replicated_at_leaf_buffers:
             flags = tuple(replicated_at_leaf_buffers)
             op.instruction.annotations["parameter_replication"] = flags
@@ -208,7 +208,8 @@ class Data(Reduction):
         dims_are_dynamic: Sequence[bool],
     ) -> XlaOp:  # fmt: skip
         """Append an array in dimensions whose sizes are s32 scalars, within bounds."""
-        result = array(operand.element_type, new_size_bounds, dims_are_dynamic)
+        bounds = sizes_of("dynamic-reshape", new_size_bounds)
+        result = array(operand.element_type, bounds, dims_are_dynamic)
         sizes = [self._value(n, S32) for n in dim_sizes]
         return self._emit("dynamic-reshape", operand, *sizes, shape=result)
 

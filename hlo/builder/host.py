@@ -87,10 +87,11 @@ class HostExchange(Collective):
 
         shape_with_layout: the operand's shape, in the layout in which the host gets it.
         """
-        operand = self.check_shape(operand, shape_with_layout)
-        laid_out = self._emit("copy", operand, shape=shape_of(shape_with_layout))
-        sent = laid_out if laid_out.shape != operand.shape else operand
-        return self.send_done(self.create_send(sent, token, handle, is_host_transfer=True))
+        shape = shape_of(shape_with_layout)
+        operand = self.check_shape(operand, shape)
+        if operand.shape != shape:
+            operand = self._emit("copy", operand, shape=shape)
+        return self.send_done(self.create_send(operand, token, handle, is_host_transfer=True))
 
     @operation
     def recv(self, shape: ShapeLike, handle: int) -> XlaOp:

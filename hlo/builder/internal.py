@@ -56,6 +56,9 @@ class Internal(HostExchange):
     ) -> XlaOp:  # fmt: skip
         """Append the start of a computation on another thread: a context for the others."""
         callee = self._callee(computation, [o.shape for o in operands], "wrapped")
+        if callee.execution_thread != async_execution_thread:
+            callee = callee.clone(callee.name)
+            callee.execution_thread = async_execution_thread
         shapes = TupleShape(tuple(o.shape for o in operands))
         return self._emit(
             "async-start", *operands,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from hlo.builder.core import Callee, ShapeLike, array_shape_of, operation
+from hlo.builder.core import Callee, ShapeLike, array_shape_of, operation, sizes_of
 from hlo.builder.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from hlo.builder.elementwise import Elementwise
 from hlo.builder.op import XlaOp
@@ -36,9 +36,10 @@ class Movement(Elementwise):
     def broadcast(self, operand: XlaOp, broadcast_sizes: Sequence[int]) -> XlaOp:
         """Append copies of an array along new dimensions of the given sizes, which come first."""
         shape = operand.array_shape
-        new = len(broadcast_sizes)
+        sizes = sizes_of("broadcast", broadcast_sizes)
+        new = len(sizes)
         dynamic = [False] * new + [shape.is_dynamic_dim(d) for d in range(shape.rank)]
-        result = array(shape.element_type, (*broadcast_sizes, *shape.dims), dynamic)
+        result = array(shape.element_type, (*sizes, *shape.dims), dynamic)
         places = tuple(range(new, result.rank))
         return self._emit("broadcast", operand, shape=result, dimensions=places)
 
@@ -52,6 +53,7 @@ class Movement(Elementwise):
         has its own size or, if that is 1, any.
         """
         shape = operand.array_shape
+        out_dim_sizes = sizes_of("broadcast_in_dim", out_dim_sizes)
         if len(broadcast_dimensions) != shape.rank:
             raise InferError(
                 f"broadcast_in_dim: broadcast_dimensions names {len(broadcast_dimensions)} "
@@ -87,12 +89,11 @@ class Movement(Elementwise):
         names the whole shape, dynamic dimensions with it.
         """
         if not isinstance(operand, XlaOp):
-            assert isinstance(dimensions, XlaOp)
             shape = array_shape_of(operand, "reshape")
-            return self._emit("reshape", dimensions, shape=shape)
-        assert not isinstance(dimensions, XlaOp)
+            return self._emit("reshape", cast(XlaOp, dimensions), shape=shape)
+        dimensions = cast(Sequence[int], dimensions)
         if new_sizes is None:
-            result = array(operand.element_type, dimensions)
+            result = array(operand.element_type, sizes_of("reshape", dimensions))
             return self._emit("reshape", operand, shape=result)
         return self.reshape(self.transpose(operand, dimensions), new_sizes)
 

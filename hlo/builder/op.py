@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from hlo.builder.place import error_here
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
-from hlo.ops.rules import need_tuple
-from hlo.types import ArrayShape, ElementType, Shape
+from hlo.types import ArrayShape, ElementType, Shape, TupleShape
 
 if TYPE_CHECKING:
     from hlo.builder.builder import XlaBuilder
@@ -47,14 +47,11 @@ class XlaOp:
 
     @property
     def array_shape(self) -> ArrayShape:
-        """The shape of a value that has to be an array. Raises InferError for anything else."""
-        inst = self.instruction
-        if not isinstance(inst.shape, ArrayShape):
-            raise InferError(
-                f"{inst.name} has shape {inst.shape.to_string(False)}, an array is needed",
-                code="type-mismatch",
-            )
-        return inst.shape
+        """The shape of a value that has to be an array. Raises HloError for anything else."""
+        shape = self.shape
+        if not isinstance(shape, ArrayShape):
+            raise self._error_of_type("an array")
+        return shape
 
     @property
     def element_type(self) -> ElementType:
@@ -70,6 +67,15 @@ class XlaOp:
     def rank(self) -> int:
         """The number of dimensions of an array."""
         return self.array_shape.rank
+
+    def _error_of_type(self, needed: str) -> HloError:
+        inst = self.instruction
+        return error_here(
+            InferError(
+                f"{inst.name} has shape {inst.shape.to_string(False)}, {needed} is needed",
+                code="type-mismatch",
+            )
+        )
 
     def __repr__(self) -> str:
         if self._instruction is None:
@@ -178,10 +184,12 @@ class XlaOp:
         return id(self)
 
     def __bool__(self) -> NoReturn:
-        raise HloError.at(
-            "bad-value",
-            f"{self!r} has no value while the program is built",
-            hint="use select, conditional or while_ where a value decides",
+        raise error_here(
+            InferError(
+                f"{self!r} has no value while the program is built",
+                code="bad-value",
+                hint="use select, conditional or while_ where a value decides",
+            )
         )
 
     # --- parts ----------------------------------------------------------------------------------
@@ -194,7 +202,9 @@ class XlaOp:
 
     def __len__(self) -> int:
         shape = self.shape
-        return len(need_tuple(self.instruction, shape, 0, "the value").elements)
+        if not isinstance(shape, TupleShape):
+            raise self._error_of_type("a tuple")
+        return len(shape.elements)
 
     def __iter__(self) -> Iterator[XlaOp]:
         return (self.builder.get_tuple_element(self, i) for i in range(len(self)))

@@ -7,7 +7,7 @@ import os
 import sys
 from types import FrameType
 
-from hlo.errors import InstructionSpan, Source
+from hlo.errors import Diagnostic, HloError, InferError, InstructionSpan, Source, TextError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _sources: dict[str, Source] = {}
@@ -30,3 +30,8 @@ def call_site() -> InstructionSpan | None:
     start = source.line_start(frame.f_lineno)
     text = line.strip()
     return InstructionSpan(source, start + line.find(text), start + line.find(text) + len(text))
+
+
+def error_here(error: InferError | TextError) -> HloError:
+    """Return a broken rule as the error of the line that is being executed."""
+    return HloError([Diagnostic(error.code, error.message, call_site(), error.hint)])

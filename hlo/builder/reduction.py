@@ -11,6 +11,7 @@ from hlo.builder.dimension_numbers import Padding, make_window
 from hlo.builder.movement import Operands, listed, scalars
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
+from hlo.types import array
 
 
 class Reduction(Contraction):
@@ -84,12 +85,10 @@ class Reduction(Contraction):
         computation: from slices without the dimension, then carries, to slices of the results, then
         carries. A function in its place gets parameters of those shapes.
         """
-        from_slices = [
-            self.index(o, (slice(None),) * dimension + (0,)).shape
-            for o in operands
-            if not hasattr(computation, "computation")
+        slices = [
+            array(o.element_type, (*o.dims[:dimension], *o.dims[dimension + 1 :])) for o in operands
         ]
-        callee = self._callee(computation, [*from_slices, *(i.shape for i in init_values)], "step")
+        callee = self._callee(computation, [*slices, *(i.shape for i in init_values)], "step")
         return self._emit(
             "scan", *operands, *init_values, dimensions=(dimension,),
             num_carries=len(init_values), is_reverse=is_reverse, is_associative=is_associative,
