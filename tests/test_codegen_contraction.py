@@ -295,6 +295,16 @@ ENTRY main { a = f8e8m0fnu[3,2] parameter(0)  b = f8e8m0fnu[1,2,2] parameter(1)
     assert np.isnan(got.astype(np.float32)).tolist() == [[False] * 2, [False] * 2, [True] * 2]
 
 
+def test_a_long_product_is_a_sum_of_short_ones() -> None:
+    """In one chain of additions it would be off by some ten units in the last place."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.random(dims, np.float32) for dims in ((1, 10000), (10000, 64)))
+    text, _ = dot(1, 10000, 64, ("f32", "f32", "f32"))
+    (got,) = run_leaves(text, [x, y])
+    want = x.astype(np.float64) @ y.astype(np.float64)
+    assert np.max(np.abs(got / want - 1)) < 4 * np.finfo(np.float32).eps
+
+
 def test_all_small_sizes() -> None:
     for m, k, n in itertools.product((1, 3), (1, 2, 17), (1, 5)):
         text, args = dot(m, k, n, ("f32", "f32", "f32"))

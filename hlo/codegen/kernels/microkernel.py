@@ -168,30 +168,37 @@ def _outer_tile(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
         targets = [b.element_address("%c", s, b.mul(i, "%c_row")) for i in numbers]
         places = [(i, j) for i in range(tile.rows) for j in range(tile.vectors)]
 
-        def old() -> Sequence[Val]:
-            return [vector_at(b, vector, targets[i], s, j * tile.lanes) for i, j in places]
-
         # The lines to be written are fetched while sums are taken, unless those take so long that
         # fetching does not matter.
-        with b.when(b.compare("sle", "%k", _SHORT)):
+        is_short = b.compare("sle", "%k", _SHORT)
+        with b.when(b.op("i1", f"or {is_short}, %more")):
             for i, j in places:
                 prefetch(b, b.element_address(targets[i], s, j * tile.lanes), to_write=True)
         zero = Val(vector, "zeroinitializer")
-        sums = b.choose(Val("i1", "%more"), old, lambda: [zero] * len(places))
-        with b.carrying(0, "%k", sums, plain=True) as turn:
+        with b.carrying(0, "%k", [zero] * len(places), plain=True) as turn:
             right = b.element_address("%b", s, b.mul(turn.index, "%b_k"))
             columns = [vector_at(b, vector, right, s, j * tile.lanes) for j in range(tile.vectors)]
             at = b.mul(turn.index, "%a_k")
-            totals = iter(turn.values)
+            old = iter(turn.values)
             following = []
             for left in lefts:
                 one = b.effect(s, f"load {s}, ptr {b.element_address(left, s, at)}")
                 spread = splat(b, one, tile.lanes)
                 for column in columns:
-                    following.append(arithmetic.multiply_add(b, spread, column, next(totals)))
+                    following.append(arithmetic.multiply_add(b, spread, column, next(old)))
             turn.values = following
+        sums = turn.values
+
+        def added() -> Sequence[Val]:
+            # At the end: a sum that begins with what is there would be rounded more.
+            return [
+                arithmetic.add(b, vector_at(b, vector, targets[i], s, j * tile.lanes), total)
+                for (i, j), total in zip(places, sums, strict=True)
+            ]
+
+        totals = b.choose(Val("i1", "%more"), added, lambda: sums)
         done = b.new_label("done")
-        for (i, j), total in zip(places, turn.values, strict=True):
+        for (i, j), total in zip(places, totals, strict=True):
             if i and not j:
                 more = b.new_label("row")
                 present = b.compare("slt", i, "%rows")
