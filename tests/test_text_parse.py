@@ -40,6 +40,14 @@ ENTRY %e (p: f32[2]) -> f32[2] {
 """
 
 
+def test_a_type_may_stand_apart_from_its_dimensions() -> None:
+    module = parse(
+        "HloModule m\nENTRY e (p: f32 [2]) -> f32 [2] {\n  p = f32 [2] parameter(0)\n"
+        "  ROOT n = f32/*x*/[2] negate(f32 [2] p)\n}\n"
+    )
+    assert module.entry.root.shape == array("f32", [2])
+
+
 def test_the_header_is_decoded() -> None:
     module = parse(TEXT)
     assert module.name == "m" and module.is_scheduled

@@ -39,12 +39,12 @@ def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str
 
 # A brace after an array shape opens its layout if a number or a colon follows, else a computation.
 LAYOUT = r"\{(?=\s*+[\d:])(?:[^{}]++|\{[^{}]*+\})*+\}"
-ARRAY = rf"[a-z][a-z0-9]*+\[[^\[\](){{}}%]*+\](?:{LAYOUT})?+"
+ARRAY = rf"[a-z][a-z0-9]*+{GAP}\[[^\[\](){{}}%]*+\](?:{LAYOUT})?+"
 
 # The start of an instruction. What follows the `=` tells it from a field of a value, `n = 1`.
 INSTRUCTION = (
     rf"(?:ROOT\b|(?:{ARRAY}{GAP})?+%{NAME}{GAP}="
-    rf"|{NAME}(?=[\s/]){GAP}={GAP}(?:\(|[a-z][a-z0-9]*+\[|[A-Za-z][A-Za-z0-9_.-]*+{GAP}\())"
+    rf"|{NAME}(?=[\s/]){GAP}={GAP}(?:\(|[a-z][a-z0-9]*+{GAP}\[|[A-Za-z][A-Za-z0-9_.-]*+{GAP}\())"
 )
 # A computation written in place: instructions in braces, or a list with at least one such.
 INLINE_LIST = rf"{GAP}(?:{NAME}{GAP},{GAP})*+\{{{GAP}{INSTRUCTION}"
