@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from hlo.codegen import (  # noqa: F401  (they register expansions, and rules)
     lower_custom,
+    lower_data,
     lower_exchange,
     lower_movement,
     lower_reduction,
