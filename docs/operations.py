@@ -12,7 +12,6 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hlo.builder import XlaBuilder
 from hlo.errors import HloError
@@ -71,8 +70,9 @@ def read_rows() -> dict[str, list[Row]]:
 
 
 def _row(line: str, section: str) -> Row:
-    if section == "beyond":
-        return Row(line, {}, line, (), "")
+    if section != "operations":
+        name, here, deviation, *_ = [*line.split("; ", 2), "", ""]
+        return Row(name, {}, here or name, (), deviation)
     name, documents, method, *rest = line.split("; ", 4)
     names = {}
     for word in documents.split():
@@ -87,7 +87,7 @@ def _row(line: str, section: str) -> Row:
 
 def _call(method: str) -> str:
     """Return a method with the names of the arguments that it needs."""
-    member = XlaBuilder if method == "XlaBuilder" else getattr(XlaBuilder, method, None)
+    member = getattr(XlaBuilder, method, None)
     if not callable(member):
         return f"`{method}`"
     parameters = inspect.signature(member).parameters.values()
@@ -184,15 +184,17 @@ def render() -> str:
     rows = read_rows()
     head = ["Operation", *DOCUMENTS.values(), "Builder", "Opcodes", "Reference", "Compiled",
             "Types", "Tests", "Beside the page"]  # fmt: skip
-    interface: list[list[Any]] = [[r.name, _call(r.method)] for r in rows["interface"]]
+    interface = [
+        [f"`{r.name}`", _call(r.method), r.deviation or "nothing found"] for r in rows["interface"]
+    ]
     beyond = [[_call(r.method), inspect.getdoc(getattr(XlaBuilder, r.method)) or ""]
               for r in rows["beyond"]]  # fmt: skip
     return "\n".join(
         [
             _HEAD,
             _table(head, [cells(r) for r in rows["operations"]]),
-            "## The rest of the builder of 004\n",
-            _table(["There", "Here"], interface),
+            "## The rest of the interface of 004\n",
+            _table(["There", "Here", "Beside the page"], interface),
             "## Beyond the documents\n",
             _table(["Builder", "What it does"],
                    [[call, doc.split("\n")[0]] for call, doc in beyond]),
