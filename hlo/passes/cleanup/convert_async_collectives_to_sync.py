@@ -1,0 +1,60 @@
+"""Collectives in two steps, as one."""
+
+from __future__ import annotations
+
+from hlo.analysis.congruence import has_control_edges
+from hlo.ir import Instruction, Module
+from hlo.ir.builder import Builder
+from hlo.ir.calls import Calls
+from hlo.ops import Trait
+from hlo.passes.registry import module_pass
+from hlo.passes.rewrites import Rewrites
+from hlo.passes.rules import unfused
+
+_COLLECTIVES = ("all-gather", "all-reduce", "collective-permute")
+
+
+@module_pass
+def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> None:
+    """Let a collective that is started and waited for be one operation, where it is waited for."""
+    calls = Calls(module)
+    for comp in unfused(module):
+        for done in comp:
+            chain = _chain(done)
+            if chain is None or not rewrites.allow("convert_async_collectives_to_sync", done):
+                continue
+            start, b = chain[-1], Builder(comp, done)
+            if start.opcode == "async-start":
+                inner = start.attrs["calls"].root
+                new = b.copy(inner, [start.operands[p.attrs["number"]] for p in inner.operands])
+            else:
+                name = start.opcode.removesuffix("-start")
+                new = b.op(name, *start.operands, shape=done.shape, **start.attrs)
+                notes = start.annotations | done.annotations
+                new.annotations.update({k: v for k, v in notes.items() if k != "metadata"})
+            calls.added([new])
+            done.replace_all_uses_with(b.relaid(new, done.shape))
+            for inst in chain:
+                calls.remove(inst)
+
+
+def _chain(done: Instruction) -> list[Instruction] | None:
+    """Return the steps of a collective, the last first, if nothing else has a part in them."""
+    name = done.opcode.removesuffix("-done")
+    if done.opcode not in ("async-done", *(f"{c}-done" for c in _COLLECTIVES)):
+        return None
+    chain = [done]
+    while chain[-1].opcode != f"{name}-start":
+        step = chain[-1].operands[0]
+        if step.opcode not in (f"{name}-start", "async-update") or step.num_users > 1:
+            return None
+        chain.append(step)
+    if any(map(has_control_edges, chain)) or any(i.is_root for i in chain[1:]):
+        return None
+    return chain if name != "async" or _is_one_collective(chain[-1]) else None
+
+
+def _is_one_collective(start: Instruction) -> bool:
+    wrapped = start.attrs["calls"]
+    alone = len(wrapped) == len(wrapped.parameters) + 1
+    return alone and wrapped.root.spec.has(Trait.COLLECTIVE)
