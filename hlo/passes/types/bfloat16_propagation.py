@@ -9,6 +9,7 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.passes.types._contractions import CONTRACTIONS
+from hlo.passes.types._narrow_state import narrow_states
 from hlo.passes.types._retype import converted, retyped
 from hlo.types import ELEMENT_TYPES, F32, ArrayShape
 
@@ -27,8 +28,12 @@ def bfloat16_propagation(module: Module, rewrites: Rewrites) -> None:
     """Round to bf16 where a value is made, if all that use it would round it.
 
     What moves values, or picks among them, then moves half the bytes; what computes still computes
-    in f32, and contractions give bf16 themselves.
+    in f32, and contractions give bf16 themselves. Loops carry bf16 where what they carry is made of
+    it, or used as it.
     """
+    narrow_states(
+        module, rewrites, "bfloat16_propagation.while", _TYPES, _is_rounding, _is_widening
+    )
     for comp in unfused(module):
         for inst in reversed(comp.in_order()):
             _visit(comp, inst, rewrites)
@@ -66,6 +71,10 @@ def _is_rounding(user: Instruction) -> bool:
         and user.shape.element_type is _BF16
         and not has_control_edges(user)
     )
+
+
+def _is_widening(inst: Instruction) -> bool:
+    return inst.opcode == "convert" and inst.operands[0].array_shape.element_type is _BF16
 
 
 def _is_worth_it(inst: Instruction) -> bool:
