@@ -102,8 +102,8 @@ def xla_optimized(path: str) -> str:
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"no end in {TIMEOUT_S} s") from None
     if run.returncode:
-        said = run.stderr.strip().splitlines() or [f"exit {run.returncode}"]
-        raise RuntimeError(said[-1])
+        said = [line for line in run.stderr.splitlines() if line.strip()]
+        raise RuntimeError(said[-1] if said else f"exit {run.returncode}")
     return run.stdout
 
 

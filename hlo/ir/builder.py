@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hlo.bitcasts import layout_after_reshape, reshape_is_bitcast
+from hlo.bitcasts import layout_after_reshape, layout_of, reshape_is_bitcast
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.literal import Literal
-from hlo.types import PRED, TOKEN, ArrayShape, ElementType, Shape, TupleShape, array
+from hlo.types import (
+    HOST_MEMORY_SPACE,
+    PRED,
+    TOKEN,
+    ArrayShape,
+    ElementType,
+    Layout,
+    Shape,
+    TupleShape,
+    array,
+)
 
 
 class Builder:
@@ -103,6 +114,9 @@ class Builder:
         if value.shape == shape:
             return value
         if isinstance(shape, ArrayShape):
+            arrived = _as_it_arrives(value.array_shape, layout_of(shape))
+            if arrived not in (value.shape, shape):
+                value = self.op("copy", value, shape=arrived)
             return self.op("copy", value, shape=shape)
         if isinstance(shape, TupleShape):
             parts = (self.relaid(self.element(value, n), s) for n, s in enumerate(shape.elements))
@@ -121,6 +135,14 @@ class Builder:
 
     def tuple(self, *elements: Instruction) -> Instruction:
         return self.op("tuple", *elements)
+
+
+def _as_it_arrives(shape: ArrayShape, layout: Layout) -> ArrayShape:
+    """Return how an array that is to have a layout comes out of the host's memory: as it was."""
+    old = layout_of(shape)
+    if old.memory_space != HOST_MEMORY_SPACE or layout.memory_space == HOST_MEMORY_SPACE:
+        return shape
+    return shape.with_layout(replace(old, memory_space=layout.memory_space))
 
 
 def build_computation(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hlo.analysis.congruence import has_control_edges
-from hlo.bitcasts import is_order
+from hlo.bitcasts import is_order, layout_of
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.ops import Trait
+from hlo.ops import Emitter, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import HOST_MEMORY_SPACE, ArrayShape, Layout, Shape, TupleShape, with_layouts_of
@@ -46,7 +47,10 @@ def layout_assignment(module: Module, rewrites: Rewrites) -> None:
     their operands have and their users want, and transposes are only another name where they can.
     """
     signatures = _signatures(module)
+    wrapped = _wrapped(module)
     for comp in module.computations:
+        if comp in wrapped:
+            continue
         for _ in range(_MAX_ROUNDS):
             # Where copies stand may make another order better for what is between them.
             plan = _Plan(comp, signatures)
@@ -74,9 +78,18 @@ def _signatures(module: Module) -> dict[Computation, Signature]:
         elif inst.opcode == "conditional":
             for branch in inst.called_computations:
                 found.setdefault(branch, (branch.parameter_shapes, inst.shape))
+    for comp in _wrapped(module):
+        for callee in comp.root.called_computations:
+            found.setdefault(callee, (comp.root.operand_shapes, comp.root.shape))
     for comp in module.computations:
         found.setdefault(comp, (comp.parameter_shapes, comp.result_shape))
     return found
+
+
+def _wrapped(module: Module) -> set[Computation]:
+    """Return the computations that run on their own, which may be nothing but one operation."""
+    starts = (i for i in module.instructions() if i.spec.emitter is Emitter.ASYNC)
+    return {callee for start in starts for callee in start.called_computations}
 
 
 class _Plan:
@@ -143,9 +156,35 @@ class _Plan:
             return TupleShape(tuple(self._shapes[o] for o in inst.operands))
         if inst.opcode in _FOLLOWING:
             return self._shapes[inst.operands[0]]
+        if self._crosses(inst):
+            assert isinstance(shape, ArrayShape)
+            source = self._shapes[inst.operands[0]]
+            assert isinstance(source, ArrayShape)
+            reads = inst.opcode == "dynamic-slice"
+            return shape.with_layout(_placed(source, shape) if reads else source.layout)
+        if inst.opcode in ("copy-start", "copy-done"):
+            return self._in_flight(inst)
         if _is_pinned(inst) or not isinstance(shape, ArrayShape):
             return shape
         return shape.with_layout(Layout(self._chosen(inst, shape)))
+
+    def _crosses(self, inst: Instruction) -> bool:
+        """True for what reads the host's memory, or updates it, and changes no layout besides."""
+        if inst.opcode not in _CROSSING:
+            return False
+        source = self._shapes[inst.operands[0]]
+        # Where one array is split another may have no elements.
+        return _in_host_memory(source) and not layout_of(source).splits  # type: ignore[arg-type]
+
+    def _in_flight(self, inst: Instruction) -> Shape:
+        """Return the shape of the start or end of a copy, which changes the memory space alone."""
+        source, shape = self._shapes[inst.operands[0]], inst.shape
+        if inst.opcode == "copy-done":
+            return source.at((0,))
+        target, *rest = shape.elements if isinstance(shape, TupleShape) else ()
+        if not isinstance(source, ArrayShape) or not isinstance(target, ArrayShape):
+            return shape
+        return TupleShape((target.with_layout(_placed(source, target)), source, *rest[1:]))
 
     def _chosen(self, inst: Instruction, shape: ArrayShape) -> Order:
         opcode = inst.opcode
@@ -218,8 +257,12 @@ class _Plan:
         constraints = inst.attrs.get("operand_layout_constraints")
         if constraints:
             return with_layouts_of(have, constraints[at])
-        if inst.opcode in _FOLLOWING or inst.opcode == "copy":
+        if inst.opcode in _FOLLOWING or inst.opcode in ("copy-start", "copy-done"):
             return have
+        if inst.opcode == "copy":
+            return self._copied(inst, have)
+        if self._crosses(inst):
+            return self._crossed(inst, at, have)
         if _is_pinned(inst):
             return operand.shape
         assert isinstance(have, ArrayShape)
@@ -229,6 +272,24 @@ class _Plan:
         if _keeps(inst) and isinstance(shape, ArrayShape) and shape.rank == have.rank:
             return have.with_layout(Layout(_order_of(shape)))
         return have
+
+    def _crossed(self, inst: Instruction, at: int, have: Shape) -> Shape:
+        """Return in which shape something that crosses reads an operand."""
+        if at == 0:
+            return have
+        if at == 1 and inst.opcode == "dynamic-update-slice":
+            assert isinstance(have, ArrayShape)
+            return have.with_layout(_placed(self._shapes[inst], have))
+        return inst.operands[at].shape
+
+    def _copied(self, inst: Instruction, have: Shape) -> Shape:
+        """Return in which shape a copy takes its operand: out of the host's memory, as it is."""
+        shape = self._shapes[inst]
+        if not (_in_host_memory(have) and not _in_host_memory(shape)):
+            return have
+        assert isinstance(have, ArrayShape) and isinstance(shape, ArrayShape)
+        arrived = have.with_layout(_placed(have, shape))
+        return have if arrived == shape else arrived
 
     def _taken(self, inst: Instruction, at: int, have: Shape) -> Shape:
         """Return in which shape a computation takes an operand of its caller."""
@@ -286,10 +347,14 @@ def _is_pinned(inst: Instruction) -> bool:
     shapes = (inst.shape, *inst.operand_shapes)
     if not all(isinstance(s, ArrayShape) for s in shapes):
         return True
-    if inst.opcode in _CROSSING and any(map(_in_host_memory, shapes)):
-        return True
     known = _FLEXIBLE | _ROWS | _ROWS_ONLY | {"constant", "reduce", "transpose"}
     return not (inst.opcode in known or _keeps(inst))
+
+
+def _placed(shape: Shape, where: ArrayShape) -> Layout:
+    """Return the layout of an array in the memory space of another."""
+    assert isinstance(shape, ArrayShape)
+    return replace(layout_of(shape), memory_space=layout_of(where).memory_space)
 
 
 def _in_host_memory(shape: Shape) -> bool:
