@@ -246,9 +246,16 @@ CASES["custom_call"] = lambda b, p: b.custom_call("Sharding", [p("f32[2]")], "f3
 
 _ONE = [[0]]
 CASES["all_gather"] = lambda b, p: b.all_gather(p("f32[2,3]"), 0, 1, _ONE)
+CASES["all_gather:tuple"] = lambda b, p: b.all_gather(
+    b.tuple_([p("f32[2]"), p("s32[2,3]")]), 0, 1, _ONE
+)
 CASES["all_reduce"] = lambda b, p: b.all_reduce(p("f32[2,3]"), plus, _ONE)
 CASES["all_reduce:tuple"] = lambda b, p: b.all_reduce(b.tuple_([p("f32[2]")]), plus, _ONE)
 CASES["cross_replica_sum"] = lambda b, p: b.cross_replica_sum(p("f32[2,3]"), _ONE)
+CASES["cross_replica_sum:pred"] = lambda b, p: b.cross_replica_sum(p("pred[3]"))
+CASES["reduce_scatter:tuple"] = lambda b, p: b.reduce_scatter(
+    b.tuple_([p("f32[2]")]), plus, 0, 1, _ONE
+)
 CASES["reduce_scatter"] = lambda b, p: b.reduce_scatter(p("f32[2,3]"), plus, 0, 1, _ONE)
 CASES["all_to_all"] = lambda b, p: b.all_to_all(p("f32[2,3]"), 1, 0, 1, _ONE)
 CASES["collective_permute"] = lambda b, p: b.collective_permute(p("f32[2,3]"), [(0, 0)])

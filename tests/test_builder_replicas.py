@@ -10,6 +10,7 @@ from builder_cases import Case, plus
 from replicas import run_on_replicas
 
 from hlo.builder import XlaBuilder
+from hlo.types import Layout
 
 _X = np.arange(2 * 2 * 4, dtype=np.float32).reshape(2, 2, 4)
 
@@ -39,6 +40,11 @@ CASES: dict[str, tuple[Case, Any, Any]] = {
     "AllToAll, other way": (
         lambda b, p: b.all_to_all(p("f32[2,4]"), 0, 1, 2, [[0, 1]]),
         _X, [np.concatenate([_X[0, r : r + 1], _X[1, r : r + 1]], 1) for r in range(2)],
+    ),
+    "AllToAll in a layout": (
+        lambda b, p: b.all_to_all(p("f32[2,4]"), 1, 0, 2, [[0, 1]], layout=Layout((0, 1))),
+        _X, [np.concatenate([_X[0, :, 2 * r : 2 * r + 2], _X[1, :, 2 * r : 2 * r + 2]])
+             for r in range(2)],
     ),
     "CollectivePermute": (
         lambda b, p: b.collective_permute(p("f32[2]"), [(0, 1)]),
