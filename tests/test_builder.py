@@ -202,6 +202,9 @@ def test_errors_in_a_program_that_was_built_name_its_lines() -> None:
     ("nonsense", "error"),
     [
         (lambda b, x: b.neg(3.0), "not a value of the program"),
+        (lambda b, x: b.add(1, 2), "has to be a value of the program"),
+        (lambda b, x: x + "one", "do not convert"),
+        (lambda b, x: b.convert_element_type(x, "s8") + 300, "outside s8"),
         (lambda b, x: b.reshape(x, (-1,)), "no size of a dimension"),
         (lambda b, x: len(x), "a tuple is needed"),
         (lambda b, x: b.tuple_([x]).dims, "an array is needed"),

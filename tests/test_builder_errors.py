@@ -399,6 +399,21 @@ def test_errors_can_wait_for_build() -> None:
     assert [d.code for d in e.value.diagnostics] == ["bad-dimension"] * 2
 
 
+def test_errors_of_a_program_without_a_file() -> None:
+    """As in an interactive session: there is no line to show, and each error is there once."""
+    program = """
+b = XlaBuilder("typed")
+b.set_die_immediately_on_error(False)
+b.neg(b.neg(b.constant(300, "u8")))
+"""
+    names = {"XlaBuilder": XlaBuilder}
+    exec(compile(program, "<typed>", "exec"), names)
+    with pytest.raises(hlo.HloError) as e:
+        names["b"].build()  # type: ignore[attr-defined]
+    assert [d.code for d in e.value.diagnostics] == ["type-mismatch"]
+    assert e.value.diagnostics[0].span is None
+
+
 def test_a_sub_builder_notes_its_errors_in_its_parent() -> None:
     b = XlaBuilder("parent")
     b.set_die_immediately_on_error(False)

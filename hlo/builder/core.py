@@ -56,10 +56,8 @@ def operation(
     def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
         try:
             return method(self, *args, **kwargs)
-        except (InferError, TextError) as e:
+        except (InferError, TextError, HloError) as e:
             error = error_here(e)
-        except HloError as e:
-            error = e
         return self._failed(error)
 
     setattr(checked, _IS_OPERATION, True)
@@ -224,6 +222,11 @@ class BuilderCore:
         if isinstance(value, XlaOp):
             return value
         et = like.element_type if isinstance(like, XlaOp) else like
+        if not isinstance(et, ElementType):
+            raise InferError(
+                "an operand has to be a value of the program", code="type-mismatch",
+                hint="constant() makes one of a number",
+            )  # fmt: skip
         data = as_leaf(value, array(et, np.shape(value)), "a constant operand")
         assert isinstance(data, np.ndarray)
         return self._literal(Literal.of(data))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from dataclasses import replace
 from types import FrameType
 
 from hlo.errors import Diagnostic, HloError, InferError, InstructionSpan, Source, TextError
@@ -32,6 +33,11 @@ def call_site() -> InstructionSpan | None:
     return InstructionSpan(source, start + line.find(text), start + line.find(text) + len(text))
 
 
-def error_here(error: InferError | TextError) -> HloError:
-    """Return a broken rule as the error of the line that is being executed."""
+def error_here(error: InferError | TextError | HloError) -> HloError:
+    """Return a broken rule, or an error without a place, as an error of the line that runs now."""
+    if isinstance(error, HloError):
+        here = None if all(d.span for d in error.diagnostics) else call_site()
+        if here is None:
+            return error
+        return HloError(replace(d, span=d.span or here) for d in error.diagnostics)
     return HloError([Diagnostic(error.code, error.message, call_site(), error.hint)])
