@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hlo
+from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.cost import cost_of
 from hlo.analysis.memory import peak_memory
 from hlo.ir import Computation, Module
@@ -41,7 +42,7 @@ TIMEOUT_S = 300
 MEMORY_BYTES = 10 << 30
 _CONTROL = frozenset({"call", "conditional", "while"})
 _NO_KERNEL = _CONTROL | frozenset(
-    "add-dependency after-all bitcast constant domain get-tuple-element opt-barrier parameter "
+    "add-dependency after-all constant domain get-tuple-element opt-barrier parameter "
     "partition-id replica-id tuple".split()
 )
 _HEAD = f"{'all':>8}{'outside':>8}{'kernels':>8}{'MB':>11}{'peak MB':>10}{'GFLOP':>10}{'s':>7}"
@@ -75,7 +76,7 @@ def count(module: Module) -> Counts:
                 new = [c for c in inst.called_computations if c not in seen]
                 seen.update(new)
                 todo += new
-            elif inst.opcode not in _NO_KERNEL:
+            elif inst.opcode not in _NO_KERNEL and not is_bitcast(inst):
                 kernels += 1
     cost = cost_of(module.entry)
     everything = sum(len(c) for c in module.computations)

@@ -19,6 +19,7 @@ from generate import arguments, generate
 from generate_dynamic import generate_dynamic
 from generate_nested import generate_nested
 from generate_ops import MAKERS, Case, generate_ops
+from generate_rows import generate_rows
 from oracle import XlaError, assert_same, leaves, xla_run
 
 from hlo.compiler import compile as compile_module
@@ -44,7 +45,7 @@ def _many(generator: Callable[[int], Module]) -> Callable[[int], Case]:
 
 GENERATORS: dict[str, Callable[[int], Case]] = {
     "flat": _many(generate), "nested": _many(generate_nested), "dynamic": _many(generate_dynamic),
-    "ops": generate_ops,
+    "rows": _many(generate_rows), "ops": generate_ops,
 }  # fmt: skip
 
 

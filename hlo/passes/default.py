@@ -45,12 +45,20 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
         stages += [
             # Values that need no memory go to where they are needed.
             step("fusion"),
+            # What reduces rows, and what needs the results for the same rows.
+            step("row_fusion"),
             # What reads the same, read once.
             step("multi_output_fusion"),
             # What is left is small: fewer kernels to start.
             step("horizontal_loop_fusion"),
+            # Several results of one kernel are a tuple already.
+            step("tuple_simplifier"),
+            # Every loop is a fusion.
+            step("fusion_wrapper"),
             # Scalars that kernels know need not be handed to them.
             step("fusion_constant_sinking"),
+            # What came into a kernel from several sides.
+            step("cse", only_fusion_computations=True),
             step("dce"),
         ]
     # Values are used soon after they are made.

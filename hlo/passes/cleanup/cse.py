@@ -27,6 +27,7 @@ def cse(
     *,
     is_layout_sensitive: bool = True,
     only_scalars: bool = False,
+    only_fusion_computations: bool = False,
     nearby_bytes: int = 0,
 ) -> None:
     """Compute once what is computed several times: equal operations on equal operands.
@@ -34,6 +35,7 @@ def cse(
     Computations are equal when their results are computed equally, constants when their bits are.
     Random state, side effects and control edges keep instructions apart, as every annotation but
     metadata does. Where layouts do not matter, what is equal but for its layout becomes a copy.
+    Fusions are one instruction each, unless only the insides of fusions are asked for.
     nearby_bytes: broadcasts from this size on are shared by users that are near to each other: to
     make one anew costs less than to keep it in memory for long. 0: all are shared.
     """
@@ -47,8 +49,14 @@ def cse(
             return 0
         return min((depth[u] for u in inst.users), default=0) // _NEAR
 
-    for comp in unfused(module):
+    for comp in _fused(module) if only_fusion_computations else unfused(module):
         _merge(comp, congruence, effects, rewrites, is_layout_sensitive, region)
+
+
+def _fused(module: Module) -> list[Computation]:
+    """Return the insides of fusions, callees first."""
+    inside = {i.attrs["calls"] for i in module.instructions() if i.opcode == "fusion"}
+    return [c for c in module.callees_first() if c in inside]
 
 
 def _merge(

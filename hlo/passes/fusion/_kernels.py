@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.cost import cost_of_instruction
 from hlo.analysis.effects import Effects
@@ -21,11 +22,13 @@ from hlo.types import ArrayShape, Shape
 _OPERATION = 0.8
 _TRANSCENDENTAL = 16.0
 _START = 1024.0
+# Of the operations of a contraction: so many on its result are done while it waits for operands.
+_HIDDEN = 1 / 16
 # What takes more operations an element is never evaluated more often than it has elements.
 _CHEAP = 10 * _OPERATION
 # A kernel of more arrays or instructions takes longer to compile than it saves.
 _MAX_OPERANDS = 48
-_MAX_MEMBERS = 200
+MAX_MEMBERS = 200
 _MAX_REDUCTIONS = 5
 # At how many different indices a value may be evaluated: each is code of its own.
 _MAX_INDICES = 8
@@ -46,7 +49,8 @@ _CONTRACTIONS = frozenset({"convolution", "dot"})
 _STRIDES = frozenset({"bitcast", "broadcast", "reshape", "reverse", "slice", "transpose"})
 _REDUCTIONS = frozenset({"reduce", "reduce-window"})
 
-# An index into an operand: the movements on the way to it, the outermost first.
+# An index into an operand: the movements on the way to it, the outermost first; none for the same
+# place in memory.
 _Index = tuple[Instruction, ...]
 
 
@@ -56,7 +60,8 @@ class Kernel:
 
     members: the root and copies of others. reads: by value that it reads, how many elements at each
     index. work: the operations of one run, in bytes of traffic. strided: what is read at any
-    strides but not computed. kept: what has to be in memory. hero: the contraction.
+    strides but not computed. kept: what has to be in memory. hero: the contraction. hero_work: the
+    part of the work that is the hero's.
     """
 
     root: Instruction
@@ -66,6 +71,7 @@ class Kernel:
     strided: set[Instruction] = field(default_factory=set)
     kept: set[Instruction] = field(default_factory=set)
     hero: Instruction | None = None
+    hero_work: float = 0.0
     reductions: int = 0
 
     @cached_property
@@ -73,7 +79,8 @@ class Kernel:
         traffic = _written(self.root)
         for operand, indices in self.reads.items():
             traffic += _read(operand, indices)
-        return _START + max(traffic, self.work)
+        work = max(self.hero_work, self.work - self.hero_work * _HIDDEN)
+        return _START + max(traffic, work)
 
 
 def is_fusible(inst: Instruction, effects: Effects) -> bool:
@@ -132,7 +139,7 @@ def kernel_of(inst: Instruction) -> Kernel:
         at = kernel.reads.setdefault(operand, {})
         at[index] = at.get(index, 0.0) + count if index else count
     if inst.opcode in _CONTRACTIONS:
-        kernel.hero = inst
+        kernel.hero, kernel.hero_work = inst, kernel.work
         kernel.strided.update(inst.operands)
     if inst.opcode == "dynamic-update-slice":
         kernel.kept.add(inst.operands[0])
@@ -169,6 +176,8 @@ def _keeps_index(inst: Instruction) -> bool:
     """True when each element is computed from the operands' elements at the same place."""
     if inst.opcode == "copy":
         return True
+    if inst.opcode == "reshape":
+        return is_bitcast(inst)
     return inst.spec.has(Trait.ELEMENTWISE) and isinstance(inst.shape, ArrayShape)
 
 
@@ -218,7 +227,7 @@ def can_take(consumer: Kernel, producer: Kernel) -> bool:
         return False
     if consumer.reductions + producer.reductions > _MAX_REDUCTIONS and producer.reductions:
         return False
-    if len(consumer.members) + len(producer.members) > _MAX_MEMBERS:
+    if len(consumer.members) + len(producer.members) > MAX_MEMBERS:
         return False
     operands = len(consumer.reads.keys() | producer.reads.keys()) - 1
     if operands > max(_MAX_OPERANDS, len(consumer.reads)):
@@ -245,7 +254,7 @@ def _is_epilogue(consumer: Kernel, hero: Instruction, indices: dict[_Index, floa
         return False
     if root.opcode == "dynamic-update-slice" or not isinstance(root.shape, ArrayShape):
         return False
-    return root.shape.dims == hero.array_shape.dims
+    return elements(root) == elements(hero)
 
 
 def repeats(consumers: list[Kernel], producer: Kernel) -> bool:
@@ -286,5 +295,6 @@ def merged(consumer: Kernel, producer: Kernel) -> Kernel:
         strided - {p},
         consumer.kept | producer.kept,
         consumer.hero or producer.hero,
+        consumer.hero_work or producer.hero_work,
         consumer.reductions + producer.reductions,
     )

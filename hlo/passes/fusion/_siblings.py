@@ -10,7 +10,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction
 from hlo.ir.calls import Calls
 from hlo.passes.fusion._build import FusionBuilder
-from hlo.passes.fusion._kernels import is_fusible, is_scalar_constant
+from hlo.passes.fusion._kernels import MAX_MEMBERS, is_fusible, is_scalar_constant
 from hlo.passes.fusion._order import Group, Order
 from hlo.passes.rewrites import Rewrites
 from hlo.types import ArrayShape
@@ -106,7 +106,13 @@ def merge(
 def _fits(members: list[Instruction], max_outputs: int, max_operands: int) -> bool:
     inside = set(members)
     operands = {o for m in members for o in m.operands if o not in inside}
-    return len(members) <= max_outputs and len(operands) <= max_operands
+    if len(members) > max_outputs or len(operands) > max_operands:
+        return False
+    return sum(map(_size, members)) <= MAX_MEMBERS
+
+
+def _size(inst: Instruction) -> int:
+    return len(inst.attrs["calls"]) if inst.opcode == "fusion" else 1
 
 
 def _outputs(group: Group) -> list[Instruction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.effects import Effects
 from hlo.ir import Instruction, Module
@@ -17,8 +18,8 @@ from hlo.types import ArrayShape
 def fusion_wrapper(module: Module, rewrites: Rewrites) -> None:
     """Wrap each operation that is a loop of its own in a fusion, so that all loops are fusions.
 
-    Contractions and copies, which have kernels of their own, stay, and so do scalars and bitcasts,
-    which are no loops.
+    Contractions and copies, which have kernels of their own, stay, and so do scalars, bitcasts and
+    reshapes that move nothing, which are no loops.
     """
     calls, effects = Calls(module), Effects(module)
     for comp in fusible_computations(module):
@@ -38,6 +39,6 @@ def _is_loop(inst: Instruction, effects: Effects) -> bool:
         return effects.is_function(inst) and not has_control_edges(inst)
     if isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar and inst.opcode != "reduce":
         return False
-    if inst.opcode in ("bitcast", "copy") or is_contraction(inst):
+    if is_bitcast(inst) or inst.opcode == "copy" or is_contraction(inst):
         return False
     return is_fusible(inst, effects)
