@@ -20,6 +20,8 @@ from hlo.types import ArrayShape
 _MAX_CHAIN = 12
 _MAX_ROUNDS = 3
 _MAX_TRIALS = 5
+# Peaks that differ by this part of the largest are as good as each other.
+_CLOSE = 0.02
 # Copies have places between instructions, whose distance is 1.
 _EARLIER = 1e-4
 _NOT_AGAIN = frozenset({"parameter", "while", "conditional", "custom-call", "copy-start"})
@@ -45,10 +47,11 @@ def _within_reach(module: Module, limit: int) -> int | None:
     tried: on the limit, and if that is out of reach, on what lies between it and the peak.
     """
     best, target = peak_memory(module.entry).bytes, None
+    limit = max(limit, _least(module.entry))
     low, high = limit, best
     aim = limit
     for _ in range(_MAX_TRIALS):
-        if best <= limit:
+        if best <= limit or high - low <= best * _CLOSE:
             break
         trial = module.clone()
         _Module(trial, Rewrites()).reduce(trial.entry, aim)
@@ -61,6 +64,17 @@ def _within_reach(module: Module, limit: int) -> int | None:
             low = aim
         aim = (low + high) // 2
     return target
+
+
+def _least(comp: Computation) -> int:
+    """Return what a run takes however much is computed again: no order and no copies help.
+
+    Arguments and results stay, and each instruction needs its operands and makes its results.
+    """
+    values = Values(comp.in_order())
+    arguments = {v for p in comp.parameters for v in values.made(p)}
+    held = [values.held_by(comp.root), *({*values.used(i), *values.made(i)} for i in comp)]
+    return max(sum(values.size[v] for v in arguments | together) for together in held)
 
 
 class _Module:
