@@ -115,6 +115,7 @@ CASES["get_dimension_size"] = lambda b, p: b.get_dimension_size(p("f32[3,5]"), 1
 CASES["broadcast"] = lambda b, p: b.broadcast(p("f32[3]"), (2, 4))
 CASES["broadcast_in_dim"] = lambda b, p: b.broadcast_in_dim(p("f32[3,1]"), (2, 3, 4), (1, 2))
 CASES["reshape"] = lambda b, p: b.reshape(p("f32[4,2,3]"), (8, 3))
+CASES["reshape:by name"] = lambda b, p: b.reshape(p("f32[4,2]"), new_sizes=(8,))
 CASES["reshape:order"] = lambda b, p: b.reshape(p("f32[4,2,3]"), (1, 2, 0), (2, 6, 2))
 CASES["reshape:shape"] = lambda b, p: b.reshape("f32[3,8]", p("f32[4,2,3]"))
 CASES["collapse"] = lambda b, p: b.collapse(p("f32[4,2,3]"), (1, 2))
@@ -129,6 +130,7 @@ CASES["index"] = lambda b, p: p("f32[4,7,2]")[-1, 1::2]
 CASES["index:ellipsis"] = lambda b, p: p("f32[4,7,2]")[..., 1]
 CASES["pad"] = lambda b, p: b.pad(p("f32[2,3]"), 0.5, [(1, -1), (2, 0, 1)])
 CASES["concat_in_dim"] = lambda b, p: b.concat_in_dim([p("f32[2,3]"), p("f32[4,3]")], 0)
+CASES["concatenate"] = lambda b, p: b.concatenate([p("s8[2]"), p("s8[0]")], 0)
 CASES["dynamic_slice"] = lambda b, p: b.dynamic_slice(p("f32[4,5]"), [p("s32[]"), 1], (2, 3))
 CASES["dynamic_slice:vector"] = lambda b, p: b.dynamic_slice(p("f32[4,5]"), p("s32[2]"), (2, 3))
 CASES["dynamic_update_slice"] = lambda b, p: b.dynamic_update_slice(
@@ -240,6 +242,10 @@ CASES["while_"] = lambda b, p: b.while_(
     lambda s: s.builder.tuple_([s[0] + 1, s[1] + s[1]]),
     b.tuple_([b.constant(0), p("f32[2]")]),
 )
+CASES["conditional:by name"] = lambda b, p: b.conditional(
+    branch_index=p("s32[]"), branch_computations=[lambda x: -x], branch_operands=[p("f32[2]")]
+)
+CASES["custom_call_op"] = lambda b, p: b.custom_call_op("Sharding", [p("f32[2]")], "f32[2]")
 CASES["custom_call"] = lambda b, p: b.custom_call("Sharding", [p("f32[2]")], "f32[2]")
 
 # --- one device by itself -----------------------------------------------------------------------
@@ -366,6 +372,14 @@ _not_run(
         p("f32[6]"), [b.constant(2), b.constant(3)], (2, 3), (True, False)
     ),
 )
+
+
+_ALIASES = {
+    "send_with_tokens": "send_with_token",
+    "recv_with_tokens": "recv_with_token",
+    "recv_to_host": "recv_from_host",
+}
+NOT_RUN.update({alias: NOT_RUN[name] for alias, name in _ALIASES.items()})
 
 
 def all_cases() -> dict[str, Any]:

@@ -109,16 +109,22 @@ class Control(Data):
             op.instruction.annotations["backend_config"] = opaque
         return op
 
+    custom_call_op = custom_call
+
     # --- branches and loops ---------------------------------------------------------------------
 
     @operation
     def conditional(
         self,
-        predicate: XlaOp,
-        true_operand: XlaOp | Sequence[Callee],
-        true_computation: Callee | Sequence[XlaOp],
+        predicate: XlaOp | None = None,
+        true_operand: XlaOp | Sequence[Callee] | None = None,
+        true_computation: Callee | Sequence[XlaOp] | None = None,
         false_operand: XlaOp | None = None,
         false_computation: Callee | None = None,
+        *,
+        branch_index: XlaOp | None = None,
+        branch_computations: Sequence[Callee] | None = None,
+        branch_operands: Sequence[XlaOp] | None = None,
     ) -> XlaOp:
         """Append the result of one of several computations.
 
@@ -126,26 +132,37 @@ class Control(Data):
         chooses by a pred scalar; `conditional(branch_index, branch_computations, branch_operands)`
         by an s32 scalar, where any number that is not a branch means the last one.
         """
-        if isinstance(true_operand, XlaOp):
-            if false_operand is None or false_computation is None:
-                raise InferError(
-                    "conditional: an operand and a computation for each case are needed",
-                    code="operand-count",
-                )
-            true_computation = cast(Callee, true_computation)
-            if predicate.element_type is not PRED:
-                raise InferError(
-                    f"conditional: the predicate has shape {predicate.shape.to_string(False)}, "
-                    "pred[] is needed", operand=0, code="type-mismatch",
-                )  # fmt: skip
-            return self._emit(
-                "conditional", predicate, true_operand, false_operand,
-                true_computation=self._callee(true_computation, [true_operand.shape], "on_true"),
-                false_computation=self._callee(
-                    false_computation, [false_operand.shape], "on_false"
-                ),
+        if not isinstance(true_operand, XlaOp) and branch_index is None:
+            # The second form by position.
+            branch_index, branch_computations = predicate, true_operand
+            branch_operands = cast(Sequence[XlaOp], true_computation)
+        if branch_index is not None:
+            if branch_computations is None or branch_operands is None:
+                raise _incomplete("branch_computations and branch_operands")
+            return self._switch(branch_index, branch_computations, branch_operands)
+        if (
+            predicate is None
+            or not isinstance(true_operand, XlaOp)
+            or true_computation is None
+            or false_operand is None
+            or false_computation is None
+        ):
+            raise _incomplete("a predicate, and an operand and a computation for each case")
+        if predicate.element_type is not PRED:
+            raise InferError(
+                f"conditional: the predicate has shape {predicate.shape.to_string(False)}, "
+                "pred[] is needed", operand=0, code="type-mismatch",
             )  # fmt: skip
-        computations, operands = true_operand, cast(Sequence[XlaOp], true_computation)
+        on_true = self._callee(cast(Callee, true_computation), [true_operand.shape], "on_true")
+        return self._emit(
+            "conditional", predicate, true_operand, false_operand, true_computation=on_true,
+            false_computation=self._callee(false_computation, [false_operand.shape], "on_false"),
+        )  # fmt: skip
+
+    def _switch(
+        self, index: XlaOp, computations: Sequence[Callee], operands: Sequence[XlaOp]
+    ) -> XlaOp:
+        """Append the result of the computation of a number."""
         if len(computations) != len(operands):
             raise InferError(
                 f"conditional: {len(computations)} branches and {len(operands)} operands",
@@ -155,7 +172,7 @@ class Control(Data):
             self._callee(c, [o.shape], f"branch_{i}")
             for i, (c, o) in enumerate(zip(computations, operands, strict=True))
         )
-        return self._emit("conditional", predicate, *operands, branch_computations=branches)
+        return self._emit("conditional", index, *operands, branch_computations=branches)
 
     @operation
     def while_(self, condition: Callee, body: Callee, init: XlaOp) -> XlaOp:
@@ -165,3 +182,7 @@ class Control(Data):
             "while", init, condition=self._callee(condition, state, "condition"),
             body=self._callee(body, state, "body"),
         )  # fmt: skip
+
+
+def _incomplete(needed: str) -> InferError:
+    return InferError(f"conditional: it needs {needed}", code="operand-count")

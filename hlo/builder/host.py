@@ -108,6 +108,11 @@ class HostExchange(Collective):
         """Append the value that the host sends, after a token: a tuple of it and a token."""
         return self.recv_done(self.create_recv(token, shape, handle, is_host_transfer=True))
 
+    # The newest document's spellings.
+    send_with_tokens = send_with_token
+    recv_with_tokens = recv_with_token
+    recv_to_host = recv_from_host
+
     # --- the halves of a transfer ---------------------------------------------------------------
 
     @operation

@@ -79,7 +79,7 @@ class Movement(Elementwise):
     def reshape(
         self,
         operand: XlaOp | ShapeLike,
-        dimensions: Sequence[int] | XlaOp,
+        dimensions: Sequence[int] | XlaOp | None = None,
         new_sizes: Sequence[int] | None = None,
     ) -> XlaOp:
         """Append the elements of an array in other dimensions.
@@ -91,11 +91,11 @@ class Movement(Elementwise):
         if not isinstance(operand, XlaOp):
             shape = array_shape_of(operand, "reshape")
             return self._emit("reshape", cast(XlaOp, dimensions), shape=shape)
-        dimensions = cast(Sequence[int], dimensions)
-        if new_sizes is None:
-            result = array(operand.element_type, sizes_of("reshape", dimensions))
-            return self._emit("reshape", operand, shape=result)
-        return self.reshape(self.transpose(operand, dimensions), new_sizes)
+        dimensions = cast(Sequence[int] | None, dimensions)
+        if new_sizes is not None and dimensions is not None:
+            operand = self.transpose(operand, dimensions)
+        sizes = sizes_of("reshape", (dimensions if new_sizes is None else new_sizes) or ())
+        return self._emit("reshape", operand, shape=array(operand.element_type, sizes))
 
     @operation
     def collapse(self, operand: XlaOp, dimensions: Sequence[int]) -> XlaOp:
@@ -218,6 +218,8 @@ class Movement(Elementwise):
     def concat_in_dim(self, operands: Sequence[XlaOp], dimension: int) -> XlaOp:
         """Append arrays one after the other along a dimension."""
         return self._emit("concatenate", *operands, dimensions=(dimension,))
+
+    concatenate = concat_in_dim
 
     @operation
     def dynamic_slice(
