@@ -103,7 +103,7 @@ def xla_optimized(path: str) -> str:
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"no end in {TIMEOUT_S} s") from None
     if run.returncode:
-        said = [line for line in run.stderr.splitlines() if line.strip()]
+        said = [line for line in run.stderr.splitlines() if any(map(str.isalnum, line))]
         raise RuntimeError(said[-1] if said else f"exit {run.returncode}")
     return run.stdout
 
