@@ -79,3 +79,30 @@ def test_what_is_built_is_optimized_and_compiled() -> None:
     want = hlo.interpret(module, *args)
     assert_same(hlo.compile(module)(*args), want)
     assert_same(hlo.interpret(hlo.optimize(module), *args), want)
+
+
+# Shapes that few operations take.
+_ODD = (
+    "f32[]", "s32[]", "pred[]", "f32[2]", "s32[3,4]", "f32[0]", "f32[2,3,4]", "c64[2,2]", "u8[1]",
+    "(f32[2], s32[])", "()", "token[]", "f32[<=5,2]", "f32[?]", "s4[3]", "f8e4m3fn[2,2]",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", all_cases())
+def test_with_other_operands_it_is_an_error_or_valid(name: str) -> None:
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    for _ in range(5):
+        b, numbers = XlaBuilder("odd"), itertools.count()
+
+        def parameter(shape: str, b: XlaBuilder = b, numbers: Any = numbers) -> XlaOp:
+            odd = rng.random() < 0.6
+            return b.parameter(next(numbers), _ODD[rng.integers(len(_ODD))] if odd else shape)
+
+        try:
+            all_cases()[name](b, parameter)
+        except hlo.HloError:
+            continue
+        except TypeError:
+            assert name.startswith("index")  # Python's own: a tuple has no slices
+            continue
+        hlo.verify(b.build().module())

@@ -19,7 +19,7 @@ from hlo.errors import HloError, InferError, TextError
 from hlo.ir import Computation, Instruction
 from hlo.literal import Literal
 from hlo.ops import OPS
-from hlo.ops.attrs import INTS
+from hlo.ops.attrs import INT, INTS
 from hlo.shape_text import parse_shape
 from hlo.sharding import Sharding
 from hlo.text.annotations import ANNOTATIONS, OpMetadata
@@ -373,6 +373,8 @@ def _checked(opcode: str, key: str, value: Any) -> Any:
     codec = OPS[opcode].attrs[key].codec
     if codec is INTS and value is not None:
         return tuple(map(index, value))
+    if codec is INT and value is not None:
+        return index(value)
     if codec.words and value is not None and value not in codec.words:
         raise InferError(
             f"{opcode}: {key} is {value!r}", attr=key, code="bad-value",

@@ -220,9 +220,7 @@ class Elementwise(BuilderCore):
         scalar, the others may be tuples of one shape. One of the others may be a number or a
         scalar.
         """
-        if not isinstance(on_true, XlaOp):
-            on_true = self._value(on_true, on_false)
-        on_false = self._value(on_false, on_true) if not on_true.shape.is_tuple else on_false
+        on_true, on_false = self._value(on_true, on_false), self._value(on_false, on_true)
         if not on_true.shape.is_tuple:
             dims = next((o.dims for o in (on_true, on_false, pred) if o.rank), ())
             on_true, on_false = (
