@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hlo.literal import Literal
     from hlo.objects.library import load_library
     from hlo.ops import OPS
-    from hlo.packing import pack, unpack
+    from hlo.physical import pack, parse_shape, unpack
     from hlo.text import PrintOptions, print_module
     from hlo.types import ArrayShape, Layout, Shape, TupleShape
 
@@ -54,6 +54,7 @@ __all__ = [
     "optimize",
     "pack",
     "parse",
+    "parse_shape",
     "print_module",
     "unpack",
     "verify",
@@ -69,7 +70,7 @@ _HOMES = {
     "hlo.literal": ("Literal",),
     "hlo.objects.library": ("load_library",),
     "hlo.ops": ("OPS",),
-    "hlo.packing": ("pack", "unpack"),
+    "hlo.physical": ("pack", "parse_shape", "unpack"),
     "hlo.text": ("PrintOptions", "print_module"),
     "hlo.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),
 }

@@ -138,6 +138,40 @@ class Tiling:
         """The dimensions after tiling."""
         return (*self.merged[: self.kept], *self.counts, *self.sizes)
 
+    def into_tiles(self, index: Sequence[Any]) -> list[Any]:
+        """Return where an index of `dims` less the lead is in `inner`.
+
+        Its parts are whatever has `*`, `+`, `//` and `%` with ints: ints, arrays, expressions.
+        """
+        rest = iter([*(0 for _ in range(self.lead)), *index])
+        merged: list[Any] = []
+        for group in self.grouped:
+            value: Any = 0
+            for size in group:
+                value = value * size + next(rest)
+            merged.append(value)
+        tiled = list(zip(merged[self.kept :], self.sizes, strict=True))
+        return [*merged[: self.kept], *(i // t for i, t in tiled), *(i % t for i, t in tiled)]
+
+    def out_of_tiles(self, index: Sequence[int]) -> list[int] | None:
+        """Return which index `into_tiles` puts here, or None where padding is."""
+        merged = list(index[: self.kept])
+        split = self.kept + len(self.sizes)
+        for tile, i, size, limit in zip(
+            index[self.kept : split],
+            index[split:],
+            self.sizes,
+            self.merged[self.kept :],
+            strict=True,
+        ):
+            merged.append(tile * size + i)
+            if merged[-1] >= limit:
+                return None
+        outer = [
+            i for at, group in zip(merged, self.grouped, strict=True) for i in _unravel(at, group)
+        ]
+        return outer[self.lead :]
+
 
 def _tiling(dims: tuple[int, ...], tile: Tile) -> Tiling:
     lead = max(0, len(tile.sizes) - len(dims))
@@ -216,7 +250,7 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
 
     index: one int for each dimension, or arrays of one shape. Raises InferError if one is outside.
     """
-    layout = checked_layout(shape)
+    checked_layout(shape)
     if len(index) != shape.rank:
         raise InferError(
             f"{shape.to_string(False)} has {shape.rank} dimensions, the index {len(index)}",
@@ -229,25 +263,20 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
                 f"an index is outside dimension {d} of {shape.to_string(False)}",
                 code="index-out-of-range",
             )
-    at = [at[d] for d in layout.minor_to_major[::-1]]
+    linear = place_of(shape, at)
+    return int(linear) if np.ndim(linear) == 0 else linear
+
+
+def place_of(shape: ArrayShape, index: Sequence[Any]) -> Any:
+    """Return `linear_index` of an index inside, whose parts may be as in `Tiling.into_tiles`."""
+    layout = checked_layout(shape)
+    at = [index[d] for d in layout.minor_to_major[::-1]]
     for step in tilings(shape, layout):
-        at = _into_tiles(step, at)
-    linear = np.zeros(np.broadcast_shapes(*(i.shape for i in at)), np.int64)
+        at = step.into_tiles(at)
+    linear: Any = 0
     for i, size in zip(at, physical_dims(shape), strict=True):
         linear = linear * size + i
-    return int(linear) if linear.ndim == 0 else linear
-
-
-def _into_tiles(step: Tiling, index: list[np.ndarray]) -> list[np.ndarray]:
-    rest = iter([np.zeros((), np.int64)] * step.lead + index)
-    merged: list[np.ndarray] = []
-    for group in step.grouped:
-        value = np.zeros((), np.int64)
-        for size in group:
-            value = value * size + next(rest)
-        merged.append(value)
-    tiled = list(zip(merged[step.kept :], step.sizes, strict=True))
-    return [*merged[: step.kept], *(i // t for i, t in tiled), *(i % t for i, t in tiled)]
+    return linear
 
 
 def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
@@ -266,7 +295,7 @@ def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
         return None  # the tail
     at = _unravel(linear, dims)
     for step in reversed(tilings(shape, layout)):
-        outer = _out_of_tiles(step, at)
+        outer = step.out_of_tiles(at)
         if outer is None:
             return None
         at = outer
@@ -280,17 +309,3 @@ def _unravel(linear: int, dims: Sequence[int]) -> list[int]:
         linear, i = divmod(linear, size)
         index.append(i)
     return index[::-1]
-
-
-def _out_of_tiles(step: Tiling, index: list[int]) -> list[int] | None:
-    merged = index[: step.kept]
-    split = len(step.sizes)
-    tiles, inside = index[step.kept : step.kept + split], index[step.kept + split :]
-    for tile, i, size, limit in zip(
-        tiles, inside, step.sizes, step.merged[step.kept :], strict=True
-    ):
-        merged.append(tile * size + i)
-        if merged[-1] >= limit:
-            return None
-    outer = [i for at, group in zip(merged, step.grouped, strict=True) for i in _unravel(at, group)]
-    return outer[step.lead :]

@@ -35,6 +35,8 @@ ALLOWED: dict[str, set[str]] = {
     "dense": {"errors", "numerals", "types"},
     "layout": _GROUND,
     "packing": _GROUND | {"layout"},
+    "physical": _GROUND | {"layout", "packing"},
+    "explorer": _GROUND | {"layout", "physical"},
     "bitcasts": {"types"},
     "literal": _GROUND | {"dense"},
     "replica_groups": _GROUND,

@@ -2,7 +2,7 @@
 
 Blocks of a page run in order, in one folder: `python` ones in one namespace, followed by what they
 print as `text`; `console` ones hold commands after `$` and what those print; a block with `file=`
-is written there.
+is written there. The pictures of a page are what its commands draw.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with this tree's commands."""
     folder = tmp_path_factory.mktemp("bin")
-    for name in ("run", "opt", "compile"):
+    for name in ("run", "opt", "compile", "layout"):
         file = folder / f"hlo-{name}"
         start = f"from hlo_tools.{name} import main; main()"
         file.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{start}" "$@"\n')
@@ -61,6 +61,8 @@ def test_a_tutorial_runs(
                 assert (done.returncode, done.stdout) == (0, want), done.stderr
                 ran += 1
     assert ran and printed == ""
+    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", path.read_text()):
+        assert Path(picture).read_text() == (path.parent / picture).read_text(), picture
 
 
 def test_every_tutorial_is_linked() -> None:

@@ -1,0 +1,16 @@
+"""Layouts to look at: what one costs and where each element lies, as text and as a drawing."""
+
+from hlo.explorer.facts import LayoutFacts, layout_facts
+from hlo.explorer.svg import layout_svg
+from hlo.explorer.text import facts_text, layout_text
+from hlo.explorer.view import LayoutView, layout_view
+
+__all__ = [
+    "LayoutFacts",
+    "LayoutView",
+    "facts_text",
+    "layout_facts",
+    "layout_svg",
+    "layout_text",
+    "layout_view",
+]

@@ -1,0 +1,57 @@
+"""Shapes and physical buffers for callers: shapes may be text, and what is wrong is an HloError."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from hlo import packing, shape_text
+from hlo.errors import HloError, InferError, Source, Span, TextError
+from hlo.types import ArrayShape, Shape
+
+
+def parse_shape(text: str) -> Shape:
+    """Return the shape that a text spells, such as `f32[3,5]{1,0:T(2,2)}`. Raises HloError.
+
+    A layout that is not given is row-major.
+    """
+    try:
+        return shape_text.parse_shape(text)
+    except TextError as e:
+        at = Span(Source("<shape>", text), e.offset, e.offset + 1)
+        raise HloError.at(e.code, e.message, at, e.hint) from None
+
+
+def array_shape(shape: Shape | str) -> ArrayShape:
+    """Return the shape of an array, which may be given as text. Raises HloError."""
+    found = parse_shape(shape) if isinstance(shape, str) else shape
+    if not isinstance(found, ArrayShape):
+        raise HloError.at("type-mismatch", f"{found} is not the shape of an array")
+    return found
+
+
+@contextlib.contextmanager
+def layout_errors() -> Iterator[None]:
+    """Turn what layouts raise into HloError."""
+    try:
+        yield
+    except InferError as e:
+        raise HloError.at(e.code, e.message, hint=e.hint) from None
+
+
+def pack(array: np.ndarray, shape: Shape | str) -> np.ndarray:
+    """Return the physical buffer of an array given in logical order.
+
+    array: the shape's dimensions and dtype. Returns bytes (uint8, 1-d), as many as the layout
+    takes; padding and metadata prefix are zero. Raises HloError.
+    """
+    with layout_errors():
+        return packing.pack(array, array_shape(shape))
+
+
+def unpack(buffer: np.ndarray, shape: Shape | str) -> np.ndarray:
+    """Return the array, in logical order, whose physical buffer this is: the inverse of `pack`."""
+    with layout_errors():
+        return packing.unpack(buffer, array_shape(shape))

@@ -1,0 +1,185 @@
+"""`hlo-layout`: show where the elements of an array lie, and bring files into a layout and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import BAD_INPUT, Tool, common_options, diagnostics_json, emit, emit_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hlo.types import ArrayShape
+
+# The index of every place is part of --json up to so many places.
+_LISTED = 4096
+
+
+@click.command("hlo-layout", cls=Tool, no_args_is_help=True)
+@click.argument("shape")
+@click.option("--svg", metavar="FILE", help="Draw it there.")
+@click.option("--at", metavar="I,J,..", help="Print the place of this element only.")
+@click.option("--place", metavar="N", type=click.IntRange(0),
+              help="Print which element is in this place of the buffer only.")  # fmt: skip
+@click.option("--pack", metavar="IN", help="Write the array in IN to OUT as the buffer of SHAPE.")
+@click.option("--unpack", metavar="IN", help="Write the array of the buffer in IN to OUT.")
+@click.option("-o", "--output", metavar="OUT",
+              help="For --pack and --unpack: a .npy file, an .npz file of as many arrays as IN, or "
+              "else one of bytes alone.")  # fmt: skip
+@click.option("--limit", default=16, show_default=True, type=click.IntRange(4, 256), metavar="N",
+              help="Leave out all but about N rows, columns and lines of memory.")  # fmt: skip
+@click.option("--letters", is_flag=True, help="Call the elements a, b, c, ... in row-major order.")
+@click.option("--json", "as_json", is_flag=True,
+              help="Facts, or what is asked for, or errors as JSON on stdout.")  # fmt: skip
+@common_options
+def main(
+    shape: str, svg: str | None, at: str | None, place: int | None, pack: str | None,
+    unpack: str | None, output: str | None, limit: int, letters: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Show how SHAPE lies in memory: size, padding, and the place of each element.
+
+    SHAPE is an array in HLO's words, such as 'f32[3,5]{1,0:T(2,2)}'. Files that are neither .npy
+    nor .npz hold bytes alone: arrays in row-major order, buffers as they are in memory.
+
+    \b
+    Example:
+      hlo-layout 'f32[3,5]{1,0:T(2,2)}' --svg tiles.svg
+      hlo-layout 'bf16[64,200]{1,0:T(8,128)(2,1)}' --pack x.npy -o x.bin
+    """
+    from hlo.errors import HloError
+
+    files = [name for name in (pack, unpack) if name is not None]
+    if len(files) > 1 or bool(files) != (output is not None):
+        raise click.UsageError("-o OUT goes with one of --pack IN and --unpack IN.")
+    if sum(map(bool, (files, svg, at, place is not None))) > 1:
+        raise click.UsageError("--svg, --at, --place and --pack or --unpack: one of them.")
+    from hlo.physical import array_shape, layout_errors
+
+    try:
+        with layout_errors():
+            if pack is not None and output is not None:
+                _write(output, _packed(array_shape(shape), pack, output))
+            elif unpack is not None and output is not None:
+                _write(output, _unpacked(array_shape(shape), unpack, output))
+            elif at is not None or place is not None:
+                _show_element(array_shape(shape), at, place, as_json)
+            else:
+                _show(array_shape(shape), svg, limit, letters, as_json)
+    except HloError as e:
+        if not as_json:
+            raise
+        emit_json({"shape": shape, "errors": diagnostics_json(e)})
+        return BAD_INPUT
+    if as_json and output is not None:
+        emit_json({"shape": shape, "errors": []})
+    return 0
+
+
+def _show(shape: ArrayShape, svg: str | None, limit: int, letters: bool, as_json: bool) -> None:
+    from hlo import explorer
+    from hlo.files import write_text
+
+    view = explorer.layout_view(shape, limit, letters=letters)
+    if svg is not None:
+        write_text(svg, explorer.layout_svg(view))
+    if as_json:
+        emit_json(view.facts.to_json() | {"indices": _indices(shape, view.facts.places)})
+    elif svg is None:
+        emit(f"{explorer.facts_text(view.facts)}\n{explorer.layout_text(view)}")
+
+
+def _indices(shape: ArrayShape, places: int) -> list[tuple[int, ...] | None] | None:
+    """Return the index of the element in each place, None where padding is; None for many."""
+    from hlo.layout import multi_index
+
+    return [multi_index(shape, place) for place in range(places)] if places <= _LISTED else None
+
+
+# --- one element --------------------------------------------------------------------------------
+
+
+def _show_element(shape: ArrayShape, at: str | None, place: int | None, as_json: bool) -> None:
+    from hlo.explorer import layout_facts
+    from hlo.layout import linear_index, multi_index
+
+    if place is None:
+        place = int(linear_index(shape, _index(at or "")))
+    index = multi_index(shape, place)
+    byte = layout_facts(shape).byte_label(place)
+    if as_json:
+        emit_json({"shape": str(shape), "place": place, "byte": byte, "index": index})
+    else:
+        what = "padding" if index is None else f"index {','.join(map(str, index)) or '()'}"
+        emit(f"place {place}, byte {byte}: {what}\n")
+
+
+def _index(text: str) -> tuple[int, ...]:
+    """Return the index that a text spells: `2,3`, or nothing for the element of a scalar."""
+    inside = text.strip().removeprefix("(").removesuffix(")")
+    try:
+        return tuple(int(i) for i in inside.split(",")) if inside else ()
+    except ValueError:
+        raise click.UsageError(f"--at {text}: an index such as 2,3 is needed.") from None
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def _packed(shape: ArrayShape, source: str, output: str) -> dict[str, np.ndarray]:
+    """Return the buffers of the arrays in a file, by name."""
+    from hlo.arguments import as_leaf
+    from hlo.files import read_raw
+    from hlo.packing import pack
+    from hlo.values import actual
+
+    arrays = _read(source, output, lambda: read_raw(source, shape))
+    return {
+        name: pack(actual(as_leaf(array, shape, f"{source}{name and f': {name}'}")), shape)
+        for name, array in arrays.items()
+    }
+
+
+def _unpacked(shape: ArrayShape, source: str, output: str) -> dict[str, np.ndarray]:
+    """Return the arrays whose buffers are in a file, by name."""
+    import numpy as np
+
+    from hlo.files import read_bytes
+    from hlo.packing import unpack
+
+    buffers = _read(source, output, lambda: np.frombuffer(read_bytes(source), np.uint8))
+    # Buffers may come as elements of any type: what counts is their bytes.
+    return {
+        name: unpack(np.frombuffer(buffer.tobytes(), np.uint8), shape)
+        for name, buffer in buffers.items()
+    }
+
+
+def _read(source: str, output: str, raw: Callable[[], np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays in a file, by name; one without names is called `` alone."""
+    from hlo.files import need_places, read_npy, read_npz
+
+    need_places([output], [source])
+    if source.endswith(".npz"):
+        arrays = read_npz(source)
+        if not output.endswith(".npz") and len(arrays) != 1:
+            raise click.UsageError(
+                f"-o {output}: {source} has {len(arrays)} arrays, which need an .npz."
+            )
+        return arrays
+    return {"": read_npy(source) if source.endswith(".npy") else raw()}
+
+
+def _write(output: str, arrays: dict[str, np.ndarray]) -> None:
+    from hlo.files import write_files, write_npy, write_npz
+
+    if output.endswith(".npz"):
+        write_npz(output, {name or "arr_0": array for name, array in arrays.items()})
+        return
+    (array,) = arrays.values()
+    if output.endswith(".npy"):
+        write_npy(output, array)
+    else:
+        write_files({output: array.tobytes()})
