@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -27,6 +28,9 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.types import MAX_ELEMENTS, ArrayShape, DimLevel, ElementType, Layout, Tile
+
+# Each tile adds dimensions, so that work grows with the square of their number; none has many.
+_MAX_TILES = 64
 
 # --- validity -----------------------------------------------------------------------------------
 
@@ -49,6 +53,8 @@ def layout_problem(shape: ArrayShape) -> str | None:
             return f"a dense dimension is unique and ordered, not {level}"
     if layout.physical_shape is not None and not any(x.kind != "D" for x in layout.levels):
         return "a physical shape of its own is for sparse dimensions"
+    if len(layout.tiles) > _MAX_TILES:
+        return f"{len(layout.tiles)} tiles, at most {_MAX_TILES} can be nested"
     for tile in layout.tiles:
         if any(size < 1 and size != Tile.COMBINE for size in tile.sizes):
             return f"tile {tile} has a size below 1"
@@ -204,14 +210,15 @@ def checked_layout(shape: ArrayShape) -> Layout:
     return layout
 
 
-def tilings(shape: ArrayShape, layout: Layout) -> list[Tiling]:
+@lru_cache(maxsize=1 << 10)
+def tilings(shape: ArrayShape, layout: Layout) -> tuple[Tiling, ...]:
     """Return the steps that make the physical dimensions out of the dimensions, major to minor."""
     dims = tuple(shape.dims[d] for d in layout.minor_to_major[::-1])
     steps: list[Tiling] = []
     for tile in layout.tiles:
         steps.append(_tiling(dims, tile))
         dims = steps[-1].inner
-    return steps
+    return tuple(steps)
 
 
 def physical_dims(shape: ArrayShape) -> tuple[int, ...]:
@@ -256,14 +263,13 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
             f"{shape.to_string(False)} has {shape.rank} dimensions, the index {len(index)}",
             code="index-out-of-range",
         )
-    at = [np.asarray(i, np.int64) for i in index]
-    for d, (i, size) in enumerate(zip(at, shape.dims, strict=True)):
+    for d, (i, size) in enumerate(zip(map(np.asarray, index), shape.dims, strict=True)):
         if np.any((i < 0) | (i >= size)):
             raise InferError(
                 f"an index is outside dimension {d} of {shape.to_string(False)}",
                 code="index-out-of-range",
             )
-    linear = place_of(shape, at)
+    linear = place_of(shape, [np.asarray(i, np.int64) for i in index])
     return int(linear) if np.ndim(linear) == 0 else linear
 
 

@@ -201,6 +201,10 @@ def test_buffer_holds_each_element_at_its_linear_index(shape: ArrayShape) -> Non
         (ArrayShape(ELEMENT_TYPES["f32"], (2, 3), Layout((0, 0))), "not a permutation"),
         (ArrayShape(ELEMENT_TYPES["f32"], (2,), Layout((0,), tiles=(Tile((0,)),))), "below 1"),
         (ArrayShape(ELEMENT_TYPES["f32"], (2,), Layout((0,), tiles=(Tile((-1,)),))), "combine"),
+        (
+            ArrayShape(ELEMENT_TYPES["f32"], (2,), Layout((0,), tiles=(Tile((2,)),) * 65)),
+            "65 tiles",
+        ),
         (ArrayShape(ELEMENT_TYPES["f32"], (2,), Layout((0,), element_bits=16)), "do not hold f32"),
         (ArrayShape(ELEMENT_TYPES["s2"], (2,), Layout((0,), element_bits=3)), "fraction of one"),
         (ArrayShape(ELEMENT_TYPES["f32"], (2,), Layout((0,), tail_padding=0)), "tail padding"),
@@ -221,9 +225,10 @@ def test_a_huge_tile_is_refused_before_memory_is_taken() -> None:
     assert e.value.code == "out-of-memory"
 
 
-def test_an_index_outside_is_refused() -> None:
+@pytest.mark.parametrize("index", [3, -1, 10**30])
+def test_an_index_outside_is_refused(index: int) -> None:
     with pytest.raises(InferError, match="outside dimension 1"):
-        linear_index(shape_of("f32[2,3]"), (0, 3))
+        linear_index(shape_of("f32[2,3]"), (0, index))
 
 
 @pytest.mark.parametrize("note", ["SC(1:1)", "D(D,C)", "T(2,2)SC(0:1)(1:2)"])

@@ -146,7 +146,7 @@ class _Viewer:
                     sizes[major_first[end - 1]] = size
         return sizes
 
-    def _steps(self, dims: tuple[int, ...]) -> list[Tiling]:
+    def _steps(self, dims: tuple[int, ...]) -> tuple[Tiling, ...]:
         shape = replace(self.facts.shape, dims=dims, layout=None, dynamic=())
         return tilings(shape, replace(self.layout, minor_to_major=self.order))
 
