@@ -17,7 +17,7 @@ from generate_nested import Nested
 from hlo.ir import Instruction, Module
 from hlo.ops import OPS
 from hlo.ops.attrs import ConvDims, WindowDim
-from hlo.types import ELEMENT_TYPES, S32, ArrayShape, ElementType, TupleShape, array
+from hlo.types import ELEMENT_TYPES, S32, ArrayShape, ElementType, Shape, array
 
 
 class Dynamic(Nested):
@@ -131,12 +131,16 @@ def _convolution(g: Dynamic, x: Instruction) -> None:
 def _product(
     g: Dynamic, opcode: str, operands: list[Instruction], attrs: dict[str, Any], terms: int
 ) -> None:
-    made = Instruction(opcode, opcode, g.array(operands[0]), operands, attrs)
-    shape = OPS[opcode].infer(made)
-    made.drop_edges()
     size = g.size(*operands)
     bound = None if size is None else size * size * max(1, terms)
-    g.emit(opcode, operands, attrs, shape=shape, bound=bound)
+    g.emit(opcode, operands, attrs, shape=_inferred(opcode, operands, attrs), bound=bound)
+
+
+def _inferred(opcode: str, operands: list[Instruction], attrs: dict[str, Any]) -> Shape:
+    made = Instruction(opcode, opcode, operands[0].shape, operands, attrs)
+    shape = OPS[opcode].infer(made)
+    made.drop_edges()
+    return shape
 
 
 def _scan(g: Dynamic, x: Instruction) -> None:
@@ -153,9 +157,10 @@ def _scan(g: Dynamic, x: Instruction) -> None:
         piece, total = (g.emit("parameter", (), {"number": n}, shape=start.shape) for n in range(2))
         total = g.emit("add", [piece, total], {})
         g.result([g.emit("xor", [total, piece], {}), total])
-    attrs = {"dimensions": (d,), "num_carries": 1, "is_reverse": g.rng.random() < 0.5}
-    shape = TupleShape((array(et, dims), start.shape))
-    g.take(g.emit("scan", [x, start], {**attrs, "to_apply": step}, shape=shape), [None, None])
+    attrs: dict[str, Any] = {"dimensions": (d,), "num_carries": 1, "to_apply": step}
+    attrs["is_reverse"] = g.rng.random() < 0.5
+    shape = _inferred("scan", [x, start], attrs)
+    g.take(g.emit("scan", [x, start], attrs, shape=shape), [None, None])
 
 
 _LEFT_OUT = {

@@ -14,6 +14,22 @@ from hlo.ir.module import Module
 from hlo.ops import Trait
 from hlo.types import ArrayShape
 
+_RUN_AS_THEY_ARE = frozenset({"call", "while", "conditional", "async-start", "fusion"})
+
+
+def applied_computations(module: Module) -> list[Computation]:
+    """Return the computations that are applied to elements, with those that they call."""
+    found: set[Computation] = set()
+    order = module.callees_first()
+    for comp in order:
+        for inst in comp:
+            if inst.opcode not in _RUN_AS_THEY_ARE:
+                found.update(inst.called_computations)
+    for comp in reversed(order):
+        if comp in found:
+            found.update(c for inst in comp for c in inst.called_computations)
+    return [c for c in order if c in found]
+
 
 class Calls:
     """How often each computation of a module is named by instructions; kept while they change.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.effects import Effects
-from hlo.ir import Computation, Module
-from hlo.ir.calls import Calls
+from hlo.ir import Module
+from hlo.ir.calls import Calls, applied_computations
 from hlo.passes.control_flow._branches import is_quick, select_branch
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-
-_RUN_AS_THEY_ARE = frozenset({"call", "while", "conditional", "async-start", "fusion"})
 
 
 @module_pass
@@ -21,7 +19,7 @@ def conditional_to_select(module: Module, rewrites: Rewrites) -> None:
     to be functions of their argument that surely end.
     """
     calls, effects = Calls(module), Effects(module)
-    for comp in _applied(module):
+    for comp in applied_computations(module):
         for inst in comp.in_order():
             if inst.opcode != "conditional" or has_control_edges(inst):
                 continue
@@ -30,17 +28,3 @@ def conditional_to_select(module: Module, rewrites: Rewrites) -> None:
             ):
                 for callee in select_branch(inst, calls):
                     effects.add(callee)
-
-
-def _applied(module: Module) -> list[Computation]:
-    """Return the computations that are applied to elements, with those that they call."""
-    found: set[Computation] = set()
-    order = module.callees_first()
-    for comp in order:
-        for inst in comp:
-            if inst.opcode not in _RUN_AS_THEY_ARE:
-                found.update(inst.called_computations)
-    for comp in reversed(order):
-        if comp in found:
-            found.update(c for inst in comp for c in inst.called_computations)
-    return [c for c in order if c in found]

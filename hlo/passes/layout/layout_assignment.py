@@ -9,6 +9,7 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.bitcasts import is_order, layout_of
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ir.calls import applied_computations
 from hlo.ops import Emitter, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
@@ -47,9 +48,10 @@ def layout_assignment(module: Module, rewrites: Rewrites) -> None:
     their operands have and their users want, and transposes are only another name where they can.
     """
     signatures = _signatures(module)
-    wrapped = _wrapped(module)
+    # Functions of elements have no memory to lay out.
+    left_out = _wrapped(module).union(applied_computations(module))
     for comp in module.computations:
-        if comp in wrapped:
+        if comp in left_out:
             continue
         for _ in range(_MAX_ROUNDS):
             # Where copies stand may make another order better for what is between them.
