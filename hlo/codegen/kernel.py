@@ -80,6 +80,7 @@ class Kernel:
         target: Target,
     ) -> None:
         self.b = Builder(module)
+        self.b.vector_bits = target.vector_bits
         self.inst = inst
         self.roles = roles
         self.inputs = inputs

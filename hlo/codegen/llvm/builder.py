@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hlo.codegen.llvm.module import Module
 from hlo.codegen.llvm.values import Index, Val
+from hlo.codegen.llvm.vectorize import Loop, VectorLoop, vector_loop
 from hlo.codegen.llvm.writer import Writer
 
 
@@ -69,6 +70,13 @@ class Builder(Writer):
         # See `rarely`.
         self.rare_flag: RareFlag | None = None
         self.is_careful = False
+        # The width of the vectors that `loop` makes; 0 if all loops are left to LLVM. What the
+        # function gets as `%buf0`, `%buf1`, ... must not overlap where it is written to.
+        self.vector_bits = 0
+        # By the text of each loop over vectors, what it was made of; and whether some loop was none
+        # that can be so replaced.
+        self._loops: dict[str, str] = {}
+        self._has_others = False
         # See `shared`.
         self._uses: Counter[str] = Counter()
 
@@ -123,6 +131,7 @@ class Builder(Writer):
         head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
         before = self.label
         i, following = self.fresh(), self.fresh()
+        opening = len(self.lines)
         self.jump(head)
         self.place(head)
         latch = self.new_label("latch")
@@ -133,6 +142,7 @@ class Builder(Writer):
         self.write(f"%c{i[1:]} = icmp slt i64 {i}, {end}")
         self.write(f"br i1 %c{i[1:]}, label %{body}, label %{done}")
         self.place(body)
+        inside = len(self.lines)
         turn = Turn(i, list(carried))
         with self.scope():
             yield turn
@@ -141,6 +151,8 @@ class Builder(Writer):
             for c, v, n in zip(carried, values, turn.values, strict=True)
         ]
         turn.values = carried
+        is_straight = self.label == body
+        lines = self.lines[inside:]
         self.jump(latch)
         self.place(latch)
         self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
@@ -152,6 +164,39 @@ class Builder(Writer):
             note = f", !llvm.loop {fold}" if fold else ""
         self.write(f"br label %{head}{note}")
         self.place(done)
+        if self.vector_bits and is_straight and not plain:
+            loop = Loop(i, start, end, before, done, lines)
+            is_simple = step == 1 and not values
+            vectors = vector_loop(self, loop, self.lines[:opening]) if is_simple else None
+            if vectors is None:
+                self._has_others = True
+            else:
+                self._replace_loop(opening, phis - 1, vectors)
+
+    def _replace_loop(self, opening: int, phi: int, vectors: VectorLoop) -> None:
+        """Have a loop over vectors, before what is left of the last loop, unless LLVM has to look.
+
+        opening: the line on which the loop begins. phi: that of its index.
+        """
+        whole = self.lines[opening:]
+        new = vectors.lines
+        if not vectors.is_all:
+            left = list(whole)
+            source = f"[ {vectors.index}, %{vectors.label} ]"
+            left[phi - opening] = re.sub(r"\[ \S+, %\S+ \]", source, left[phi - opening], count=1)
+            note = self.module.rolled_loop(vectorized=False)
+            left[-2] = f"{left[-2].split(',')[0]}, !llvm.loop {note}"
+            new = [*new, *left]
+        text = "\n".join(new)
+        self._loops[text] = "\n".join(whole)
+        self.lines[opening:] = [text]
+
+    def finish(self, header: str) -> str:
+        """Return the function; `header` is its first line without the brace."""
+        if self._has_others:
+            # LLVM's vectorizer looks at all of a function, and finds as much.
+            self.lines = [self._loops.get(line, line) for line in self.lines]
+        return super().finish(header)
 
     @contextmanager
     def repeat(self, condition: Callable[[], Val]) -> Iterator[None]:

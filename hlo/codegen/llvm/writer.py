@@ -24,6 +24,8 @@ class Writer:
         self._next = 0
         self._scopes: list[dict[Hashable, Any]] = [{}]
         self._entry_allocas: list[str] = []
+        # Their addresses.
+        self.allocated: set[str] = set()
         self._place: Span | None = None
         # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
         # (x, n), a remainder (m, n) by its name.
@@ -88,6 +90,7 @@ class Writer:
         note = f", align {align}" if align else ""
         size = f", i64 {count}" if count != 1 else ""
         self._entry_allocas.append(f"  {name} = alloca {type_}{size}{note}")
+        self.allocated.add(name)
         return Val("ptr", name)
 
     def intrinsic(self, name: str, type_: str, args: Sequence[Val]) -> Val:

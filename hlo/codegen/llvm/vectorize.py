@@ -1,0 +1,93 @@
+"""Loops over vectors, made of loops over elements.
+
+LLVM's own vectorizer takes whatever loop it is given, and several times as long as generating the
+code does. Loops over arrays are of a simple kind, which is all that is taken here: straight code,
+whose loads and stores go to neighbouring elements from turn to turn, and which may add up what it
+finds in variables. Anything else is left to LLVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlo.codegen.llvm.loop_body import Body, used_lines
+from hlo.codegen.llvm.values import Index
+from hlo.codegen.llvm.vector_code import Names, VectorCode
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over elements: its index, start and end, the labels before and after it, its body."""
+
+    index: str
+    start: Index
+    end: Index
+    before: str
+    after: str
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class VectorLoop:
+    """A loop over vectors, its index at its end and the label there.
+
+    is_all: no elements are left over; the label is that after the loop over elements.
+    """
+
+    lines: list[str]
+    index: str
+    label: str
+    is_all: bool
+
+
+# How many vectors a turn computes one after the other, by the most operations that one takes: more
+# keep the machine busy, and make more code.
+_COPIES = ((16, 4), (48, 2), (1 << 30, 1))
+# A loop with a known number of turns is worth so many over vectors, if it leaves elements over.
+_LONG = 8
+
+
+def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop | None:
+    """Return the loop over vectors that goes before one over elements, or None if LLVM is to look.
+
+    earlier: the function's lines before the loop.
+    """
+    body = Body(used_lines(loop.lines), loop.index, earlier, names.allocated)
+    if not body.is_fit():
+        return None
+    lanes = names.vector_bits // body.widest
+    if lanes < 2:
+        return None
+    copies = next(n for most, n in _COPIES if body.operations <= most)
+    is_all = False
+    if isinstance(loop.start, int) and isinstance(loop.end, int):
+        turns = loop.end - loop.start
+        while copies > 1 and turns % (lanes * copies):
+            copies //= 2
+        is_all = turns % (lanes * copies) == 0
+        if not is_all and turns < _LONG * lanes:
+            return None
+    head, inside, left = (names.new_label(s) for s in ("vectors", "vector", "left"))
+    label = loop.after if is_all else left
+    index, following, go_on = (names.fresh() for _ in range(3))
+    code = VectorCode(body, lanes, index, names)
+    for copy in range(copies):
+        code.write(copy * lanes)
+    note = names.module.rolled_loop(vectorized=False)
+    lines = [
+        *code.before,
+        f"  br label %{head}",
+        f"{head}:",
+        f"  {index} = phi i64 [ {loop.start}, %{loop.before} ], [ {following}, %{inside} ]",
+        *code.phis(loop.before, inside),
+        f"  {following} = add nsw i64 {index}, {lanes * copies}",
+        f"  {go_on} = icmp sle i64 {following}, {loop.end}",
+        f"  br i1 {go_on}, label %{inside}, label %{label}",
+        f"{inside}:",
+        *code.lines,
+        f"  br label %{head}, !llvm.loop {note}",
+        f"{label}:",
+        *code.sums(),
+    ]
+    return VectorLoop(lines, index, label, is_all)
