@@ -174,7 +174,7 @@ class Tiling:
             if merged[-1] >= limit:
                 return None
         outer = [
-            i for at, group in zip(merged, self.grouped, strict=True) for i in _unravel(at, group)
+            i for at, group in zip(merged, self.grouped, strict=True) for i in unravel(at, group)
         ]
         return outer[self.lead :]
 
@@ -299,7 +299,7 @@ def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
     dims = physical_dims(shape)
     if linear >= math.prod(dims):
         return None  # the tail
-    at = _unravel(linear, dims)
+    at = unravel(linear, dims)
     for step in reversed(tilings(shape, layout)):
         outer = step.out_of_tiles(at)
         if outer is None:
@@ -309,7 +309,8 @@ def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
     return tuple(logical[d] for d in range(shape.rank))
 
 
-def _unravel(linear: int, dims: Sequence[int]) -> list[int]:
+def unravel(linear: int, dims: Sequence[int]) -> list[int]:
+    """Return the index at a place of a row-major array."""
     index: list[int] = []
     for size in reversed(dims):
         linear, i = divmod(linear, size)

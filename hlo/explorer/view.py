@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from hlo.explorer.facts import LayoutFacts, layout_facts
-from hlo.layout import Tiling, checked_layout, multi_index, place_of, tilings
-from hlo.types import ArrayShape
+from hlo.layout import checked_layout, multi_index, place_of, tilings, unravel
+from hlo.types import ArrayShape, Layout
 
 # So many panels are shown.
 _PANELS = 4
@@ -107,48 +107,33 @@ def layout_view(shape: ArrayShape | str, limit: int = 16, *, letters: bool = Fal
     """Return what to show of a layout.
 
     limit: so many rows, columns and lines of memory at most, about. letters: name the elements a,
-    b, .. in row-major order. Raises InferError for a layout that does not say where elements are.
+    b, .. in row-major order. Raises HloError for a layout that does not say where elements are.
     """
     facts = layout_facts(shape)
     return _Viewer(facts, limit, letters).view()
 
 
 class _Viewer:
+    """Makes the view of a layout.
+
+    Its dimensions are those of the array behind `lead` ones of size 1: two at least, and as many as
+    the first tile names.
+    """
+
     def __init__(self, facts: LayoutFacts, limit: int, letters: bool) -> None:
         shape = facts.shape
         self.facts, self.limit, self.letters = facts, limit, letters
         self.layout = checked_layout(shape)
-        steps = tilings(shape, self.layout)
-        # Two dimensions at least, and those that the first tile has beyond the array's.
-        self.lead = max(2 - shape.rank, steps[0].lead if steps else 0, 0)
-        order = tuple(d + self.lead for d in self.layout.minor_to_major)
-        self.order = (*order, *range(self.lead - 1, -1, -1))
-        self.dims = (1,) * self.lead + shape.dims
-        self.tiles = self._tile_sizes()
-        padded = tuple(-(-n // t) * t for n, t in zip(self.dims, self.tiles, strict=True))
-        # Whole tiles change no place, so that padding has an index too where it is a dimension's.
-        self.padded = replace(
-            shape,
-            dims=padded,
-            dynamic=(),
-            layout=replace(self.layout, minor_to_major=self.order, levels=(), splits=()),
-        )
-
-    def _tile_sizes(self) -> list[int]:
-        """Return the size of the first tile along each dimension that it makes whole, else 1."""
-        sizes = [1] * len(self.dims)
-        for step in self._steps(self.dims)[:1]:
-            major_first = self.order[::-1]
-            ends = list(accumulate(step.groups))[step.kept :]
-            for end, count, size in zip(ends, step.groups[step.kept :], step.sizes, strict=True):
-                # The index of merged dimensions goes on in the next major one, but for size 1.
-                if math.prod(step.dims[end - count : end - 1]) == 1:
-                    sizes[major_first[end - 1]] = size
-        return sizes
-
-    def _steps(self, dims: tuple[int, ...]) -> tuple[Tiling, ...]:
-        shape = replace(self.facts.shape, dims=dims, layout=None, dynamic=())
-        return tilings(shape, replace(self.layout, minor_to_major=self.order))
+        self.steps = tilings(shape, self.layout)
+        self.lead = lead = max(2 - shape.rank, self.steps[0].lead if self.steps else 0, 0)
+        self.order = (*(d + lead for d in self.layout.minor_to_major), *reversed(range(lead)))
+        self.dims = (1,) * lead + shape.dims
+        layout = replace(self.layout, minor_to_major=self.order, levels=(), splits=())
+        wide = replace(shape, dims=self.dims, dynamic=(), layout=layout)
+        self.tiles = _tile_sizes(wide, layout)
+        # Whole tiles change no place: what is padded along a dimension gets an index too.
+        whole = [-(-n // t) * t for n, t in zip(self.dims, self.tiles, strict=True)]
+        self.padded = replace(wide, dims=tuple(whole))
 
     def view(self) -> LayoutView:
         first, second = sorted(self.order[:2])
@@ -157,7 +142,7 @@ class _Viewer:
         columns = self._axis(second, min(self.limit, max(4, _ROW_CHARACTERS // label)))
         width = self._line_width()
         return LayoutView(
-            self.facts, self.letters, rows, columns, 
+            self.facts, self.letters, rows, columns,
             tuple(self._panels((first, rows), (second, columns))),
             tuple(self._memory(width)), width, self._tile_places(),
         )  # fmt: skip
@@ -178,7 +163,7 @@ class _Viewer:
             if number is None:
                 yield None
                 continue
-            at = dict(zip(others, _unravel(number, counts), strict=True))
+            at = dict(zip(others, unravel(number, counts), strict=True))
             title = ", ".join(f"i{d - self.lead} = {i}" for d, i in at.items() if d >= self.lead)
             cells = [
                 tuple(
@@ -197,13 +182,11 @@ class _Viewer:
         return self._element(place, index[self.lead :])
 
     def _element(self, place: int, index: tuple[int, ...]) -> Cell:
-        shape = self.facts.shape
         at: list[int] = [index[d] for d in self.layout.minor_to_major[::-1]]
-        steps = tilings(shape, self.layout)
-        if not steps:
+        if not self.steps:
             return Cell(place, index, (tuple(at[:-1]),))
         tiles = []
-        for step in steps[:2]:
+        for step in self.steps[:2]:
             at = step.into_tiles(at)
             tiles.append(tuple(at[: len(at) - len(step.sizes)]))
         return Cell(place, index, tuple(tiles))
@@ -212,12 +195,11 @@ class _Viewer:
 
     def _tile_places(self) -> int | None:
         """Return the number of places of a tile, None for one of several pieces, or of no size."""
-        steps = tilings(self.facts.shape, self.layout)
         physical = self.facts.physical_dims
-        if not steps:
+        if not self.steps:
             return physical[-1] or None if physical else None
-        inside = len(steps[0].sizes)
-        for step in steps[1:]:
+        inside = len(self.steps[0].sizes)
+        for step in self.steps[1:]:
             named = sum(step.groups[step.kept :])
             if named > inside:
                 return None
@@ -259,12 +241,17 @@ class _Viewer:
         return Cell(place, None) if index is None else self._element(place, index)
 
 
-def _unravel(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    index = []
-    for size in reversed(sizes):
-        number, i = divmod(number, size)
-        index.append(i)
-    return tuple(index[::-1])
+def _tile_sizes(shape: ArrayShape, layout: Layout) -> list[int]:
+    """Return the size of the first tile along each dimension that it makes whole, else 1."""
+    sizes = [1] * shape.rank
+    for step in tilings(shape, layout)[:1]:
+        major_first = layout.minor_to_major[::-1]
+        ends = list(accumulate(step.groups))[step.kept :]
+        for end, count, size in zip(ends, step.groups[step.kept :], step.sizes, strict=True):
+            # The index of merged dimensions goes on in the next major one, but for size 1.
+            if math.prod(step.dims[end - count : end - 1]) == 1:
+                sizes[major_first[end - 1]] = size
+    return sizes
 
 
 def _shown(size: int, borders: Iterable[int], limit: int) -> list[int | None]:
