@@ -59,24 +59,36 @@ def while_loop_invariant_code_motion(
 def _moved(
     loop: Instruction, is_movable: Callable[[Instruction], bool], ratio: float
 ) -> list[Instruction]:
-    """Return the values that are computed before the loop from now on."""
+    """Return the values that are computed before the loop from now on.
+
+    What is too large to be moved may go with something small that is computed from it.
+    """
     body, unchanged = loop.attrs["body"], invariant_elements(loop)
-    same = {u for u in body.parameters[0].users if u.attrs["index"] in unchanged}
-    worth: list[Instruction] = []
-    for inst in body.in_order():
-        if inst in same or inst.is_root or not same.issuperset(inst.operands):
+    # By what stays the same: the values, moved or there before, that it is computed from.
+    sources = {u: {u} for u in body.parameters[0].users if u.attrs["index"] in unchanged}
+    worth: dict[Instruction, None] = {}
+    order = body.in_order()
+    for inst in order:
+        if inst in sources or inst.is_root or not all(o in sources for o in inst.operands):
             continue
         if not is_movable(inst):
             continue
-        if inst.opcode not in _CHEAP:
-            if not _is_data(inst.shape) or _bytes(inst.shape) > ratio * sum(
-                _bytes(o.shape) for o in set(inst.operands)
-            ):
-                continue
-            worth.append(inst)
-        same.add(inst)
-    found = set(worth)
-    return [i for i in worth if not found.issuperset(i.users)]
+        needed = {s for o in inst.operands for s in sources[o]}
+        if inst.opcode in _CHEAP:
+            sources[inst] = {inst}
+        elif not _is_data(inst.shape):
+            continue
+        elif _bytes(inst.shape) > ratio * sum(_bytes(s.shape) for s in needed):
+            sources[inst] = needed
+        else:
+            sources[inst] = {inst}
+            worth[inst] = None
+    # What only others need that are moved is not needed in the loop.
+    left: set[Instruction] = set()
+    for inst in reversed(order):
+        if inst not in sources or (inst not in worth and not left.isdisjoint(inst.users)):
+            left.add(inst)
+    return [i for i in worth if not left.isdisjoint(i.users)]
 
 
 def _move(loop: Instruction, moved: list[Instruction], calls: Calls, effects: Effects) -> None:
