@@ -75,6 +75,8 @@ def prepare(backend: str) -> None:
         # Lowering a program does this; here a lowered one is read.
         lapack._lapack.initialize()
     else:
+        import scipy.linalg  # noqa: F401  what has the LAPACK of custom calls
+
         import hlo
 
         hlo.compile(hlo.parse("f32[2] add(f32[2] a, f32[2] b)"), cache=False)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from hlo.codegen.llvm.loop_body import Fitness
 from hlo.codegen.llvm.module import Module
 from hlo.codegen.llvm.values import Index, Val
 from hlo.codegen.llvm.vectorize import Loop, VectorLoop, vector_loop
@@ -168,10 +169,17 @@ class Builder(Writer):
             loop = Loop(i, start, end, before, done, lines)
             is_simple = step == 1 and not values
             vectors = vector_loop(self, loop, self.lines[:opening]) if is_simple else None
-            if vectors is None:
-                self._has_others = True
-            else:
+            if isinstance(vectors, VectorLoop):
                 self._replace_loop(opening, phis - 1, vectors)
+            elif vectors is Fitness.ELEMENTS:
+                self._keep_elements(self.lines)
+            else:
+                self._has_others = True
+
+    def _keep_elements(self, lines: list[str]) -> None:
+        """Keep LLVM from vectorizing the loop that has just ended."""
+        branch = lines[-2].split(",")[0]
+        lines[-2] = f"{branch}, !llvm.loop {self.module.rolled_loop(vectorized=False)}"
 
     def _replace_loop(self, opening: int, phi: int, vectors: VectorLoop) -> None:
         """Have a loop over vectors, before what is left of the last loop, unless LLVM has to look.
@@ -184,8 +192,7 @@ class Builder(Writer):
             left = list(whole)
             source = f"[ {vectors.index}, %{vectors.label} ]"
             left[phi - opening] = re.sub(r"\[ \S+, %\S+ \]", source, left[phi - opening], count=1)
-            note = self.module.rolled_loop(vectorized=False)
-            left[-2] = f"{left[-2].split(',')[0]}, !llvm.loop {note}"
+            self._keep_elements(left)
             new = [*new, *left]
         text = "\n".join(new)
         self._loops[text] = "\n".join(whole)

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeGuard
 
 from hlo.codegen.llvm.module import Module
 
@@ -141,6 +143,19 @@ class Sum:
         return f"call {'reassoc ' if start else ''}{t} @{name}({start}{v} {vector})"
 
 
+class Fitness(Enum):
+    """What becomes of a loop: one over vectors, what it is, or what LLVM makes of it."""
+
+    VECTORS = "vectors"
+    ELEMENTS = "elements"
+    UNKNOWN = "unknown"
+
+
+# Vectors of elements that lie further apart than this are gathered one by one, which is not worth
+# it for less than so many operations on them.
+_FAR, _MUCH = 4, 8
+
+
 @dataclass
 class Body:
     """The straight code of a loop, seen as that of many turns at once.
@@ -160,21 +175,37 @@ class Body:
     sums: dict[str, Sum] = field(default_factory=dict)
     operations: int = 0
     widest: int = 8
+    is_scattered: bool = False
 
-    def is_fit(self) -> bool:
-        """Find what each value is; returns whether the loop is of the kind taken here."""
+    def judge(self) -> Fitness:
+        """Find what each value is; returns what the loop is fit for."""
         self.kinds[self.index] = Linear(1)
         self.bases = dict(_BASE.findall("\n".join([*self.earlier, *self.lines])))
         try:
             for line in self.lines:
                 if not line.startswith("  ;"):
                     self._look(line)
-            for base, at in self.stored:
-                if any(b == base and a != at for b, a in self.loaded | self.stored):
-                    raise Unfit(base)
+            if self.is_scattered:
+                return Fitness.ELEMENTS if self.operations <= _MUCH else Fitness.UNKNOWN
+            self._check_memory()
         except Unfit:
-            return False
-        return bool(self.stored or self.sums)
+            return Fitness.UNKNOWN
+        return Fitness.VECTORS if self.stored or self.sums else Fitness.UNKNOWN
+
+    def _check_memory(self) -> None:
+        """Check that no turn reads what another writes, but for the variables."""
+        for base, at in self.stored:
+            if any(b == base and a != at for b, a in self.loaded | self.stored):
+                raise Unfit(base)
+        for address in {total.address for total in self.sums.values()}:
+            own = [total for total in self.sums.values() if total.address == address]
+            reads = sum(
+                line.endswith(f", ptr {address}") and " = load " in line for line in self.lines
+            )
+            if reads != len(own) or len({(total.op, total.flags) for total in own}) > 1:
+                raise Unfit(address)
+            if any(base == address for base, _ in self.stored):
+                raise Unfit(address)
 
     def kind(self, name: str) -> _Kind:
         return self.kinds.get(name, _UNIFORM)
@@ -198,7 +229,7 @@ class Body:
         self.kinds[name] = found
         if isinstance(found, Varying):
             self.operations += 1
-            if found.type != "i1":
+            if found.type not in ("i1", "ptr"):
                 self.widest = max(self.widest, bits(found.type))
 
     def _root(self, pointer: str) -> str:
@@ -215,8 +246,8 @@ class Body:
         if isinstance(kind, Uniform):
             self.sums[value] = self._sum(type_, value, pointer)
             return
-        if not isinstance(kind, Linear) or kind.step * 8 != bits(type_):
-            raise Unfit(rest)
+        if not self._is_near(kind, bits(type_)):
+            return
         self.widest = max(self.widest, bits(type_))
         self.stored.add((self._root(kind.base), pointer))
 
@@ -253,10 +284,21 @@ class Body:
         if isinstance(kind, Uniform):
             self.loaded.add((self._root(pointer), pointer))
             return _UNIFORM
-        if not isinstance(kind, Linear) or kind.step * 8 != bits(type_):
-            raise Unfit(rest)
-        self.loaded.add((self._root(kind.base), pointer))
+        if self._is_near(kind, bits(type_)):
+            self.loaded.add((self._root(kind.base), pointer))
         return Varying(type_)
+
+    def _is_near(self, kind: _Kind, width: int) -> TypeGuard[Linear]:
+        """True when an address is that of the next element in the next turn, False if it is far.
+
+        Raises Unfit for other neighbours: LLVM reads those a vector at a time, and shuffles them.
+        """
+        if isinstance(kind, Linear) and abs(kind.step) * 8 <= _FAR * width:
+            if kind.step * 8 != width:
+                raise Unfit(kind)
+            return True
+        self.is_scattered = True
+        return False
 
     def _address(self, rest: str) -> _Kind:
         _, type_, base, index = parts_of(ADDRESS_FORM, rest)
@@ -266,8 +308,8 @@ class Body:
             step, base = start.step, start.base
         if isinstance(at, Linear):
             step += at.step * (bits(type_) // 8)
-        elif not isinstance(at, Uniform):
-            raise Unfit(rest)
+        if isinstance(at, Varying) or isinstance(start, Varying):
+            return Varying("ptr")
         return Linear(step, base) if step else _UNIFORM
 
     def _computed(self, op: str, rest: str) -> _Kind:

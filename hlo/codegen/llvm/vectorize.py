@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo.codegen.llvm.loop_body import Body, used_lines
+from hlo.codegen.llvm.loop_body import Body, Fitness, used_lines
 from hlo.codegen.llvm.values import Index
 from hlo.codegen.llvm.vector_code import Names, VectorCode
 
@@ -48,17 +48,16 @@ _COPIES = ((16, 4), (48, 2), (1 << 30, 1))
 _LONG = 8
 
 
-def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop | None:
-    """Return the loop over vectors that goes before one over elements, or None if LLVM is to look.
+def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop | Fitness:
+    """Return the loop over vectors that goes before one over elements, or what else to do.
 
     earlier: the function's lines before the loop.
     """
     body = Body(used_lines(loop.lines), loop.index, earlier, names.allocated)
-    if not body.is_fit():
-        return None
+    fitness = body.judge()
     lanes = names.vector_bits // body.widest
-    if lanes < 2:
-        return None
+    if fitness is not Fitness.VECTORS or lanes < 2:
+        return Fitness.UNKNOWN if fitness is Fitness.VECTORS else fitness
     copies = next(n for most, n in _COPIES if body.operations <= most)
     is_all = False
     if isinstance(loop.start, int) and isinstance(loop.end, int):
@@ -67,7 +66,7 @@ def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop 
             copies //= 2
         is_all = turns % (lanes * copies) == 0
         if not is_all and turns < _LONG * lanes:
-            return None
+            return Fitness.UNKNOWN
     head, inside, left = (names.new_label(s) for s in ("vectors", "vector", "left"))
     label = loop.after if is_all else left
     index, following, go_on = (names.fresh() for _ in range(3))
