@@ -162,8 +162,16 @@ class InferError(Exception):
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return a hint that names the closest known word, or None when nothing is close."""
     options: Sequence[str] = list(known)
-    close = difflib.get_close_matches(word, options, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else None
+    close = difflib.get_close_matches(word, options, n=8, cutoff=0.6)
+    if not close:
+        return None
+
+    def likeness(option: str) -> tuple[float, bool]:
+        # Of words that are as close, the one with the same first letter: few mistype that.
+        ratio = difflib.SequenceMatcher(None, option, word).ratio()
+        return ratio, option[:1] == word[:1]
+
+    return f"did you mean {max(close, key=likeness)!r}?"
 
 
 class TextError(Exception):

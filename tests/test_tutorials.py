@@ -21,6 +21,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 _BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
+_COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ |```).*\n)*)", re.M)
 
 
 @pytest.fixture(scope="session")
@@ -56,13 +57,29 @@ def test_a_tutorial_runs(
             assert printed == body
             printed = ""
         elif kind == "console":
-            for command, want in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", body, re.M):
+            for command, want in _COMMAND.findall(body):
                 done = subprocess.run(command, shell=True, capture_output=True, text=True)
                 assert (done.returncode, done.stdout) == (0, want), done.stderr
                 ran += 1
     assert ran and printed == ""
     for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", path.read_text()):
         assert Path(picture).read_text() == (path.parent / picture).read_text(), picture
+
+
+def test_what_the_readme_shows_first_happens(
+    commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    (_, module), *shown = _COMMAND.findall((ROOT / "README.md").read_text())
+    Path("axpy.hlo").write_text(module.rstrip() + "\n")
+    Path("broken.hlo").write_text(module.replace(" add(", " ad("))
+    assert len(shown) == 2
+    for command, want in shown:
+        done = subprocess.run(
+            command, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert done.stdout == want
 
 
 def test_every_tutorial_is_linked() -> None:
