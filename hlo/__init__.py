@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlo.api import interpret, load, optimize, parse, verify
+    from hlo.api import from_proto, interpret, load, optimize, parse, save, to_proto, verify
     from hlo.builder import XlaBuilder, XlaComputation, XlaOp
     from hlo.compiler import compile
     from hlo.errors import Diagnostic, HloError
@@ -48,6 +48,7 @@ __all__ = [
     "XlaComputation",
     "XlaOp",
     "compile",
+    "from_proto",
     "interpret",
     "load",
     "load_library",
@@ -56,12 +57,23 @@ __all__ = [
     "parse",
     "parse_shape",
     "print_module",
+    "save",
+    "to_proto",
     "unpack",
     "verify",
 ]
 
 _HOMES = {
-    "hlo.api": ("interpret", "load", "optimize", "parse", "verify"),
+    "hlo.api": (
+        "from_proto",
+        "interpret",
+        "load",
+        "optimize",
+        "parse",
+        "save",
+        "to_proto",
+        "verify",
+    ),
     "hlo.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),
     "hlo.compiler": ("compile",),
     "hlo.errors": ("Diagnostic", "HloError"),

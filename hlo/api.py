@@ -9,11 +9,14 @@ from typing import Any
 from hlo.arguments import Parameter, bind_arguments
 from hlo.eval import Host
 from hlo.eval import interpret as evaluate
-from hlo.files import read_text
+from hlo.files import read_bytes
 from hlo.ir import Module
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.passes.validate import Validate
+from hlo.proto import from_proto as read_proto
+from hlo.proto import to_proto as write_proto
+from hlo.sources import read_module, write_module
 from hlo.text import parse as parse_text
 from hlo.values import DynamicArray
 from hlo.verifier import verify as verify_module
@@ -29,8 +32,39 @@ def parse(source: str, name: str = "<string>") -> Module:
 
 
 def load(path: str | Path) -> Module:
-    """Return the module in a file. Raises HloError if it cannot be read, or with all its errors."""
-    return parse_text(read_text(path), str(path))
+    """Return the module in a file: HLO text, or a proto as XLA dumps it, binary or text.
+
+    Raises HloError if it cannot be read, for text with all its errors. The module may still break
+    rules that `verify` checks.
+    """
+    return read_module(read_bytes(path), str(path))
+
+
+def save(module: Module, path: str | Path) -> None:
+    """Write a module to a file: as a proto for `.pb` and `.pbtxt`, as HLO text for other names.
+
+    Raises HloError for an invalid module, one that protos cannot say, and where writing fails.
+    """
+    verify_module(module)
+    write_module(path, module)
+
+
+def to_proto(module: Module) -> bytes:
+    """Return the bytes of a module's HloModuleProto, as XLA writes and reads it.
+
+    Raises HloError for an invalid module and for what protos cannot say.
+    """
+    verify_module(module)
+    return write_proto(module)
+
+
+def from_proto(data: bytes, name: str = "<bytes>") -> Module:
+    """Return the module in the bytes of a HloModuleProto, a HloProto or a HloSnapshot.
+
+    name: stands for the bytes in error messages. Raises HloError at the offset of a byte. The
+    module may still break rules that `verify` checks.
+    """
+    return read_proto(data, name)
 
 
 def verify(module: Module) -> None:

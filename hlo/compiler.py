@@ -16,7 +16,6 @@ import llvmlite
 import hlo
 from hlo.arguments import Parameter
 from hlo.errors import HloError
-from hlo.files import decode
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
@@ -89,16 +88,16 @@ def compile_text(
     host: Host | None = None,
     passes: str = "default",
 ) -> Executable:
-    """Return a function that runs the module that a text in UTF-8 spells.
+    """Return a function that runs the module in the content of a file, text or proto.
 
-    name: stands for the text in errors. What is in the cache needs no parsing. See `compile`.
+    name: stands for it in errors. What is in the cache needs no parsing. See `compile`.
     """
 
     def module(clock: Clock) -> Module:
-        from hlo.text import parse
+        from hlo.sources import read_module
 
         with clock("parse"):
-            return parse(decode(text, name), name)
+            return read_module(text, name)
 
     return _compile(lambda: text, module, _store(cache), threads, features, host, passes)
 

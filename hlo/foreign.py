@@ -17,6 +17,7 @@ import numpy as np
 from hlo.errors import HloError, InferError
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.ops.spec import OpView
+from hlo.scan import to_bytes
 from hlo.types import ArrayShape, Shape, TupleShape
 from hlo.values import TOKEN_VALUE
 
@@ -233,7 +234,7 @@ def _nested(shape: Shape, path: tuple[int, ...], values: Mapping[tuple[int, ...]
 def _describe(op: OpView, operands: Sequence[Shape], keep: list[Any]) -> FfiOp:
     """Return what a function is told of its operation. `keep` takes what has to stay alive."""
     version = API_NUMBERS[op.attrs["api_version"]]
-    config = str(op.annotations.get("backend_config", "")).encode()
+    config = to_bytes(str(op.annotations.get("backend_config", "")))
     attributes = ffi_attributes(op) if version == 4 else {}
     parts = [
         [s for _, s in leaves if isinstance(s, ArrayShape)]

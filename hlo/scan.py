@@ -26,20 +26,43 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 _MAX_INT_DIGITS = 20
 
 
+# A byte that is not part of UTF-8 text is kept as one of these characters, as Python does.
+_LONE_BYTE = 0xDC00
+
+
+def to_bytes(value: str) -> bytes:
+    """Return the bytes of a string that was in quotes, which need not be UTF-8."""
+    try:
+        return value.encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # half a pair of UTF-16, which a Python string may hold
+        return value.encode(errors="surrogatepass")
+
+
+def from_bytes(data: bytes) -> str:
+    """Return bytes as a string: the inverse of `to_bytes`."""
+    return data.decode(errors="surrogateescape")
+
+
 def unescape(body: str) -> str:
-    """Return the value of a quoted string's body, with C escapes resolved."""
+    """Return the value of a quoted string's body, with C escapes resolved: each is a byte."""
     if "\\" not in body:
         return body
 
     def one(m: re.Match[str]) -> str:
         e = m[1]
         if e[0] == "x" and len(e) > 1:
-            return chr(int(e[1:], 16))
+            return _byte(int(e[1:], 16))
         if e[0] in "01234567":
-            return chr(int(e, 8))
+            return _byte(int(e, 8) & 0xFF)
         return _ESCAPES.get(e, e)
 
-    return _ESCAPE.sub(one, body)
+    value = _ESCAPE.sub(one, body)
+    # Escaped bytes may be characters together.
+    return value if value.isascii() else from_bytes(to_bytes(value))
+
+
+def _byte(code: int) -> str:
+    return chr(code if code < 128 else _LONE_BYTE + code)
 
 
 def escape(value: str) -> str:
@@ -54,8 +77,8 @@ def escape(value: str) -> str:
             out.append("\\t")
         elif c == "\r":
             out.append("\\r")
-        elif ord(c) < 32 or ord(c) == 127:
-            out.append(f"\\{ord(c):03o}")
+        elif ord(c) < 32 or ord(c) == 127 or _LONE_BYTE <= ord(c) <= _LONE_BYTE + 0xFF:
+            out.append(f"\\{ord(c) & 0xFF:03o}")
         else:
             out.append(c)
     return "".join(out).replace("'", "\\'")

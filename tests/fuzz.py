@@ -221,17 +221,28 @@ def mutants(count: int, seed: int) -> Iterator[str]:
 
 def failure(text: str) -> str | None:
     """Return what is wrong with how a text is taken, or None. Valid and rejected are both fine."""
-    previous = signal.signal(signal.SIGVTALRM, _on_alarm)
-    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
-    try:
+
+    def check() -> str | None:
         module = parse(text)
         printed = print_module(module)
         verify(module)
-        if print_module(parse(printed)) != printed:
-            return "the print of the print is another one"
+        same = print_module(parse(printed)) == printed
+        return None if same else "the print of the print is another one"
+
+    return watched(check, _render)
+
+
+def watched(check: Callable[[], str | None], judge: Callable[[HloError], str | None]) -> str | None:
+    """Return what a check finds, or what is wrong with how it ends, or None.
+
+    judge: says what is wrong with an error of ours.
+    """
+    previous = signal.signal(signal.SIGVTALRM, _on_alarm)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
+    try:
+        return check()
     except HloError as e:
-        bare = [d for d in e.diagnostics if d.span is None]
-        return f"no position: {bare[0].code}: {bare[0].message}" if bare else _render(e)
+        return judge(e)
     except BaseException as e:
         if isinstance(e, KeyboardInterrupt):
             raise
@@ -240,11 +251,13 @@ def failure(text: str) -> str | None:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, previous)
-    return None
 
 
 def _render(error: HloError) -> str | None:
     """Return what is wrong with the text of an error, which has to be made too."""
+    bare = [d for d in error.diagnostics if d.span is None]
+    if bare:
+        return f"no position: {bare[0].code}: {bare[0].message}"
     try:
         shown = str(error)
     except Exception as e:

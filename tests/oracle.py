@@ -51,6 +51,20 @@ def xla_run(text: str, args: Sequence[Any] = (), *, timeout_s: float = TIMEOUT_S
     return result
 
 
+def xla_to_proto(text: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
+    """Return the HloModuleProto that XLA writes of what its parser read."""
+    result = _worker.ask(("to_proto", text), timeout_s)
+    assert isinstance(result, bytes)
+    return result
+
+
+def xla_from_proto(data: bytes, style: str = "canonical", *, timeout_s: float = TIMEOUT_S) -> str:
+    """Return the module that XLA reads from an HloModuleProto, printed by XLA."""
+    result = _worker.ask(("from_proto", data, style), timeout_s)
+    assert isinstance(result, str)
+    return result
+
+
 def xla_parse(text: str, style: str = "canonical", *, timeout_s: float = TIMEOUT_S) -> str:
     """Return what XLA's parser read, printed by XLA.
 
@@ -258,7 +272,7 @@ def _serve() -> None:
         except EOFError:
             return
         try:
-            answer = ("ok", xla.run(*request) if kind == "run" else xla.parse(*request))
+            answer = ("ok", getattr(xla, kind)(*request))
         # Whatever Python-level error XLA's bindings raise is the answer to the question asked.
         except Exception as e:
             answer = ("error", f"{type(e).__name__}: {e}")
@@ -280,6 +294,15 @@ class _Xla:
         self.options = jaxlib.xla_client.CompileOptions
 
     def parse(self, text: str, style: str) -> str:
+        return self._printed(self.hlo.hlo_module_from_text(text), style)
+
+    def to_proto(self, text: str) -> bytes:
+        return bytes(self.hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+
+    def from_proto(self, data: bytes, style: str) -> str:
+        return self._printed(self.hlo.HloModule.from_serialized_hlo_module_proto(data), style)
+
+    def _printed(self, module: Any, style: str) -> str:
         options = {
             "canonical": self.hlo.HloPrintOptions.canonical,
             "default": self.hlo.HloPrintOptions,
@@ -287,7 +310,7 @@ class _Xla:
             "fingerprint": self.hlo.HloPrintOptions.fingerprint,
         }[style]()
         options.print_large_constants = True
-        return str(self.hlo.hlo_module_from_text(text).to_string(options))
+        return str(module.to_string(options))
 
     def run(self, text: str, args: list[np.ndarray]) -> list[np.ndarray]:
         module = self.hlo.hlo_module_from_text(text)

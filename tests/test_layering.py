@@ -49,6 +49,8 @@ ALLOWED: dict[str, set[str]] = {
     "plugins": _VALUES | {"files", "foreign", "host"},
     "ir": _VALUES | {"ops"},
     "text": _VALUES | {"ops", "ir"},
+    "proto": _VALUES | {"ops", "ir", "text"},
+    "sources": {"files", "ir", "proto", "text"},
     "verifier": _VALUES | {"ops", "ir"},
     "eval": _VALUES | {"ops", "ir", "analysis", "host"},
     "analysis": _VALUES | {"ops", "ir"},
@@ -67,12 +69,12 @@ ALLOWED: dict[str, set[str]] = {
     "binding": _VALUES | {"ops", "ir", "text", "runtime", "host"},
     "compiler": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}
-    | {"host", "binding", "objects"},
+    | {"host", "binding", "objects", "sources"},
     "support": _VALUES
     | {"arguments", "ops", "ir", "text", "verifier", "eval", "compiler", "runtime"},
     "api": _VALUES
     | {"ops", "ir", "text", "verifier", "eval", "arguments", "files", "inputs", "compiler"}
-    | {"passes"},
+    | {"passes", "proto", "sources"},
 }
 
 

@@ -55,10 +55,10 @@ def compiled(
 def reference(source: bytes, name: str, host: Host | None = None) -> Runnable:
     """Return a module's text for the interpreter. Raises HloError."""
     from hlo import api
-    from hlo.files import decode
+    from hlo.sources import read_module
 
     start = time.perf_counter()
-    module = api.parse(decode(source, name), name)
+    module = read_module(source, name)
     parsed = time.perf_counter()
     api.verify(module)
     seconds = {"parse": parsed - start, "verify": time.perf_counter() - parsed}

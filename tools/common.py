@@ -181,11 +181,9 @@ def read_source(path: str) -> tuple[bytes, str]:
 
 def load(path: str) -> Module:
     """Return the module in a file, or on standard input for `-`."""
-    from hlo import api
-    from hlo.files import decode
+    from hlo.sources import read_module
 
-    data, name = read_source(path)
-    return api.parse(decode(data, name), name)
+    return read_module(*read_source(path))
 
 
 # --- progress -----------------------------------------------------------------------------------

@@ -65,7 +65,12 @@ class _OptTool(Tool):
 
 @click.command("hlo-opt", cls=_OptTool, no_args_is_help=True)
 @click.argument("file", required=False)
-@click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write there instead of standard output; a proto if FILE ends in .pb or .pbtxt.",
+)
 @click.option("--verify/--no-verify", default=True, help="Check that the module is valid.")
 @click.option(
     "--print", "form", type=click.Choice(_FORMS), default="default", show_default=True,
@@ -129,6 +134,8 @@ def main(
 ) -> int:  # fmt: skip
     """Verify the HLO module in FILE (- for standard input), run passes on it, and print it.
 
+    FILE is HLO text, or a proto as XLA dumps it.
+
     All errors are reported at once, with their places.
 
     \b
@@ -155,6 +162,7 @@ def main(
         raise click.UsageError("This needs --passes, for example --passes=default.")
     from hlo.errors import HloError
     from hlo.files import write_text
+    from hlo.sources import is_proto_file, write_module
 
     texts: list[str] = []
     options = _options(form, limit, rest)
@@ -166,6 +174,9 @@ def main(
             return stage_text(module, stage, target)
         return _print(module, options)
 
+    as_proto = output is not None and is_proto_file(output)
+    if as_proto and (split or report is not None or not (stage is None or is_hlo(stage))):
+        raise click.UsageError(f"--output {output}: a proto holds one module and nothing else.")
     try:
         with progress(f"hlo-opt {file}"):
             for number, module in enumerate(_modules(file, split)):
@@ -175,9 +186,12 @@ def main(
                     run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage))
                 if extract is not None:
                     module = _extract(module, extract)
-                texts.append("" if quiet else show(module))
+                if output is not None and as_proto:
+                    write_module(output, module)
+                else:
+                    texts.append("" if quiet else show(module))
         text = (f"{_SEPARATOR}\n\n" if report is None else "").join(texts)
-        if output is not None:
+        if output is not None and not as_proto:
             write_text(output, text)
     except HloError as e:
         return fail(e, file, as_json=as_json)
@@ -192,12 +206,13 @@ def _modules(file: str, split: bool) -> Iterator[Module]:
     """Yield the modules in a file, one if it is not to be split; places are those in the file."""
     from hlo import api
     from hlo.files import decode
+    from hlo.sources import read_module
 
     data, name = read_source(file)
-    text = decode(data, name)
     if not split:
-        yield api.parse(text, name)
+        yield read_module(data, name)
         return
+    text = decode(data, name)
     line = 0
     for part in re.split(rf"(?m)^{_SEPARATOR}-*[ \t]*\r?$\n?", text):
         if part.strip():

@@ -18,6 +18,7 @@ from hlo.codegen.scalar import Cplx
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
+from hlo.scan import to_bytes
 from hlo.types import ArrayShape, Shape, TupleShape
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Description:
             return name
         attrs = inst.attrs
         typed = attrs.get("api_version") == "API_VERSION_TYPED_FFI"
-        config = str(inst.annotations.get("backend_config", "")).encode()
+        config = to_bytes(str(inst.annotations.get("backend_config", "")))
         target = str(attrs.get("custom_call_target", inst.opcode)).encode()
         results = _array_leaves([inst.shape])
         operands = _array_leaves(inst.operand_shapes)

@@ -13,7 +13,7 @@ from typing import Any
 
 from hlo.errors import InferError, TextError
 from hlo.ops.spec import OpView
-from hlo.scan import Scanner
+from hlo.scan import Scanner, to_bytes
 
 # How element types are numbered in C: as in XLA's `PrimitiveType`.
 TYPE_NUMBERS = {
@@ -62,7 +62,8 @@ class FfiAttribute:
         """Return kind, count and value as C sees them: a float is the 64 bits of a double."""
         value = self.value
         if isinstance(value, str):
-            return STRING, len(value.encode()), value.encode()
+            data = to_bytes(value)
+            return STRING, len(data), data
         if isinstance(value, dict):
             return DICTIONARY, len(value), value
         if isinstance(value, list):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from hlo.errors import TextError
 from hlo.ops.attrs import BOOLS, INTS, Codec
@@ -42,6 +42,8 @@ class OpMetadata:
     """
 
     __slots__ = ("_fields", "_text")
+
+    FIELDS: ClassVar[tuple[str, ...]] = _FIELDS
 
     def __init__(self, fields: Mapping[str, Any] | None = None, *, text: str = "") -> None:
         self._fields: dict[str, Any] | None = None if fields is None else dict(fields)

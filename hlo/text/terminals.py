@@ -17,7 +17,8 @@ STRING = r"""(?:"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')"""
 # A string may run over several lines: XLA prints a program inside an attribute that way. It is read
 # so only where that makes sense of the whole text, since a forgotten quote is more likely.
 LONG_STRING = STRING.replace(r"\n", "")
-NAME = r"(?:%?[A-Za-z_][A-Za-z0-9_.-]*+)"
+BARE_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*+"
+NAME = rf"(?:%?{BARE_NAME})"
 
 
 # Words that are names with a `%` only.

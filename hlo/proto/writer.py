@@ -1,0 +1,193 @@
+"""A module to messages.
+
+Computations stand callees first and instructions in an order that can be run, as XLA's reader wants
+them. What is XLA's compile options in the header of the text (`replica_count`, `num_partitions`,
+`allow_spmd_sharding_propagation_to_*`, `alias_passthrough_params`) is no part of its message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from hlo.ir import Computation, Instruction, Module
+from hlo.ops.attrs import LITERAL
+from hlo.proto.attributes import called, places
+from hlo.proto.metadata import (
+    write_frontend_attributes,
+    write_metadata,
+    write_statistics,
+)
+from hlo.proto.origin import write_origin
+from hlo.proto.schema import Message
+from hlo.proto.shapes import write_literal, write_program_shape, write_shape
+from hlo.proto.shardings import write_sharding
+from hlo.scan import to_bytes
+from hlo.text.header import FileLocation, StackFrame
+
+# Annotations by name: the field they are in, and how it is written.
+_ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "parameter_replication": (
+        "parameter_replication", lambda v: Message(replicated_at_leaf_buffers=list(v)),
+    ),
+    "sharding": ("sharding", write_sharding),
+    "frontend_attributes": ("frontend_attributes", write_frontend_attributes),
+    "statistics": ("statistics_viz", write_statistics),
+    "origin": ("original_value", write_origin),
+    "metadata": ("metadata", write_metadata),
+    "backend_config": ("backend_config", to_bytes),
+}  # fmt: skip
+
+# Instructions are numbered from here on in the computation of this number, as XLA numbers them.
+_COMPUTATION_BITS = 32
+# Zero and numbers with zeros in front belong to the name.
+_NUMBER = re.compile(r"[1-9][0-9]*+")
+
+
+def write_module(module: Module) -> Message:
+    """Return the HloModuleProto of a module. Raises InferError for what messages cannot say."""
+    order = module.callees_first()
+    names = _unique_names(order)
+    # XLA's reader puts computations in the order of their numbers, whatever order they stand in.
+    numbers = {comp: number for number, comp in enumerate(module.computations)}
+    ids: dict[Instruction, int] = {}
+    fused = {
+        callee
+        for inst in module.instructions()
+        if inst.opcode == "fusion"
+        for callee in inst.called_computations
+    }
+    m = Message(
+        name=module.name,
+        entry_computation_name=module.entry.name,
+        entry_computation_id=numbers[module.entry],
+        computations=[_computation(c, numbers, ids, names, is_fused=c in fused) for c in order],
+    )
+    parameters, result = module.program_shapes
+    m["host_program_shape"] = write_program_shape(
+        parameters, result, [names[p] for p in module.entry.parameters]
+    )
+    if module.is_scheduled:
+        m["schedule"] = Message(
+            sequences=[
+                Message(key=numbers[c], value=Message(instruction_ids=[ids[i] for i in c]))
+                for c in order
+                if c not in fused
+            ]
+        )
+    _header(module, m)
+    return m
+
+
+def _unique_names(order: list[Computation]) -> dict[Instruction, str]:
+    """Return a name for each instruction that no other one of the module has.
+
+    XLA wants that where HLO text does not, and changes names of a text in this way.
+    """
+    used: dict[str, set[int]] = {}
+    names: dict[Instruction, str] = {}
+    for comp in order:
+        for inst in comp.in_order():
+            base, _, digits = inst.name.rpartition(".")
+            if not base or not _NUMBER.fullmatch(digits):
+                base, digits = inst.name, "0"
+            taken = used.setdefault(base, set())
+            number = int(digits)
+            if number in taken:
+                number = next(n for n in range(len(taken) + 1) if n not in taken)
+            taken.add(number)
+            names[inst] = f"{base}.{number}" if number else base
+    return names
+
+
+def _header(module: Module, m: Message) -> None:
+    attrs = module.attrs
+    m["input_output_alias"] = Message(
+        entries=[
+            Message(
+                output_shape_index=list(a.output), parameter_number=a.parameter,
+                parameter_shape_index=list(a.index), kind="MUST_ALIAS" if a.must else "MAY_ALIAS",
+            )
+            for a in attrs.get("input_output_alias", ())
+        ]
+    )  # fmt: skip
+    m["buffer_donor"] = Message(
+        entries=[
+            Message(parameter_number=d.parameter, parameter_shape_index=list(d.index))
+            for d in attrs.get("buffer_donor", ())
+        ]
+    )
+    if attrs.get("frontend_attributes"):
+        m["frontend_attributes"] = write_frontend_attributes(attrs["frontend_attributes"])
+    if module.tables:
+        tables = module.tables
+        m["stack_frame_index"] = Message(
+            file_names=list(tables.get("FileNames", ())),
+            function_names=list(tables.get("FunctionNames", ())),
+            file_locations=_records(tables.get("FileLocations", ())),
+            # The text counts the callers of frames from 2 on, with 1 for none.
+            stack_frames=_records(
+                f._replace(parent_frame_id=f.parent_frame_id - 1)
+                for f in tables.get("StackFrames", ())
+            ),
+        )
+
+
+def _records(lines: Any) -> list[Message]:
+    records: list[FileLocation | StackFrame] = list(lines)
+    return [Message(record._asdict()) for record in records]
+
+
+def _computation(
+    comp: Computation,
+    numbers: dict[Computation, int],
+    ids: dict[Instruction, int],
+    names: dict[Instruction, str],
+    *,
+    is_fused: bool,
+) -> Message:
+    first = numbers[comp] << _COMPUTATION_BITS
+    order = comp.in_order()
+    ids |= {inst: first + i for i, inst in enumerate(order)}
+    m = Message(
+        name=comp.name,
+        id=numbers[comp],
+        instructions=[_instruction(i, names[i], numbers, ids) for i in order],
+        program_shape=write_program_shape(
+            comp.parameter_shapes, comp.result_shape, [names[p] for p in comp.parameters]
+        ),
+        root_id=ids[comp.root],
+        is_fusion_computation=is_fused,
+    )
+    if comp.execution_thread != "main":
+        m["execution_thread"] = comp.execution_thread
+    return m
+
+
+def _instruction(
+    inst: Instruction, name: str, numbers: dict[Computation, int], ids: dict[Instruction, int]
+) -> Message:
+    m = Message(
+        name=name,
+        opcode=inst.opcode,
+        shape=write_shape(inst.shape),
+        id=ids[inst],
+        operand_ids=[ids[o] for o in inst.operands],
+        control_predecessor_ids=[ids[o] for o in inst.control_predecessors],
+    )
+    for key, place in places(inst.spec):
+        value = inst.attrs[key]
+        if inst.spec.attrs[key].codec is LITERAL:
+            m["literal"] = write_literal(value)
+        elif value is not None:
+            place.write(value, m)
+    callees: list[Computation] = []
+    for key in called(inst.spec):
+        value = inst.attrs[key]
+        callees += value if isinstance(value, tuple) else [] if value is None else [value]
+    m["called_computation_ids"] = [numbers[c] for c in callees]
+    for key, value in inst.annotations.items():
+        field, write = _ANNOTATIONS[key]
+        m[field] = write(value)
+    return m

@@ -1,0 +1,43 @@
+"""A module in a file, whatever its form: HLO text, or an HloModuleProto as bytes or as text.
+
+What is read is told apart by its content, and by its name's ending where that says nothing; what is
+written has the form that the ending names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hlo.files import decode, write_files
+from hlo.ir import Module
+from hlo.proto import from_pbtxt, from_proto, is_pbtxt, is_proto, to_pbtxt, to_proto
+from hlo.text import parse, print_module
+
+_BINARY = (".pb", ".binpb")
+_TEXT = (".pbtxt", ".textproto", ".txtpb")
+
+
+def read_module(data: bytes, name: str) -> Module:
+    """Return the module that the content of a file says. `name` stands for it in errors.
+
+    Raises HloError. The module may still break rules that `verify` checks.
+    """
+    if name.endswith(_BINARY) or is_proto(data):
+        return from_proto(data, name)
+    text = decode(data, name)
+    return from_pbtxt(text, name) if name.endswith(_TEXT) or is_pbtxt(text) else parse(text, name)
+
+
+def is_proto_file(path: str) -> bool:
+    """Tell whether a file of this name gets a proto, not HLO text."""
+    return path.endswith((*_BINARY, *_TEXT))
+
+
+def write_module(path: str | Path, module: Module) -> None:
+    """Write a valid module in the form that the file's name asks for. Raises HloError."""
+    name = str(path)
+    if name.endswith(_BINARY):
+        data = to_proto(module)
+    else:
+        data = (to_pbtxt(module) if name.endswith(_TEXT) else print_module(module)).encode()
+    write_files({name: data})

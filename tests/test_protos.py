@@ -1,0 +1,267 @@
+"""Protos: ours are read by XLA, XLA's are read here, and bad ones are one error each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from compare_protos import differences
+from fuzz_protos import failure, mutants
+from hlo_tools.opt import main as hlo_opt
+from oracle import xla_to_proto
+from test_text_xla import CASES, CUSTOM, entry
+
+import hlo
+from hlo.errors import HloError
+from hlo.ops import OPS
+from hlo.proto import from_pbtxt, to_pbtxt
+from hlo.proto.pbtxt import parse as parse_message
+from hlo.proto.schema import Message, schema
+from hlo.proto.wire import decode, encode
+
+MODULE = """HloModule m
+
+ENTRY e {
+  p = f32[2,3] parameter(0)
+  i = s32[] parameter(1)
+  ROOT q = f32[2,3] negate(p), metadata={op_name="x"}
+}
+"""
+MORE = {
+    "named shardings": entry(
+        *(
+            f"v{i} = f32[2,3] negate(p), sharding={s}"
+            for i, s in enumerate(
+                (
+                    "{unreduced}",
+                    "{devices=[1,2,2]<=[4] last_tile_dims={manual} shard_like 7}",
+                    "{mesh['x'=2,'y'=4], [{'x','y':(1)2,?},{}]}",
+                    "{mesh['x'=2,'y'=4], [{'x'},{}], replicated={'y'}, metadata={{op_name=\"q\"}}}",
+                    "{mesh['x'=2,'y'=4], replicated}",
+                    "{mesh['x'=2,'y'=4], manual}",
+                    "{mesh['x'=2,'y'=4], unreduced}",
+                    "{maximal_mesh[device_id=3]}",
+                    "{mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'x'},{}]}",
+                    "{mesh['x'=2], device_ids=(1,0), [{'x'},{}]}",
+                )
+            )
+        )
+    ),
+    "origins": entry(
+        'a = f32[2,3] negate(p), origin={{"v"}}',
+        'b = (f32[2,3], (s32[], s32[])) tuple(p, t), origin={({"v" {1}}, ({"w"}, {"u" {0, 1}}))}',
+        'ROOT c = f32[2,3] negate(a), metadata={op_name="n" metadata_payload="long"}',
+    ).replace("  b = ", "  t = (s32[], s32[]) tuple(i, i)\n  b = "),
+    "literals in other orders": entry(
+        "a = s32[2,3]{0,1} constant({{1,2,3},{-4,5,6}})",
+        "b = s2[3] constant({1,-2,0})",
+        "c = f4e2m1fn[2] constant({1.5,-6})",
+        "d = f8e4m3fn[2] constant({1.5,nan})",
+        "f = (s64[1], bf16[2]) constant(({-9223372036854775808}, {1, -2}))",
+        "g = c128[1] constant({(1,-2)})",
+        "h = u16[2] constant({1,65535})",
+    ),
+    "groups": "a { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}\n"
+    + entry(
+        "r = f32[2,3] all-reduce(p), replica_groups=mesh['a'=2,'b'=2] {'a'}, channel_id=1, "
+        "use_global_device_ids=true, to_apply=a",
+        "s = f32[2,3] all-reduce(p), replica_groups={}, to_apply=a",
+        "g = f32[4,3] all-gather(p), replica_groups={{0,1}}, dimensions={0}",
+        head="",
+    ),
+    "custom call": entry(
+        f"c = f32[2,3] {CUSTOM}, schedule=SCHEDULE_LATEST, api_version=API_VERSION_TYPED_FFI, "
+        'backend_config="\\377\\001 \\303\\251"'
+    ),
+}
+
+
+# XLA does not read its own protos of a tile with `*` and of index types.
+_UNREAD = re.compile(r".*(?:T\(\*,128\)|#\(u32\)).*\n")
+TEXTS = CASES | {"layouts": _UNREAD.sub("", CASES["layouts"])} | MORE
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_protos_say_what_the_text_says(name: str) -> None:
+    assert not list(differences(TEXTS[name]))
+
+
+def test_protos_of_all_operations() -> None:
+    """One example an operation; tests/compare_protos.py has the rest."""
+    for spec in OPS.values():
+        assert not list(differences(spec.examples[0])), spec.name
+
+
+def test_names_are_unique_in_protos() -> None:
+    text = "HloModule m\na { x = f32[] parameter(0) }\n" + (
+        "ENTRY e { x = f32[] parameter(0)\n x.1 = f32[] call(x), to_apply=a\n"
+        " ROOT y.01 = f32[] negate(x.1) }"
+    )
+    module = hlo.from_proto(hlo.to_proto(hlo.parse(text)))
+    assert [i.name for i in module.instructions()] == ["x", "x.1", "x.2", "y.01"]
+
+
+def test_bytes_survive_that_are_no_text() -> None:
+    module = hlo.parse(MORE["custom call"])
+    (call,) = (i for i in module.instructions() if i.opcode == "custom-call")
+    again = hlo.from_proto(hlo.to_proto(module)).entry.get(call.name)
+    assert again is not None
+    assert (
+        again.annotations["backend_config"] == "\udcff\x01 é" == call.annotations["backend_config"]
+    )
+    assert 'backend_config="\\377\\001 é"' in str(module)
+
+
+# --- forms and files ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [("hlo_module",), ("hlo", "hlo_module")])
+def test_wrappers_of_dumps(path: tuple[str, ...]) -> None:
+    module = hlo.parse(MODULE)
+    kinds = {1: "HloProto", 2: "HloSnapshot"}
+    message = decode(hlo.to_proto(module), schema()["HloModuleProto"])
+    for field in reversed(path):
+        message = Message({field: message})
+    kind = schema()[kinds[len(path)]]
+    assert str(hlo.from_proto(encode(message, kind))) == str(hlo.from_proto(hlo.to_proto(module)))
+    text = "".join(f"{field} {{\n" for field in path) + to_pbtxt(module) + "}\n" * len(path)
+    assert str(from_pbtxt(text)) == str(hlo.from_proto(hlo.to_proto(module)))
+
+
+@pytest.mark.parametrize("name", ["m.pb", "m.pbtxt", "m.hlo", "pb", "pbtxt"])
+def test_files_are_told_apart(name: str, tmp_path: Path) -> None:
+    module = hlo.parse(MODULE)
+    path = tmp_path / name
+    if "." in name:
+        hlo.save(module, path)
+    else:
+        path.write_bytes(hlo.to_proto(module) if name == "pb" else to_pbtxt(module).encode())
+    assert [str(i) for i in hlo.load(path).entry] == [str(i) for i in module.entry]
+    result = CliRunner().invoke(hlo_opt, [str(path), "-o", str(tmp_path / "out.pb")])
+    assert result.exit_code == 0, result.output
+    assert hlo.load(tmp_path / "out.pb").entry.root.opcode == "negate"
+
+
+def test_a_proto_holds_one_module(tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    result = CliRunner().invoke(
+        hlo_opt, [str(tmp_path / "m.hlo"), "--stats", "-o", str(tmp_path / "m.pb")]
+    )
+    assert result.exit_code == 2 and "a proto holds one module" in result.output
+
+
+# --- text form ----------------------------------------------------------------------------------
+
+
+def test_the_text_form_is_read_as_others_write_it() -> None:
+    text = r"""
+    # a comment
+    name: "a\x62" 'c\143' ; opcode: "constant"
+    operand_ids: 1 operand_ids: [2, 0x3,], literal: < f32s: [1, -inf, 2.5e1f] s32s: -07 >
+    window { dimensions [{ size: 2 }, { window_reversal: true }] } backend_config: "\377\u00e9"
+    custom_call_schedule: 1 fft_type: IRFFT
+    """.replace("0x3,]", "0x3]")
+    m = parse_message(text, schema()["HloInstructionProto"])
+    assert m["name"] == "abcc" and m["operand_ids"] == [1, 2, 3]
+    np.testing.assert_array_equal(m["literal"]["f32s"], np.float32([1, -np.inf, 25]))
+    assert m["literal"]["s32s"].tolist() == [-7]
+    assert m["window"]["dimensions"] == [{"size": 2}, {"window_reversal": True}]
+    assert m["backend_config"] == b"\xff\xc3\xa9"
+    assert (m["custom_call_schedule"], m["fft_type"]) == ("SCHEDULE_LATEST", "IRFFT")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('name: "m" nam: 1', "<string>:1:11: error: HloModuleProto has no field 'nam'"),
+        ('name: "m" name: "n"', "name is given twice"),
+        ('name: "m', "unexpected"),
+        ("id: 1.5", "id is an integer"),
+        ("id: 9223372036854775808", "is no int64"),
+        ("computations { id: 0", "found the end of the text"),
+        ("computations {} }", "expected a field"),
+        ("id [1]", "expected ':'"),
+        ("id: [1]", "one value"),
+        ("payloads: '\\q'", "unknown escape"),
+        ("is_dynamic: maybe", "true or false"),
+        ("computations {" * 200, "nested more than"),
+    ],
+)
+def test_bad_text_is_one_error_with_its_place(text: str, words: str) -> None:
+    if text.startswith("computations {" * 2):
+        text = "host_program_shape { result {" + "tuple_shapes {" * 200
+    with pytest.raises(HloError, match=re.escape(words)) as e:
+        from_pbtxt(text)
+    assert e.value.diagnostics[0].span is not None
+
+
+# --- bad bytes ----------------------------------------------------------------------------------
+
+
+def changed(path: str, value: object, text: str = MODULE) -> bytes:
+    """Return the bytes of a module's proto with another value in one field."""
+    kind = schema()["HloModuleProto"]
+    message = target = decode(hlo.to_proto(hlo.parse(text)), kind)
+    *outer, last = path.split(".")
+    for part in outer:
+        target = target[int(part)] if part.isdigit() else target[part]  # type: ignore[index]
+    target[last] = value
+    return encode(message, kind)
+
+
+NEGATE = "computations.0.instructions.2."
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "code", "words"),
+    [
+        (NEGATE + "opcode", "negat", "unknown-opcode", "q: unknown opcode 'negat'"),
+        (NEGATE + "operand_ids", [7], "undefined-operand", "no instruction 7"),
+        (NEGATE + "id", 0, "duplicate-name", "have the number 0"),
+        (NEGATE + "name", "p", "duplicate-name", "instruction p of e is there twice"),
+        (NEGATE + "name", "a b", "bad-name", "'a b' is no name"),
+        (NEGATE + "control_predecessor_ids", [9], "undefined-operand", "no instruction 9"),
+        (NEGATE + "called_computation_ids", [0], "bad-computation", "calls 0 computations"),
+        (NEGATE + "shape.element_type", 77, "unknown-type", "unknown element type 77"),
+        (NEGATE + "shape.dimensions", [2, -3], "bad-shape", "-3"),
+        (NEGATE + "shape.dimensions", [1 << 62, 1 << 62], "bad-shape", "2^63"),
+        (NEGATE + "shape.layout.minor_to_major", [0, 0], "bad-layout", "not a permutation"),
+        (NEGATE + "sharding", Message(type="MAXIMAL"), "bad-sharding", "one device"),
+        ("computations.0.root_id", 9, "no-root", "root of e"),
+        ("entry_computation_id", 9, "no-entry", "no computation 9"),
+        ("computations", [], "no-entry", "no computation"),
+        ("schedule", Message(sequences=[Message(key=5)]), "bad-schedule", "computation 5"),
+        ("schedule", Message(sequences=[Message()]), "bad-schedule", "each instruction once"),
+    ],
+)
+def test_broken_modules_are_one_error(path: str, value: object, code: str, words: str) -> None:
+    with pytest.raises(HloError) as e:
+        hlo.from_proto(changed(path, value), "m.pb")
+    assert e.value.code == code and words in str(e.value)
+    assert re.match(r"error: m\.pb: byte \d+: ", str(e.value))
+
+
+def test_a_literal_has_the_elements_of_its_shape() -> None:
+    text = "f32[3] constant({1, 2, 3})"
+    path = "computations.0.instructions.0.literal."
+    for field, value in (("f32s", np.float32([1, 2])), ("shape", Message(element_type="TUPLE"))):
+        with pytest.raises(HloError):
+            hlo.verify(hlo.from_proto(changed(path + field, value, text)))
+    huge = Message(element_type="F32", dimensions=[1 << 40])
+    with pytest.raises(HloError, match=r"3 elements for f32\[1099511627776\]"):
+        hlo.from_proto(changed(path + "shape", huge, text))
+
+
+def test_mutated_bytes_give_only_our_errors() -> None:
+    """tests/fuzz_protos.py does more of them."""
+    for data in mutants(300, seed=1):
+        assert failure(data) is None, data
+
+
+def test_xla_reads_what_it_wrote_after_we_did() -> None:
+    text = CASES["attributes"]
+    theirs = xla_to_proto(text)
+    assert str(hlo.from_proto(hlo.to_proto(hlo.from_proto(theirs)))) == str(hlo.from_proto(theirs))
