@@ -166,10 +166,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     if not close:
         return None
 
-    def likeness(option: str) -> tuple[float, bool]:
-        # Of words that are as close, the one with the same first letter: few mistype that.
-        ratio = difflib.SequenceMatcher(None, option, word).ratio()
-        return ratio, option[:1] == word[:1]
+    def likeness(option: str) -> tuple[float, int]:
+        # Of words that are as close, the one that starts alike: the end is mistyped more often.
+        matcher = difflib.SequenceMatcher(None, option, word)
+        start = matcher.find_longest_match()
+        return matcher.ratio(), start.size if start.a == start.b == 0 else 0
 
     return f"did you mean {max(close, key=likeness)!r}?"
 
