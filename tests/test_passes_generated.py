@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compare_generated import GENERATORS
+from compare_generated import GENERATORS, compare_compiled
 from compare_passes import compare_pipeline
 
 from hlo.ops import OPS
@@ -13,7 +13,9 @@ from hlo.text import parse
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", GENERATORS)
 def test_random_modules(kind: str, seed: int) -> None:
-    compare_pipeline(GENERATORS[kind](seed).module, "default")
+    case = GENERATORS[kind](seed)
+    compare_pipeline(case.module, "default")
+    compare_compiled(case)  # fused as it is now
 
 
 @pytest.mark.parametrize(
