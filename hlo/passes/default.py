@@ -1,4 +1,4 @@
-"""The default pipeline: what `hlo.optimize` runs, and but for its fusions `hlo.compile`."""
+"""The default pipeline: what `hlo.optimize` runs, and but for its last stages `hlo.compile`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
 def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
     """Return the stages in order, each with why it stands there.
 
-    fuses: end with the stages that make kernels. Code generation does without: it chooses kernels
-    itself, knowing the target.
+    fuses: end with the stages that make kernels and order them. Code generation does without: it
+    chooses kernels and their order itself, knowing the target and what is updated in place.
     """
     stages: list[Step | Fix] = [
         # One computation where there were several: nothing below looks through calls.
@@ -60,9 +60,9 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             # What came into a kernel from several sides.
             step("cse", only_fusion_computations=True),
             step("dce"),
+            # Values are used soon after they are made.
+            step("hlo_memory_scheduler"),
         ]
-    # Values are used soon after they are made.
-    stages.append(step("hlo_memory_scheduler"))
     return stages
 
 
