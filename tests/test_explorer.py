@@ -81,8 +81,8 @@ def test_padding_and_where_it_comes_from(
 
 def test_unused_bits_and_prefix_are_told() -> None:
     text = facts_text(layout_facts("s4[3]{0:M(8)}"))
-    assert "3 of 8 bits, 4 of them unused" in text and "11 bytes, 8 of them prefix" in text
-    assert "1 of 1 bit\n" in facts_text(layout_facts("pred[1]{0:E(1)}"))
+    assert "3, 8 bits each, 4 of them unused" in text and "11 bytes, 8 of them prefix" in text
+    assert "1, 1 bit each\n" in facts_text(layout_facts("pred[1]{0:E(1)}"))
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hlo
 from hlo.errors import InferError
 from hlo.layout import (
     layout_problem,
@@ -223,6 +225,22 @@ def test_a_huge_tile_is_refused_before_memory_is_taken() -> None:
     with pytest.raises(InferError) as e:
         pack(np.zeros(2, np.float32), shape)
     assert e.value.code == "out-of-memory"
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (lambda: hlo.pack(np.zeros(3, np.float32), "f32[2]"), "type-mismatch"),
+        (lambda: hlo.pack(np.zeros(2, np.float32), "f32[2]{0:E(16)}"), "bad-layout"),
+        (lambda: hlo.unpack(np.zeros(7, np.uint8), "f32[2]"), "shape-mismatch"),
+        (lambda: hlo.unpack(np.zeros(8, np.uint8), "(f32[2])"), "type-mismatch"),
+        (lambda: hlo.parse_shape("f32[2"), "syntax"),
+    ],
+)
+def test_callers_get_hlo_errors(call: Callable[[], object], code: str) -> None:
+    with pytest.raises(hlo.HloError) as e:
+        call()
+    assert e.value.code == code
 
 
 @pytest.mark.parametrize("index", [3, -1, 10**30])

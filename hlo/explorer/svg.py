@@ -152,7 +152,7 @@ class _Drawing:
         in_space = layout is not None and layout.memory_space
         space = f", in memory space {in_space}" if in_space else ""
         self._line(str(facts.shape), "title")
-        self._line(f"elements: {facts.elements} of {bits_text(facts)}")
+        self._line(f"elements: {facts.elements}, {bits_text(facts)}")
         self._line(f"places: {places_text(facts)}")
         self._line(f"size: {bytes_text(facts)}{space}")
         for line in textwrap.wrap(f"place: {facts.formula}", _WRAP, subsequent_indent="       "):

@@ -19,7 +19,7 @@ def facts_text(facts: LayoutFacts) -> str:
     rows = [
         ("order", f"dimensions from minor to major: {order}"),
         ("physical", f"{facts.shape.element_type}[{physical}]"),
-        ("elements", f"{facts.elements} of {bits_text(facts)}"),
+        ("elements", f"{facts.elements}, {bits_text(facts)}"),
         ("places", places_text(facts)),
         ("size", bytes_text(facts)),
         ("memory space", str(layout.memory_space)),
@@ -29,9 +29,9 @@ def facts_text(facts: LayoutFacts) -> str:
 
 
 def bits_text(facts: LayoutFacts) -> str:
-    """Return the size of an element: `8 bits, 4 of them unused`."""
+    """Return the size of an element: `8 bits each, 4 of them unused`."""
     unused = f", {facts.unused_bits} of them unused" if facts.unused_bits else ""
-    return f"{facts.element_bits} bit{'s' * (facts.element_bits != 1)}{unused}"
+    return f"{facts.element_bits} bit{'s' * (facts.element_bits != 1)} each{unused}"
 
 
 def places_text(facts: LayoutFacts) -> str:
