@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hlo.compiler import compile
     from hlo.errors import Diagnostic, HloError
     from hlo.eval import Host
+    from hlo.frontend import from_jax
     from hlo.ir import Computation, Instruction, Module
     from hlo.literal import Literal
     from hlo.objects.library import load_library
@@ -48,6 +49,7 @@ __all__ = [
     "XlaComputation",
     "XlaOp",
     "compile",
+    "from_jax",
     "from_proto",
     "interpret",
     "load",
@@ -78,6 +80,7 @@ _HOMES = {
     "hlo.compiler": ("compile",),
     "hlo.errors": ("Diagnostic", "HloError"),
     "hlo.eval": ("Host",),
+    "hlo.frontend": ("from_jax",),
     "hlo.ir": ("Computation", "Instruction", "Module"),
     "hlo.literal": ("Literal",),
     "hlo.objects.library": ("load_library",),

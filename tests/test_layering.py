@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "ir": _VALUES | {"ops"},
     "text": _VALUES | {"ops", "ir"},
     "proto": _VALUES | {"ops", "ir", "text"},
+    "frontend": {"errors", "ir", "proto"},
     "sources": {"files", "ir", "proto", "text"},
     "verifier": _VALUES | {"ops", "ir"},
     "eval": _VALUES | {"ops", "ir", "analysis", "host"},
