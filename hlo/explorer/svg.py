@@ -219,15 +219,7 @@ class _Drawing:
         width = _width(view.index_label(c.index) for c in shown if c.index is not None)
         starts = [view.facts.byte_label(line[0].place) for line in view.memory if line]
         left = _MARGIN + _CHARACTER * max(map(len, starts), default=1) + 8
-        if view.facts.prefix_bytes:
-            self._write(left - 8, self.y + _CELL_HEIGHT / 2 + 4, "0", "faint end")
-            what = f"metadata prefix of {view.facts.prefix_bytes} bytes"
-            self.parts.append(
-                f'<rect class="cell ground" x="{left:g}" y="{self.y:g}" '
-                f'width="{_width([what]):g}" height="{_CELL_HEIGHT}"/>\n'
-            )
-            self._write(left + _width([what]) / 2, self.y + _CELL_HEIGHT / 2 + 4, what, "middle")
-            self.y += _CELL_HEIGHT + _TILE_SPACE
+        self._prefix(left)
         tile = view.tile_places
         if tile is None or tile == 1 or (view.width % tile and tile % view.width):
             tile = view.facts.places + 1
@@ -247,6 +239,20 @@ class _Drawing:
                 self._cell(x, self.y, width, cell, label)
                 x += width
             self.y += _CELL_HEIGHT
+
+    def _prefix(self, left: float) -> None:
+        size = self.view.facts.prefix_bytes
+        if not size:
+            return
+        what = f"metadata prefix of {size} bytes"
+        width, base = _width([what]), self.y + _CELL_HEIGHT / 2 + 4
+        self._write(left - 8, base, "0", "faint end")
+        self.parts.append(
+            f'<rect class="cell ground" x="{left:g}" y="{self.y:g}" width="{width:g}" '
+            f'height="{_CELL_HEIGHT}"/>\n'
+        )
+        self._write(left + width / 2, base, what, "middle")
+        self.y += _CELL_HEIGHT + _TILE_SPACE
 
     def _legend(self) -> None:
         facts = self.view.facts
