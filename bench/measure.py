@@ -3,8 +3,8 @@
     python bench/measure.py both|ours|xla CASE.hlo INPUTS.npz [SECONDS]
 
 `both` times runs in alternation, so that whatever else the machine does hits both alike, and
-compares the results. `ours` and `xla` measure a fresh process: from the text to the first result,
-and the memory that takes beside the inputs.
+compares the results; ours also runs as it is without passes. `ours` and `xla` measure a fresh
+process: from the text to the first result, and the memory that takes beside the inputs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import numpy as np
 Run = Callable[[], list[np.ndarray]]
 
 
-def ours(text: str, args: list[np.ndarray]) -> Run:
+def ours(text: str, args: list[np.ndarray], passes: str = "default") -> Run:
     """Return a function that runs the program compiled by this package."""
     from hlo.compiler import compile_text
 
-    exe = compile_text(text.encode(), "case", cache=False)
+    exe = compile_text(text.encode(), "case", cache=False, passes=passes)
 
     def run() -> list[np.ndarray]:
         result = exe(*args)
@@ -89,7 +89,7 @@ def timed(run: Run) -> float:
 
 
 def both(text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
-    """Return the median seconds of a run and of compiling, by backend."""
+    """Return the median seconds of runs and of compiling; `plain` runs are those without passes."""
     found: dict[str, Any] = {}
     runs: dict[str, Run] = {}
     for backend, make in BACKENDS.items():
@@ -99,7 +99,8 @@ def both(text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
         found[f"{backend} compile"] = time.perf_counter() - start
     first, second = ([np.asarray(a) for a in run()] for run in runs.values())
     found["difference"] = difference(first, second)
-    times: dict[str, list[float]] = {backend: [] for backend in BACKENDS}
+    runs["plain"] = ours(text, args, passes="")
+    times: dict[str, list[float]] = {backend: [] for backend in runs}
     # Turns of some milliseconds: short runs are measured in a row, as programs would run them.
     counts = {b: max(1, min(1000, int(2e-3 / max(timed(r), 1e-7)))) for b, r in runs.items()}
     end = time.perf_counter() + seconds
