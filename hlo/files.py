@@ -8,6 +8,7 @@ Sub-byte integers are written as int8 or uint8.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import os
@@ -36,9 +37,12 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def decode(data: bytes, name: str) -> str:
-    """Return the text that bytes in UTF-8 spell. Raises HloError, where `name` stands for them."""
+    """Return the text that bytes in UTF-8 spell, without the mark that Windows editors put first.
+
+    Raises HloError, where `name` stands for the bytes.
+    """
     try:
-        return data.decode().replace("\r\n", "\n")
+        return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as e:
         raise HloError.at(
             "bad-file", f"{name}: byte {e.start} is not UTF-8 text; is this HLO text?"

@@ -13,6 +13,7 @@ from hlo.scan import Scanner
 from hlo.types import (
     ELEMENT_TYPES,
     MAX_ELEMENTS,
+    MAX_RANK,
     OPAQUE,
     TOKEN,
     UNBOUNDED,
@@ -118,7 +119,9 @@ def _read_leaf(s: Scanner, fill_layout: bool) -> Shape:
 
 
 def _fits(dims: tuple[int, ...], et: ElementType) -> bool:
-    """True when the bytes, of an empty array those of its other dimensions, can be numbered."""
+    """True when dimensions and bytes, of an empty array those of its others, can be numbered."""
+    if len(dims) > MAX_RANK:
+        return False
     product = et.byte_width
     for d in dims:
         product *= max(d, 1)
@@ -146,6 +149,9 @@ def _read_dims(s: Scanner, et: ElementType) -> tuple[tuple[int, ...], tuple[bool
             continue
         dynamic.append(s.accept("<="))
         dims.append(s.integer(0))
+    if len(dims) > MAX_RANK:
+        what = f"the array has {len(dims)} dimensions, {MAX_RANK} are the most there may be"
+        raise TextError(what, at, code="bad-shape")
     if not _fits(tuple(dims), et):
         raise TextError("the array has more than 2^63 - 1 bytes", at, code="bad-shape")
     return tuple(dims), tuple(dynamic) if any(dynamic) else ()

@@ -117,6 +117,22 @@ def test_standard_output_on_a_full_disk() -> None:
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no sh")
+@pytest.mark.parametrize(
+    ("closed", "file", "words"),
+    [("<&-", "-", "cannot read standard input: it is closed"),
+     (">&-", "m.hlo", "cannot write to standard output: it is closed"), ("2>&-", "empty.hlo", "")],
+)  # fmt: skip
+def test_closed_streams(closed: str, file: str, words: str) -> None:
+    script = "from hlo_tools.opt import main; main()"
+    closing = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+    done = subprocess.run(
+        [*closing, sys.executable, "-c", script, file],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and words in done.stderr and len(done.stderr.splitlines()) < 2
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no sh")
 def test_memory_that_the_process_may_not_have() -> None:
     Path("big.hlo").write_text(MODULE.replace("20000", "700000000"))
     script = "from hlo_tools.run import main; main()"

@@ -324,6 +324,11 @@ def test_a_huge_parameter_is_refused_before_it_is_made() -> None:
     assert result.exit_code == 1 and "out-of-memory" in result.stderr
 
 
+def test_a_mark_of_byte_order_is_no_text() -> None:
+    Path("x.hlo").write_text("\ufeffHloModule m\nENTRY e { ROOT c = s32[] constant(7) }\n")
+    assert run("x.hlo").stdout == "out0 = s32[] 7\n"
+
+
 def test_input_that_is_no_text() -> None:
     Path("x.hlo").write_bytes(b"\xff\xfe\x00")
     assert "not UTF-8" in run("x.hlo").stderr

@@ -146,6 +146,10 @@ def _huge_shape(module: Module, comp: Computation) -> None:
     comp.root.shape = array("f32", (2**40, 2**40))
 
 
+def _many_dimensions(module: Module, comp: Computation) -> None:
+    comp.root.shape = array("f32", [1] * 33)
+
+
 def _bad_layout(module: Module, comp: Computation) -> None:
     comp.root.shape = F2.with_layout(Layout((1,)))
 
@@ -177,6 +181,7 @@ BREAKS: list[tuple[Callable[[Module, Computation], None], str]] = [
     (_operand_count, "operand-count"),
     (_negative_dimension, "bad-shape"),
     (_huge_shape, "bad-shape"),
+    (_many_dimensions, "bad-shape"),
     (_bad_layout, "bad-layout"),
     (_unsound_tile, "bad-layout"),
 ]

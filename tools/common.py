@@ -43,11 +43,14 @@ class Tool(click.Command):
         from hlo.errors import HloError
 
         debug = "--debug" in args
+        if sys.stderr is None:  # closed by whoever started us
+            sys.stderr = open(os.devnull, "w")
         try:
             # Not click's own main(), which ends in status 0 when our output is cut off.
             with self.make_context(self.name, args) as context:
                 result = self.invoke(context)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except click.exceptions.Exit as e:
             return e.exit_code
         except click.UsageError as e:
@@ -92,6 +95,8 @@ def emit(text: str) -> None:
     """
     from hlo.errors import HloError
 
+    if sys.stdout is None:
+        raise HloError.at("bad-file", "cannot write to standard output: it is closed")
     sys.stdout.flush()
     stream, data = sys.stdout.buffer, memoryview(text.encode())
     try:
@@ -174,9 +179,14 @@ def diagnostics_json(error: HloError) -> list[dict[str, Any]]:
 
 def read_source(path: str) -> tuple[bytes, str]:
     """Return what is in a file, or on standard input for `-`, and what errors are to call it."""
+    from hlo.errors import HloError
     from hlo.files import read_bytes
 
-    return (sys.stdin.buffer.read(), "<stdin>") if path == "-" else (read_bytes(path), path)
+    if path != "-":
+        return read_bytes(path), path
+    if sys.stdin is None:
+        raise HloError.at("bad-file", "cannot read standard input: it is closed")
+    return sys.stdin.buffer.read(), "<stdin>"
 
 
 def load(path: str) -> Module:

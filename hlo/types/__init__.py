@@ -29,6 +29,7 @@ from hlo.types.layout import (
 )
 from hlo.types.shape import (
     MAX_ELEMENTS,
+    MAX_RANK,
     OPAQUE,
     TOKEN,
     UNBOUNDED,
@@ -50,6 +51,7 @@ __all__ = [
     "F32",
     "HOST_MEMORY_SPACE",
     "MAX_ELEMENTS",
+    "MAX_RANK",
     "OPAQUE",
     "PRED",
     "S32",

@@ -16,6 +16,8 @@ from hlo.types.layout import Layout
 UNBOUNDED = -1
 # Element counts must fit XLA's int64; anything larger is rejected before it is multiplied out.
 MAX_ELEMENTS = 2**63 - 1
+# Some of numpy ends there, and windows take twice as many dimensions, where all of it ends.
+MAX_RANK = 32
 
 
 class Shape:

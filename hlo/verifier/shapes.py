@@ -10,6 +10,7 @@ from hlo.layout import layout_problem
 from hlo.types import (
     HOST_MEMORY_SPACE,
     MAX_ELEMENTS,
+    MAX_RANK,
     UNBOUNDED,
     ArrayShape,
     BufferShape,
@@ -40,6 +41,8 @@ def shape_problem(shape: Shape) -> Problem | None:
 def _array_problem(shape: ArrayShape) -> Problem | None:
     if shape.dynamic and len(shape.dynamic) != shape.rank:
         return "bad-shape", f"{len(shape.dynamic)} dynamic flags for {shape.rank} dimensions"
+    if shape.rank > MAX_RANK:
+        return "bad-shape", f"{shape.rank} dimensions, {MAX_RANK} are the most there may be"
     for d, size in enumerate(shape.dims):
         if size < 0 and not (size == UNBOUNDED and shape.is_dynamic_dim(d)):
             return "bad-shape", f"dimension {d} has size {size}"
