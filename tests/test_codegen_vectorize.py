@@ -25,7 +25,7 @@ BINARY = {
     "integer": "add subtract multiply maximum minimum and or xor shift-left "
     "shift-right-arithmetic shift-right-logical",
 }
-TYPES = "f32 f64 f16 bf16 f8e5m2 s8 u8 s16 s32 u32 s64 u64 pred c64".split()
+TYPES = "f32 f64 f16 bf16 f8e5m2 s1 u1 s8 u8 s16 s32 u32 s64 u64 pred c64".split()
 
 
 def llvm(text: str, features: str = "+avx512bw,+avx512vl,+avx512f") -> str:

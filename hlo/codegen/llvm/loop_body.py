@@ -23,6 +23,8 @@ _INTRINSICS = frozenset(
     fptosi.sat fptoui.sat fshl fshr maximum maxnum minimum minnum nearbyint rint round roundeven
     smax smin sqrt trunc umax umin""".split()
 )
+# Their second operand says whether zero, or the least number, is defined: one constant for all.
+FLAGGED = frozenset({"abs", "ctlz", "cttz"})
 
 LINE = re.compile(r"  (?:(%[\w.]+) = )?(\w+) (.*)$")
 NAME = re.compile(r"%[\w.]+")

@@ -11,6 +11,7 @@ from hlo.codegen.llvm.loop_body import (
     CAST_FORM,
     CASTS,
     COMPARE_FORM,
+    FLAGGED,
     LINE,
     LOAD_FORM,
     NAME,
@@ -181,10 +182,10 @@ class VectorCode:
     def _call(self, rest: str) -> str:
         flags, type_, function, arguments = parts_of(CALL_FORM, rest)
         parts, types = [], []
-        for argument in arguments.split(", "):
+        is_flagged = SUFFIX.sub("", function) in FLAGGED
+        for n, argument in enumerate(arguments.split(", ")):
             t, value = argument.split(" ")
-            # Whether zero is defined, and the like: constants of the instruction.
-            if t != "i1":
+            if not (is_flagged and n == 1):
                 t, value = self._type(t), self._vector(t, value)
             parts.append(f"{t} {value}")
             types.append(t)
