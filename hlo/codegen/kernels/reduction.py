@@ -142,23 +142,24 @@ def _add_blocks(
     b = w.b
     block = Accumulators(b, w.combiner.held)
 
-    def add(start: Index, end: Index, *, rolled: bool) -> None:
+    def add(start: Index, count: Index) -> None:
         block.put(w.combiner.identity())
-        with b.loop(start, end, rolled=rolled) as at:
-            block.put(w.apply(block.get(), element(at)))
+        with b.loop(0, count, rolled=size <= _ROLLED) as i:
+            block.put(w.apply(block.get(), element(b.add(start, i))))
         acc.put(w.apply(acc.get(), block.get(), in_order=True))
 
     size = BLOCK
     if isinstance(lo, int) and isinstance(hi, int):
         size = min(BLOCK, max(_LANES, (hi - lo) // _LANES * _LANES))
     blocks = b.udiv(b.sub(hi, lo), size)
-    if blocks != 0:
+    if blocks == 1:
+        add(lo, size)
+    elif blocks != 0:
         with b.loop(0, blocks) as n:
-            start = b.add(lo, b.mul(n, size))
-            add(start, b.add(start, size), rolled=size <= _ROLLED)
+            add(b.add(lo, b.mul(n, size)), size)
     rest = b.add(lo, b.mul(blocks, size))
     if rest != hi:
-        add(rest, hi, rolled=size <= _ROLLED)
+        add(rest, b.sub(hi, rest))
 
 
 @element_rule("reduce")
