@@ -6,14 +6,17 @@ written has the form that the ending names.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from hlo.errors import HloError
 from hlo.files import decode, write_files
 from hlo.ir import Module
 from hlo.proto import from_pbtxt, from_proto, is_pbtxt, is_proto, to_pbtxt, to_proto
 from hlo.text import parse, print_module
 
 _BINARY = (".pb", ".binpb")
+_NOT_TEXT = "its bytes are not UTF-8 text, so it is read as an HloModuleProto"
 _TEXT = (".pbtxt", ".textproto", ".txtpb")
 
 
@@ -22,8 +25,15 @@ def read_module(data: bytes, name: str) -> Module:
 
     Raises HloError. The module may still break rules that `verify` checks.
     """
-    if name.endswith(_BINARY) or is_proto(data):
+    if name.endswith(_BINARY):
         return from_proto(data, name)
+    if is_proto(data):
+        try:
+            return from_proto(data, name)
+        except HloError as e:
+            if e.code != "bad-proto":
+                raise
+            raise HloError(replace(d, hint=d.hint or _NOT_TEXT) for d in e.diagnostics) from None
     text = decode(data, name)
     return from_pbtxt(text, name) if name.endswith(_TEXT) or is_pbtxt(text) else parse(text, name)
 

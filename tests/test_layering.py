@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "text": _VALUES | {"ops", "ir"},
     "proto": _VALUES | {"ops", "ir", "text"},
     "frontend": {"errors", "ir", "proto"},
-    "sources": {"files", "ir", "proto", "text"},
+    "sources": {"errors", "files", "ir", "proto", "text"},
     "verifier": _VALUES | {"ops", "ir"},
     "eval": _VALUES | {"ops", "ir", "analysis", "host"},
     "analysis": _VALUES | {"ops", "ir"},
