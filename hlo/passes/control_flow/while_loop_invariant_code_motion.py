@@ -74,7 +74,7 @@ def _moved(
         if not is_movable(inst):
             continue
         needed = {s for o in inst.operands for s in sources[o]}
-        if inst.opcode in _CHEAP:
+        if _is_cheap(inst):
             sources[inst] = {inst}
         elif not _is_data(inst.shape):
             continue
@@ -89,6 +89,12 @@ def _moved(
         if inst not in sources or (inst not in worth and not left.isdisjoint(inst.users)):
             left.add(inst)
     return [i for i in worth if not left.isdisjoint(i.users)]
+
+
+def _is_cheap(inst: Instruction) -> bool:
+    if inst.opcode == "fusion":
+        return all(i.opcode == "parameter" or _is_cheap(i) for i in inst.attrs["calls"])
+    return inst.opcode in _CHEAP
 
 
 def _move(loop: Instruction, moved: list[Instruction], calls: Calls, effects: Effects) -> None:

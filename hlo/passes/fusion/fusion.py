@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 
+from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls
@@ -75,12 +76,15 @@ class _Plan:
     def fused(self) -> list[Kernel]:
         """Return the kernels of several instructions in order, scalar constants in them.
 
-        What is computed from constants alone is for constant folding to decide.
+        What is computed from constants alone is for constant folding to decide; bitcasts alone
+        are no kernel.
         """
         found = [
             k
             for k in self._kernels.values()
-            if len(k.members) > 1 and any(o.opcode != "constant" for o in k.reads)
+            if any(o.opcode != "constant" for o in k.reads)
+            and len(k.members) > 1
+            and not all(map(is_bitcast, k.members))
         ]
         for kernel in found:
             for operand in kernel.reads:
