@@ -29,6 +29,9 @@ def parameters(*values: np.ndarray) -> tuple[XlaBuilder, list[XlaOp]]:
         operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne,
         operator.lt, operator.le, operator.gt, operator.ge,
         lambda x, y: 2 - x + 3 * y, lambda x, y: 1 / x, lambda x, y: abs(-x) ** 2,
+        # numpy's operators leave an operand of ours to us.
+        lambda x, y: X - y, lambda x, y: X < y, lambda x, y: X[0, 0] * y,
+        lambda x, y: X.T @ y, lambda x, y: x @ Y.T,
     ],
 )  # fmt: skip
 def test_operators_on_floats(function: Callable[..., XlaOp]) -> None:
@@ -41,7 +44,7 @@ def test_operators_on_floats(function: Callable[..., XlaOp]) -> None:
     "function",
     [
         operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift,
-        lambda x, y: ~x, lambda x, y: 5 & x | 8 ^ y,
+        lambda x, y: ~x, lambda x, y: 5 & x | 8 ^ y, lambda x, y: 9 << y, lambda x, y: 9 >> y,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])

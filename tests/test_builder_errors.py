@@ -40,6 +40,16 @@ def _conv(lhs: str, rhs: str, **other: Any) -> Broken:
 
 RULES: dict[str, tuple[Broken, str, str]] = {
     # name: (program, code, words of the message)
+    "map of nothing": (lambda b, p: b.map_([], plus), "operand-count", "map: at least one"),
+    "sort of nothing": (lambda b, p: b.sort([]), "operand-count", "sort: at least one"),
+    "windows of nothing": (
+        lambda b, p: b.reduce_window([], [], plus, (1,)), "operand-count", "at least one"),
+    "constant of lists of several lengths": (
+        lambda b, p: b.constant([[1, 2], [3]]), "shape-mismatch", "differ in length"),
+    "constant of negative length": (
+        lambda b, p: b.constant_r1(-1, 5), "bad-value", "-1 is no size"),
+    "type of no element": (
+        lambda b, p: b.convert_element_type(p("f32[]"), "(f32[])"), "unknown-type", "'(f32[])'"),
     "all-reduce of nothing": (
         lambda b, p: b.all_reduce(b.tuple_([]), plus), "shape-mismatch", "empty tuple"),
     "all-to-all of unequal parts": (

@@ -54,13 +54,15 @@ class Contraction(Movement):
 
     @operation
     def dot(
-        self, lhs: XlaOp, rhs: XlaOp, precision_config: Precision = None,
+        self, lhs: Any, rhs: Any, precision_config: Precision = None,
         preferred_element_type: TypeLike | None = None,
     ) -> XlaOp:  # fmt: skip
         """Append the product of two scalars, vectors or matrices, summed as numpy's `dot` does.
 
-        That is over the last dimension of `lhs` and the last but one of `rhs`, or its only one.
+        That is over the last dimension of `lhs` and the last but one of `rhs`, or its only one. One
+        of them may be a number or a numpy array.
         """
+        lhs, rhs = self._value(lhs, rhs), self._value(rhs, lhs)
         contract = bool(lhs.rank and rhs.rank)
         numbers = DotDimensionNumbers(
             lhs_contracting_dimensions=[lhs.rank - 1] if contract else [],

@@ -113,7 +113,7 @@ def type_of(element_type: TypeLike) -> ElementType:
         return ELEMENT_TYPES[element_type]
     try:
         return element_type_of(np.dtype(element_type))
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, ValueError, SyntaxError):  # numpy reads some text as Python
         raise InferError(f"{element_type!r} is no element type", code="unknown-type") from None
 
 

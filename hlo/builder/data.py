@@ -45,7 +45,10 @@ def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
         return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
     if element_type is None and isinstance(value, (np.ndarray, np.generic)):
         return Literal.of(value)
-    et = element_type or _DEFAULTS.get(np.asarray(value).dtype.kind)
+    try:
+        et = element_type or _DEFAULTS.get(np.asarray(value).dtype.kind)
+    except ValueError:
+        raise InferError("constant: its lists differ in length") from None
     if et is None:
         raise InferError(f"constant: {value!r} is not a number", code="bad-value")
     data = as_leaf(value, array(et, np.shape(value)), "the constant")
@@ -102,7 +105,8 @@ class Data(Reduction):
     ) -> XlaOp:
         """Append a vector: `constant_r1([1, 2])`, or a length and the value of every element."""
         if value is not None:
-            values = np.full(values, value) if isinstance(value, np.generic) else [value] * values
+            element = self.constant_r0(value, element_type)
+            return self._spread("constant_r1", element, sizes_of("constant_r1", [values]), ())
         return self._of_rank(1, values, element_type)
 
     @operation

@@ -17,9 +17,12 @@ from hlo.types import S32, ArrayShape, Layout, Shape, array
 Operands = XlaOp | Sequence[XlaOp]
 
 
-def listed(operands: Operands) -> list[XlaOp]:
-    """Return one handle, or several, as a list."""
-    return [operands] if isinstance(operands, XlaOp) else list(operands)
+def listed(opcode: str, operands: Operands) -> list[XlaOp]:
+    """Return one handle, or several, as a list. Raises InferError for none."""
+    found = [operands] if isinstance(operands, XlaOp) else list(operands)
+    if not found:
+        raise InferError(f"{opcode}: at least one operand is needed", code="operand-count")
+    return found
 
 
 def scalars(operands: Sequence[XlaOp]) -> list[Shape]:
@@ -271,7 +274,7 @@ class Movement(Elementwise):
         update_computation: from the present elements and those of the updates to the new elements,
         a tuple for several arrays.
         """
-        arrays, new = listed(operands), listed(updates)
+        arrays, new = listed("scatter", operands), listed("scatter", updates)
         pairs = [*scalars(arrays), *scalars(new)]
         return self._emit(
             "scatter", *arrays, scatter_indices, *new, **dimension_numbers.attrs(),
@@ -292,7 +295,7 @@ class Movement(Elementwise):
         by default whether the element of the first array is smaller, floats by total order. Returns
         a tuple for several arrays.
         """
-        arrays = listed(operands)
+        arrays = listed("sort", operands)
         pairs = [s for s in scalars(arrays) for _ in range(2)]
         if dimension == -1:
             dimension = arrays[0].rank - 1

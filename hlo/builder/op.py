@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hlo.builder.place import error_here
@@ -19,10 +19,12 @@ class XlaOp:
 
     Operators append operations: `x + 1`, `-x`, `x < y` (a pred array), `x @ y` (dot), `x[1:3]`
     (slice), and on a tuple `t[0]` or `a, b = t`. A number on one side becomes a constant of the
-    other side's element type.
+    other side's element type, and so does a numpy array.
     """
 
     __slots__ = ("_error", "_instruction", "builder")
+    # An array on the left of an operator is one operand; numpy would take it element by element.
+    __array_ufunc__ = None
 
     def __init__(
         self, builder: XlaBuilder, instruction: Instruction | None, error: HloError | None = None
@@ -121,8 +123,11 @@ class XlaOp:
     def __rpow__(self, other: Any) -> XlaOp:
         return self.builder.pow_(other, self)
 
-    def __matmul__(self, other: XlaOp) -> XlaOp:
+    def __matmul__(self, other: Any) -> XlaOp:
         return self.builder.dot(self, other)
+
+    def __rmatmul__(self, other: Any) -> XlaOp:
+        return self.builder.dot(other, self)
 
     def __neg__(self) -> XlaOp:
         return self.builder.neg(self)
@@ -156,11 +161,19 @@ class XlaOp:
     def __lshift__(self, other: Any) -> XlaOp:
         return self.builder.shift_left(self, other)
 
+    def __rlshift__(self, other: Any) -> XlaOp:
+        return self.builder.shift_left(other, self)
+
     def __rshift__(self, other: Any) -> XlaOp:
         """Shift right: with copies of the sign for a signed type, with zeros for an unsigned."""
-        if self.element_type.is_signed:
-            return self.builder.shift_right_arithmetic(self, other)
-        return self.builder.shift_right_logical(self, other)
+        return self._shift_right()(self, other)
+
+    def __rrshift__(self, other: Any) -> XlaOp:
+        return self._shift_right()(other, self)
+
+    def _shift_right(self) -> Callable[..., XlaOp]:
+        signed = self.element_type.is_signed
+        return self.builder.shift_right_arithmetic if signed else self.builder.shift_right_logical
 
     def __eq__(self, other: Any) -> XlaOp:  # type: ignore[override]
         return self.builder.eq(self, other)

@@ -17,15 +17,17 @@ from hlo.types import array
 class Reduction(Contraction):
     """Reductions. Initial values may be numbers, which become constants of the operand's type."""
 
-    def _pairs(self, operands: Operands, init_values: Any) -> tuple[list[XlaOp], list[XlaOp]]:
+    def _pairs(
+        self, opcode: str, operands: Operands, init_values: Any
+    ) -> tuple[list[XlaOp], list[XlaOp]]:
         """Return the arrays and an initial value for each."""
-        arrays = listed(operands)
+        arrays = listed(opcode, operands)
         inits = init_values
         if isinstance(operands, XlaOp) and not isinstance(init_values, (list, tuple)):
             inits = [init_values]
         if len(inits) != len(arrays):
             raise InferError(
-                f"reduction: {len(inits)} initial values for {len(arrays)} operands",
+                f"{opcode}: {len(inits)} initial values for {len(arrays)} operands",
                 code="operand-count",
             )
         return arrays, [self._value(i, a) for i, a in zip(inits, arrays, strict=True)]
@@ -42,7 +44,7 @@ class Reduction(Contraction):
         computation: from accumulated values and the elements of each array to new accumulated
         values, a tuple for several arrays. Returns a tuple for several arrays.
         """
-        arrays, inits = self._pairs(operands, init_values)
+        arrays, inits = self._pairs("reduce", operands, init_values)
         return self._emit(
             "reduce", *arrays, *inits, dimensions=tuple(dimensions_to_reduce),
             to_apply=self._callee(computation, [*scalars(inits), *scalars(arrays)], "reducer"),
@@ -63,7 +65,7 @@ class Reduction(Contraction):
         dimensions: all of them in order, if given. static_operands: scalars that every call of the
         function gets after the elements.
         """
-        arrays = listed(operands)
+        arrays = listed("map", operands)
         for i, extra in enumerate(static_operands):
             if extra.rank:
                 raise InferError(
@@ -110,7 +112,7 @@ class Reduction(Contraction):
         distances between elements of the arrays, and of the window. Padding and holes count as
         absent.
         """
-        arrays, inits = self._pairs(operands, init_values)
+        arrays, inits = self._pairs("reduce-window", operands, init_values)
         window = make_window(
             "reduce-window", arrays[0].dims, window_dimensions, window_strides, padding,
             base_dilations, window_dilations,
