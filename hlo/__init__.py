@@ -92,12 +92,14 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'hlo' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(home), name)
-    return value
+if not TYPE_CHECKING:  # what checks types is to know which names there are
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module 'hlo' has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(home), name)
+        return value
 
 
 def __dir__() -> list[str]:

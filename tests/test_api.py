@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +114,36 @@ def test_load_and_errors_of_files(tmp_path: Path) -> None:
     assert str(e.value).startswith(f"{path}:3:")
     with pytest.raises(hlo.HloError, match="no such file"):
         hlo.load(tmp_path / "none.hlo")
+
+
+@pytest.mark.parametrize(
+    "use", [hlo.verify, hlo.optimize, hlo.compile, hlo.interpret, hlo.print_module]
+)
+@pytest.mark.parametrize("value", ["HloModule m", None])
+def test_what_is_no_module(use: Callable[[Any], Any], value: Any) -> None:
+    with pytest.raises(TypeError, match=f"a Module is needed, not {type(value).__name__}"):
+        use(value)
+
+
+def test_what_is_no_text() -> None:
+    for value in (None, b"HloModule m", 3):
+        with pytest.raises(TypeError, match="HLO text is a str, not"):
+            hlo.parse(value)  # type: ignore[arg-type]
+
+
+def test_copies_of_modules() -> None:
+    steps = "".join(f"  x{n} = f32[] sine(x{n - 1})\n" for n in range(1, 2000))
+    module = hlo.parse(f"HloModule m\nENTRY e {{\n  x0 = f32[] parameter(0)\n{steps}}}\n")
+    for made in (copy.copy(module), copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert str(made) == str(module) and made.entry is not module.entry
+        hlo.verify(made)
+
+
+def test_native_code_is_not_copied() -> None:
+    run = hlo.compile(hlo.parse(TEXT))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="pickle its module"):
+            copied(run)
 
 
 def test_every_public_name_is_there() -> None:

@@ -2,6 +2,6 @@
 
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
-from hlo.ir.module import Module
+from hlo.ir.module import Module, need_module
 
-__all__ = ["Computation", "Instruction", "Module"]
+__all__ = ["Computation", "Instruction", "Module", "need_module"]

@@ -11,6 +11,13 @@ from hlo.ir.instruction import Instruction
 from hlo.types import Shape, with_layouts_of
 
 
+def need_module(value: object) -> None:
+    """Raise TypeError unless a value is a module."""
+    if not isinstance(value, Module):
+        hint = ": hlo.parse makes one of a text" if isinstance(value, str) else ""
+        raise TypeError(f"a Module is needed, not {type(value).__name__}{hint}")
+
+
 class Module:
     """An HLO module.
 
@@ -159,8 +166,18 @@ class Module:
             copy.add(made[comp], entry=comp is self._entry)
         return copy
 
+    def __copy__(self) -> Module:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        return self.clone()
+
+    def __reduce__(self) -> tuple[Callable[[str], Module], tuple[str]]:
+        return type(self).from_text, (str(self),)
+
     # Set by `hlo.text`, which stands above this package: `str(module)` is text that parses back.
     to_text: ClassVar[Callable[[Module], str]]
+    from_text: ClassVar[Callable[[str], Module]]
 
     def __str__(self) -> str:
         return type(self).to_text(self)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -88,6 +88,11 @@ class Executable:
         self._code = NativeCode(program.code, program.symbol)
         entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
         return entry(self._code.addresses[program.symbol])
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self.name} is native code in this process: copy or pickle its module, and compile it"
+        )
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the program as a library, an object file, ... by the end of a file's name.

@@ -7,3 +7,4 @@ from hlo.text.printer import PrintOptions, print_computation, print_instruction,
 __all__ = ["PrintOptions", "parse", "print_computation", "print_instruction", "print_module"]
 
 Module.to_text = print_module
+Module.from_text = parse

@@ -13,8 +13,10 @@ from hlo.text.report import Report
 def parse(text: str, name: str = "<string>") -> Module:
     """Return the module that `text` spells. `name` stands for the text in errors.
 
-    Raises HloError with all the errors that could be found.
+    Raises HloError with all the errors that could be found, and TypeError for what is no text.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"HLO text is a str, not {type(text).__name__}")
     report = Report(Source(name, text))
     with collector_paused():
         return Builder(report, read(report)).module()

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hlo.ir import Computation, Instruction, Module
+from hlo.ir import Computation, Instruction, Module, need_module
 from hlo.literal import write_literal
 from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
 from hlo.scan import escape
@@ -88,6 +88,7 @@ DEFAULT = PrintOptions()
 
 def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
     """Return the text of a module."""
+    need_module(module)
     printer = _Printer(options)
     order = post_order(module) if options.canonical_names else _callees_first(module)
     parts = [printer.header(module)]

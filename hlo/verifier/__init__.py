@@ -8,7 +8,7 @@ specification of each operation and XLA's `xla/service/hlo_verifier.cc`.
 from __future__ import annotations
 
 from hlo.errors import Diagnostic, HloError
-from hlo.ir import Module
+from hlo.ir import Module, need_module
 from hlo.verifier.buffers import check_buffers
 from hlo.verifier.calls import check_calls
 from hlo.verifier.header import check_header
@@ -23,6 +23,7 @@ __all__ = ["VerifyOptions", "diagnose", "verify"]
 
 def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagnostic]:
     """Return everything that is wrong with a module, in the order of its text."""
+    need_module(module)
     options = options or VerifyOptions()
     report = Report()
     if check_structure(module, report):
