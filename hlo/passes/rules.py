@@ -18,7 +18,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.rewrites import Rewrites
-from hlo.types import Shape, compatible, without_layout
+from hlo.types import ArrayShape, Shape, compatible, without_layout
 
 Rewriter = Callable[[Instruction, Builder], Instruction | None]
 
@@ -98,6 +98,9 @@ def unfused(module: Module) -> list[Computation]:
     return [c for c in module.callees_first() if c not in owned]
 
 
+# These make arrays of dynamic size, whatever their shapes say.
+_MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
+
 # More rewrites than this for each instruction that was there: two rules undo each other.
 _MAX_REWRITES_PER_INSTRUCTION = 100
 
@@ -120,6 +123,7 @@ class _Worklist:
         self._skip = skip
         self._chosen: dict[tuple[str, bool], Sequence[Rule]] = {}
         self._todo = dict.fromkeys(reversed(comp.in_order()))
+        self._varying = _of_varying_size(comp)
         self._left = _MAX_REWRITES_PER_INSTRUCTION * (len(comp) + 10)
 
     def run(self) -> None:
@@ -137,7 +141,7 @@ class _Worklist:
         return self._chosen[key]
 
     def _visit(self, inst: Instruction) -> None:
-        rules = self._rules_for(inst.opcode, _meets_dynamic(inst))
+        rules = self._rules_for(inst.opcode, self._meets_dynamic(inst))
         if not rules or self._effects.is_removable(inst):
             return  # the operands' other users need not care; dce takes what is removable
         if inst.control_predecessors or inst.control_successors:
@@ -151,12 +155,21 @@ class _Worklist:
                 self._drop(b.built)
                 b.built.clear()
 
+    def _meets_dynamic(self, inst: Instruction) -> bool:
+        """True when dimensions of an instruction or of its operands are dynamic."""
+        if inst.shape.is_dynamic or inst in self._varying:
+            return True
+        for operand in inst.operands:  # a plain loop: each visit of each instruction comes here
+            if operand.shape.is_dynamic or operand in self._varying:
+                return True
+        return False
+
     def _apply(
         self, rule: Rule, inst: Instruction, new: Instruction, built: Sequence[Instruction]
     ) -> bool:
         if new is inst or not _same_dims(new.shape, inst.shape, rule):
             return False
-        if rule.static and (new.shape.is_dynamic or any(map(_meets_dynamic, built))):
+        if rule.static and (new.shape.is_dynamic or any(map(self._meets_dynamic, built))):
             return False
         if not self._rewrites.allow(rule.name, inst, approximate=rule.approximate):
             return False
@@ -193,14 +206,21 @@ class _Worklist:
                     self._todo.setdefault(operand.users[0])
 
 
-def _meets_dynamic(inst: Instruction) -> bool:
-    """True when dimensions of an instruction or of its operands are dynamic."""
-    if inst.shape.is_dynamic:
-        return True
-    for operand in inst.operands:  # a plain loop: each visit of each instruction comes here
-        if operand.shape.is_dynamic:
-            return True
-    return False
+def _of_varying_size(comp: Computation) -> set[Instruction]:
+    """Return what may vary in size although its shape does not say so.
+
+    A text may leave it out of the shapes of what is made from arrays of dynamic dimensions.
+    """
+    found: set[Instruction] = set()
+    if any(inst.shape.is_dynamic or inst.opcode in _MAKERS for inst in comp):
+        for inst in comp.in_order():
+            is_scalar = isinstance(inst.shape, ArrayShape) and not inst.shape.dims
+            if not is_scalar and (
+                inst.opcode in _MAKERS
+                or any(o.shape.is_dynamic or o in found for o in inst.operands)
+            ):
+                found.add(inst)
+    return found
 
 
 def _same_dims(new: Shape, old: Shape, rule: Rule) -> bool:

@@ -51,10 +51,18 @@ def dependency_on_nothing(inst: Instruction, b: Builder) -> Instruction | None:
 # --- sizes of dimensions ------------------------------------------------------------------------
 
 
-@rule("get-dimension-size", "the size of a static dimension is a constant", dynamic=True)
+@rule("get-dimension-size", "the size of a dimension of a static array is a constant")
+def size_of_static_array(inst: Instruction, b: Builder) -> Instruction | None:
+    return b.constant(S32, inst.operands[0].array_shape.dims[inst.attrs["dimensions"][0]])
+
+
+@rule("get-dimension-size", "the size of a static dimension among dynamic ones is a constant",
+      dynamic=True)  # fmt: skip
 def size_of_static_dimension(inst: Instruction, b: Builder) -> Instruction | None:
     shape, d = inst.operands[0].array_shape, inst.attrs["dimensions"][0]
-    return None if shape.is_dynamic_dim(d) else b.constant(S32, shape.dims[d])
+    if not shape.is_dynamic or shape.is_dynamic_dim(d):
+        return None
+    return b.constant(S32, shape.dims[d])
 
 
 @rule("get-dimension-size", "get(set(x, n, d), d) = n, get(set(x, n, e), d) = get(x, d)",

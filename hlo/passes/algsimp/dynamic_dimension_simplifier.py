@@ -10,8 +10,8 @@ from hlo.passes.rewrites import Rewrites
 # What shape computations are made of: lists of sizes, put together and taken apart.
 _CHOSEN = frozenset(
     "concatenate_flat concatenate_one slice_of_concatenate slice_of_all reshape_twice "
-    "reshape_to_itself reshape_of_scalar_broadcast convert_to_own_type size_of_static_dimension "
-    "size_that_was_set".split()
+    "reshape_to_itself reshape_of_scalar_broadcast convert_to_own_type size_of_static_array "
+    "size_of_static_dimension size_that_was_set".split()
 )
 
 

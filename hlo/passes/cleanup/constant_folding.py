@@ -148,6 +148,8 @@ def _is_constant(inst: Instruction) -> bool:
         return not _is_elided(literal)
     if inst.opcode == "tuple" and not has_control_edges(inst):
         return all(o.opcode != "tuple" and _is_constant(o) for o in inst.operands)
+    if inst.opcode == "copy" and _is_plain(inst.shape) and not has_control_edges(inst):
+        return inst.operands[0].opcode != "copy" and _is_constant(inst.operands[0])
     if inst.opcode in _GENERATED and _is_plain(inst.shape):
         return all(o.opcode == "constant" and _is_constant(o) for o in inst.operands)
     return False
