@@ -206,7 +206,7 @@ class Body:
             )
             if reads != len(own) or len({(total.op, total.flags) for total in own}) > 1:
                 raise Unfit(address)
-            if any(base == address for base, _ in self.stored):
+            if any(b == address and at != address for b, at in self.loaded | self.stored):
                 raise Unfit(address)
 
     def kind(self, name: str) -> _Kind:

@@ -16,7 +16,7 @@ def set_element_sizes(
     """Give all arrays of a module, those of its signature too, elements of other sizes in memory.
 
     bits: the number for an element type, 0 for whole bytes. Nothing changes in a module with a
-    bitcast from such a type to another.
+    bitcast from such a type to another, or with a custom call that is made for the layouts it has.
     """
 
     def of(shape: Shape) -> Shape:
@@ -31,7 +31,7 @@ def set_element_sizes(
 
     instructions = list(module.instructions())
     changed = [i for i in instructions if of(i.shape) != i.shape]
-    if not changed or any(_reinterprets(i, of) for i in instructions):
+    if not changed or any(_reinterprets(i, of) or _is_fixed(i, of) for i in instructions):
         return
     # Shapes agree throughout a module: it is all of them or none.
     if not rewrites.allow(rule, changed[0]):
@@ -43,6 +43,12 @@ def set_element_sizes(
         module.attrs["entry_computation_layout"] = replace(
             said, parameters=tuple(map(of, said.parameters)), result=of(said.result)
         )
+
+
+def _is_fixed(inst: Instruction, of: Callable[[Shape], Shape]) -> bool:
+    """True for a custom call that states its layouts, that of some such element among them."""
+    stated = inst.attrs.get("operand_layout_constraints")
+    return stated is not None and any(of(s) != s for s in (*stated, inst.shape))
 
 
 def _reinterprets(inst: Instruction, of: Callable[[Shape], Shape]) -> bool:
