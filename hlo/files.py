@@ -44,8 +44,10 @@ def decode(data: bytes, name: str) -> str:
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
     except UnicodeDecodeError as e:
+        is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        guess = "this seems to be UTF-16" if is_utf16 else "is this HLO text?"
         raise HloError.at(
-            "bad-file", f"{name}: byte {e.start} is not UTF-8 text; is this HLO text?"
+            "bad-file", f"{name}: byte {e.start} is not UTF-8 text; {guess}"
         ) from None
 
 

@@ -332,7 +332,9 @@ def test_a_mark_of_byte_order_is_no_text() -> None:
 def test_input_that_is_no_text() -> None:
     Path("x.hlo").write_bytes(b"\xff\xfe\x00")
     assert "not UTF-8" in run("x.hlo").stderr
-    assert "not UTF-8" in run("-", text=b"\xff\xfe\x00").stderr
+    assert "not UTF-8 text; this seems to be UTF-16" in run("-", text=b"\xff\xfe\x00").stderr
+    Path("x.hlo").write_bytes(b"HloModule m\nENTRY \0 {}\n")
+    assert run("x.hlo").stderr.startswith("x.hlo:2:7: error: ")
     assert "is a directory" in run(".").stderr
 
 

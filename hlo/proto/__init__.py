@@ -5,6 +5,7 @@ Dumps wrap a module in an HloProto or an HloSnapshot; both are read too.
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from hlo.errors import Diagnostic, HloError, InferError, Source, Span, TextError
@@ -38,6 +39,8 @@ _LOOKED_AT = 4096
 
 def is_proto(data: bytes) -> bool:
     """Tell a binary message from text by its first bytes."""
+    if data.startswith((b"HloModule", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False  # text with something odd in it: what reads text says where
     return _NOT_TEXT.search(data, 0, _LOOKED_AT) is not None
 
 
