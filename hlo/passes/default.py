@@ -32,6 +32,8 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             step("simplify_while_loops"),
             step("while_loop_invariant_code_motion"),
             step("simplify_conditional"),
+            # Functions without branches any more can be applied to whole arrays.
+            step("map_inline"),
             step("simplify_sorts"),
             step("reshape_mover"),
             step("dce"),

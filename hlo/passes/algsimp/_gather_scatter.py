@@ -41,6 +41,8 @@ def gather_of_all(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if inst.attrs["slice_sizes"] != dims_of(x) or inst.attrs["operand_batching_dims"]:
         return None
+    if is_empty(x):
+        return None  # a window without elements that is collapsed is one zero
     return _window(inst, x, b)
 
 
@@ -50,7 +52,7 @@ def gather_of_one_window(inst: Instruction, b: Builder) -> Instruction | None:
     along = inst.attrs["start_index_map"]
     if indices.array_shape.num_elements != 1 or len(along) != 1:
         return None
-    if inst.attrs["operand_batching_dims"]:
+    if inst.attrs["operand_batching_dims"] or 0 in inst.attrs["slice_sizes"]:
         return None
     start, zero = b.reshape(indices, ()), b.constant(type_of(indices), 0)
     starts = [start if d == along[0] else zero for d in range(x.array_shape.rank)]
