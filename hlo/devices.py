@@ -211,12 +211,9 @@ def read_mesh(s: Scanner, *, may_be_empty: bool = False) -> Mesh:
     may_be_empty: `mesh[]` is one too. Raises TextError.
     """
     s.expect("mesh")
-    s.expect("[")
     sizes: dict[str, int] = {}
     count = 1
-    while not s.accept("]"):
-        if sizes:
-            s.expect(",")
+    for _ in s.items("[", "]"):
         at = s.pos
         name = _read_axis_name(s)
         if name in sizes:
@@ -287,11 +284,8 @@ def read_axis_ref(s: Scanner, mesh: Mesh) -> AxisRef:
 
 def read_axis_refs(s: Scanner, mesh: Mesh) -> tuple[AxisRef, ...]:
     """Read `{'x','y'}`. Raises TextError."""
-    s.expect("{")
     refs: list[AxisRef] = []
-    while not s.accept("}"):
-        if refs:
-            s.expect(",")
+    for _ in s.items():
         refs.append(read_axis_ref(s, mesh))
         check_not_mergeable(s, mesh, refs)
     return tuple(refs)

@@ -149,13 +149,7 @@ def read(s: Scanner) -> ReplicaGroups:
                 code="bad-value",
             )  # fmt: skip
         return GridGroups(grid)
-    s.expect("{")
-    groups: list[tuple[int, ...]] = []
-    while not s.accept("}"):
-        if groups:
-            s.expect(",")
-        groups.append(s.integers())
-    return ListedGroups(tuple(groups))
+    return ListedGroups(tuple(s.integers() for _ in s.items()))
 
 
 def write(groups: ReplicaGroups) -> str:

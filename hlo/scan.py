@@ -191,6 +191,16 @@ class Scanner:
             yield name
             self.accept(",")
 
+    def items(self, open_: str = "{", close: str = "}") -> Iterator[None]:
+        """Read `{a,b,c}`, possibly empty; what takes the turn reads the item."""
+        self.expect(open_)
+        is_first = True
+        while not self.accept(close):
+            if not is_first:
+                self.expect(",")
+            is_first = False
+            yield
+
     def integers(self, open_: str = "{", close: str = "}") -> tuple[int, ...]:
         """Read `{1,2,3}`, possibly empty."""
         self.expect(open_)

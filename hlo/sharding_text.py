@@ -81,11 +81,8 @@ def _read_entry(s: Scanner) -> str:
 
 
 def _read_dim(s: Scanner, mesh: Mesh) -> DimSharding:
-    s.expect("{")
     axes: list[AxisRef] = []
-    while not s.accept("}"):
-        if axes:
-            s.expect(",")
+    for _ in s.items():
         if s.accept("?"):
             s.expect("}")
             return DimSharding(tuple(axes), closed=False)
@@ -126,11 +123,8 @@ def _read_named(s: Scanner) -> Sharding:
     metadata: Metadata = ()
     kind, reduction = "dims", ""
     dims: list[DimSharding] = []
-    if s.accept("["):
-        while not s.accept("]"):
-            if dims:
-                s.expect(",")
-            dims.append(_read_dim(s, mesh))
+    if s.peek("["):
+        dims = [_read_dim(s, mesh) for _ in s.items("[", "]")]
     else:
         at = s.pos
         kind = s.ident("the sharding of each dimension, or " + " or ".join(AXIS_FIELDS))
@@ -155,11 +149,8 @@ def _read_named(s: Scanner) -> Sharding:
 
 
 def _read_subgroups(s: Scanner) -> tuple[str, ...]:
-    s.expect("{")
     kinds: list[str] = []
-    while not s.accept("}"):
-        if kinds:
-            s.expect(",")
+    for _ in s.items():
         at = s.pos
         kinds.append(s.ident("a kind of subgroup"))
         if kinds[-1] not in SUBGROUP_KINDS:

@@ -36,14 +36,10 @@ from hlo.types import Shape, TupleShape
 
 def _read_typed_literal(s: Scanner, depth: int = 0) -> Literal:
     """Read `f32[2]{0} {1, 2}`, or a tuple of such: each array has its shape in front of it."""
-    if s.accept("("):
+    if s.peek("("):
         if depth >= MAX_NESTING:
             s.fail(f"tuples are nested more than {MAX_NESTING} deep", code="nesting-too-deep")
-        parts: list[Literal] = []
-        while not s.accept(")"):
-            if parts:
-                s.expect(",")
-            parts.append(_read_typed_literal(s, depth + 1))
+        parts = [_read_typed_literal(s, depth + 1) for _ in s.items("(", ")")]
         return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
     shape = read_shape(s)
     start = s.pos

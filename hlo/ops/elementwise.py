@@ -141,11 +141,8 @@ def _read_accuracy(s: Scanner) -> ResultAccuracy | None:
 
 
 def _read_tolerance(s: Scanner) -> ResultAccuracy:
-    s.expect("{")
     fields: dict[str, Any] = {}
-    while not s.accept("}"):
-        if fields:
-            s.expect(",")
+    for _ in s.items():
         at = s.pos
         key = _TOLERANCE.read(s)
         s.expect("=")

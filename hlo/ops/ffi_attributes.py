@@ -119,10 +119,7 @@ def _plain(a: Any) -> Any:
 
 def _read_dict(s: Scanner, depth: int) -> dict[str, FfiAttribute]:
     found: dict[str, FfiAttribute] = {}
-    s.expect("{")
-    while not s.accept("}"):
-        if found:
-            s.expect(",")
+    for _ in s.items():
         name = _string(s) if s.peek('"') else _match(s, _WORD, "a name")
         # A name alone is true.
         found[name] = _read(s, depth) if s.accept("=") else FfiAttribute(True)
@@ -136,13 +133,8 @@ def _read(s: Scanner, depth: int) -> FfiAttribute:
         return FfiAttribute(_read_dict(s, depth + 1))
     if s.peek('"'):
         return FfiAttribute(_string(s))
-    if s.accept("["):
-        items: list[FfiAttribute] = []
-        while not s.accept("]"):
-            if items:
-                s.expect(",")
-            items.append(_read(s, depth + 1))
-        return FfiAttribute(items)
+    if s.peek("["):
+        return FfiAttribute([_read(s, depth + 1) for _ in s.items("[", "]")])
     if s.accept("@"):
         return FfiAttribute(_match(s, _WORD, "a symbol"))
     word = _WORD.match(s.text, s.pos)

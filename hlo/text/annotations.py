@@ -159,11 +159,8 @@ BACKEND_CONFIG = Codec('"string" or {json}', _read_string_or_dict, _write_string
 
 
 def _read_frontend_attributes(s: Scanner) -> Mapping[str, str]:
-    s.expect("{")
     found: dict[str, str] = {}
-    while not s.accept("}"):
-        if found:
-            s.expect(",")
+    for _ in s.items():
         at = s.pos
         key = s.string() if s.peek('"') else s.ident("an attribute name")
         if key in found:
@@ -187,11 +184,8 @@ FRONTEND_ATTRIBUTES = Codec(
 
 
 def _read_statistics(s: Scanner) -> tuple[tuple[str, float], ...]:
-    s.expect("{")
     found: list[tuple[str, float]] = []
-    while not s.accept("}"):
-        if found:
-            s.expect(",")
+    for _ in s.items():
         name = s.ident("a statistic")
         s.expect("=")
         found.append((name, s.number()))

@@ -34,24 +34,16 @@ class ProgramShape:
 
 def _read_program_shape(s: Scanner) -> ProgramShape:
     s.expect("{")
-    s.expect("(")
-    parameters: list[Shape] = []
-    while not s.accept(")"):
-        if parameters:
-            s.expect(",")
-        parameters.append(read_shape(s))
+    parameters = tuple(read_shape(s) for _ in s.items("(", ")"))
     s.expect("->")
     result = read_shape(s)
     s.expect("}")
-    return ProgramShape(tuple(parameters), result)
+    return ProgramShape(parameters, result)
 
 
 def _read_aliases(s: Scanner) -> tuple[InputOutputAlias, ...]:
-    s.expect("{")
     found: list[InputOutputAlias] = []
-    while not s.accept("}"):
-        if found:
-            s.expect(",")
+    for _ in s.items():
         output = s.integers()
         s.expect(":")
         s.expect("(")
@@ -71,11 +63,8 @@ def _read_aliases(s: Scanner) -> tuple[InputOutputAlias, ...]:
 
 
 def _read_donors(s: Scanner) -> tuple[BufferDonor, ...]:
-    s.expect("{")
     found: list[BufferDonor] = []
-    while not s.accept("}"):
-        if found:
-            s.expect(",")
+    for _ in s.items():
         s.expect("(")
         parameter = s.integer(0)
         s.expect(",")

@@ -73,23 +73,6 @@ STRING = Codec("string", Scanner.string, lambda v: f'"{escape(v)}"')
 INTS = Codec("{integers}", Scanner.integers, lambda v: "{" + ",".join(map(str, v)) + "}")
 
 
-def _read_bools(s: Scanner) -> tuple[bool, ...]:
-    s.expect("{")
-    values: list[bool] = []
-    while not s.accept("}"):
-        if values:
-            s.expect(",")
-        values.append(s.boolean())
-    return tuple(values)
-
-
-def _write_bools(values: Sequence[bool]) -> str:
-    return "{" + ",".join("true" if v else "false" for v in values) + "}"
-
-
-BOOLS = Codec("{booleans}", _read_bools, _write_bools)
-
-
 def enum(*names: str) -> Codec:
     """Return the codec of a word out of `names`; the value is the word itself."""
 
@@ -108,13 +91,7 @@ def listed(codec: Codec, separator: str = ",") -> Codec:
     """Return the codec of `{a,b,...}`; the value is a tuple, printed with `separator`."""
 
     def read(s: Scanner) -> tuple[Any, ...]:
-        s.expect("{")
-        values: list[Any] = []
-        while not s.accept("}"):
-            if values:
-                s.expect(",")
-            values.append(codec.read(s))
-        return tuple(values)
+        return tuple(codec.read(s) for _ in s.items())
 
     return Codec(
         "{" + codec.name + ",...}",
@@ -123,5 +100,6 @@ def listed(codec: Codec, separator: str = ",") -> Codec:
     )
 
 
+BOOLS = listed(BOOL)
 INT_GROUPS = listed(INTS)
 """`{{0,1},{2,3}}`."""

@@ -153,11 +153,8 @@ class SliceDim:
 
 
 def _read_slices(s: Scanner) -> tuple[SliceDim, ...]:
-    s.expect("{")
     dims: list[SliceDim] = []
-    while not s.accept("}"):
-        if dims:
-            s.expect(",")
+    for _ in s.items():
         s.expect("[")
         start = s.integer()
         s.expect(":")

@@ -42,11 +42,8 @@ class OutputAlias:
 
 
 def _read_aliases(s: Scanner) -> tuple[OutputAlias, ...]:
-    s.expect("{")
     values: list[OutputAlias] = []
-    while not s.accept("}"):
-        if values:
-            s.expect(",")
+    for _ in s.items():
         output = s.integers()
         s.expect(":")
         s.expect("(")
