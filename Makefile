@@ -33,12 +33,15 @@ operations: $(BIN)/pytest  ## write docs/operations.md
 
 fuzz: $(BIN)/pytest  ## 20,000 mutated modules through the parser and the verifier
 	$(BIN)/python tests/fuzz.py --count 20000
+	$(BIN)/python tests/fuzz_protos.py --count 5000
 
 sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, interpreted, on XLA:CPU
 	$(BIN)/python tests/compare_generated.py --count 1000 --xla
 	$(BIN)/python tests/compare_generated.py --count 250 --passes default
 	$(BIN)/python tests/compare_passes.py --count 1250
 	$(BIN)/python tests/compare_layouts.py --count 10
+	$(BIN)/python tests/compare_protos.py --count 100
+	$(BIN)/python tests/compare_stablehlo.py
 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py

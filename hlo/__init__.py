@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hlo.objects.library import load_library
     from hlo.ops import OPS
     from hlo.physical import pack, parse_shape, unpack
+    from hlo.stablehlo import from_stablehlo
     from hlo.text import PrintOptions, print_module
     from hlo.types import ArrayShape, Layout, Shape, TupleShape
 
@@ -51,6 +52,7 @@ __all__ = [
     "compile",
     "from_jax",
     "from_proto",
+    "from_stablehlo",
     "interpret",
     "load",
     "load_library",
@@ -86,6 +88,7 @@ _HOMES = {
     "hlo.objects.library": ("load_library",),
     "hlo.ops": ("OPS",),
     "hlo.physical": ("pack", "parse_shape", "unpack"),
+    "hlo.stablehlo": ("from_stablehlo",),
     "hlo.text": ("PrintOptions", "print_module"),
     "hlo.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),
 }

@@ -1,4 +1,4 @@
-"""A module in a file, whatever its form: HLO text, or an HloModuleProto as bytes or as text.
+"""A module in a file, whatever its form: HLO text, StableHLO, or a proto as bytes or as text.
 
 What is read is told apart by its content, and by its name's ending where that says nothing; what is
 written has the form that the ending names.
@@ -13,9 +13,11 @@ from hlo.errors import HloError
 from hlo.files import decode, write_files
 from hlo.ir import Module
 from hlo.proto import from_pbtxt, from_proto, is_pbtxt, is_proto, to_pbtxt, to_proto
+from hlo.stablehlo import from_stablehlo, is_stablehlo
 from hlo.text import parse, print_module
 
 _BINARY = (".pb", ".binpb")
+_MLIR = (".mlir", ".stablehlo")
 _NOT_TEXT = "its bytes are not UTF-8 text, so it is read as an HloModuleProto"
 _TEXT = (".pbtxt", ".textproto", ".txtpb")
 
@@ -35,7 +37,11 @@ def read_module(data: bytes, name: str) -> Module:
                 raise
             raise HloError(replace(d, hint=d.hint or _NOT_TEXT) for d in e.diagnostics) from None
     text = decode(data, name)
-    return from_pbtxt(text, name) if name.endswith(_TEXT) or is_pbtxt(text) else parse(text, name)
+    if name.endswith(_TEXT) or is_pbtxt(text):
+        return from_pbtxt(text, name)
+    if name.endswith(_MLIR) or is_stablehlo(text):
+        return from_stablehlo(text, name)
+    return parse(text, name)
 
 
 def is_proto_file(path: str) -> bool:

@@ -75,7 +75,7 @@ class _ModuleReader:
 
     def module(self) -> Module:
         m = self._message
-        module = Module(_name(m, "the module") if m.get("name") else "")
+        module = Module(_name(m, "the module") if m.get("name") else "module")
         names: set[str] = set()
         for c in m.get("computations", ()):
             name = _name(c, "a computation")

@@ -1,0 +1,39 @@
+"""StableHLO as text, the form in which JAX and others write programs: to modules."""
+
+from __future__ import annotations
+
+import re
+
+from hlo.errors import Diagnostic, HloError, Source, Span, TextError
+from hlo.ir import Module
+from hlo.memory import collector_paused
+from hlo.stablehlo.convert import convert
+
+__all__ = ["from_stablehlo", "is_stablehlo"]
+
+# `module {` and `func {` could begin HLO text too: there, an instruction follows.
+_START = re.compile(
+    r"(?:\s|//[^\n]*\n|#\w[^\n]*\n)*+"
+    r'(?:"builtin\.module"|"func\.func"|module\s*(?:@|attributes\b|\{\s*func)|func\.func\s)'
+)
+
+
+def is_stablehlo(text: str) -> bool:
+    """Tell MLIR from HLO text by how it begins."""
+    return _START.match(text) is not None
+
+
+def from_stablehlo(text: str, name: str = "<string>") -> Module:
+    """Return the module that a StableHLO program says: its function `main` is the entry.
+
+    Operations of StableHLO that HLO has not, and dialects other than StableHLO, CHLO and func, are
+    errors. name: stands for the text in errors. Raises HloError at the first error; the module may
+    still break rules that `verify` checks.
+    """
+    source = Source(name, text)
+    try:
+        with collector_paused():
+            return convert(source)
+    except TextError as e:
+        span = Span(source, e.offset, e.offset + 1)
+        raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None
