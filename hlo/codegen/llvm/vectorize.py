@@ -41,9 +41,9 @@ class VectorLoop:
     is_all: bool
 
 
-# How many vectors a turn computes one after the other, by the most operations that one takes: more
-# keep the machine busy, and make more code.
-_COPIES = ((16, 4), (48, 2), (1 << 30, 1))
+# Loops of so few operations compute two vectors in a turn: more of them, or more vectors, are no
+# faster, and more code.
+_SHORT = 8
 # A loop with a known number of turns is worth so many over vectors, if it leaves elements over.
 _LONG = 8
 
@@ -58,7 +58,7 @@ def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop 
     lanes = names.vector_bits // body.widest
     if fitness is not Fitness.VECTORS or lanes < 2:
         return Fitness.UNKNOWN if fitness is Fitness.VECTORS else fitness
-    copies = next(n for most, n in _COPIES if body.operations <= most)
+    copies = 2 if body.operations <= _SHORT else 1
     is_all = False
     if isinstance(loop.start, int) and isinstance(loop.end, int):
         turns = loop.end - loop.start
