@@ -15,7 +15,8 @@ from hlo.ir.aliases import InputOutputAlias
 from hlo.ir.builder import Builder
 from hlo.scan import Scanner
 from hlo.sharding_text import read_sharding
-from hlo.stablehlo.ops import HANDLERS, Context, shape_of
+from hlo.stablehlo.context import Context, shape_of
+from hlo.stablehlo.ops import HANDLERS
 from hlo.stablehlo.syntax import Block, Function, Op, Parser, free_names
 from hlo.types import Shape, TupleShape, compatible
 

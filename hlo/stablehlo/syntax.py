@@ -10,44 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
-from hlo.errors import TextError
-from hlo.scan import unescape
-from hlo.shape_text import MAX_NESTING
-from hlo.stablehlo.types import read_type
+from hlo.stablehlo.cursor import STRING, VALUE, WORD, Cursor, Tagged
 from hlo.types import Shape
-
-_GAP = re.compile(r"(?:\s++|//[^\n]*+)*+")
-_WORD = re.compile(r"[A-Za-z_][\w$.-]*+")
-_VALUE = re.compile(r"%([\w$.-]++)(?:#(\d++))?")
-_SYMBOL = re.compile(r'@(?:([\w$.-]++)|"((?:[^"\\]|\\.)*+)")')
-_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"')
-_NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]++|\d++(?:\.\d*+)?(?:[eE][+-]?\d++)?)")
-_NUMBER_TYPE = re.compile(r":\s*(?:[su]?i\d+|ui\d+|bf16|f\d\w*|index)\b")
-_TYPE_START = re.compile(
-    r"(?:tensor|tuple|complex)\s*<|!|(?:[su]?i\d+|u?i\d+|bf16|f\d\w*|index|none)\b"
-)
-_OPENING = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_PIECE = re.compile(r'->|>=|[][(){}<>]|"(?:[^"\\]|\\.)*+"')
-
-
-@dataclass(frozen=True)
-class Tagged:
-    """An attribute in an angle: `#stablehlo.gather<..>`, `dense<..> : type`, by its text inside."""
-
-    name: str
-    text: str
-    start: int
-    type: Shape | None = None
-
-    def pairs(self) -> dict[str, Any]:
-        """Return the `key = value` pairs inside. Raises TextError at their place."""
-        parser = Parser("{" + self.text + "}")
-        try:
-            return parser.dictionary("{", "}")
-        except TextError as e:
-            raise TextError(f"#{self.name}: {e.message}", self.start, code=e.code) from None
 
 
 @dataclass
@@ -92,160 +58,8 @@ class Function:
     result_attrs: list[dict[str, Any]]
 
 
-class Parser:
-    """A cursor over the text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.pos = 0
-        self._depth = 0
-        self.skip()
-
-    # --- pieces ---------------------------------------------------------------------------------
-
-    def skip(self) -> None:
-        self.pos = _GAP.match(self.text, self.pos).end()  # type: ignore[union-attr]
-
-    def fail(self, message: str, start: int | None = None, code: str = "syntax") -> NoReturn:
-        raise TextError(message, self.pos if start is None else start, code=code)
-
-    def found(self) -> str:
-        return repr(self.text[self.pos : self.pos + 20]) if self.pos < len(self.text) else "the end"
-
-    def accept(self, word: str) -> bool:
-        if not self.text.startswith(word, self.pos):
-            return False
-        end = self.pos + len(word)
-        if word[-1].isalnum() and end < len(self.text) and re.match(r"[\w.$]", self.text[end]):
-            return False
-        self.pos = end
-        self.skip()
-        return True
-
-    def expect(self, word: str) -> None:
-        if not self.accept(word):
-            self.fail(f"expected {word!r}, found {self.found()}")
-
-    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        m = pattern.match(self.text, self.pos)
-        if m is None:
-            self.fail(f"expected {what}, found {self.found()}")
-        self.pos = m.end()
-        self.skip()
-        return m
-
-    def _at(self, pattern: re.Pattern[str]) -> bool:
-        return pattern.match(self.text, self.pos) is not None
-
-    def _nested(self) -> None:
-        self._depth += 1
-        if self._depth > MAX_NESTING:
-            self.fail(f"nested more than {MAX_NESTING} deep", code="nesting-too-deep")
-
-    def _balanced(self, opening: str) -> str:
-        """Take text in brackets; returns what is between them."""
-        start = self.pos
-        self.expect(opening)
-        stack = [_OPENING[opening]]
-        for m in _PIECE.finditer(self.text, start + 1):
-            piece = m[0]
-            if piece in _OPENING:
-                stack.append(_OPENING[piece])
-            elif piece == stack[-1]:
-                stack.pop()
-                if not stack:
-                    self.pos = m.end()
-                    self.skip()
-                    return self.text[start + 1 : m.start()]
-            elif piece in ")]}":
-                break
-        self.fail(f"{opening!r} is not closed", start)
-
-    def type(self) -> Shape:
-        return read_type(self)
-
-    # --- attributes -----------------------------------------------------------------------------
-
-    def attribute(self) -> Any:
-        """Read the value of an attribute."""
-        text, start = self.text, self.pos
-        if self._at(_STRING):
-            return unescape(self.match(_STRING, "a string")[1])
-        if text.startswith("[", start):
-            self._nested()
-            values = self._list("[", "]")
-            self._depth -= 1
-            return values
-        if text.startswith("{", start):
-            return self.dictionary("{", "}")
-        if text.startswith("@", start):
-            return self.symbol()
-        if text.startswith("#", start):
-            self.pos += 1
-            name = self.match(_WORD, "the name of an attribute")[0]
-            return Tagged(name, self._balanced("<") if self._at(re.compile("<")) else "", start)
-        if self._at(_NUMBER):
-            word = self.match(_NUMBER, "a number")[0]
-            typed = _NUMBER_TYPE.match(text, self.pos)
-            if typed is not None:
-                self.pos = typed.end()
-                self.skip()
-            if re.fullmatch(r"-?\d{1,20}", word):
-                return int(word)
-            return int(word, 16) if "x" in word else float(word)
-        if text.startswith("(", start):
-            # The type of a function.
-            arguments = self._types()
-            self.expect("->")
-            single = not self.text.startswith("(", self.pos)
-            return arguments, [self.type()] if single else self._types()
-        if self._at(_TYPE_START):
-            return self.type()
-        word = self.match(_WORD, "the value of an attribute")[0]
-        if word in ("true", "false"):
-            return word == "true"
-        if word == "array":
-            inside = self._balanced("<").partition(":")[2]
-            return [_element(x.strip(), self, start) for x in inside.split(",") if x.strip()]
-        if word in ("dense", "dense_resource") and self._at(re.compile("<")):
-            inside = self._balanced("<")
-            self.expect(":")
-            return Tagged(word, inside, start, self.type())
-        return word
-
-    def _list(self, opening: str, closing: str) -> list[Any]:
-        self.expect(opening)
-        values: list[Any] = []
-        while not self.accept(closing):
-            if values:
-                self.expect(",")
-            values.append(self.attribute())
-        return values
-
-    def dictionary(self, opening: str, closing: str) -> dict[str, Any]:
-        """Read `{key = value, key}`."""
-        self._nested()
-        self.expect(opening)
-        found: dict[str, Any] = {}
-        while not self.accept(closing):
-            if found:
-                self.expect(",")
-            at_string = self._at(_STRING)
-            m = self.match(_STRING if at_string else _WORD, "an attribute")
-            key = unescape(m[1]) if at_string else m[0]
-            found[key] = True
-            if self.accept("="):
-                start = self.pos
-                found[key] = self.attribute()
-                if key.endswith("backend_config") and isinstance(found[key], dict):
-                    # Kept as it is written: HLO text has the same form.
-                    found[key] = self.text[start : self.pos].rstrip()
-        self._depth -= 1
-        return found
-
-    def symbol(self) -> str:
-        m = self.match(_SYMBOL, "a symbol")
-        return m[1] if m[1] is not None else unescape(m[2])
+class Parser(Cursor):
+    """Reads functions and operations."""
 
     # --- operations -----------------------------------------------------------------------------
 
@@ -267,7 +81,7 @@ class Parser:
             if self.accept("sdy.mesh"):
                 self.symbol()
                 self.expect("=")
-                self._balanced("<")
+                self.balanced("<")
                 continue
             functions.append(self._function())
         self._definitions()
@@ -339,26 +153,26 @@ class Parser:
         return Function(name, start, block, notes, results)
 
     def _argument(self) -> tuple[str, Shape]:
-        name = self.match(_VALUE, "an argument")[1]
+        name = self.match(VALUE, "an argument")[1]
         self.expect(":")
         return name, self.type()
 
     def _location(self) -> None:
         if self.accept("loc"):
-            self._balanced("(")
+            self.balanced("(")
 
     def _body(self, block: Block) -> None:
         """Read operations up to the closing brace of their region."""
-        self._nested()
+        self.nested()
         while not self.accept("}"):
             block.ops.append(self._operation())
-        self._depth -= 1
+        self.depth -= 1
 
     def _region(self) -> Block:
         self.expect("{")
         block = Block([])
         if self.accept("^"):
-            self.match(_WORD, "the name of a block")
+            self.match(WORD, "the name of a block")
             if self.accept("("):
                 block.arguments = self._arguments()
             self.expect(":")
@@ -383,8 +197,8 @@ class Parser:
                 self.expect("=")
                 break
         start = self.pos
-        quoted = self._at(_STRING)
-        m = self.match(_STRING if quoted else _WORD, "an operation")
+        quoted = self.at(STRING)
+        m = self.match(STRING if quoted else WORD, "an operation")
         op = Op(m[1] if quoted else m[0], start, results=results)
         self._items(op, "")
         if op.name == "stablehlo.reduce" and not op.regions:
@@ -409,7 +223,7 @@ class Parser:
             elif text.startswith("@", pos):
                 op.attrs["@"] = self.symbol()
             elif self.accept("("):
-                self._nested()
+                self.nested()
                 if self.text.startswith("{", self.pos):
                     while not self.accept(")"):
                         if op.regions:
@@ -417,7 +231,7 @@ class Parser:
                         op.regions.append(self._region())
                 else:
                     self._items(op, ")")
-                self._depth -= 1
+                self.depth -= 1
             elif text.startswith("<{", pos):
                 self.pos += 1
                 op.attrs |= self.dictionary("{", "}")
@@ -425,13 +239,13 @@ class Parser:
             elif text.startswith("{", pos):
                 op.attrs |= self.dictionary("{", "}")
             elif text.startswith("[", pos):
-                op.attrs["["] = self._balanced("[")
+                op.attrs["["] = self.balanced("[")
             elif op.name.endswith("constant") and not closing and "value" not in op.attrs:
                 op.attrs["value"] = value = self.attribute()
                 if isinstance(value, Tagged) and value.type is not None:
                     op.result_types = [value.type]
                 return
-            elif self._at(_WORD):
+            elif self.at(WORD):
                 self._word(op)
             elif not self.accept(","):
                 if closing:
@@ -440,18 +254,18 @@ class Parser:
 
     def _operand(self, op: Op) -> None:
         start = self.pos
-        m = self.match(_VALUE, "a value")
+        m = self.match(VALUE, "a value")
         if self.accept("="):
             # `%state = %start` of a loop.
             op.state.append(m[1])
             start = self.pos
-            m = self.match(_VALUE, "a value")
+            m = self.match(VALUE, "a value")
         op.operands.append(m[1] + (f"#{m[2]}" if m[2] else ""))
         op.operand_starts.append(start)
 
     def _word(self, op: Op) -> None:
         """Read a word, with its value where it has one."""
-        word = self.match(_WORD, "a word")[0]
+        word = self.match(WORD, "a word")[0]
         if self.accept("="):
             if word == "dim_numbers":
                 op.attrs[word] = self.match(re.compile(r"[^=]*?(?=,\s*window)"), "labels")[0]
@@ -464,24 +278,11 @@ class Parser:
 
     def _signature(self, op: Op) -> None:
         """Read types: `(a, b) -> c`, `a, b`, or `a -> b`."""
-        types = self._types()
+        types = self.types()
         if self.accept("->"):
-            op.operand_types, op.result_types = types, self._types()
+            op.operand_types, op.result_types = types, self.types()
         else:
             op.result_types = types
-
-    def _types(self) -> list[Shape]:
-        if self.accept("("):
-            found: list[Shape] = []
-            while not self.accept(")"):
-                if found:
-                    self.expect(",")
-                found.append(self.type())
-            return found
-        found = [self.type()]
-        while self.accept(","):
-            found.append(self.type())
-        return found
 
     def _trailing_regions(self, op: Op) -> None:
         """Read the regions that loops and reductions have behind their types."""
@@ -500,14 +301,6 @@ class Parser:
             # The left sides of all pairs come first.
             block.arguments = [p[i] for i in range(2) for p in pairs if len(p) == 2]
             op.regions.append(block)
-
-
-def _element(word: str, parser: Parser, start: int) -> Any:
-    if word in ("true", "false"):
-        return word == "true"
-    if re.fullmatch(r"-?\d{1,20}", word):
-        return int(word)
-    parser.fail(f"{word!r} is no integer", start)
 
 
 def free_names(block: Block) -> list[str]:

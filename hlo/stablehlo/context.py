@@ -1,0 +1,132 @@
+"""An operation in conversion: its operands, and its attributes as values of a kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hlo.errors import InferError
+from hlo.ir import Computation, Instruction
+from hlo.ir.builder import Builder
+from hlo.ops import OPS
+from hlo.stablehlo.cursor import Tagged
+from hlo.stablehlo.syntax import Block, Op
+from hlo.stablehlo.types import dense_array
+from hlo.types import ArrayShape, Shape, TupleShape, array
+
+if TYPE_CHECKING:
+    from hlo.stablehlo.convert import Converter
+
+
+def shape_of(op: Op) -> Shape:
+    """Return what an operation says its result is: a tuple where it has several."""
+    types = op.result_types
+    if op.operand_types is None and sum(n for _, n in op.results) <= 1:
+        types = types[-1:]
+    return types[0] if len(types) == 1 else TupleShape(tuple(types))
+
+
+@dataclass(frozen=True)
+class Context:
+    """An operation that is being converted."""
+
+    converter: Converter
+    b: Builder
+    op: Op
+    operands: list[Instruction]
+    values: dict[str, list[Instruction]]
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self.op)
+
+    def attr(self, *names: str, default: Any = None) -> Any:
+        """Return an attribute by the first of its names that is there."""
+        for name in names:
+            if name in self.op.attrs:
+                return self.op.attrs[name]
+        if default is None:
+            raise InferError(f"{names[-1]} is missing", code="missing-attribute")
+        return default
+
+    def operand(self, index: int) -> Instruction:
+        """Return an operand that is an array."""
+        if index >= len(self.operands):
+            raise InferError(f"{len(self.operands)} operands are too few", code="operand-count")
+        if not isinstance(self.operands[index].shape, ArrayShape):
+            raise InferError(f"operand {index} is no array", code="type-mismatch")
+        return self.operands[index]
+
+    def ints(self, *names: str, default: Any = None) -> tuple[int, ...]:
+        """Return an attribute that is a list of integers."""
+        value = self.attr(*names, default=default)
+        if isinstance(value, Tagged) and value.type is not None:
+            value = dense_array(value.text, value.type, value.start).reshape(-1).tolist()
+        return integers(value, names[0])
+
+    def flag(self, name: str) -> bool:
+        """Return an attribute that is true or false, false where it is absent."""
+        value = self.op.attrs.get(name, False)
+        if not isinstance(value, bool):
+            raise InferError(f"{name} is true or false, not {value!r}", code="bad-value")
+        return value
+
+    def integer(self, *names: str, default: Any = None) -> int:
+        """Return an attribute that is one integer."""
+        value = self.attr(*names, default=default)
+        if type(value) is not int:
+            raise InferError(f"{names[0]} is an integer, not {value!r}", code="bad-value")
+        return value
+
+    def word(self, index: int, *names: str, default: Any = None) -> str:
+        """Return a word: in the pretty form that at a place, else an attribute's last one."""
+        if len(self.op.words) > index and names[0] not in self.op.attrs:
+            return self.op.words[index]
+        value = self.attr(*names, default=default)
+        words = (value.text if isinstance(value, Tagged) else str(value)).split()
+        return words[-1] if words else ""
+
+    def tagged(self, *names: str) -> dict[str, Any]:
+        """Return the pairs inside an attribute such as `#stablehlo.gather<...>`."""
+        value = self.attr(*names)
+        if not isinstance(value, Tagged):
+            raise InferError(f"{names[0]} is an attribute in brackets", code="bad-value")
+        return value.pairs()
+
+    def listed(self, name: str) -> list[Tagged]:
+        """Return an attribute that is a list of attributes in brackets, empty where absent."""
+        values = self.op.attrs.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(v, Tagged) for v in values):
+            raise InferError(f"{name} is a list of attributes in brackets", code="bad-value")
+        return values
+
+    def make(self, opcode: str, **attrs: Any) -> Instruction:
+        """Append an instruction on the operands, of the shape that the operation says."""
+        OPS[opcode].check_arity(len(self.operands))
+        return self.b.op(opcode, *self.operands, shape=self.shape, **attrs)
+
+    def reducer(self, index: int = 0) -> Computation:
+        """Return the computation of a region on scalars."""
+        op = self.op
+        if op.regions:
+            if index >= len(op.regions):
+                raise InferError("a region is missing", code="bad-computation")
+            block = op.regions[index]
+            shapes = [s for _, s in block.arguments]
+            return self.converter.region(block, "region", shapes, op, self.values)
+        # `applies stablehlo.add`.
+        if len(op.words) < 2 or op.words[0] != "applies":
+            raise InferError("a region is missing", code="bad-computation")
+        scalar = array(self.operand(0).array_shape.element_type, ())
+        inner = Op(op.words[1], op.start, op.end, [("r", 1)], ["x", "y"], [op.start, op.start])
+        inner.result_types = [scalar]
+        last = Op("return", op.start, op.end, operands=["r"], operand_starts=[op.start])
+        block = Block([("x", scalar), ("y", scalar)], [inner, last])
+        return self.converter.region(block, "region", [scalar, scalar], op, {})
+
+
+def integers(value: Any, what: str) -> tuple[int, ...]:
+    """Return a list of integers. Raises InferError for anything else."""
+    if not isinstance(value, list | tuple) or not all(type(v) is int for v in value):
+        raise InferError(f"{what} is a list of integers, not {value!r}", code="bad-value")
+    return tuple(value)

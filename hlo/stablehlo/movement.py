@@ -1,0 +1,94 @@
+"""Constants, and operations that move elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlo.errors import InferError
+from hlo.ir import Instruction
+from hlo.ops.attrs import PadDim, SliceDim
+from hlo.stablehlo.context import Context, integers
+from hlo.stablehlo.cursor import Tagged
+from hlo.stablehlo.types import read_dense
+from hlo.types import ArrayShape
+
+
+def constant(c: Context) -> Instruction:
+    """Append a constant; of one element for all, a broadcast."""
+    value = c.attr("value")
+    if not isinstance(value, Tagged) or value.name != "dense" or value.type is None:
+        raise InferError("its value is not dense<..>", code="bad-value")
+    constant = c.b.literal(read_dense(value.text, value.type, value.start))
+    assert isinstance(value.type, ArrayShape)
+    return c.b.broadcast(constant, value.type) if constant.shape != value.type else constant
+
+
+def broadcast_in_dim(c: Context) -> Instruction:
+    """Append a broadcast; dimensions of size one that grow are dropped first."""
+    dims = c.ints("dims", "broadcast_dimensions")
+    x, result = c.operand(0), c.shape
+    if not isinstance(result, ArrayShape) or len(dims) != x.array_shape.rank:
+        raise InferError("dims does not name a dimension for each of the operand's",
+                         code="bad-dimension")  # fmt: skip
+    if any(not 0 <= d < result.rank for d in dims):
+        raise InferError(f"dims {list(dims)} are not all below {result.rank}", code="bad-dimension")
+    # HLO's broadcast repeats no dimension of size one.
+    sizes = x.array_shape.dims
+    kept = [i for i, d in enumerate(dims) if sizes[i] == result.dims[d]]
+    if len(kept) < len(dims):
+        x = c.b.reshape(x, [sizes[i] for i in kept])
+        dims = tuple(dims[i] for i in kept)
+    return c.b.op("broadcast", x, shape=result, dimensions=dims)
+
+
+def slice_(c: Context) -> Instruction:
+    """Append a slice."""
+    if "[" in c.op.attrs:
+        dims = []
+        for part in filter(str.strip, c.op.attrs["["].split(",")):
+            numbers = [x.strip() for x in part.split(":")]
+            if not (2 <= len(numbers) <= 3 and all(x.isdecimal() for x in numbers)):
+                raise InferError(f"{part.strip()!r} is no start:limit:stride", code="bad-value")
+            dims.append(SliceDim(*map(int, numbers)))
+        return c.make("slice", slice=tuple(dims))
+    parts = (c.ints("start_indices"), c.ints("limit_indices"), c.ints("strides"))
+    return c.make("slice", slice=tuple(SliceDim(*d) for d in zip(*parts, strict=False)))
+
+
+def pad(c: Context) -> Instruction:
+    """Append a pad."""
+    parts = (
+        c.ints("low", "edge_padding_low"), c.ints("high", "edge_padding_high"),
+        c.ints("interior", "interior_padding"),
+    )  # fmt: skip
+    return c.make("pad", padding=tuple(PadDim(*d) for d in zip(*parts, strict=False)))
+
+
+_GATHER = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
+           "start_indices_batching_dims")  # fmt: skip
+_SCATTER = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims",
+            "input_batching_dims", "scatter_indices_batching_dims")  # fmt: skip
+
+
+def _dimension_numbers(found: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    attrs: dict[str, Any] = {name: integers(found.get(name, ()), name) for name in names}
+    (vector,) = integers([found.get("index_vector_dim", 0)], "index_vector_dim")
+    return attrs | {"index_vector_dim": vector}
+
+
+def gather(c: Context) -> Instruction:
+    """Append a gather."""
+    return c.make(
+        "gather", **_dimension_numbers(c.tagged("dimension_numbers"), _GATHER),
+        slice_sizes=c.ints("slice_sizes"),
+        indices_are_sorted=c.flag("indices_are_sorted"),
+    )  # fmt: skip
+
+
+def scatter(c: Context) -> Instruction:
+    """Append a scatter."""
+    return c.make(
+        "scatter", **_dimension_numbers(c.tagged("scatter_dimension_numbers"), _SCATTER),
+        indices_are_sorted=c.flag("indices_are_sorted"),
+        unique_indices=c.flag("unique_indices"), to_apply=c.reducer(),
+    )  # fmt: skip
