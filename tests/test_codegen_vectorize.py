@@ -93,8 +93,9 @@ def test_which_loops_become_loops_over_vectors(text: str, expected: bool) -> Non
     assert ("\nvectors" in llvm(text)) == expected
 
 
-def test_machines_without_vectors_have_none() -> None:
-    text = "f32[4096] add(f32[4096] a, f32[4096] b)"
+@pytest.mark.parametrize("name", ["f32", "s8"])
+def test_machines_without_vectors_have_none(name: str) -> None:
+    text = f"{name}[4096] add({name}[4096] a, {name}[4096] b)"
     target = Target.of("riscv64-unknown-linux-gnu", "", "+m")
     assert "\nvectors" not in emit_program(hlo.parse(text).entry, "entry", target).llvm
 

@@ -80,7 +80,7 @@ class Kernel:
         target: Target,
     ) -> None:
         self.b = Builder(module)
-        self.b.vector_bits = target.vector_bits
+        self.b.vector_bits = target.vector_bits if target.has_vectors else 0
         self.inst = inst
         self.roles = roles
         self.inputs = inputs

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# What stands for the width of vectors where there are none.
+_SCALAR_BITS = 32
+
 
 @dataclass(frozen=True)
 class Target:
@@ -19,6 +22,11 @@ class Target:
     vector_registers: int = 16
     features: frozenset[str] = frozenset()
 
+    @property
+    def has_vectors(self) -> bool:
+        """False where a register is said to hold one element."""
+        return self.vector_bits > _SCALAR_BITS
+
     @staticmethod
     def of(triple: str, data_layout: str, features: str) -> Target:
         """Describe a machine from its triple and LLVM's feature string (`+avx2,-avx512f,...`)."""
@@ -32,8 +40,9 @@ class Target:
             return Target(triple, data_layout, 128, 32, have)
         if arch == "riscv64":
             # Vectors have at least 128 bits; without them, one element takes a register.
-            return Target(triple, data_layout, 128 if "v" in have else 32, 32, have)
+            return Target(triple, data_layout, 128 if "v" in have else _SCALAR_BITS, 32, have)
         if arch.startswith("wasm"):
             # Registers of the machine on which the code will be compiled again.
-            return Target(triple, data_layout, 128 if "simd128" in have else 32, 16, have)
+            bits = 128 if "simd128" in have else _SCALAR_BITS
+            return Target(triple, data_layout, bits, 16, have)
         return Target(triple, data_layout, 128, 16, have)

@@ -9,6 +9,7 @@ from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.passes.algsimp._match import (
     either_way,
+    factored,
     filled,
     float_splat,
     folded,
@@ -62,16 +63,7 @@ def float_constants_together(inst: Instruction, b: Builder) -> Instruction | Non
 @rule("add subtract", "x*c + y*c = (x + y)*c, and with -; may overflow otherwise",
       approximate=True, option=FAST)  # fmt: skip
 def float_common_factor(inst: Instruction, b: Builder) -> Instruction | None:
-    left, right = inst.operands
-    if not is_float(inst) or left.opcode != "multiply" or right.opcode != "multiply":
-        return None
-    if not (is_single_use(left) and is_single_use(right)):
-        return None
-    for x, c in either_way(left):
-        for y, d in either_way(right):
-            if c is d:
-                return b.op("multiply", b.op(inst.opcode, x, y), c)
-    return None
+    return factored(inst, b) if is_float(inst) else None
 
 
 # --- division -----------------------------------------------------------------------------------

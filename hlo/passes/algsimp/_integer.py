@@ -8,6 +8,7 @@ from hlo.passes.algsimp._facts import integers_of, type_range
 from hlo.passes.algsimp._match import (
     dims_of,
     either_way,
+    factored,
     filled,
     folded,
     integer_splat,
@@ -130,16 +131,7 @@ def complement(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("add subtract", "x*c + y*c = (x + y)*c, and with -, for integers")
 def common_factor(inst: Instruction, b: Builder) -> Instruction | None:
-    left, right = inst.operands
-    if not _is_int(inst) or left.opcode != "multiply" or right.opcode != "multiply":
-        return None
-    if not (is_single_use(left) and is_single_use(right)):
-        return None
-    for x, c in either_way(left):
-        for y, d in either_way(right):
-            if c is d:
-                return b.op("multiply", b.op(inst.opcode, x, y), c)
-    return None
+    return factored(inst, b) if _is_int(inst) else None
 
 
 @rule("add subtract", "x*c + x = x*(c + 1), and with -, for integers and a constant c")

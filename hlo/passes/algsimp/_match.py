@@ -200,6 +200,20 @@ def either_way(inst: Instruction) -> list[tuple[Instruction, Instruction]]:
     return [(x, y), (y, x)]
 
 
+def factored(inst: Instruction, b: Builder) -> Instruction | None:
+    """Append (x + y)*c for a sum x*c + y*c, or the like of a difference; None for anything else."""
+    left, right = inst.operands
+    if left.opcode != "multiply" or right.opcode != "multiply":
+        return None
+    if not (is_single_use(left) and is_single_use(right)):
+        return None
+    for x, c in either_way(left):
+        for y, d in either_way(right):
+            if c is d:
+                return b.op("multiply", b.op(inst.opcode, x, y), c)
+    return None
+
+
 def returns_constant(comp: Computation) -> int | None:
     """Return the integer or pred that a computation always returns, None if not known."""
     root = comp.root
