@@ -7,118 +7,22 @@ An attribute that several operations have stands in one field for all of them, b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from hlo.errors import InferError, TextError
+from hlo.errors import TextError
 from hlo.ops import OpSpec
 from hlo.ops.attrs import ConvDims, OutputAlias, PadDim, SliceDim, WindowDim
 from hlo.ops.convolution import SparsityConfig, TensorSparsity
 from hlo.ops.elementwise import ResultAccuracy
 from hlo.ops.structure import Domain
-from hlo.proto.schema import EnumType, Field, Message, MessageType, schema
+from hlo.proto.places import Operands, Place, at, ints, known, listed, nowhere, pairs, word
+from hlo.proto.schema import Message
 from hlo.proto.shapes import read_literal, read_shape, write_literal, write_shape
 from hlo.proto.shardings import read_groups, read_sharding, write_groups, write_sharding
 from hlo.scan import from_bytes, to_bytes
 from hlo.types import ArrayShape, Shape, TupleShape
-
-Operands = Sequence[Shape]
-
-
-@dataclass(frozen=True)
-class Place:
-    """How an attribute is read from an instruction's message, and written into it.
-
-    read: gets the message and the shapes of the operands. write: gets the value and the message.
-    """
-
-    read: Callable[[Message, Operands], Any]
-    write: Callable[[Any, Message], None]
-
-
-def _identity(value: Any) -> Any:
-    return value
-
-
-@cache
-def _field(path: str) -> Field:
-    """Return the field of an instruction that a path such as `precision_config.algorithm` names."""
-    kind: Any = schema()["HloInstructionProto"]
-    for name in path.split("."):
-        assert isinstance(kind, MessageType)
-        entry = kind.by_name[name]
-        kind = entry.kind
-    return entry
-
-
-def _absent(entry: Field) -> Any:
-    if entry.repeated:
-        return []
-    if isinstance(entry.kind, EnumType):
-        return entry.kind.words[0]
-    return {"string": "", "bytes": b"", "bool": False, "float": 0.0}.get(str(entry.kind), 0)
-
-
-def at(
-    path: str, read: Callable[[Any], Any] = _identity, write: Callable[[Any], Any] = _identity
-) -> Place:
-    """Return the place of an attribute that is one field. An absent field is read as its zero."""
-    *outer, last = path.split(".")
-
-    def read_it(m: Message, operands: Operands) -> Any:
-        for name in outer:
-            m = m.sub(name)
-        return read(m[last] if last in m else _absent(_field(path)))
-
-    def write_it(value: Any, m: Message) -> None:
-        for name in outer:
-            m = m.setdefault(name, Message())
-        m[last] = write(value)
-
-    return Place(read_it, write_it)
-
-
-def ints(path: str) -> Place:
-    return at(path, tuple, list)
-
-
-def word(path: str, prefix: str = "", *, lower: bool = False) -> Place:
-    """Return the place of an attribute that is a word: the message's without a prefix."""
-
-    def read(value: Any) -> str:
-        text = str(value).removeprefix(prefix)
-        return text.lower() if lower else text
-
-    return at(path, read, lambda v: prefix + (v.upper() if lower else v))
-
-
-def known(place: Place, nothing: Any, instead: Any = None) -> Place:
-    """Return a place where one value says that there is none, and another one is meant."""
-
-    def read(m: Message, operands: Operands) -> Any:
-        value = place.read(m, operands)
-        return instead if value == nothing else value
-
-    return Place(read, place.write)
-
-
-def _nowhere(what: str) -> Place:
-    """Return the place of an attribute that messages do not have."""
-
-    def write(value: Any, m: Message) -> None:
-        if value:
-            raise InferError(f"{what} has no form as a message", attr=what, code="bad-value")
-
-    return Place(lambda m, operands: False, write)
-
-
-def _listed(path: str, read: Callable[[Message], Any], write: Callable[[Any], Message]) -> Place:
-    """Return the place of an attribute that is a list of messages."""
-    return at(path, lambda ms: tuple(map(read, ms)), lambda values: list(map(write, values)))
-
 
 # --- values of several fields -------------------------------------------------------------------
 
@@ -137,7 +41,7 @@ def _write_window_dim(d: WindowDim) -> Message:
     )  # fmt: skip
 
 
-WINDOW = _listed("window.dimensions", _read_window_dim, _write_window_dim)
+WINDOW = listed("window.dimensions", _read_window_dim, _write_window_dim)
 
 # Field names in the order of `ConvDims`.
 _CONV_FIELDS = (
@@ -282,14 +186,6 @@ def _at_most_one(values: list[int]) -> int:
     return values[0] if values else -1
 
 
-def _pairs(read: type, **fields: str) -> tuple[Callable[[Message], Any], Callable[[Any], Message]]:
-    """Return how a value of integers is read and written: its fields by those of a message."""
-    return (
-        lambda m: read(**{mine: m.get(theirs, 0) for mine, theirs in fields.items()}),
-        lambda v: Message((theirs, getattr(v, mine)) for mine, theirs in fields.items()),
-    )
-
-
 # --- the table ----------------------------------------------------------------------------------
 
 _PLAIN = (
@@ -353,7 +249,7 @@ ATTRIBUTES: dict[str, Place] = {
     "feature_group_count": known(at("feature_group_count"), 0, 1),
     "fft_length": ints("fft_length"),
     "fft_type": word("fft_type"),
-    "has_dynamic_root": _nowhere("has_dynamic_root"),
+    "has_dynamic_root": nowhere("has_dynamic_root"),
     "index": at("tuple_index"),
     "index_vector_dim": at("gather_dimension_numbers.index_vector_dim"),
     "inferred_dimension": at("dimensions", _at_most_one, lambda d: [d] if d >= 0 else []),
@@ -379,7 +275,7 @@ ATTRIBUTES: dict[str, Place] = {
     "outfeed_shape": Place(
         _read_optional("outfeed_shape", read_shape), at("outfeed_shape", write=write_shape).write
     ),
-    "output_to_operand_aliasing": _listed(
+    "output_to_operand_aliasing": listed(
         "output_operand_aliasing",
         lambda m: OutputAlias(
             tuple(m.get("output_shape_index", ())), m.get("operand_index", 0),
@@ -390,9 +286,9 @@ ATTRIBUTES: dict[str, Place] = {
             operand_shape_index=list(a.operand_index),
         ),
     ),
-    "padding": _listed(
+    "padding": listed(
         "padding_config.dimensions",
-        *_pairs(PadDim, low="edge_padding_low", high="edge_padding_high",
+        *pairs(PadDim, low="edge_padding_low", high="edge_padding_high",
                 interior="interior_padding"),
     ),
     "padding_type": word("padding_type"),
@@ -400,11 +296,11 @@ ATTRIBUTES: dict[str, Place] = {
     "result_accuracy": Place(_read_accuracy, _write_accuracy),
     "rhs_group_dims": ints("ragged_dot_dimension_numbers.rhs_group_dimensions"),
     "schedule": word("custom_call_schedule"),
-    "slice": _listed(
-        "slice_dimensions", *_pairs(SliceDim, start="start", limit="limit", stride="stride")
+    "slice": listed(
+        "slice_dimensions", *pairs(SliceDim, start="start", limit="limit", stride="stride")
     ),
     "slice_sizes": ints("gather_slice_sizes"),
-    "source_target_pairs": _listed(
+    "source_target_pairs": listed(
         "source_target_pairs",
         lambda m: (m.get("source", 0), m.get("target", 0)),
         lambda pair: Message(source=pair[0], target=pair[1]),

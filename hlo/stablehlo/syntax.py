@@ -61,8 +61,6 @@ class Function:
 class Parser(Cursor):
     """Reads functions and operations."""
 
-    # --- operations -----------------------------------------------------------------------------
-
     def module(self) -> tuple[str, list[Function]]:
         """Read a whole text: the name of the module, and its functions."""
         self._definitions()
