@@ -40,6 +40,18 @@ def _conv(lhs: str, rhs: str, **other: Any) -> Broken:
 
 RULES: dict[str, tuple[Broken, str, str]] = {
     # name: (program, code, words of the message)
+    "parameter without a shape": (
+        lambda b, p: b.parameter(0, None),  # type: ignore[arg-type]
+        "type-mismatch", "None is no shape"),
+    "permutation of no pairs": (
+        lambda b, p: b.collective_permute(p("f32[]"), [(0, 1, 2)]),  # type: ignore[list-item]
+        "bad-replica-groups", "(0, 1, 2) is not a pair"),
+    "padding of no pairs": (
+        lambda b, p: b.conv(p("f32[1,2,3]"), p("f32[1,2,3]"), (1,), [(1,)]),
+        "bad-value", "low and high"),
+    "function without a result": (
+        lambda b, p: b.while_(lambda s: None, lambda s: s, p("s32[]")),  # type: ignore[arg-type]
+        "type-mismatch", "returns nothing"),
     "map of nothing": (lambda b, p: b.map_([], plus), "operand-count", "map: at least one"),
     "sort of nothing": (lambda b, p: b.sort([]), "operand-count", "sort: at least one"),
     "windows of nothing": (

@@ -239,6 +239,11 @@ class Collective(Control):
         slices of `slice_sizes` are sent.
         """
         pairs = tuple(map(tuple, source_target_pairs))
+        for pair in pairs:
+            if len(pair) != 2:
+                raise InferError(
+                    f"collective-permute: {pair} is not a pair of ids", code="bad-replica-groups"
+                )
         for what, ids in (("source", [p[0] for p in pairs]), ("target", [p[1] for p in pairs])):
             twice = sorted({i for i in ids if ids.count(i) > 1})
             if twice:

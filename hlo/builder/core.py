@@ -91,7 +91,12 @@ def legal_name(name: str) -> str:
 
 def shape_of(shape: ShapeLike) -> Shape:
     """Return a shape, which may be given as HLO text: `f32[2,<=3]{0,1}`. Raises TextError."""
-    return parse_shape(shape) if isinstance(shape, str) else shape
+    found = parse_shape(shape) if isinstance(shape, str) else shape
+    if not isinstance(found, Shape):
+        raise InferError(
+            f"{shape!r} is no shape", code="type-mismatch", hint="a text such as 'f32[2,3]' is one"
+        )
+    return found
 
 
 def array_shape_of(shape: ShapeLike, opcode: str) -> ArrayShape:
@@ -244,6 +249,11 @@ class BuilderCore:
             for n, s in enumerate(shapes)
         ]
         root = callee(*handles)
+        if root is None:  # else the operation appended last would be taken
+            raise InferError(
+                f"{inner.name}: the function returns nothing, a value of the program is needed",
+                code="type-mismatch",
+            )
         return inner.build(root).computation
 
     # --- errors ---------------------------------------------------------------------------------

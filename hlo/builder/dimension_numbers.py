@@ -184,6 +184,10 @@ def make_padding(
                 f"{opcode}: padding has {len(padding)} pairs, {len(base)} are needed",
                 code="bad-dimension",
             )
+        if any(len(pair) != 2 for pair in padding):
+            raise InferError(
+                f"{opcode}: padding is a pair a dimension, low and high", code="bad-value"
+            )
         return padding
     if padding.upper() == "VALID":
         return [(0, 0)] * len(base)
