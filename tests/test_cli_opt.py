@@ -64,6 +64,11 @@ def test_all_errors_at_once_with_places() -> None:
     assert "<stdin>:4:" in result.stderr and "<stdin>:5:" in result.stderr
     assert "  y = f32[3] negate(x)" in result.stderr and "2 errors" in result.stderr
     assert run("-", "--no-verify", text=BROKEN).exit_code == 0
+    recursive = (
+        "HloModule m\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=e }\n"
+    )
+    assert "[recursive-call]" in run("-", "--no-verify", "--stats", text=recursive).stderr
+    assert "[unknown-pass]" in run("-", "--passes=dce", "--print-after=no", text=TEXT).stderr
 
 
 def test_errors_as_json() -> None:

@@ -71,7 +71,9 @@ class _OptTool(Tool):
     metavar="FILE",
     help="Write there instead of standard output; a proto if FILE ends in .pb or .pbtxt.",
 )
-@click.option("--verify/--no-verify", default=True, help="Check that the module is valid.")
+@click.option(
+    "--verify/--no-verify", default=True, help="Check that the module is valid, or its graph alone."
+)
 @click.option(
     "--print", "form", type=click.Choice(_FORMS), default="default", show_default=True,
     help="The form of the text; the flags below change it.",
@@ -180,8 +182,7 @@ def main(
     try:
         with progress(f"hlo-opt {file}"):
             for number, module in enumerate(_modules(file, split)):
-                if verify:
-                    _verify(module)
+                _verify(module, rules=verify)
                 if flags.passes is not None:
                     run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage))
                 if extract is not None:
@@ -220,10 +221,11 @@ def _modules(file: str, split: bool) -> Iterator[Module]:
         line += part.count("\n") + 1
 
 
-def _verify(module: Any) -> None:
-    from hlo.verifier import verify
+def _verify(module: Any, *, rules: bool) -> None:
+    """Check a module, or its graph alone: nothing ends on computations that call themselves."""
+    from hlo.verifier import verify, verify_structure
 
-    verify(module)
+    (verify if rules else verify_structure)(module)
 
 
 def _print(module: Any, options: PrintOptions) -> str:

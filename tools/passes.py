@@ -90,12 +90,16 @@ def run_passes(
     from hlo.passes import Observer, run_pipeline
     from hlo.passes.default import pipeline_of
     from hlo.passes.observers import PrintAfter, VerifyEach, timing_table
+    from hlo.passes.registry import find_pass
     from hlo.passes.validate import Validate
     from hlo.verifier import verify
 
     assert flags.passes is not None
     pipeline = pipeline_of(flags.passes, fuses=not is_compiled)
     observers: list[Observer] = []
+    for name in flags.print_after:
+        if name != "all":
+            find_pass(name)
     if flags.print_after:
         observers.append(PrintAfter(flags.print_after, note))
     if flags.dump_dir is not None:

@@ -18,7 +18,7 @@ from hlo.verifier.partitioning import check_partitioning
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.structure import check_structure
 
-__all__ = ["VerifyOptions", "diagnose", "verify"]
+__all__ = ["VerifyOptions", "diagnose", "verify", "verify_structure"]
 
 
 def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagnostic]:
@@ -37,6 +37,14 @@ def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagn
         check_buffers(module, callers, report)
         check_header(module, options, report)
     return report.ordered()
+
+
+def verify_structure(module: Module) -> None:
+    """Check that passes can walk a module, whatever its operations. Raises HloError."""
+    report = Report()
+    check_structure(module, report)
+    if report.diagnostics:
+        raise HloError(report.ordered())
 
 
 def verify(module: Module, options: VerifyOptions | None = None) -> None:
