@@ -14,8 +14,6 @@ from hlo.ir import Module
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.passes.validate import Validate
-from hlo.proto import from_proto as read_proto
-from hlo.proto import to_proto as write_proto
 from hlo.sources import read_module, write_module
 from hlo.text import parse as parse_text
 from hlo.values import DynamicArray
@@ -54,8 +52,10 @@ def to_proto(module: Module) -> bytes:
 
     Raises HloError for an invalid module and for what protos cannot say.
     """
+    from hlo import proto  # not before it is needed: see `hlo.sources`
+
     verify_module(module)
-    return write_proto(module)
+    return proto.to_proto(module)
 
 
 def from_proto(data: bytes, name: str = "<bytes>") -> Module:
@@ -64,7 +64,9 @@ def from_proto(data: bytes, name: str = "<bytes>") -> Module:
     name: stands for the bytes in error messages. Raises HloError at the offset of a byte. The
     module may still break rules that `verify` checks.
     """
-    return read_proto(data, name)
+    from hlo import proto
+
+    return proto.from_proto(data, name)
 
 
 def verify(module: Module) -> None:

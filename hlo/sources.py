@@ -1,7 +1,8 @@
 """A module in a file, whatever its form: HLO text, StableHLO, or a proto as bytes or as text.
 
 What is read is told apart by its content, and by its name's ending where that says nothing; what is
-written has the form that the ending names.
+written has the form that the ending names. What only protos or StableHLO need is imported when
+there is one: it takes longer than the reading of a usual text.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from pathlib import Path
 
 from hlo.errors import HloError
 from hlo.files import decode, write_files
+from hlo.forms import is_pbtxt, is_proto, is_stablehlo
 from hlo.ir import Module
-from hlo.proto import from_pbtxt, from_proto, is_pbtxt, is_proto, to_pbtxt, to_proto
-from hlo.stablehlo import from_stablehlo, is_stablehlo
 from hlo.text import parse, print_module
 
 _BINARY = (".pb", ".binpb")
@@ -27,21 +27,29 @@ def read_module(data: bytes, name: str) -> Module:
 
     Raises HloError. The module may still break rules that `verify` checks.
     """
-    if name.endswith(_BINARY):
-        return from_proto(data, name)
-    if is_proto(data):
-        try:
-            return from_proto(data, name)
-        except HloError as e:
-            if e.code != "bad-proto":
-                raise
-            raise HloError(replace(d, hint=d.hint or _NOT_TEXT) for d in e.diagnostics) from None
+    if name.endswith(_BINARY) or is_proto(data):
+        return _read_proto(data, name)
     text = decode(data, name)
     if name.endswith(_TEXT) or is_pbtxt(text):
+        from hlo.proto import from_pbtxt
+
         return from_pbtxt(text, name)
     if name.endswith(_MLIR) or is_stablehlo(text):
+        from hlo.stablehlo import from_stablehlo
+
         return from_stablehlo(text, name)
     return parse(text, name)
+
+
+def _read_proto(data: bytes, name: str) -> Module:
+    from hlo.proto import from_proto
+
+    try:
+        return from_proto(data, name)
+    except HloError as e:
+        if e.code != "bad-proto" or name.endswith(_BINARY):
+            raise
+        raise HloError(replace(d, hint=d.hint or _NOT_TEXT) for d in e.diagnostics) from None
 
 
 def is_proto_file(path: str) -> bool:
@@ -52,8 +60,13 @@ def is_proto_file(path: str) -> bool:
 def write_module(path: str | Path, module: Module) -> None:
     """Write a valid module in the form that the file's name asks for. Raises HloError."""
     name = str(path)
-    if name.endswith(_BINARY):
-        data = to_proto(module)
-    else:
-        data = (to_pbtxt(module) if name.endswith(_TEXT) else print_module(module)).encode()
-    write_files({name: data})
+    write_files({name: _proto_of(module, name) or print_module(module).encode()})
+
+
+def _proto_of(module: Module, name: str) -> bytes | None:
+    """Return a module's proto as a file of this name is to have it; None for HLO text."""
+    if not is_proto_file(name):
+        return None
+    from hlo.proto import to_pbtxt, to_proto
+
+    return to_proto(module) if name.endswith(_BINARY) else to_pbtxt(module).encode()

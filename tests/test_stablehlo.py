@@ -14,7 +14,7 @@ from hlo_tools.opt import main as hlo_opt
 
 import hlo
 from hlo.errors import HloError
-from hlo.stablehlo import is_stablehlo
+from hlo.forms import is_stablehlo
 from hlo.text import PrintOptions
 
 

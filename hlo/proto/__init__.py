@@ -5,10 +5,8 @@ Dumps wrap a module in an HloProto or an HloSnapshot; both are read too.
 
 from __future__ import annotations
 
-import codecs
-import re
-
 from hlo.errors import Diagnostic, HloError, InferError, Source, Span, TextError
+from hlo.forms import PROTO_FIELD
 from hlo.ir import Module
 from hlo.memory import collector_paused
 from hlo.proto import pbtxt, wire
@@ -16,7 +14,7 @@ from hlo.proto.reader import read_module
 from hlo.proto.schema import Message, schema
 from hlo.proto.writer import write_module
 
-__all__ = ["from_pbtxt", "from_proto", "is_pbtxt", "is_proto", "to_pbtxt", "to_proto"]
+__all__ = ["from_pbtxt", "from_proto", "to_pbtxt", "to_proto"]
 
 _MODULE = "HloModuleProto"
 # How deep dumps wrap a module: in an HloProto, which is in an HloSnapshot.
@@ -28,25 +26,6 @@ _WRAPPERS = {
     "hlo_module": ("HloProto", ("hlo_module",)),
     "hlo": ("HloSnapshot", ("hlo", "hlo_module")),
 }
-# No text holds these, and every module's message holds some: the tags of its first fields.
-_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-# How a message begins, and no HLO text: a field with its colon, or with the first one inside it.
-_FIELD = re.compile(
-    r"(?:\s|#[^\n]*\n)*+(?P<name>[a-z_]++)\s*+(?::\s*+[^\s:]|(?::\s*+)?\{\s*+[a-z_]+\s*+[:{])"
-)
-_LOOKED_AT = 4096
-
-
-def is_proto(data: bytes) -> bool:
-    """Tell a binary message from text by its first bytes."""
-    if data.startswith((b"HloModule", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return False  # text with something odd in it: what reads text says where
-    return _NOT_TEXT.search(data, 0, _LOOKED_AT) is not None
-
-
-def is_pbtxt(text: str) -> bool:
-    """Tell a message as text from HLO text by how it begins."""
-    return _FIELD.match(text) is not None
 
 
 def from_proto(data: bytes, name: str = "<bytes>") -> Module:
@@ -84,7 +63,7 @@ def from_pbtxt(text: str, name: str = "<string>") -> Module:
 
 
 def _parsed(text: str) -> Message:
-    m = _FIELD.match(text)
+    m = PROTO_FIELD.match(text)
     kind, path = _WRAPPERS.get(m["name"] if m else "", (_MODULE, ()))
     message = pbtxt.parse(text, schema()[kind])
     for field in path:

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from hlo.errors import Diagnostic, HloError, Source, Span, TextError
 from hlo.ir import Module
 from hlo.memory import collector_paused
 from hlo.stablehlo.convert import convert
 
-__all__ = ["from_stablehlo", "is_stablehlo"]
-
-# `module {` and `func {` could begin HLO text too: there, an instruction follows.
-_START = re.compile(
-    r"(?:\s|//[^\n]*\n|#\w[^\n]*\n)*+"
-    r'(?:"builtin\.module"|"func\.func"|module\s*(?:@|attributes\b|\{\s*func)|func\.func\s)'
-)
-
-
-def is_stablehlo(text: str) -> bool:
-    """Tell MLIR from HLO text by how it begins."""
-    return _START.match(text) is not None
+__all__ = ["from_stablehlo"]
 
 
 def from_stablehlo(text: str, name: str = "<string>") -> Module:

@@ -1,0 +1,36 @@
+"""The forms that a program may have in a file, told apart by how they begin."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+# No text holds these, and every module's message holds some: the tags of its first fields.
+_NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+# How a message begins, and no HLO text: a field with its colon, or with the first one inside it.
+PROTO_FIELD = re.compile(
+    r"(?:\s|#[^\n]*\n)*+(?P<name>[a-z_]++)\s*+(?::\s*+[^\s:]|(?::\s*+)?\{\s*+[a-z_]+\s*+[:{])"
+)
+_LOOKED_AT = 4096
+# `module {` and `func {` could begin HLO text too: there, an instruction follows.
+_STABLEHLO_START = re.compile(
+    r"(?:\s|//[^\n]*\n|#\w[^\n]*\n)*+"
+    r'(?:"builtin\.module"|"func\.func"|module\s*(?:@|attributes\b|\{\s*func)|func\.func\s)'
+)
+
+
+def is_proto(data: bytes) -> bool:
+    """Tell a binary message from text by its first bytes."""
+    if data.startswith((b"HloModule", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False  # text with something odd in it: what reads text says where
+    return _NOT_TEXT.search(data, 0, _LOOKED_AT) is not None
+
+
+def is_pbtxt(text: str) -> bool:
+    """Tell a message as text from HLO text by how it begins."""
+    return PROTO_FIELD.match(text) is not None
+
+
+def is_stablehlo(text: str) -> bool:
+    """Tell MLIR from HLO text by how it begins."""
+    return _STABLEHLO_START.match(text) is not None
