@@ -47,10 +47,13 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
         stages += [
             # Values that need no memory go to where they are needed.
             step("fusion"),
-            # What reduces rows, and what needs the results for the same rows.
-            step("row_fusion"),
-            # What reads the same, read once.
-            step("multi_output_fusion"),
+            # Loops that are one by now may be one with others.
+            Fix([
+                # What reduces rows, and what needs the results for the same rows.
+                step("row_fusion"),
+                # What reads the same, read once.
+                step("multi_output_fusion"),
+            ]),
             # What is left is small: fewer kernels to start.
             step("horizontal_loop_fusion"),
             # Several results of one kernel are a tuple already.
@@ -64,7 +67,7 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             step("dce"),
             # Values are used soon after they are made.
             step("hlo_memory_scheduler"),
-        ]
+        ]  # fmt: skip
     return stages
 
 
