@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from hlo.errors import TextError, did_you_mean
 
@@ -88,6 +88,8 @@ class Scanner:
     """A cursor over a piece of text."""
 
     __slots__ = ("pos", "text")
+    # What may stand between words.
+    gap: ClassVar[re.Pattern[str]] = _SKIP
 
     def __init__(self, text: str, pos: int = 0) -> None:
         self.text = text
@@ -96,12 +98,16 @@ class Scanner:
 
     def skip(self) -> None:
         """Move past white space and comments."""
-        m = _SKIP.match(self.text, self.pos)
+        m = self.gap.match(self.text, self.pos)
         assert m
         self.pos = m.end()
 
-    def fail(self, message: str, *, code: str = "syntax", hint: str | None = None) -> NoReturn:
-        raise TextError(message, self.pos, code=code, hint=hint)
+    def fail(
+        self, message: str, start: int | None = None, *, code: str = "syntax",
+        hint: str | None = None,
+    ) -> NoReturn:  # fmt: skip
+        """Raise TextError, at the cursor unless a start is given."""
+        raise TextError(message, self.pos if start is None else start, code=code, hint=hint)
 
     def found(self) -> str:
         """Describe what stands at the cursor, for an error message."""
@@ -131,7 +137,8 @@ class Scanner:
         if not self.accept(word):
             self.fail(f"expected {word!r}, found {self.found()}")
 
-    def _match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        """Move past what a pattern matches; `what` names it in the error if it does not."""
         m = pattern.match(self.text, self.pos)
         if m is None:
             self.fail(f"expected {what}, found {self.found()}")
@@ -142,18 +149,18 @@ class Scanner:
     def integer(self, lo: int = -(2**63), hi: int = 2**63 - 1) -> int:
         """Read an integer in `[lo, hi]`."""
         at = self.pos
-        m = self._match(_INT, "an integer")
+        m = self.match(_INT, "an integer")
         value = int(m[0]) if len(m[0]) <= _MAX_INT_DIGITS else None
         if value is None or not lo <= value <= hi:
             raise TextError(f"{m[0][:24]} is not in the range [{lo}, {hi}]", at, code="bad-value")
         return value
 
     def ident(self, what: str = "a name") -> str:
-        return self._match(_IDENT, what)[0]
+        return self.match(_IDENT, what)[0]
 
     def number(self) -> float:
         """Read a decimal, `inf` or `nan`."""
-        m = self._match(_NUMBER, "a number")
+        m = self.match(_NUMBER, "a number")
         text = m[0].split("(")[0]
         return float(text)
 
@@ -164,7 +171,7 @@ class Scanner:
         self.fail(f"expected true or false, found {self.found()}")
 
     def string(self) -> str:
-        m = self._match(_STRING, "a quoted string")
+        m = self.match(_STRING, "a quoted string")
         return unescape(m[1] if m[1] is not None else m[2])
 
     def fields(self, what: str, known: Collection[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ import numpy as np
 from hlo.errors import HloError, InferError
 from hlo.eval.dynamic_rules import RULES, Arg, as_it_is, elementwise, share
 from hlo.ops import OPS, Emitter, Trait, reduction_eval
+from hlo.ops.dynamic import SIZE_MAKERS
 from hlo.ops.reduction_eval import Parts, as_parts
 from hlo.ops.rules import array_result
 from hlo.ops.spec import EvalContext, OpView
@@ -28,8 +29,6 @@ from hlo.values import DynamicArray, actual, at_bounds, bounded, with_sizes
 _DIRECT = frozenset(
     {Emitter.CONTROL, Emitter.STRUCTURE, Emitter.ASYNC, Emitter.HOST, Emitter.CUSTOM}
 )
-# These make arrays of dynamic size, whatever the shapes say.
-_MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class _View:
 
 def may_be_dynamic(ops: Iterable[OpView]) -> bool:
     """True when some of the operations have, or make, arrays of dynamic size."""
-    return any(op.opcode in _MAKERS or op.shape.is_dynamic for op in ops)
+    return any(op.opcode in SIZE_MAKERS or op.shape.is_dynamic for op in ops)
 
 
 def bind(value: Any, shape: Shape) -> Any:

@@ -18,6 +18,10 @@ from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import S32, UNBOUNDED, ArrayShape, ElementType, Shape, array
 from hlo.values import actual, at_bounds, bounded, with_sizes
 
+# These make arrays of dynamic size, whatever their shapes say.
+SIZE_MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
+# These make or read sizes.
+SIZE_OPS = SIZE_MAKERS | {"get-dimension-size"}
 _SIZE_LIMIT = 2**31 - 1
 
 

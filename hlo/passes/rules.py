@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hlo.analysis.effects import Effects
+from hlo.eval.dynamic import may_be_dynamic
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ops.dynamic import SIZE_MAKERS
 from hlo.passes.rewrites import Rewrites
 from hlo.types import ArrayShape, Shape, compatible, without_layout
 
@@ -97,9 +99,6 @@ def unfused(module: Module) -> list[Computation]:
     owned = {c for i in module.instructions() if i.opcode in _OWNERS for c in i.called_computations}
     return [c for c in module.callees_first() if c not in owned]
 
-
-# These make arrays of dynamic size, whatever their shapes say.
-_MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
 
 # More rewrites than this for each instruction that was there: two rules undo each other.
 _MAX_REWRITES_PER_INSTRUCTION = 100
@@ -212,11 +211,11 @@ def _of_varying_size(comp: Computation) -> set[Instruction]:
     A text may leave it out of the shapes of what is made from arrays of dynamic dimensions.
     """
     found: set[Instruction] = set()
-    if any(inst.shape.is_dynamic or inst.opcode in _MAKERS for inst in comp):
+    if may_be_dynamic(comp):
         for inst in comp.in_order():
             is_scalar = isinstance(inst.shape, ArrayShape) and not inst.shape.dims
             if not is_scalar and (
-                inst.opcode in _MAKERS
+                inst.opcode in SIZE_MAKERS
                 or any(o.shape.is_dynamic or o in found for o in inst.operands)
             ):
                 found.add(inst)

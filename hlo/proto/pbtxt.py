@@ -236,10 +236,7 @@ def write(message: Message, kind: MessageType) -> str:
 
 
 def _lines(message: Message, kind: MessageType, indent: str) -> Iterator[str]:
-    for _, entry in sorted(kind.by_number.items()):
-        value = message.get(entry.name)
-        if value is None:
-            continue
+    for entry, value in kind.fields_of(message):
         if entry.repeated and entry.wire_type != 2:
             if len(value):
                 yield f"{indent}{entry.name}: [{', '.join(_scalar(entry, v) for v in value)}]"

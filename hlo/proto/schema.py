@@ -6,6 +6,7 @@ number, `string`, `bytes`, or the name of a message or an enumeration.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -73,6 +74,13 @@ class MessageType:
     name: str
     by_number: dict[int, Field] = field(default_factory=dict)
     by_name: dict[str, Field] = field(default_factory=dict)
+
+    def fields_of(self, message: Message) -> Iterator[tuple[Field, Any]]:
+        """Yield the fields that a message has, with their values, in the order of their numbers."""
+        for _, entry in sorted(self.by_number.items()):
+            value = message.get(entry.name)
+            if value is not None:
+                yield entry, value
 
 
 @cache

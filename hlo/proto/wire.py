@@ -181,10 +181,7 @@ class _Decoder:
 def encode(message: Message, kind: MessageType) -> bytes:
     """Return the bytes of a message, fields in the order of their numbers."""
     parts: list[bytes] = []
-    for _, entry in sorted(kind.by_number.items()):
-        value = message.get(entry.name)
-        if value is None:
-            continue
+    for entry, value in kind.fields_of(message):
         if entry.repeated and entry.wire_type != 2:
             if len(value):
                 parts.append(_with_length(entry, _packed(entry, value)))

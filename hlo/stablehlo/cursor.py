@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from hlo.errors import TextError
-from hlo.scan import unescape
+from hlo.scan import Scanner, unescape
 from hlo.shape_text import MAX_NESTING
 from hlo.stablehlo.types import read_type
 from hlo.types import Shape
@@ -47,47 +47,25 @@ class Tagged:
             raise TextError(f"#{self.name}: {e.message}", self.start, code=e.code) from None
 
 
-class Cursor:
+class Cursor(Scanner):
     """A place in the text, and the reading of its smaller pieces."""
 
+    gap = _GAP
+
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.pos = 0
+        super().__init__(text)
         self.depth = 0
-        self.skip()
 
     # --- pieces ---------------------------------------------------------------------------------
 
-    def skip(self) -> None:
-        self.pos = _GAP.match(self.text, self.pos).end()  # type: ignore[union-attr]
-
-    def fail(self, message: str, start: int | None = None, code: str = "syntax") -> NoReturn:
-        raise TextError(message, self.pos if start is None else start, code=code)
-
     def found(self) -> str:
-        return repr(self.text[self.pos : self.pos + 20]) if self.pos < len(self.text) else "the end"
+        return repr(self.text[self.pos : self.pos + 20]) if not self.at_end() else "the end"
 
     def accept(self, word: str) -> bool:
-        if not self.text.startswith(word, self.pos):
-            return False
         end = self.pos + len(word)
-        if word[-1].isalnum() and end < len(self.text) and re.match(r"[\w.$]", self.text[end]):
+        if word[-1].isalnum() and re.match(r"[\w.$]", self.text[end : end + 1]):
             return False
-        self.pos = end
-        self.skip()
-        return True
-
-    def expect(self, word: str) -> None:
-        if not self.accept(word):
-            self.fail(f"expected {word!r}, found {self.found()}")
-
-    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        m = pattern.match(self.text, self.pos)
-        if m is None:
-            self.fail(f"expected {what}, found {self.found()}")
-        self.pos = m.end()
-        self.skip()
-        return m
+        return super().accept(word)
 
     def at(self, pattern: re.Pattern[str]) -> bool:
         return pattern.match(self.text, self.pos) is not None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 import numpy as np
 
 from hlo.errors import TextError
 from hlo.literal import Literal
+from hlo.scan import Scanner
 from hlo.shape_text import MAX_NESTING, parse_shape
 from hlo.types import (
     ELEMENT_TYPES,
@@ -28,18 +29,6 @@ _ELEMENT = re.compile(r"complex<(\w+)>|(\w+)")
 _BOUNDS = re.compile(r"\s*,\s*#stablehlo\.(?:bounds|type_extensions)<([^>]*)>")
 
 
-class Cursor(Protocol):
-    """What reading a type asks of the parser."""
-
-    text: str
-    pos: int
-
-    def fail(self, message: str, start: int | None = None, code: str = "syntax") -> NoReturn: ...
-    def accept(self, word: str) -> bool: ...
-    def expect(self, word: str) -> None: ...
-    def skip(self) -> None: ...
-
-
 def element_type(word: str) -> ElementType | None:
     """Return the element type that MLIR calls `word` (`i32`, `ui8`, `f8E4M3FN`), or None."""
     m = re.fullmatch(r"(u|s)?i(\d+)", word)
@@ -49,7 +38,7 @@ def element_type(word: str) -> ElementType | None:
     return ELEMENT_TYPES.get("s64" if word == "index" else word.lower())
 
 
-def read_type(c: Cursor, depth: int = 0) -> Shape:
+def read_type(c: Scanner, depth: int = 0) -> Shape:
     """Read `tensor<2x3xf32>`, a tuple, a token or a bare element type, which is a scalar's."""
     start = c.pos
     if depth > MAX_NESTING:
@@ -96,7 +85,7 @@ def read_type(c: Cursor, depth: int = 0) -> Shape:
     try:
         return parse_shape(str(shape))
     except TextError as e:
-        c.fail(e.message, start, e.code)
+        c.fail(e.message, start, code=e.code)
 
 
 # --- constants ----------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from hlo.expansions.dynamic.sized import (
     static_array,
 )
 from hlo.ir import Computation, Instruction
+from hlo.ops.dynamic import SIZE_OPS
 from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
 
 # How many calls may be in each other.
@@ -263,9 +264,7 @@ _KNOWN: dict[str, Callable[[int, int], int]] = {
     "maximum": max,
 }
 # These make or read sizes.
-_ALWAYS = frozenset(
-    {"set-dimension-size", "get-dimension-size", "dynamic-reshape", "scan", *SIZED_CALLS}
-)
+_ALWAYS = SIZE_OPS | {"scan", *SIZED_CALLS}
 
 
 def whole(d: SizedDraft, inst: Instruction) -> Value:

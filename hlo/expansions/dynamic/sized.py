@@ -7,6 +7,7 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
+from hlo.ops.dynamic import SIZE_OPS
 from hlo.types import S32, UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 # Custom calls that make or read sizes.
@@ -114,7 +115,7 @@ def may_be_dynamic(comp: Computation) -> bool:
     seen, stack = {comp}, [comp]
     while stack:
         for inst in stack.pop():
-            if inst.opcode in ("set-dimension-size", "dynamic-reshape", "get-dimension-size"):
+            if inst.opcode in SIZE_OPS:
                 return True
             if inst.opcode == "custom-call" and inst.attrs["custom_call_target"] in SIZED_CALLS:
                 return True

@@ -15,6 +15,7 @@ from hlo.expansions.dynamic import (
     whole,
 )
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops.dynamic import SIZE_OPS
 from hlo.passes.expand._inline import inline, rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
@@ -76,7 +77,7 @@ def _is_edge(inst: Instruction) -> bool:
     target = inst.attrs["custom_call_target"] if inst.opcode == "custom-call" else None
     if target == _FROM:
         return inst.operands[0].opcode in ("parameter", "get-tuple-element")
-    if inst.opcode in ("set-dimension-size", "get-dimension-size", "dynamic-reshape"):
+    if inst.opcode in SIZE_OPS:
         return False
     if static(inst.shape) == inst.shape:
         return True

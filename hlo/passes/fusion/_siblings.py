@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import pairwise
 
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.effects import Effects
-from hlo.ir import Computation, Instruction
+from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls
-from hlo.passes.fusion._build import FusionBuilder
+from hlo.passes.fusion._build import FusionBuilder, fusible_computations
 from hlo.passes.fusion._kernels import MAX_MEMBERS, is_fusible, is_scalar_constant
 from hlo.passes.fusion._order import Group, Order
 from hlo.passes.rewrites import Rewrites
@@ -68,7 +68,26 @@ def neighbours(loops: Iterable[Instruction], effects: Effects) -> list[Pair]:
     return [pair for group in kinds.values() for pair in pairwise(group)]
 
 
-def merge(
+def merge_all(
+    module: Module,
+    rewrites: Rewrites,
+    rule: str,
+    pairs: Callable[[Computation, Effects], Iterable[Pair]],
+    *,
+    max_outputs: int,
+    max_operands: int,
+) -> None:
+    """Make one fusion of each two loops that `pairs` finds, until it finds none that fit."""
+    calls, effects = Calls(module), Effects(module)
+    for comp in fusible_computations(module):
+        while _merge(
+            comp, pairs(comp, effects), rewrites, rule, calls, effects,
+            max_outputs=max_outputs, max_operands=max_operands,
+        ):  # fmt: skip
+            pass
+
+
+def _merge(
     comp: Computation,
     pairs: Iterable[Pair],
     rewrites: Rewrites,

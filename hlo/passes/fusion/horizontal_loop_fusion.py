@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
-from hlo.ir.calls import Calls
 from hlo.ops import Trait
-from hlo.passes.fusion._build import fusible_computations
-from hlo.passes.fusion._siblings import Pair, merge, neighbours, root_of
+from hlo.passes.fusion._siblings import Pair, merge_all, neighbours, root_of
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import ArrayShape
@@ -24,13 +22,14 @@ def horizontal_loop_fusion(
 
     max_elements: larger loops are worth a kernel each.
     """
-    calls, effects = Calls(module), Effects(module)
-    for comp in fusible_computations(module):
-        while merge(
-            comp, _pairs(comp, effects, max_elements), rewrites, "horizontal_loop_fusion", calls,
-            effects, max_outputs=_MAX_OUTPUTS, max_operands=_MAX_OPERANDS,
-        ):  # fmt: skip
-            pass
+
+    def pairs(comp: Computation, effects: Effects) -> list[Pair]:
+        return _pairs(comp, effects, max_elements)
+
+    merge_all(
+        module, rewrites, "horizontal_loop_fusion", pairs,
+        max_outputs=_MAX_OUTPUTS, max_operands=_MAX_OPERANDS,
+    )  # fmt: skip
 
 
 def _pairs(comp: Computation, effects: Effects, max_elements: int) -> list[Pair]:

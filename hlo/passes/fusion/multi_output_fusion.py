@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
-from hlo.ir.calls import Calls
 from hlo.ops import Trait
-from hlo.passes.fusion._build import fusible_computations
-from hlo.passes.fusion._siblings import Pair, loop_key, merge, neighbours
+from hlo.passes.fusion._siblings import Pair, loop_key, merge_all, neighbours
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import ArrayShape
@@ -23,13 +21,10 @@ def multi_output_fusion(module: Module, rewrites: Rewrites) -> None:
     The pairs that share most memory come first. Loops of which one needs the other's result through
     something else stay apart, and so do fusions that have several results already.
     """
-    calls, effects = Calls(module), Effects(module)
-    for comp in fusible_computations(module):
-        while merge(
-            comp, _pairs(comp, effects), rewrites, "multi_output_fusion", calls, effects,
-            max_outputs=_MAX_OUTPUTS, max_operands=_MAX_OPERANDS,
-        ):  # fmt: skip
-            pass
+    merge_all(
+        module, rewrites, "multi_output_fusion", _pairs,
+        max_outputs=_MAX_OUTPUTS, max_operands=_MAX_OPERANDS,
+    )  # fmt: skip
 
 
 def _pairs(comp: Computation, effects: Effects) -> list[Pair]:

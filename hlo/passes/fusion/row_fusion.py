@@ -7,10 +7,8 @@ from collections.abc import Sequence
 
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
-from hlo.ir.calls import Calls
 from hlo.ops import Trait
-from hlo.passes.fusion._build import fusible_computations
-from hlo.passes.fusion._siblings import Pair, loop_key, merge
+from hlo.passes.fusion._siblings import Pair, loop_key, merge_all
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import ArrayShape, Shape
@@ -32,13 +30,10 @@ def row_fusion(module: Module, rewrites: Rewrites) -> None:
     reduced again. One kernel does all of that to a row while it is in the cache, and then takes the
     next one. Rows are the leading dimensions of row-major arrays, the others are reduced.
     """
-    calls, effects = Calls(module), Effects(module)
-    for comp in fusible_computations(module):
-        while merge(
-            comp, _pairs(comp, effects), rewrites, "row_fusion", calls, effects,
-            max_outputs=_MAX_MEMBERS, max_operands=_MAX_OPERANDS,
-        ):  # fmt: skip
-            pass
+    merge_all(
+        module, rewrites, "row_fusion", _pairs,
+        max_outputs=_MAX_MEMBERS, max_operands=_MAX_OPERANDS,
+    )  # fmt: skip
 
 
 def _pairs(comp: Computation, effects: Effects) -> list[Pair]:
