@@ -28,6 +28,7 @@ from builder_cases import CASES, NOT_RUN  # noqa: E402
 
 DOCUMENTS = {"4": "004", "0": "000", "2": "002", "3": "003"}
 NOT_THERE = "-"
+AS_THE_PAGE_SAYS = "as the page says"
 _HEAD = """# Operations
 
 Every operation of the five documents: what each calls it, and what here it is. `make operations`
@@ -41,8 +42,20 @@ writes this page, from `docs/operations.txt`, the builder, the op table and the 
 - *Tests*: programs of the builder's tests, compared with XLA:CPU or only read by XLA's parser, and
   examples of the op table, which are parsed, verified, interpreted, compiled and compared with
   XLA:CPU.
-- *Beside the page*: where XLA, or this project, does other than a page says.
+- *Beside the page*: where XLA, or this project, does other than a page says, and in parentheses the
+  test that shows it.
+
+A test is named by its file in `tests/` and what is in brackets there: for `test_op_table[abs-0]`,
+run `pytest tests/test_op_table.py -k "[abs-0]"`; for `test_verify::test_x`, add `-k test_x`.
 """.format(dash=f"`{NOT_THERE}`")
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Where XLA, or this project, does other than a page says; the test that shows it."""
+
+    text: str
+    test: str
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,7 @@ class Row:
     names: dict[str, str]
     method: str
     opcodes: tuple[str, ...]
-    deviation: str
+    deviations: tuple[Deviation, ...]
 
 
 def read_rows() -> dict[str, list[Row]]:
@@ -70,16 +83,22 @@ def read_rows() -> dict[str, list[Row]]:
 
 
 def _row(line: str, section: str) -> Row:
-    if section != "operations":
-        name, here, deviation, *_ = [*line.split("; ", 2), "", ""]
-        return Row(name, {}, here or name, (), deviation)
-    name, documents, method, *rest = line.split("; ", 4)
+    if section == "beyond":
+        return Row("", {}, line, (), ())
+    if section == "interface":
+        name, here, *rest = line.split("; ")
+        return Row(name, {}, here, (), tuple(map(_deviation, rest)))
+    name, documents, method, opcodes, *rest = line.split("; ")
     names = {}
     for word in documents.split():
         digit, _, other = word.partition("=")
         names[DOCUMENTS[digit]] = other or name
-    opcodes = tuple(rest[0].split()) if rest else ()
-    return Row(name, names, method, opcodes, rest[1] if len(rest) > 1 else "")
+    return Row(name, names, method, tuple(opcodes.split()), tuple(map(_deviation, rest)))
+
+
+def _deviation(part: str) -> Deviation:
+    text, _, test = part.partition(" @")
+    return Deviation(text, test)
 
 
 # --- cells --------------------------------------------------------------------------------------
@@ -149,6 +168,11 @@ def _tests(row: Row) -> str:
     return ", ".join([*parts, f"{examples} example{'s' if examples > 1 else ''}"])
 
 
+def _beside(row: Row) -> str:
+    parts = [d.text + (f" (`{d.test}`)" if d.test else "") for d in row.deviations]
+    return "; ".join(parts) or AS_THE_PAGE_SAYS
+
+
 def _main(row: Row) -> str:
     """Return the opcode that a method is about: the first that is not one for tokens."""
     names = [o for o in row.opcodes if OPS[o].emitter is not Emitter.STRUCTURE]
@@ -175,7 +199,7 @@ def cells(row: Row) -> list[str]:
         _compiled(main),
         _types(main),
         _tests(row),
-        row.deviation or "nothing found",
+        _beside(row),
     ]
 
 
@@ -184,9 +208,7 @@ def render() -> str:
     rows = read_rows()
     head = ["Operation", *DOCUMENTS.values(), "Builder", "Opcodes", "Reference", "Compiled",
             "Types", "Tests", "Beside the page"]  # fmt: skip
-    interface = [
-        [f"`{r.name}`", _call(r.method), r.deviation or "nothing found"] for r in rows["interface"]
-    ]
+    interface = [[f"`{r.name}`", _call(r.method), _beside(r)] for r in rows["interface"]]
     beyond = [[_call(r.method), inspect.getdoc(getattr(XlaBuilder, r.method)) or ""]
               for r in rows["beyond"]]  # fmt: skip
     return "\n".join(

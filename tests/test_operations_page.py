@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import hlo
 from hlo.builder import GatherDimensionNumbers, ScatterDimensionNumbers, XlaBuilder, XlaOp
 from hlo.builder.core import operations
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+TESTS = Path(__file__).resolve().parent
+DOCS = TESTS.parent / "docs"
 sys.path.insert(0, str(DOCS))
 
 import operations as page  # noqa: E402
@@ -59,6 +61,24 @@ def test_a_method_appends_the_opcodes_of_its_row(row: Any) -> None:
     assert set(row.opcodes) <= found | {"tuple"}
 
 
+def test_the_tests_that_are_named_exist() -> None:
+    named = {d.test for rows in ROWS.values() for row in rows for d in row.deviations if d.test}
+    for name in named - collected(named):
+        pytest.fail(f"docs/operations.txt names {name}, which is no test")
+
+
+def collected(names: Iterable[str]) -> set[str]:
+    """Return those of some names, `file[id]` and `file::function`, that pytest finds tests for."""
+    files = sorted({re.sub(r"\W.*", ".py", name) for name in names})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *files]
+    out = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=True).stdout
+    found = set()
+    for line in out.splitlines():
+        if match := re.match(r"(?:tests/)?(\w+)\.py::(\w+)(\[.*\])?$", line):
+            found |= {f"{match[1]}::{match[2]}", f"{match[1]}{match[3]}"}
+    return found
+
+
 # --- where XLA does other than a page says, or does what a page leaves open ---------------------
 
 _LEAST = -(2**31)
@@ -87,7 +107,7 @@ CLAIMS: dict[str, Claim] = {
         lambda b, x, i: b.dynamic_slice(x, [i], (2,)), [np.int32([1, 2, 3]), np.int32(-5)],
         np.int32([1, 2]),
     ),
-    "dynamic_slice of nothing": (
+    "dynamic_slice:nothing": (
         lambda b, x, i: b.dynamic_slice(x, [i], (0,)), [np.int32([1, 2, 3]), np.int32(1)],
         np.zeros(0, np.int32),
     ),
