@@ -300,7 +300,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "a scalar is needed to choose between tuples"),
     "select between other tuples": (
         lambda b, p: b.select(p("pred[]"), p("(f32[2])"), p("(f32[3])")), "shape-mismatch",
-        "check_same_shape"),
+        "select: on_true has shape (f32[2])"),
     "select-and-scatter from another size": (
         lambda b, p: b.select_and_scatter(
             p("f32[4]"), at_least, (2,), (2,), "VALID", p("f32[3]"), 0.0, plus),

@@ -23,6 +23,24 @@ def groups_of(groups: Groups) -> ReplicaGroups:
     return ListedGroups(tuple(map(tuple, groups)))
 
 
+def pairs_of(
+    opcode: str, source_target_pairs: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, ...], ...]:
+    """Return pairs of ids in which no source and no target is twice. Raises InferError."""
+    pairs = tuple(map(tuple, source_target_pairs))
+    for pair in pairs:
+        if len(pair) != 2:
+            raise InferError(f"{opcode}: {pair} is not a pair of ids", code="bad-replica-groups")
+    for what, ids in (("source", [p[0] for p in pairs]), ("target", [p[1] for p in pairs])):
+        seen: set[int] = set()
+        for i in ids:
+            if i < 0 or i in seen:
+                why = "is negative" if i < 0 else f"is the {what} of several pairs"
+                raise InferError(f"{opcode}: device {i} {why}", code="bad-value")
+            seen.add(i)
+    return pairs
+
+
 class Collective(Control):
     """Exchange between devices.
 
@@ -161,13 +179,17 @@ class Collective(Control):
                     f"all-to-all: {what}_dimension is {dim}, outside [0, {shape.rank})",
                     code="bad-dimension",
                 )
+        groups = groups_of(replica_groups)
+        if groups.group_size not in (None, split_count):
+            raise InferError(
+                f"all-to-all: split_count is {split_count}, a replica group has "
+                f"{groups.group_size} members", code="bad-replica-groups",
+            )  # fmt: skip
         part = self._resized(
             "all-to-all", [operand], split_dimension, split_count, smaller=True, layout=layout
         )
         assert isinstance(part, ArrayShape)
-        common: dict[str, Any] = {
-            "replica_groups": groups_of(replica_groups), "channel_id": channel_id,
-        }  # fmt: skip
+        common: dict[str, Any] = {"replica_groups": groups, "channel_id": channel_id}
         if layout is not None:
             return self._all_to_all_in_parts(
                 operand, part, split_dimension, concat_dimension, split_count, common
@@ -238,22 +260,10 @@ class Collective(Control):
         inplace: the operand is a tuple of input, output, and tuples of offsets into each, and
         slices of `slice_sizes` are sent.
         """
-        pairs = tuple(map(tuple, source_target_pairs))
-        for pair in pairs:
-            if len(pair) != 2:
-                raise InferError(
-                    f"collective-permute: {pair} is not a pair of ids", code="bad-replica-groups"
-                )
-        for what, ids in (("source", [p[0] for p in pairs]), ("target", [p[1] for p in pairs])):
-            twice = sorted({i for i in ids if ids.count(i) > 1})
-            if twice:
-                raise InferError(
-                    f"collective-permute: device {twice[0]} is the {what} of several pairs",
-                    code="bad-value",
-                )
         return self._emit(
             "collective-permute", *(list(operand) if inplace else [operand]),
-            channel_id=channel_id, source_target_pairs=pairs,
+            channel_id=channel_id,
+            source_target_pairs=pairs_of("collective-permute", source_target_pairs),
             slice_sizes=tuple(map(tuple, slice_sizes)),
         )  # fmt: skip
 

@@ -65,12 +65,14 @@ class Control(Data):
     ) -> XlaOp:  # fmt: skip
         """Append a call under a name that a compiler may know; the computation says what it means.
 
-        name: as in `foo.bar`. attributes: a dictionary as text, as in `{n = 1 : i32}`.
+        name: as in `foo.bar`. attributes: a dictionary as text, as in `{n = 1 : i32}`; empty unless
+        given. version: from 0 on, 0 unless given.
         """
-        said = {"composite.name": name}
-        if attributes is not None:
-            said["composite.attributes"] = attributes
-        said["composite.version"] = str(version or 0)
+        said = {
+            "composite.name": name,
+            "composite.attributes": "{}" if attributes is None else attributes,
+            "composite.version": str(version or 0),
+        }
         callee = self._callee(computation, [o.shape for o in operands], "decomposition")
         with self.frontend_attributes(said):
             return self._emit("call", *operands, to_apply=callee, is_composite=True)

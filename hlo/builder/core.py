@@ -6,14 +6,15 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from operator import index
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from hlo.arguments import as_leaf
-from hlo.builder.computation import XlaComputation
-from hlo.builder.op import XlaOp
+from hlo.builder.computation import XlaComputation, need_parameters
+from hlo.builder.op import HandleError, XlaOp
 from hlo.builder.place import call_site, error_here
 from hlo.errors import HloError, InferError, TextError
 from hlo.ir import Computation, Instruction
@@ -56,6 +57,9 @@ def operation(
     def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
         try:
             return method(self, *args, **kwargs)
+        except HandleError as e:
+            problem = e.diagnostics[0]
+            error = HloError([replace(problem, message=f"{checked.__name__}: {problem.message}")])
         except (InferError, TextError, HloError) as e:
             error = error_here(e)
         return self._failed(error)
@@ -248,6 +252,7 @@ class BuilderCore:
             inner._append(Instruction(f"p{n}", "parameter", s, (), {"number": n}, span=call_site()))
             for n, s in enumerate(shapes)
         ]
+        need_parameters(callee, inner.name, len(handles))
         root = callee(*handles)
         if root is None:  # else the operation appended last would be taken
             raise InferError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,9 +66,11 @@ class Data(Reduction):
         replicated_at_leaf_buffers: Sequence[bool] = (),
     ) -> XlaOp:  # fmt: skip
         """Append a parameter. Numbers count from 0, in any order, each once."""
-        taken = [p.attrs["number"] for p in self._computation.parameters]
-        if parameter_number in taken or parameter_number < 0:
-            why = "is there already" if parameter_number in taken else "is negative"
+        numbered = self._computation.parameters
+        at = bisect_left(numbered, parameter_number, key=lambda p: p.attrs["number"])
+        taken = at < len(numbered) and numbered[at].attrs["number"] == parameter_number
+        if taken or parameter_number < 0:
+            why = "is there already" if taken else "is negative"
             raise InferError(
                 f"parameter: number {parameter_number} {why}", code="bad-parameter-number"
             )

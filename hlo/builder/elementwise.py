@@ -10,7 +10,29 @@ from hlo.builder.core import BuilderCore, TypeLike, operation, type_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.elementwise import ResultAccuracy
-from hlo.types import F32, UNBOUNDED, array
+from hlo.types import F32, UNBOUNDED, array, compatible
+
+Accuracy = ResultAccuracy | str | None
+"""The error that a function may have; `default`, as None, or `highest`."""
+
+
+def _accuracy(opcode: str, wanted: Accuracy) -> ResultAccuracy | None:
+    if wanted is None or wanted == "default":
+        return None
+    if wanted == "highest":
+        return ResultAccuracy(True)
+    if not isinstance(wanted, ResultAccuracy):
+        raise InferError(
+            f"{opcode}: result_accuracy is {wanted!r}", attr="result_accuracy", code="bad-value",
+            hint="default, highest, or a ResultAccuracy with tolerances",
+        )  # fmt: skip
+    for what in ("atol", "rtol", "ulps"):
+        if not getattr(wanted, what) >= 0:  # nor is a NaN
+            raise InferError(
+                f"{opcode}: result_accuracy has {what} {getattr(wanted, what)}, at least 0 is "
+                "needed", attr="result_accuracy", code="bad-value",
+            )  # fmt: skip
+    return wanted
 
 
 def _unary(opcode: str) -> Callable[[Any, XlaOp], XlaOp]:
@@ -27,10 +49,8 @@ def _accurate(opcode: str) -> Callable[..., XlaOp]:
     """Return the method of a function that can be had in several accuracies."""
 
     @operation
-    def method(
-        self: Elementwise, operand: XlaOp, result_accuracy: ResultAccuracy | None = None
-    ) -> XlaOp:
-        return self._emit(opcode, operand, result_accuracy=result_accuracy)
+    def method(self: Elementwise, operand: XlaOp, result_accuracy: Accuracy = None) -> XlaOp:
+        return self._emit(opcode, operand, result_accuracy=_accuracy(opcode, result_accuracy))
 
     return _documented(method, opcode, "each element")
 
@@ -227,7 +247,11 @@ class Elementwise(BuilderCore):
                 o if o.rank else self._spread("select", o, dims, ()) for o in (on_true, on_false)
             )
             return self._emit("select", pred, on_true, on_false)
-        self.check_same_shape(on_true, on_false)
+        if not compatible(on_true.shape, on_false.shape):
+            raise InferError(
+                f"select: on_true has shape {on_true.shape.to_string(False)}, on_false "
+                f"{on_false.shape.to_string(False)}", operand=2,
+            )  # fmt: skip
         if pred.rank:
             raise InferError(
                 f"select: pred has shape {pred.shape.to_string(False)}, a scalar is needed to "

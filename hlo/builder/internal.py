@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo.builder.collective import Groups, groups_of
+from hlo.builder.collective import Groups, groups_of, pairs_of
 from hlo.builder.core import Callee, ShapeLike, array_shape_of, operation, shape_of, sharding_of
 from hlo.builder.host import HostExchange
 from hlo.builder.movement import scalars
@@ -138,7 +138,7 @@ class Internal(HostExchange):
         return self._emit(
             "collective-permute-start", operand,
             shape=TupleShape((operand.shape, operand.shape)), channel_id=channel_id,
-            source_target_pairs=tuple(map(tuple, source_target_pairs)),
+            source_target_pairs=pairs_of("collective-permute-start", source_target_pairs),
         )  # fmt: skip
 
     @operation

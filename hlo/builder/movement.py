@@ -275,6 +275,10 @@ class Movement(Elementwise):
         a tuple for several arrays.
         """
         arrays, new = listed("scatter", operands), listed("scatter", updates)
+        if len(arrays) != len(new):
+            raise InferError(
+                f"scatter: {len(arrays)} operands and {len(new)} updates", code="operand-count"
+            )
         pairs = [*scalars(arrays), *scalars(new)]
         return self._emit(
             "scatter", *arrays, scatter_indices, *new, **dimension_numbers.attrs(),
@@ -321,6 +325,11 @@ class Movement(Elementwise):
             return self._emit("topk", operand, k=k, largest=largest)
         shape: ArrayShape = operand.array_shape
         last = shape.rank - 1
+        if not shape.rank or not 0 <= k <= shape.dims[last]:
+            raise InferError(
+                f"topk: k is {k}, the operand has shape {shape.to_string(False)}: a last dimension "
+                "of at least that size is needed", operand=0, code="bad-value",
+            )  # fmt: skip
         places = array(S32, shape.dims, shape.dynamic)
         indices = self._emit("iota", shape=places, iota_dimension=last)
         scalar, callee = array(shape.element_type, ()), comparator

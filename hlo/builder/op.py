@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from hlo.builder.builder import XlaBuilder
 
 
+class HandleError(HloError):
+    """A value is not of the kind that is asked of it. A method of the builder adds its name."""
+
+
 class XlaOp:
     """A value of the program that a builder builds: an operation, not a number.
 
@@ -70,14 +74,13 @@ class XlaOp:
         """The number of dimensions of an array."""
         return self.array_shape.rank
 
-    def _error_of_type(self, needed: str) -> HloError:
+    def _error_of_type(self, needed: str) -> HandleError:
         inst = self.instruction
-        return error_here(
-            InferError(
-                f"{inst.name} has shape {inst.shape.to_string(False)}, {needed} is needed",
-                code="type-mismatch",
-            )
+        problem = InferError(
+            f"{inst.name} has shape {inst.shape.to_string(False)}, {needed} is needed",
+            code="type-mismatch",
         )
+        return HandleError(error_here(problem).diagnostics)
 
     def __repr__(self) -> str:
         if self._instruction is None:
@@ -172,8 +175,11 @@ class XlaOp:
         return self._shift_right()(other, self)
 
     def _shift_right(self) -> Callable[..., XlaOp]:
-        signed = self.element_type.is_signed
-        return self.builder.shift_right_arithmetic if signed else self.builder.shift_right_logical
+        # What is no array is left to the method, whose error may have to wait for `build`.
+        shape = self._instruction and self._instruction.shape
+        if isinstance(shape, ArrayShape) and not shape.element_type.is_signed:
+            return self.builder.shift_right_logical
+        return self.builder.shift_right_arithmetic
 
     def __eq__(self, other: Any) -> XlaOp:  # type: ignore[override]
         return self.builder.eq(self, other)
@@ -209,7 +215,7 @@ class XlaOp:
 
     def __getitem__(self, index: Any) -> XlaOp:
         """Return an element of a tuple, or a part of an array as Python slices it."""
-        if self.shape.is_tuple:
+        if self._instruction is not None and self.shape.is_tuple:
             return self.builder.get_tuple_element(self, index)
         return self.builder.index(self, index)
 

@@ -14,6 +14,18 @@ from hlo.errors import InferError
 from hlo.types import array
 
 
+def need_like(opcode: str, what: str, value: XlaOp, other: str, like: XlaOp) -> None:
+    """Check that what one function takes has one element type, or floats of two precisions.
+
+    Said here rather than by what the function does with them. Raises InferError.
+    """
+    a, b = value.element_type, like.element_type
+    if a is not b and not (a.is_float and b.is_float):
+        raise InferError(
+            f"{opcode}: {what} has element type {a}, {other} has {b}", code="type-mismatch"
+        )
+
+
 class Reduction(Contraction):
     """Reductions. Initial values may be numbers, which become constants of the operand's type."""
 
@@ -30,7 +42,10 @@ class Reduction(Contraction):
                 f"{opcode}: {len(inits)} initial values for {len(arrays)} operands",
                 code="operand-count",
             )
-        return arrays, [self._value(i, a) for i, a in zip(inits, arrays, strict=True)]
+        found = [self._value(i, a) for i, a in zip(inits, arrays, strict=True)]
+        for i, (init, a) in enumerate(zip(found, arrays, strict=True)):
+            need_like(opcode, f"initial value {i}", init, f"operand {i}", a)
+        return arrays, found
 
     # --- reduce, map ----------------------------------------------------------------------------
 
@@ -148,6 +163,8 @@ class Reduction(Contraction):
             "select-and-scatter", operand.dims, window_dimensions, window_strides, padding
         )
         init = self._value(init_value, operand)
+        need_like("select-and-scatter", "source", source, "operand", operand)
+        need_like("select-and-scatter", "the initial value", init, "operand", operand)
         return self._emit(
             "select-and-scatter", operand, source, init, window=window,
             select=self._callee(select, scalars([operand, operand]), "select"),

@@ -19,6 +19,7 @@ from hlo.ops.collective_rules import (
     GLOBAL_IDS,
     MODE,
     TRAITS,
+    need_groups,
     part_of_result,
     resized,
 )
@@ -70,6 +71,7 @@ register(
             "dimensions={1}",
         ),
         attrs=_ALL_GATHER,
+        verify=need_groups,
         traits=TRAITS,
     )
 )
@@ -92,6 +94,7 @@ register(
         "003 AllGather",
         (_ALL_GATHER_EXAMPLE,),
         attrs=_ALL_GATHER,
+        verify=need_groups,
         traits=TRAITS | Trait.SIDE_EFFECT,
     )
 )
@@ -160,6 +163,7 @@ register(
 """,
         ),
         attrs=_ALL_REDUCE,
+        verify=need_groups,
         traits=TRAITS,
     )
 )
@@ -173,6 +177,7 @@ register(
         "003 AllReduce",
         (_ALL_REDUCE_EXAMPLE,),
         attrs=_ALL_REDUCE,
+        verify=need_groups,
         traits=TRAITS | Trait.SIDE_EFFECT,
     )
 )
@@ -241,6 +246,7 @@ register(
             "dimensions": need(INTS),
             "to_apply": need(COMPUTATION),
         },
+        verify=need_groups,
         traits=TRAITS,
     )
 )

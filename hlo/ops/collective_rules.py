@@ -10,7 +10,7 @@ from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT, Attr, Codec, enum
 from hlo.ops.rules import need_tuple
 from hlo.ops.spec import OpView, Trait
-from hlo.types import ArrayShape, Shape
+from hlo.types import ArrayShape, Shape, TupleShape
 
 REPLICA_GROUPS = Codec("replica groups", replica_groups.read, replica_groups.write)
 
@@ -49,3 +49,88 @@ def part_of_result(op: OpView, result: Shape, index: int, count: int, rank: int)
 def resized(shape: ArrayShape, dim: int, size: int) -> ArrayShape:
     """Return a shape with another size of one dimension."""
     return replace(shape, dims=(*shape.dims[:dim], size, *shape.dims[dim + 1 :]))
+
+
+# --- groups that no number of devices makes right -------------------------------------------------
+
+# Collectives whose groups may differ in size.
+UNEVEN = frozenset({"all-reduce", "all-reduce-start"})
+
+
+def need_groups(op: OpView) -> None:
+    """Check replica groups for what does not depend on how many devices a module is for.
+
+    That is: no group is empty, the ids are 0 and so on, each once, groups are of one size, and data
+    is split or joined in as many parts as that. The `verify` rule of collectives with groups.
+    """
+    mode = kernels.group_mode(op.attrs)
+    if mode is None:
+        raise InferError(
+            f"{op.opcode}: use_global_device_ids needs a channel_id", attr="use_global_device_ids",
+            code="bad-replica-groups",
+        )  # fmt: skip
+    lists = op.attrs["replica_groups"].lists()
+    problem = _groups_problem(op, lists, mode)
+    if problem is None and lists and mode != kernels.CROSS_BOTH:
+        problem = parts_problem(op, len(lists[0]))
+    if problem is not None:
+        raise InferError(
+            f"{op.opcode}: {problem}", attr="replica_groups", code="bad-replica-groups"
+        )
+
+
+def _groups_problem(op: OpView, lists: tuple[tuple[int, ...], ...], mode: str) -> str | None:
+    if not lists:
+        return "flattened ids need replica groups" if mode == kernels.FLATTENED else None
+    seen: set[int] = set()
+    for group in lists:
+        if not group:
+            return "a replica group is empty"
+        for i in group:
+            if i in seen:
+                return f"{i} is in the replica groups twice"
+            seen.add(i)
+    for i in range(len(seen)):
+        if i not in seen:
+            return f"the replica groups have {len(seen)} ids, {i} is not one of them"
+    if op.opcode not in UNEVEN and len({len(g) for g in lists}) > 1:
+        return f"the replica groups of {op.opcode} differ in size"
+    return None
+
+
+def parts_problem(op: OpView, size: int) -> str | None:
+    """Return what is wrong where data is not in as many parts as a group has members."""
+    opcode, operands = op.opcode, op.operand_shapes
+    dims = op.attrs.get("dimensions")
+    if opcode in ("all-gather", "all-gather-start", "reduce-scatter"):
+        result = op.shape
+        if opcode == "all-gather-start" and isinstance(result, TupleShape):
+            result = result.elements[1]
+        small, large = operands[0], _first(result)
+        if opcode == "reduce-scatter":
+            small, large = large, small
+        parts = _ratio(large, small, dims)
+        if parts is not None and size != 1 and parts != size:
+            return f"a dimension is in {parts} parts, a group has {size} members"
+    elif opcode == "all-to-all":
+        if not dims and size != 1 and len(operands) != size:
+            return f"it has {len(operands)} operands, a group has {size} members"
+        split = operands[0]
+        if dims and isinstance(split, ArrayShape) and split.dims[dims[0]] % size:
+            return (
+                f"dimension {dims[0]} of {split.to_string(False)} cannot be split over a group of "
+                f"{size} members"
+            )
+    return None
+
+
+def _first(shape: Shape) -> Shape:
+    return shape.elements[0] if isinstance(shape, TupleShape) else shape
+
+
+def _ratio(large: Shape, small: Shape, dims: tuple[int, ...] | None) -> int | None:
+    """Return in how many parts of `small` the dimension of `large` falls, rounded up."""
+    if not dims or not isinstance(large, ArrayShape) or not isinstance(small, ArrayShape):
+        return None
+    part = small.dims[dims[0]]
+    return -(-large.dims[dims[0]] // part) if part > 0 else None

@@ -25,6 +25,29 @@ def _infer_call(op: OpView) -> Shape:
     return callee.result_shape
 
 
+def _verify_call(op: OpView) -> None:
+    """Check that a composite says what it stands for."""
+    if not op.attrs["is_composite"]:
+        return
+    said = op.annotations.get("frontend_attributes", {})
+    if not said.get("composite.name"):
+        raise InferError(
+            "call: a composite needs composite.name in its frontend_attributes",
+            attr="frontend_attributes", code="missing-attribute",
+        )  # fmt: skip
+    if said.get("composite.attributes") == "":
+        raise InferError(
+            "call: composite.attributes is empty; no attributes are {}",
+            attr="frontend_attributes", code="bad-value",
+        )  # fmt: skip
+    version = said.get("composite.version", "0")
+    if not (version.isascii() and version.isdigit()):
+        raise InferError(
+            f"call: composite.version is {version!r}, not a number from 0 on",
+            attr="frontend_attributes", code="bad-value",
+        )  # fmt: skip
+
+
 def _call(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return ctx.call(op.attrs["to_apply"], args)
 
@@ -54,6 +77,7 @@ ENTRY e {
 """,
         ),
         attrs={"to_apply": need(COMPUTATION), "is_composite": Attr(BOOL, default=False)},
+        verify=_verify_call,
         traits=Trait.INFERABLE,
     )
 )

@@ -11,7 +11,7 @@ from typing import Any
 from hlo.errors import InferError
 from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT_GROUPS, INTS, Attr, need
-from hlo.ops.collective_rules import CHANNEL, CONSTRAINED, GROUPS, TRAITS
+from hlo.ops.collective_rules import CHANNEL, CONSTRAINED, GROUPS, TRAITS, need_groups
 from hlo.ops.rules import (
     array_operand,
     array_operands,
@@ -70,6 +70,7 @@ register(
             "(f32[2,3]) all-to-all(f32[2,3] x), replica_groups={{0}}",
         ),
         attrs={**CONSTRAINED, "dimensions": Attr(INTS)},
+        verify=need_groups,
         traits=TRAITS,
     )
 )
@@ -118,6 +119,7 @@ ENTRY e {
 """,
         ),
         attrs={**GROUPS, "dimensions": Attr(INTS)},
+        verify=need_groups,
         traits=TRAITS,
     )
 )
@@ -148,6 +150,7 @@ register(
         "003 CollectiveBroadcast",
         ("f32[2,3] collective-broadcast(f32[2,3] x), replica_groups={{0}}",),
         attrs={**GROUPS, "has_dynamic_root": Attr(BOOL, default=False)},
+        verify=need_groups,
         traits=TRAITS,
     )
 )

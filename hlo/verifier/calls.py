@@ -35,8 +35,6 @@ def check_calls(
         if not inst.spec.computation_attrs or report.breaks_own_rule(inst):
             continue
         _check_threads(inst, report)
-        if inst.attrs.get("is_composite"):
-            _check_composite(inst, report)
         if options.layout_sensitive:
             _check_layouts(inst, report)
 
@@ -116,27 +114,6 @@ def _async_within(computations: Iterable[Computation]) -> Iterator[Instruction]:
                 c.execution_thread != comp.execution_thread for c in inst.called_computations
             ):
                 yield inst
-
-
-def _check_composite(inst: Instruction, report: Report) -> None:
-    """Check that a composite says what it stands for."""
-    said = inst.annotations.get("frontend_attributes", {})
-    if not said.get("composite.name"):
-        report.add(
-            "missing-attribute", "a composite needs composite.name in its frontend_attributes",
-            inst, attr="frontend_attributes",
-        )  # fmt: skip
-    if said.get("composite.attributes") == "":
-        report.add(
-            "bad-value", "composite.attributes is empty; no attributes are {}", inst,
-            attr="frontend_attributes",
-        )  # fmt: skip
-    version = said.get("composite.version", "0")
-    if not (version.isascii() and version.isdigit()):
-        report.add(
-            "bad-value", f"composite.version is {version!r}, not a number", inst,
-            attr="frontend_attributes",
-        )  # fmt: skip
 
 
 def _check_layouts(inst: Instruction, report: Report) -> None:

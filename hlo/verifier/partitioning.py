@@ -14,12 +14,9 @@ from hlo.ops.collective_eval import (
     FLATTENED,
     group_mode,
 )
-from hlo.replica_groups import ReplicaGroups
-from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.ops.collective_rules import UNEVEN, parts_problem
+from hlo.types import ArrayShape, TupleShape
 from hlo.verifier.report import Report
-
-# Collectives whose groups may differ in size.
-_UNEVEN = frozenset({"all-reduce", "all-reduce-start"})
 
 
 def check_partitioning(module: Module, report: Report) -> None:
@@ -42,7 +39,7 @@ def check_partitioning(module: Module, report: Report) -> None:
                 _check_groups(inst, replicas, partitions, report)
             elif "source_target_pairs" in attrs:
                 _check_permutation(inst, replicas, partitions, report)
-            if inst.opcode in _UNEVEN:
+            if inst.opcode in UNEVEN:
                 all_reduces.append(inst)
     _check_same_constraint(all_reduces, report)
 
@@ -91,106 +88,24 @@ def _check_alike(inst: Instruction, report: Report) -> None:
 
 
 def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Report) -> None:
-    groups: ReplicaGroups = inst.attrs["replica_groups"]
+    """Check groups, right in themselves, against the number of devices."""
     mode = group_mode(inst.attrs)
-    if mode is None:
-        report.add(
-            "bad-replica-groups", "use_global_device_ids needs a channel_id", inst,
-            attr="use_global_device_ids",
-        )  # fmt: skip
-        return
     ids, what = {
         CROSS_REPLICA: (replicas, "replicas"),
         CROSS_BOTH: (replicas, "replicas"),
         CROSS_PARTITION: (partitions, "partitions"),
         FLATTENED: (replicas * partitions, "devices"),
-    }.get(mode, (1, "devices"))
-    try:
-        lists = groups.lists()
-    except InferError as e:
-        report.add(e.code, e.message, inst, attr="replica_groups")
-        return
-    problem = _groups_problem(inst, lists, mode, ids, what)
+    }[mode or CROSS_REPLICA]
+    lists = inst.attrs["replica_groups"].lists()
+    named = sum(map(len, lists))
+    # A count of one is what a module has that says nothing of devices.
+    if lists and ids not in (1, named):
+        problem: str | None = f"the replica groups have {named} ids, the module has {ids} {what}"
+    else:
+        size = len(lists[0]) if lists else ids
+        problem = parts_problem(inst, size * partitions if mode == CROSS_BOTH else size)
     if problem is not None:
         report.add("bad-replica-groups", problem, inst, attr="replica_groups")
-        return
-    size = len(lists[0]) if lists else ids
-    if mode == CROSS_BOTH:
-        size *= partitions
-    _check_parts(inst, size, report)
-
-
-def _groups_problem(
-    inst: Instruction, lists: tuple[tuple[int, ...], ...], mode: str, ids: int, what: str
-) -> str | None:
-    if not lists:
-        return "flattened ids need replica groups" if mode == FLATTENED else None
-    seen: set[int] = set()
-    for group in lists:
-        if not group:
-            return "a replica group is empty"
-        for i in group:
-            if i in seen:
-                return f"{i} is in the replica groups twice"
-            seen.add(i)
-    for i in range(len(seen)):
-        if i not in seen:
-            return f"the replica groups have {len(seen)} ids, {i} is not one of them"
-    # A count of one is what a module has that says nothing of devices.
-    if ids not in (1, len(seen)):
-        return f"the replica groups have {len(seen)} ids, the module has {ids} {what}"
-    if inst.opcode not in _UNEVEN and len({len(g) for g in lists}) > 1:
-        return f"the replica groups of {inst.opcode} differ in size"
-    return None
-
-
-def _check_parts(inst: Instruction, size: int, report: Report) -> None:
-    """Check that data is split or joined in as many parts as a group has members."""
-    opcode, operands = inst.opcode, inst.operand_shapes
-    dims = inst.attrs.get("dimensions")
-    if opcode in ("all-gather", "all-gather-start", "reduce-scatter"):
-        result = inst.shape
-        if opcode == "all-gather-start" and isinstance(result, TupleShape):
-            result = result.elements[1]
-        small, large = operands[0], _first(result)
-        if opcode == "reduce-scatter":
-            small, large = large, small
-        parts = _ratio(large, small, dims)
-        if parts is not None and size != 1 and parts != size:
-            report.add(
-                "bad-replica-groups",
-                f"a dimension is in {parts} parts, a group has {size} members", inst,
-                attr="replica_groups",
-            )  # fmt: skip
-    elif opcode == "all-to-all":
-        if not dims and size != 1 and len(operands) != size:
-            report.add(
-                "bad-replica-groups",
-                f"it has {len(operands)} operands, a group has {size} members", inst,
-                attr="replica_groups",
-            )  # fmt: skip
-        elif dims:
-            split = operands[0]
-            assert isinstance(split, ArrayShape)
-            if split.dims[dims[0]] % size:
-                report.add(
-                    "bad-replica-groups",
-                    f"dimension {dims[0]} of {split.to_string(False)} cannot be split over a group "
-                    f"of {size} members",
-                    inst, attr="dimensions",
-                )  # fmt: skip
-
-
-def _first(shape: Shape) -> Shape:
-    return shape.elements[0] if isinstance(shape, TupleShape) else shape
-
-
-def _ratio(large: Shape, small: Shape, dims: tuple[int, ...] | None) -> int | None:
-    """Return in how many parts of `small` the dimension of `large` falls, rounded up."""
-    if not dims or not isinstance(large, ArrayShape) or not isinstance(small, ArrayShape):
-        return None
-    part = small.dims[dims[0]]
-    return -(-large.dims[dims[0]] // part) if part > 0 else None
 
 
 # --- permutations -------------------------------------------------------------------------------
