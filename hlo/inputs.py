@@ -16,6 +16,7 @@ from hlo.literal import Literal, read_literal
 from hlo.memory import enough_memory
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
+from hlo.sources import is_proto_file, read_snapshot
 from hlo.types import ELEMENT_TYPES, ArrayShape, Shape, array, compatible
 
 _TARGET = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.-]*|\d+)=(.*)", re.S)
@@ -36,7 +37,8 @@ def read_inputs(
     SOURCE is `random`, `zeros`, a path ending in `.npy`, an HLO literal with or without its shape,
     `@FILE` holding one, or `2x3xf32=1 2 3 4 5 6` (one number fills; `=@FILE` reads raw bytes).
     archive: an npz whose keys are `arg0, arg1, ..` or parameter names; the leaves of a tuple have
-    keys such as `arg0.1`. Everything is checked against the parameters. Raises HloError.
+    keys such as `arg0.1`. Or a snapshot that XLA dumped, which holds the arguments of a call.
+    Everything is checked against the parameters. Raises HloError.
     """
     inputs = _Inputs(parameters, seed)
     if archive is not None:
@@ -72,7 +74,10 @@ class _Inputs:
                 # A parameter may be called arg1 and not be number 1: its name wins.
                 keys.setdefault(number, (p, index, shape))
                 keys[name] = (p, index, shape)
-        for key, value in read_npz(path).items():
+        # XLA's names for the text form of snapshots end in .txt.
+        is_snapshot = is_proto_file(path) or path.endswith(".txt")
+        found = read_snapshot(path) if is_snapshot else read_npz(path)
+        for key, value in found.items():
             if key not in keys:
                 raise HloError.at(
                     "unknown-input", f"{path}: {key!r} is not a parameter",

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hlo.errors import HloError
-from hlo.files import decode, write_files
+from hlo.files import decode, read_bytes, write_files
 from hlo.forms import is_pbtxt, is_proto, is_stablehlo
 from hlo.ir import Module
 from hlo.text import parse, print_module
+from hlo.types import ArrayShape
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _BINARY = (".pb", ".binpb")
 _MLIR = (".mlir", ".stablehlo")
@@ -53,8 +58,35 @@ def _read_proto(data: bytes, name: str) -> Module:
 
 
 def is_proto_file(path: str) -> bool:
-    """Tell whether a file of this name gets a proto, not HLO text."""
+    """Tell by its name whether a file is, or is to be, a proto, and not HLO text."""
     return path.endswith((*_BINARY, *_TEXT))
+
+
+def read_snapshot(path: str) -> dict[str, np.ndarray]:
+    """Return the arguments in a dumped snapshot by name: `arg0`, or `arg0.1` of a tuple.
+
+    Raises HloError.
+    """
+    from hlo.proto import snapshot_arguments
+
+    data = read_bytes(path)
+    partitions = snapshot_arguments(data if is_proto(data) else decode(data, path), path)
+    if len(partitions) != 1 or not partitions[0]:
+        found = f"those of {len(partitions)} partitions" if len(partitions) > 1 else "none"
+        raise HloError.at(
+            "bad-file", f"{path}: the arguments of a call are needed, it holds {found}",
+            hint="XLA's flags --xla_dump_hlo_snapshots and --xla_dump_hlo_unoptimized_snapshots "
+            "write them",
+        )  # fmt: skip
+    values = {}
+    for number, argument in enumerate(partitions[0]):
+        for index, shape in argument.shape.leaves():
+            leaf = argument
+            for i in index:
+                leaf = leaf.elements[i]
+            if isinstance(shape, ArrayShape):
+                values[".".join([f"arg{number}", *map(str, index)])] = leaf.array
+    return values
 
 
 def write_module(path: str | Path, module: Module) -> None:

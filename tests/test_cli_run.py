@@ -15,6 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.run import main
 
+import hlo
+from hlo.proto.pbtxt import write
+from hlo.proto.schema import Message, schema
+from hlo.proto.shapes import write_literal
+from hlo.proto.wire import decode, encode
+
 ADD = """HloModule m
 ENTRY main {
   x = f32[2,3] parameter(0)
@@ -139,6 +145,24 @@ def test_npz_by_number_name_and_leaf() -> None:
     result = run("-", "--inputs", "in.npz", "-o", "-", text=module)
     assert "1 input is random from seed 0: p2.1" in result.stderr
     assert result.stdout.split("\n")[:3] == ["s32[] 1", "s32[] 2", "s32[] 3"]
+
+
+@pytest.mark.parametrize("ending", ["pb", "txt"])
+def test_inputs_of_a_snapshot(ending: str) -> None:
+    module = hlo.parse("ENTRY e { t = (f32[2], s32[]) parameter(0)\n u = s32[] parameter(1)\n"
+                       " x = f32[2] get-tuple-element(t), index=0\n"
+                       " ROOT r = (s32[], f32[2]) tuple(u, x) }")  # fmt: skip
+    kind, message = schema()["HloSnapshot"], Message()
+    message["hlo"] = Message(hlo_module=decode(hlo.to_proto(module), schema()["HloModuleProto"]))
+    values = [(np.float32([1, 2]), np.int32(3)), np.int32(4)]
+    message["arguments"] = [write_literal(hlo.Literal.of(v)) for v in values]
+    name = f"dump.{ending}"
+    data = encode(message, kind) if ending == "pb" else write(message, kind).encode()
+    Path(name).write_bytes(data)
+    assert run(name, "--inputs", name, "-o", "-").stdout == "s32[] 4\nf32[2] {1, 2}\n"
+    Path("m.pb").write_bytes(hlo.to_proto(module))
+    result = run(name, "--inputs", "m.pb")
+    assert result.exit_code == 1 and "it holds none" in result.stderr
 
 
 RAW = ["bf16", "f16", "f8e4m3fn", "f8e5m2", "f8e8m0fnu", "f4e2m1fn", "s4", "u4", "s2", "u1", "pred"]

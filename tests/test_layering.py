@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "proto": _VALUES | {"forms", "ops", "ir", "text"},
     "frontend": {"errors", "ir", "proto"},
     "stablehlo": _VALUES | {"ops", "ir"},
-    "sources": {"errors", "files", "forms", "ir", "proto", "stablehlo", "text"},
+    "sources": {"errors", "files", "forms", "ir", "proto", "stablehlo", "text", "types"},
     "verifier": _VALUES | {"ops", "ir"},
     "eval": _VALUES | {"ops", "ir", "analysis", "host"},
     "analysis": _VALUES | {"ops", "ir"},
@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "arguments": _VALUES,
     "compare": set(),
     "files": _VALUES,
-    "inputs": _VALUES | {"arguments", "files"},
+    "inputs": _VALUES | {"arguments", "files", "sources"},
     "binding": _VALUES | {"ops", "ir", "text", "runtime", "host"},
     "compiler": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +12,20 @@ from click.testing import CliRunner
 from compare_protos import differences
 from fuzz_protos import failure, mutants
 from hlo_tools.opt import main as hlo_opt
-from oracle import xla_to_proto
+from oracle import xla_from_proto, xla_to_proto
 from test_text_xla import CASES, CUSTOM, entry
 
 import hlo
 from hlo.errors import HloError
+from hlo.literal import Literal
 from hlo.ops import OPS
-from hlo.proto import from_pbtxt, to_pbtxt
+from hlo.proto import from_pbtxt, snapshot_arguments, to_pbtxt
 from hlo.proto.pbtxt import parse as parse_message
-from hlo.proto.schema import Message, schema
+from hlo.proto.pbtxt import write as write_text
+from hlo.proto.schema import UNPRINTED, Message, schema
+from hlo.proto.shapes import write_literal, write_shape
 from hlo.proto.wire import decode, encode
+from hlo.types import ArrayShape, Shape, TupleShape
 
 MODULE = """HloModule m
 
@@ -95,6 +100,14 @@ def test_protos_of_all_operations() -> None:
         assert not list(differences(spec.examples[0])), spec.name
 
 
+def test_literals_of_elements_in_bits_are_read_by_xla() -> None:
+    """XLA's text reader drops `E(..)` of constants, and its proto reader wants none in literals."""
+    constant = "%c = (s4[3]{0:E(4)}, pred[2]{0:E(32)}) constant(( {1, -2, 7}, {1, 0} ))"
+    module = hlo.parse("HloModule m\n\nENTRY e { " + constant.replace("%c", "ROOT c") + " }")
+    assert constant in xla_from_proto(hlo.to_proto(module), "default")
+    assert constant in str(hlo.from_proto(hlo.to_proto(module)))
+
+
 def test_names_are_unique_in_protos() -> None:
     text = "HloModule m\na { x = f32[] parameter(0) }\n" + (
         "ENTRY e { x = f32[] parameter(0)\n x.1 = f32[] call(x), to_apply=a\n"
@@ -118,17 +131,106 @@ def test_bytes_survive_that_are_no_text() -> None:
 # --- forms and files ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [("hlo_module",), ("hlo", "hlo_module")])
-def test_wrappers_of_dumps(path: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("HloProto", ("hlo_module",)),
+        ("HloSnapshot", ("hlo", "hlo_module")),
+        ("HloUnoptimizedSnapshot", ("hlo_module",)),
+    ],
+)
+def test_wrappers_of_dumps(name: str, path: tuple[str, ...]) -> None:
     module = hlo.parse(MODULE)
-    kinds = {1: "HloProto", 2: "HloSnapshot"}
     message = decode(hlo.to_proto(module), schema()["HloModuleProto"])
     for field in reversed(path):
         message = Message({field: message})
-    kind = schema()[kinds[len(path)]]
+    kind = schema()[name]
     assert str(hlo.from_proto(encode(message, kind))) == str(hlo.from_proto(hlo.to_proto(module)))
     text = "".join(f"{field} {{\n" for field in path) + to_pbtxt(module) + "}\n" * len(path)
     assert str(from_pbtxt(text)) == str(hlo.from_proto(hlo.to_proto(module)))
+
+
+ARGUMENTS = {
+    "f32[2,3]{0,1}": [[0, 1, 2], [3, 4, 5]],
+    "s4[3]": [1, -2, 7],
+    "pred[9]": [1, 0, 1, 1, 0, 0, 0, 1, 1],
+    "(c64[1], (u64[], s8[0]))": ([1 + 2j], (2**63, [])),
+}
+
+
+def _literal(shape: str, value: Any) -> Literal:
+    def of(shape: Shape, value: Any) -> Literal:
+        if isinstance(shape, TupleShape):
+            parts = [of(s, v) for s, v in zip(shape.elements, value, strict=True)]
+            return Literal(shape, parts)
+        assert isinstance(shape, ArrayShape)
+        return Literal(shape, np.array(value).astype(shape.element_type.dtype))
+
+    return of(hlo.parse_shape(shape), value)
+
+
+def _serialized(literal: Literal) -> bytes:
+    """Return a literal as it stands behind a snapshot: shape, and elements in their bits."""
+    shape = encode(write_shape(literal.shape), schema()["ShapeProto"])
+    data = len(shape).to_bytes(8, "little") + shape
+    for index, leaf in literal.shape.leaves():
+        part = literal
+        for i in index:
+            part = part.elements[i]
+        assert isinstance(leaf, ArrayShape)
+        order = leaf.layout.minor_to_major if leaf.layout else ()
+        flat = part.array.transpose(order[::-1]).reshape(-1)
+        et = leaf.element_type
+        bits = 1 if et.is_pred else et.bits
+        if bits < 8:
+            number = sum((int(x) & (1 << bits) - 1) << bits * i for i, x in enumerate(flat))
+            data += number.to_bytes(-(-len(flat) * bits // 8), "little")
+        else:
+            data += flat.tobytes()
+    return data
+
+
+@pytest.mark.parametrize("form", ["HloSnapshot", "messages", "pbtxt", "long"])
+def test_arguments_of_snapshots(form: str) -> None:
+    literals = [_literal(*pair) for pair in ARGUMENTS.items()]
+    messages = list(map(write_literal, literals))
+    module = decode(hlo.to_proto(hlo.parse(MODULE)), schema()["HloModuleProto"])
+    kind = schema()["HloUnoptimizedSnapshot"]
+    snapshot = Message(hlo_module=module, partitions=[Message(arguments=messages)])
+    data: bytes | str = encode(snapshot, kind)
+    if form == "HloSnapshot":
+        wrapped = Message(hlo=Message(hlo_module=module), arguments=messages)
+        data = encode(wrapped, schema()[form])
+    elif form == "pbtxt":
+        data = write_text(snapshot, kind)
+    elif form == "long":
+        behind = [_serialized(x) for x in literals]
+        descriptors = [Message(argument_size_bytes=len(x)) for x in behind]
+        snapshot["partitions"] = [Message(arguments_descriptors=descriptors)]
+        inside = encode(snapshot, kind)
+        head = len(inside) & 127 | 128, len(inside) >> 7
+        data = bytes(head) + inside + b"".join(behind)
+        for cut in range(1, sum(map(len, behind)), 7):
+            with pytest.raises(HloError, match="byte"):
+                snapshot_arguments(data[:-cut])
+    assert snapshot_arguments(data) == [literals]
+    again = hlo.from_proto(data) if isinstance(data, bytes) else from_pbtxt(data)
+    assert again.entry.root.opcode == "negate"
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "dumped"),
+    [
+        ("pred[11]", [1, 0, 1, 1, 0, 0, 0, 1, 1, 0, 1], "10011a010b2a060a01008001013201008d05"),
+        ("s4[5]", [1, -2, 3, -8, 7], "10151a01052a060a0100800101320100e18307"),
+        ("bf16[2]", [1.5, 2.5], "10101a01022a060a0100800101320100c03f2040"),
+        ("s8[2,1]{0,1}", [[1], [-1]], "10021a0202012a070a0200018001013202000001ff"),
+    ],
+)
+def test_arguments_lie_in_files_as_xla_writes_them(shape: str, value: Any, dumped: str) -> None:
+    """The bytes are those of XLA:CPU with --xla_dump_hlo_unoptimized_snapshots."""
+    data = bytes.fromhex(dumped)
+    assert _serialized(_literal(shape, value))[8:] == data
 
 
 @pytest.mark.parametrize("name", ["m.pb", "m.pbtxt", "m.hlo", "pb", "pbtxt"])
@@ -151,6 +253,46 @@ def test_a_proto_holds_one_module(tmp_path: Path) -> None:
         hlo_opt, [str(tmp_path / "m.hlo"), "--stats", "-o", str(tmp_path / "m.pb")]
     )
     assert result.exit_code == 2 and "a proto holds one module" in result.output
+
+
+def test_what_the_text_does_not_say_survives() -> None:
+    """And copies keep it."""
+    said = {
+        "id": 7, "is_dynamic": True, "use_auto_spmd_partitioning": True, "device_type": "TPU",
+        "pjrt_id": 0, "spmd_output_sharding": Message(type="REPLICATED"),
+        "spmd_parameters_shardings": [Message(type="MAXIMAL", tile_assignment_devices=[1])],
+        "profile_info": [Message(profile_type="FUSION", relative_speedup=1.5, fingerprint="f")],
+        "cross_program_prefetches": [Message(parameter=1, index=[2], offset=3)],
+        "device_assignment": Message(
+            replica_count=1, computation_count=1,
+            computation_devices=[Message(replica_device_ids=[0])],
+        ),
+    }  # fmt: skip
+    assert set(said) == set(UNPRINTED)
+    kind = schema()["HloModuleProto"]
+    message = decode(hlo.to_proto(hlo.parse(MODULE)), kind) | said
+    module = hlo.from_proto(encode(Message(message), kind)).clone()
+    assert decode(hlo.to_proto(module), kind) == decode(encode(Message(message), kind), kind)
+
+
+def test_recovery_tables_beside_xla() -> None:
+    table = """{
+  {"v1"} : {"v2" {1}},
+  "
+    ENTRY %r (p: f32[2]) -> f32[2] {
+      %p = f32[2]{0} parameter(0), metadata={op_name=\\"a\\"}
+      ROOT %q = f32[2]{0} negate(p)
+    }
+  "
+  {"v3"} : {""}
+}"""
+    text = entry(head=f"HloModule m, origin_recovery_table={table}\n\n")
+    theirs = xla_to_proto(text)
+    assert xla_from_proto(hlo.to_proto(hlo.parse(text))) == xla_from_proto(theirs)
+    read = hlo.from_proto(theirs)
+    assert 'op_name=\\"a\\"}' in read.attrs["origin_recovery_table"]
+    # XLA reads what is written here, where quotes are escaped.
+    assert xla_from_proto(xla_to_proto(str(read))) == xla_from_proto(theirs)
 
 
 # --- text form ----------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ class _Outcome:
     "or '2x3xf32=1 2 3 4 5 6'. Without NAME it is for the next parameter.",
 )  # fmt: skip
 @click.option(
-    "--inputs", "archive", metavar="FILE.npz",
-    help="Inputs by parameter name, or arg0, arg1, ...",
+    "--inputs", "archive", metavar="FILE",
+    help="Inputs by parameter name, or arg0, arg1, ... of an npz, or those of a dumped snapshot.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", metavar="OUT",

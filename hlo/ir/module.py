@@ -25,6 +25,8 @@ class Module:
     `entry_computation_layout`, ...); absent ones have no entry.
     tables: the stack-frame index: lists of lines by table name (`FileNames`, `FunctionNames`,
     `FileLocations`, `StackFrames`); absent ones have no entry.
+    unprinted: what protos say of a module and its text does not (device assignments, profiles,
+    ...), by field name, for whoever writes a proto again.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Module:
         self.name = name
         self.attrs: dict[str, Any] = dict(attrs) if attrs else {}
         self.tables: dict[str, list[Any]] = {}
+        self.unprinted: dict[str, Any] = {}
         self.source = source
         self._computations: dict[str, Computation] = {}
         self._entry: Computation | None = None
@@ -157,6 +160,7 @@ class Module:
         """Return a deep copy; sources and immutable values are shared."""
         copy = Module(self.name, attrs=self.attrs, source=self.source)
         copy.tables = {k: list(v) for k, v in self.tables.items()}
+        copy.unprinted = dict(self.unprinted)
         made: dict[Computation, Computation] = {}
         for comp in self.callees_first():
             made[comp] = comp.clone(comp.name)

@@ -317,7 +317,9 @@ ATTRIBUTES: dict[str, Place] = {
 
 OF_OPCODE: dict[tuple[str, str], Place] = {
     ("all-to-all", "dimensions"): known(ints("dimensions"), ()),
-    ("async-start", "async_execution_thread"): known(at("async_execution_thread"), "", "main"),
+    ("async-start", "async_execution_thread"): known(
+        at("async_execution_thread", write=lambda v: "" if v == "main" else v), "", "main"
+    ),
     ("cholesky", "lower"): at("cholesky_options.lower"),
     ("collective-permute", "slice_sizes"): Place(_read_slice_sizes, _write_slice_sizes),
     ("collective-permute-start", "slice_sizes"): Place(_read_slice_sizes, _write_slice_sizes),

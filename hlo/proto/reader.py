@@ -23,8 +23,8 @@ from hlo.proto.metadata import (
     read_metadata,
     read_statistics,
 )
-from hlo.proto.origin import read_origin
-from hlo.proto.schema import Message
+from hlo.proto.origin import read_origin, read_recovery
+from hlo.proto.schema import UNPRINTED, Message
 from hlo.proto.shapes import read_literal, read_shape
 from hlo.proto.shardings import read_sharding
 from hlo.scan import from_bytes
@@ -121,6 +121,9 @@ class _ModuleReader:
             "input_output_alias": aliases,
             "buffer_donor": donors,
             "frontend_attributes": read_frontend_attributes(m.sub("frontend_attributes")),
+            "origin_recovery_table": read_recovery(
+                m.sub("original_value_recovery_table"), lambda inner: str(read_module(inner))
+            ),
         }
         if "host_program_shape" in m:
             program = m["host_program_shape"]
@@ -131,6 +134,7 @@ class _ModuleReader:
         for key, value in found.items():
             if value:
                 attrs[key] = _checked(MODULE_ATTRS[key], value, key, m)
+        module.unprinted = {key: m[key] for key in UNPRINTED if key in m}
         index = m.sub("stack_frame_index")
         for table, field in (
             ("FileNames", "file_names"), ("FunctionNames", "function_names"),

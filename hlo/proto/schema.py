@@ -14,6 +14,13 @@ from typing import Any
 
 SCHEMAS = ("xla_data.schema", "hlo.schema")
 
+# What a HloModuleProto says of the module that its text does not. It comes out as it went in.
+UNPRINTED = (
+    "id", "cross_program_prefetches", "is_dynamic", "spmd_output_sharding", "profile_info",
+    "spmd_parameters_shardings", "device_assignment", "use_auto_spmd_partitioning", "device_type",
+    "pjrt_id",
+)  # fmt: skip
+
 # Types that are written as a varint, as four and as eight bytes; all others have a length in front.
 VARINTS = frozenset({"int32", "int64", "uint32", "uint64", "bool"})
 FIXED = {"float": 4, "double": 8}

@@ -265,11 +265,14 @@ def _from_bytes(data: bytes, et: ElementType, m: Message) -> np.ndarray:
 
 def write_literal(literal: Literal) -> Message:
     """Return the LiteralProto of a value."""
-    m = Message(shape=write_shape(literal.shape))
     shape = literal.shape
+    m = Message(shape=write_shape(shape))
     if isinstance(shape, TupleShape):
-        m["tuple_literals"] = [write_literal(e) for e in literal.elements]
+        m["tuple_literals"] = parts = [write_literal(e) for e in literal.elements]
+        m["shape"]["tuple_shapes"] = [part["shape"] for part in parts]
     elif isinstance(shape, ArrayShape):
+        # XLA reads no literal whose elements have a size of their own.
+        m["shape"].sub("layout").pop("element_size_in_bits", None)
         et = shape.element_type
         flat = np.ascontiguousarray(literal.array.transpose(_order(shape))).reshape(-1)
         if et.name in _NUMBERS:

@@ -43,6 +43,14 @@ def first_field(data: bytes, start: int, end: int) -> tuple[int, int] | None:
     return _Decoder(data).content(start + 1, end, start)
 
 
+def with_length(data: bytes) -> tuple[int, int] | None:
+    """Return where a message begins and ends whose length is in front of it, if it is all there."""
+    try:
+        return _Decoder(data).content(0, len(data), 0)
+    except TextError:
+        return None
+
+
 class _Decoder:
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -19,11 +19,12 @@ from hlo.proto.metadata import (
     write_metadata,
     write_statistics,
 )
-from hlo.proto.origin import write_origin
+from hlo.proto.origin import write_origin, write_recovery
 from hlo.proto.schema import Message
 from hlo.proto.shapes import write_literal, write_program_shape, write_shape
 from hlo.proto.shardings import write_sharding
 from hlo.scan import to_bytes
+from hlo.text import parse
 from hlo.text.header import FileLocation, StackFrame
 
 # Annotations by name: the field they are in, and how it is written.
@@ -66,7 +67,7 @@ def write_module(module: Module) -> Message:
     )
     parameters, result = module.program_shapes
     m["host_program_shape"] = write_program_shape(
-        parameters, result, [names[p] for p in module.entry.parameters]
+        parameters, result, [f"p{i}" for i in range(len(parameters))]
     )
     if module.is_scheduled:
         m["schedule"] = Message(
@@ -118,6 +119,11 @@ def _header(module: Module, m: Message) -> None:
             for d in attrs.get("buffer_donor", ())
         ]
     )
+    m.update(module.unprinted)
+    if "origin_recovery_table" in attrs:
+        m["original_value_recovery_table"] = write_recovery(
+            attrs["origin_recovery_table"], lambda text: write_module(parse(text))
+        )
     if attrs.get("frontend_attributes"):
         m["frontend_attributes"] = write_frontend_attributes(attrs["frontend_attributes"])
     if module.tables:
