@@ -11,6 +11,7 @@ import bisect
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 # A caret line longer than this helps nobody: a window around the column is shown instead.
 _MAX_SNIPPET = 160
@@ -121,9 +122,7 @@ class HloError(Exception):
         super().__init__(self.diagnostics)
 
     @classmethod
-    def at(
-        cls, code: str, message: str, span: Span | None = None, hint: str | None = None
-    ) -> HloError:
+    def at(cls, code: str, message: str, span: Span | None = None, hint: str | None = None) -> Self:
         """Return an error of one diagnostic."""
         return cls([Diagnostic(code, message, span, hint)])
 

@@ -170,6 +170,9 @@ CASES["conv"] = lambda b, p: b.conv(p("f32[1,2,5,5]"), p("f32[3,2,2,2]"), (2, 1)
 CASES["conv_with_general_padding"] = lambda b, p: b.conv_with_general_padding(
     p("f32[1,2,5]"), p("f32[3,2,2]"), (2,), [(1, -1)]
 )
+CASES["conv_with_general_padding:dilated"] = lambda b, p: b.conv_with_general_padding(
+    p("f32[1,2,5]"), p("f32[3,2,2]"), (2,), [(1, 1)], lhs_dilation=(3,), rhs_dilation=(2,)
+)
 CASES["conv_with_general_dimensions"] = lambda b, p: b.conv_with_general_dimensions(
     p("f32[1,5,5,2]"), p("f32[2,2,2,3]"), (1, 1), "VALID", "b01f_01io->b01f"
 )
@@ -197,6 +200,7 @@ CASES["map_"] = lambda b, p: b.map_([p("f32[2,3]"), p("f32[2,3]")], lambda x, y:
 CASES["map_:static"] = lambda b, p: b.map_(
     p("f32[4]"), lambda x, s: x - s, static_operands=[p("f32[]")]
 )
+CASES["map_:static third"] = lambda b, p: b.map_([p("f32[4]")], lambda x, s: x - s, [p("f32[]")])
 CASES["reduce_window"] = lambda b, p: b.reduce_window(
     p("f32[4,6]"), -np.inf, largest, (2, 3), (2, 3), "VALID"
 )

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from builder_cases import at_least, plus
 
 import hlo
 from hlo.builder import (
+    ConvDims,
     DotDimensionNumbers,
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
     XlaBuilder,
     XlaOp,
 )
+from hlo.types import Layout
 
 Broken = Callable[[XlaBuilder, Callable[[str], XlaOp]], Any]
 
@@ -96,14 +97,25 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "call with too few operands": (
         lambda b, p: b.call(b_computation(b, "f32[]"), []),
         "bad-computation", "takes 1 parameters, 0 are passed"),
+    "call with an operand of another type": (
+        lambda b, p: b.call(b_computation(b, "f32[]"), [p("s32[]")]), "bad-computation",
+        "parameter 0 has shape f32[], s32[] is passed"),
+    "call of no computation": (
+        lambda b, p: b.call(None, [p("f32[]")]),  # type: ignore[arg-type]
+        "bad-computation", "call: callee is None, a computation is needed"),
     "cholesky of no square": (
         lambda b, p: b.cholesky(p("f32[2,3]"), True), "shape-mismatch", "square matrices"),
     "clamp between other shapes": (
         lambda b, p: b.clamp(p("f32[2]"), p("f32[3]"), 1.0), "shape-mismatch", "clamp"),
+    "clamp of a scalar between arrays": (
+        lambda b, p: b.clamp(p("f32[3]"), p("f32[]"), p("f32[3]")), "shape-mismatch", "clamp"),
     "clamp between other types": (
         lambda b, p: b.clamp(p("s32[]"), p("f32[3]"), 1.0), "type-mismatch", "clamp"),
     "collapse out of order": (
         lambda b, p: b.collapse(p("f32[4,2,3]"), (1, 0)), "bad-dimension", "not consecutive"),
+    "collapse of a tuple": (
+        lambda b, p: b.collapse(p("(f32[4,2])"), (0,)), "type-mismatch",
+        "collapse: parameter has shape (f32[4,2]), an array is needed"),
     "collapse with a gap": (
         lambda b, p: b.collapse(p("f32[4,2,3]"), (0, 2)), "bad-dimension", "not consecutive"),
     "collapse of no dimension": (
@@ -122,12 +134,28 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.concat_in_dim([], 0), "operand-count", "at least 1"),
     "concatenate scalars": (
         lambda b, p: b.concat_in_dim([p("f32[]"), p("f32[]")], 0), "bad-dimension", "concatenate"),
+    "concatenate along no dimension": (
+        lambda b, p: b.concat_in_dim([p("f32[2]"), p("f32[2]")], 1), "bad-dimension",
+        "outside [0, 1)"),
+    "concatenate different ranks": (
+        lambda b, p: b.concat_in_dim([p("f32[2]"), p("f32[2,2]")], 0), "shape-mismatch",
+        "concatenate"),
+    "concatenate different types": (
+        lambda b, p: b.concat_in_dim([p("f32[2]"), p("s32[2]")], 0), "type-mismatch",
+        "concatenate"),
     "concatenate different sizes": (
         lambda b, p: b.concat_in_dim([p("f32[2,3]"), p("f32[2,4]")], 0), "shape-mismatch",
         "concatenate"),
     "conditional on a number": (
         lambda b, p: b.conditional(p("f32[]"), p("f32[]"), _same, p("f32[]"), _same),
         "type-mismatch", "pred[] is needed"),
+    "conditional on an array": (
+        lambda b, p: b.conditional(p("pred[2]"), p("f32[]"), _same, p("f32[]"), _same),
+        "type-mismatch", "pred[] or s32[] is needed"),
+    "conditional on a computation of two": (
+        lambda b, p: b.conditional(
+            p("pred[]"), p("f32[]"), b_computation(b, "f32[]", "f32[]"), p("f32[]"), _same),
+        "bad-computation", "takes 2 parameters, 1 are passed"),
     "conditional of two types": (
         lambda b, p: b.conditional(p("pred[]"), p("f32[]"), _same, p("s32[]"), _same),
         "bad-computation", "is needed"),
@@ -158,6 +186,21 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "convolution in batches that do not divide": (
         _conv("f32[3,4,5]", "f32[4,4,2]", batch_group_count=2), "shape-mismatch",
         "batch_group_count"),
+    "convolution in a dimension twice": (
+        lambda b, p: b.conv_general(
+            p("f32[1,1,2]"), p("f32[1,1,1]"), (1,), [(0, 0)],
+            ConvDims(0, 0, (2,), 1, 0, (2,), 0, 1, (2,))),
+        "bad-dimension", "input dimension numbers [0, 0, 2]"),
+    "convolution by too few strides": (
+        lambda b, p: b.conv(p("f32[1,1,5,5]"), p("f32[1,1,2,2]"), (1,), "VALID"),
+        "bad-dimension", "window_strides has 1 elements, 2 are needed"),
+    "convolution by no stride": (
+        lambda b, p: b.conv(p("f32[1,1,5]"), p("f32[1,1,2]"), (0,), "VALID"), "bad-value",
+        "stride=0"),
+    "convolution in too few pads": (
+        lambda b, p: b.conv_with_general_padding(
+            p("f32[1,1,5,5]"), p("f32[1,1,2,2]"), (1, 1), [(0, 0)]),
+        "bad-dimension", "padding has 1 pairs, 2 are needed"),
     "convolution of another rank": (
         _conv("f32[1,2,5]", "f32[3,2]"), "shape-mismatch", "rank 3 is needed"),
     "convolution in unknown padding": (
@@ -179,9 +222,23 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "shape-mismatch", "elements"),
     "dynamic-slice larger than its operand": (
         lambda b, p: b.dynamic_slice(p("f32[4]"), [0], (5,)), "bad-value", "outside [0, 4]"),
+    "dynamic-slice of negative size": (
+        lambda b, p: b.dynamic_slice(p("f32[4]"), [0], (-1,)), "bad-value", "outside [0, 4]"),
+    "dynamic-slice at a position of rank 2": (
+        lambda b, p: b.dynamic_slice(p("f32[4]"), p("s32[1,1]"), (1,)), "shape-mismatch",
+        "dynamic-slice"),
+    "dynamic-slice at a fraction": (
+        lambda b, p: b.dynamic_slice(p("f32[4]"), p("f32[1]"), (1,)), "type-mismatch",
+        "dynamic-slice"),
     "dynamic-slice at too few positions": (
         lambda b, p: b.dynamic_slice(p("f32[4,5]"), [0], (1, 1)), "operand-count",
         "1 start indices"),
+    "dynamic-update-slice of another rank": (
+        lambda b, p: b.dynamic_update_slice(p("f32[4]"), p("f32[2,2]"), [0]), "shape-mismatch",
+        "dynamic-update-slice"),
+    "dynamic-update-slice of another type": (
+        lambda b, p: b.dynamic_update_slice(p("f32[4]"), p("s32[2]"), [0]), "type-mismatch",
+        "dynamic-update-slice"),
     "dynamic-update-slice larger than its operand": (
         lambda b, p: b.dynamic_update_slice(p("f32[4]"), p("f32[5]"), [0]), "shape-mismatch",
         "more than the operand's"),
@@ -193,6 +250,12 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.fft(p("c64[2]"), "DFT", (2,)), "bad-value", "fft_type is 'DFT'"),
     "gather of too few slice sizes": (_gather((1,)), "shape-mismatch", "slice_sizes"),
     "gather of a collapsed dimension of 2": (_gather((1, 2)), "bad-value", "gather"),
+    "gather by a map that is not one to one": (
+        _gather((1, 1), start_index_map=(0, 0)), "bad-dimension", "names a dimension twice"),
+    "gather by indices beyond their rank": (
+        _gather((1, 1), index_vector_dim=3), "bad-dimension", "index_vector_dim is 3"),
+    "gather of windows larger than the operand": (
+        _gather((5, 1)), "bad-value", "slice_sizes has 5"),
     "gather of ranks that do not add up": (
         _gather((1, 1), collapsed_slice_dims=()), "shape-mismatch", "gather"),
     "gather by indices of another length": (
@@ -212,6 +275,11 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "map by a function of too few": (
         lambda b, p: b.map_([p("f32[2]"), p("f32[2]")], b_computation(b, "f32[]")),
         "bad-computation", "map"),
+    "map over other dimensions": (
+        lambda b, p: b.map_(p("f32[2,3]"), _same, (1, 0)), "bad-dimension", "all 2 in order"),
+    "map to a tuple": (
+        lambda b, p: b.map_(p("f32[2]"), lambda x: x.builder.tuple_([x])), "bad-computation",
+        "a scalar is needed"),
     "map of other dimensions": (
         lambda b, p: b.map_([p("f32[2]"), p("f32[3]")], plus), "shape-mismatch", "map"),
     "map with an array for every call": (
@@ -221,6 +289,13 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.pad(p("f32[2,3]"), 0.0, [(1, 1)]), "bad-dimension", "pad"),
     "pad by negative holes": (
         lambda b, p: b.pad(p("f32[2]"), 0.0, [(0, 0, -1)]), "bad-value", "interior"),
+    "pad with an array": (
+        lambda b, p: b.pad(p("f32[2]"), p("f32[1]"), [(0, 0)]), "shape-mismatch", "pad"),
+    "pad by four numbers": (
+        lambda b, p: b.pad(p("f32[2]"), 0.0, [(1, 2, 3, 4)]),  # type: ignore[list-item]
+        "bad-value", "pad: padding_config is low, high and perhaps interior padding"),
+    "pad away more than there is": (
+        lambda b, p: b.pad(p("f32[2]"), 0.0, [(-2, -2)]), "bad-value", "negative"),
     "pad with another type": (
         lambda b, p: b.pad(p("f32[2]"), p("s32[]"), [(0, 0)]), "type-mismatch", "pad"),
     "parameter of a taken number": (
@@ -234,6 +309,16 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "shape-mismatch", "operands 4 and 2"),
     "reduce of no dimension": (
         lambda b, p: b.reduce(p("f32[2,3]"), 0.0, plus, (2,)), "bad-dimension", "outside [0, 2)"),
+    "reduce of a dimension twice": (
+        lambda b, p: b.reduce(p("f32[2,3]"), 0.0, plus, (1, 1)), "bad-dimension", "twice"),
+    "reduce from an array": (
+        lambda b, p: b.reduce(p("f32[2,3]"), p("f32[2]"), plus, (1,)), "shape-mismatch",
+        "reduce: operand 1 has shape f32[2], a scalar is needed"),
+    "reduce from another type": (
+        lambda b, p: b.reduce(p("f32[2,3]"), p("s32[]"), plus, (1,)), "type-mismatch",
+        "reduce: initial value 0 has element type s32, operand 0 has f32"),
+    "reduce to another type": (
+        lambda b, p: b.reduce(p("f32[2,3]"), 0.0, at_least, (1,)), "bad-computation", "reduce"),
     "reduce by a function of one": (
         lambda b, p: b.reduce(p("f32[2]"), 0.0, b_computation(b, "f32[]"), (0,)),
         "bad-computation", "takes 1 parameters, 2 are passed"),
@@ -245,6 +330,8 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "1 initial values for 2"),
     "reduce-precision to no exponent": (
         lambda b, p: b.reduce_precision(p("f32[2]"), 0, 5), "bad-value", "exponent_bits"),
+    "reduce-precision of an integer": (
+        lambda b, p: b.reduce_precision(p("s32[2]"), 5, 10), "type-mismatch", "floating-point"),
     "reduce-precision to a negative mantissa": (
         lambda b, p: b.reduce_precision(p("f32[2]"), 5, -1), "bad-value", "mantissa_bits"),
     "reduce-scatter of unequal parts": (
@@ -255,15 +342,29 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "reduce-window of another rank": (
         lambda b, p: b.reduce_window(p("f32[5]"), 0.0, plus, (2, 2)), "bad-dimension",
         "window_dimensions has 2 elements"),
+    "reduce-window of no size": (
+        lambda b, p: b.reduce_window(p("f32[5]"), 0.0, plus, (0,)), "bad-value", "size=0"),
     "reduce-window of no stride": (
         lambda b, p: b.reduce_window(p("f32[5]"), 0.0, plus, (2,), (0,), "SAME"), "bad-value",
         "stride=0"),
     "reshape to another size": (
         lambda b, p: b.reshape(p("f32[4,2,3]"), (5, 5)), "shape-mismatch", "24 elements"),
     "reshape in no order": (
-        lambda b, p: b.reshape(p("f32[4,2,3]"), (0, 1, 1), (24,)), "bad-dimension", "twice"),
+        lambda b, p: b.reshape(p("f32[4,2,3]"), (0, 1, 1), (24,)), "bad-dimension",
+        "reshape: dimensions {0,1,1} is no permutation"),
+    "reshape to nothing said": (
+        lambda b, p: b.reshape(p("f32[1]")), "bad-value", "reshape: it needs the new sizes"),
     "reverse of no dimension": (
         lambda b, p: b.rev(p("f32[2]"), (1,)), "bad-dimension", "outside [0, 1)"),
+    "reverse of a dimension twice": (
+        lambda b, p: b.rev(p("f32[2]"), (0, 0)), "bad-dimension", "twice"),
+    "rng-bernoulli of several means": (
+        lambda b, p: b.rng_bernoulli(p("f32[2]"), "u32[2]"), "shape-mismatch",
+        "rng_bernoulli: mean has shape f32[2], a scalar is needed"),
+    "rng-bernoulli of a double": (
+        lambda b, p: b.rng_bernoulli(p("f64[]"), "u32[2]"), "type-mismatch", "f32 is needed"),
+    "rng-normal around arrays": (
+        lambda b, p: b.rng_normal(p("f32[2]"), p("f32[]"), "f32[2]"), "shape-mismatch", "rank 0"),
     "rng-normal of integers": (
         lambda b, p: b.rng_normal(p("s32[]"), p("s32[]"), "s32[4]"), "type-mismatch", "rng"),
     "rng-uniform between arrays": (
@@ -297,14 +398,29 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.select(p("pred[2]"), p("f32[2]"), p("f32[3]")), "shape-mismatch", "select"),
     "select between tuples by an array": (
         lambda b, p: b.select(p("pred[2]"), p("(f32[2])"), p("(f32[2])")), "shape-mismatch",
-        "a scalar is needed to choose between tuples"),
+        "a scalar of type pred is needed to choose between tuples"),
+    "select between empty tuples by a number": (
+        lambda b, p: b.select(p("s32[]"), p("()"), p("()")), "shape-mismatch", "of type pred"),
     "select between other tuples": (
         lambda b, p: b.select(p("pred[]"), p("(f32[2])"), p("(f32[3])")), "shape-mismatch",
-        "select: on_true has shape (f32[2])"),
+        "select: on_true has shape (f32[2]), on_false (f32[3])"),
+    "select between an array and a tuple": (
+        lambda b, p: b.select(p("pred[]"), p("f32[2]"), p("(f32[2])")), "shape-mismatch",
+        "select: on_true has shape f32[2], on_false (f32[2])"),
+    "select between other types": (
+        lambda b, p: b.select(p("pred[2]"), p("f32[2]"), p("s32[2]")), "type-mismatch", "select"),
     "select-and-scatter from another size": (
         lambda b, p: b.select_and_scatter(
             p("f32[4]"), at_least, (2,), (2,), "VALID", p("f32[3]"), 0.0, plus),
         "shape-mismatch", "the windows of operand 0"),
+    "select-and-scatter of another type": (
+        lambda b, p: b.select_and_scatter(
+            p("f32[4]"), at_least, (2,), (2,), "VALID", p("s32[2]"), 0.0, plus),
+        "type-mismatch", "select-and-scatter: source has element type s32"),
+    "select-and-scatter from an array": (
+        lambda b, p: b.select_and_scatter(
+            p("f32[4]"), at_least, (2,), (2,), "VALID", p("f32[2]"), p("f32[2]"), plus),
+        "shape-mismatch", "select-and-scatter: operand 2 has shape f32[2], a scalar is needed"),
     "select-and-scatter by no choice": (
         lambda b, p: b.select_and_scatter(
             p("f32[4]"), plus, (2,), (2,), "VALID", p("f32[2]"), 0.0, plus),
@@ -322,6 +438,9 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.slice_(p("f32[4]"), (3,), (2,)), "index-out-of-range", "slice"),
     "slice from a negative index": (
         lambda b, p: b.slice_(p("f32[4]"), (-1,), (2,)), "index-out-of-range", "slice"),
+    "slice of other numbers of indices": (
+        lambda b, p: b.slice_(p("f32[4,5]"), (1, 1), (2,)), "bad-value",
+        "slice: 2 start indices, 1 limit indices"),
     "slice of too few indices": (
         lambda b, p: b.slice_(p("f32[4,5]"), (1,), (2,)), "bad-dimension", "slice"),
     "sort by no comparison": (
@@ -346,6 +465,9 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "shape-mismatch", "batch"),
     "while on a number": (
         lambda b, p: b.while_(_same, _same, p("f32[]")), "bad-computation", "pred[] is needed"),
+    "while on an array": (
+        lambda b, p: b.while_(lambda s: s < 1.0, _same, p("f32[2]")), "bad-computation",
+        "pred[] is needed"),
     "while to another type": (
         lambda b, p: b.while_(
             lambda s: s < 1.0, lambda s: s.builder.constant(1), p("f32[]")),
@@ -365,6 +487,15 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "not 0 to 3, each once"),
     "the value of a parameter": (
         lambda b, p: b.compute_constant(p("f32[]") + 1.0), "not-constant", "depends on parameter"),
+    "the value of what the host says": (
+        lambda b, p: b.compute_constant(b.infeed("f32[]") + 1.0), "not-constant",
+        "depends on infeed"),
+    "the value of what the device is": (
+        lambda b, p: b.compute_constant(b.neg(b.convert_element_type(b.replica_id(), "s32"))),
+        "not-constant", "depends on replica-id"),
+    "the value in a layout of another rank": (
+        lambda b, p: b.compute_constant(b.constant([1, 2]), Layout((1, 0))), "bad-layout",
+        "not a permutation"),
     "a gap in the parameters": (
         lambda b, p: b.build(b.parameter(3, "f32[]")), "bad-parameter-number", "is missing"),
     "nothing to build": (lambda b, p: b.build(), "empty-computation", "no operations"),
@@ -379,10 +510,11 @@ def _pair(a: XlaOp, b: XlaOp, *_: XlaOp) -> XlaOp:
     return a.builder.tuple_([a, b])
 
 
-def b_computation(b: XlaBuilder, shape: str) -> Any:
-    """Return a computation from one parameter to itself."""
+def b_computation(b: XlaBuilder, *shapes: str) -> Any:
+    """Return a computation from parameters to the first of them."""
     inner = b.create_sub_builder("same")
-    return inner.build(inner.parameter(0, shape))
+    first, *_ = [inner.parameter(i, shape) for i, shape in enumerate(shapes)]
+    return inner.build(first)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -409,7 +541,26 @@ def test_an_error_shows_the_line_that_made_it() -> None:
 def test_a_broken_rule_leaves_no_trace() -> None:
     b = XlaBuilder("trace")
     x = b.parameter(0, "f32[2]")
-    with pytest.raises(hlo.HloError):
-        b.reshape(x, (3,))
-    assert "reshape" not in str(b.build(b.neg(x)))
-    assert np.array_equal(hlo.interpret(b.build().module(), np.float32([1, 2])), [-1, -2])
+    b.neg(x)
+    want = str(b.build())
+    for broken in (
+        lambda: b.reshape(x, (3,)),
+        lambda: b.select(x, x, 1.0),  # 1.0 is a constant and is broadcast before the error
+    ):
+        with pytest.raises(hlo.HloError):
+            broken()
+        assert str(b.build()) == want
+
+
+def test_an_error_in_a_function_says_what_it_gets() -> None:
+    b = XlaBuilder("function")
+
+    with pytest.raises(hlo.HloError) as e:
+        b.while_(lambda i: i < 5, at_least, b.constant(1))
+    assert "while: body is a function of (a: " in str(e.value)
+    with pytest.raises(hlo.HloError) as e:
+        b.map_([b.parameter(0, "f32[2]"), b.constant([1, 2])], plus)
+    message, _, note = str(e.value).partition("note: ")
+    assert "builder_cases.py" in message and "return a + b" in message
+    assert note.startswith("in mapped plus, which gets (f32[], s32[])")
+    assert "b.map_([b.parameter(0" in note

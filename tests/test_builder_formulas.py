@@ -182,6 +182,25 @@ def test_infeeds_of_two_loops_come_in_order() -> None:
     assert as_lists(run(b, infeed=values)) == (4, 1234.0)
 
 
+def test_an_infeed_of_an_empty_tuple_reads_nothing() -> None:
+    b = XlaBuilder("nothing")
+    module = b.build(b.infeed("()")).module()
+    host = hlo.Host(infeed=deque(["left"]))
+    assert hlo.interpret(module, host=host) == ()
+    assert hlo.compile(module, host=host, cache=False)() == ()
+    assert list(host.infeed) == ["left"]
+
+
+def test_infeeds_without_an_order_are_read_as_they_were_appended() -> None:
+    b = XlaBuilder("unordered")
+    module = b.build(b.tuple_([b.infeed("f32[]"), b.infeed("f32[]")])).module()
+    for compiled in (False, True):
+        host = hlo.Host(infeed=deque(np.float32([1, 2])))
+        run = hlo.compile(module, host=host, cache=False) if compiled else None
+        got = run() if run else hlo.interpret(module, host=host)
+        assert as_lists(got) == (1, 2)
+
+
 def test_all_to_all_shapes() -> None:
     b = XlaBuilder("alltoall")
     x = b.parameter(0, "f32[4,16]", "x")

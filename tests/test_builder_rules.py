@@ -165,7 +165,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "call: to_apply same: parameter 0 has shape f32[2], f32[3] is passed"),
     "call of a function of another number": (
         lambda b, p: b.call(lambda x: x, [p("f32[3]"), p("f32[3]")]), "bad-computation",
-        "lambda: 2 parameters are passed to the function, which has another number"),
+        "call: callee is a function of (x), 2 values are passed: (f32[3], f32[3])"),
     "composite of no name": (
         lambda b, p: b.composite_call(lambda x: x, [p("f32[]")], ""), "missing-attribute",
         "call: a composite needs composite.name"),
@@ -471,7 +471,9 @@ def test_a_broken_rule_is_named(name: str) -> None:
 # What is asked of a builder, rather than appended, is answered at once.
 _QUERIES = {
     "the truth of a value", "a value of another builder", "dimension numbers in conflict",
-    "the value of a parameter", "a gap in the parameters", "nothing to build",
+    "the value of a parameter", "the value of what the host says",
+    "the value of what the device is", "the value in a layout of another rank",
+    "a gap in the parameters", "nothing to build",
 }  # fmt: skip
 
 

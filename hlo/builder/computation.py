@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
-from hlo.errors import InferError
 from hlo.ir import Computation, Module
 from hlo.ir.extract import module_of
 from hlo.text.header import ProgramShape
@@ -44,14 +41,3 @@ class XlaComputation:
 
     def __repr__(self) -> str:
         return f"<XlaComputation {self.name}: {self.program_shape}>"
-
-
-def need_parameters(function: Callable[..., Any], name: str, count: int) -> None:
-    """Check that a function can be called with `count` handles."""
-    try:
-        inspect.signature(function).bind(*[None] * count)
-    except TypeError as e:
-        raise InferError(
-            f"{name}: {count} parameters are passed to the function, which has another number: {e}",
-            code="bad-computation",
-        ) from None

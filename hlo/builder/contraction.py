@@ -115,9 +115,10 @@ class Contraction(Movement):
         kernel."""
         return default_conv_dims(num_spatial_dims)
 
+    @staticmethod
     @query
     def create_conv_dimension_numbers(
-        self, batch: int, feature: int, first_spatial: int, second_spatial: int,
+        batch: int, feature: int, first_spatial: int, second_spatial: int,
         kernel_output_feature: int, kernel_input_feature: int, kernel_first_spatial: int,
         kernel_second_spatial: int,
     ) -> ConvDims:  # fmt: skip
@@ -138,11 +139,13 @@ class Contraction(Movement):
     def conv(
         self, lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int], padding: Padding,
         feature_group_count: int = 1, batch_group_count: int = 1,
-        precision_config: Precision = None, preferred_element_type: TypeLike | None = None,
+        precision_config: Precision = None, preferred_element_type: TypeLike | None = None, *,
+        lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
     ) -> XlaOp:  # fmt: skip
         """Append a convolution in default dimension numbers; `padding` is `VALID` or `SAME`."""
+        numbers = default_conv_dims(lhs.rank - 2)
         return self.conv_general_dilated(
-            lhs, rhs, window_strides, padding, None, None, default_conv_dims(lhs.rank - 2),
+            lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, numbers,
             feature_group_count, batch_group_count, precision_config, preferred_element_type,
         )  # fmt: skip
 
@@ -151,12 +154,14 @@ class Contraction(Movement):
         self, lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int],
         padding: Sequence[tuple[int, int]], feature_group_count: int = 1,
         batch_group_count: int = 1, precision_config: Precision = None,
-        preferred_element_type: TypeLike | None = None,
+        preferred_element_type: TypeLike | None = None, *,
+        lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
     ) -> XlaOp:  # fmt: skip
         """Append a convolution in default dimension numbers; `padding` is a pair a dimension."""
         return self.conv(
             lhs, rhs, window_strides, padding, feature_group_count, batch_group_count,
-            precision_config, preferred_element_type,
+            precision_config, preferred_element_type, lhs_dilation=lhs_dilation,
+            rhs_dilation=rhs_dilation,
         )  # fmt: skip
 
     @operation

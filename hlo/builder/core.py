@@ -6,16 +6,16 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from operator import index
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from hlo.arguments import as_leaf
-from hlo.builder.computation import XlaComputation, need_parameters
-from hlo.builder.op import HandleError, XlaOp
-from hlo.builder.place import call_site, error_here
+from hlo.builder.callee import callee_of
+from hlo.builder.computation import XlaComputation
+from hlo.builder.op import XlaOp
+from hlo.builder.place import Unnamed, call_site, error_here
 from hlo.errors import HloError, InferError, TextError
 from hlo.ir import Computation, Instruction
 from hlo.literal import Literal
@@ -51,17 +51,21 @@ _IS_OPERATION = "__hlo_operation__"
 def operation(
     method: Callable[Concatenate[_B, _P], XlaOp],
 ) -> Callable[Concatenate[_B, _P], XlaOp]:
-    """Mark a method that appends operations: its errors name the caller's line, or are deferred."""
+    """Mark a method that appends operations: its errors name the caller's line, or are deferred.
+
+    Of one that fails nothing stays, neither what it had appended before.
+    """
 
     @functools.wraps(method)
     def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
+        size, last = len(self._computation), self._last
         try:
             return method(self, *args, **kwargs)
-        except HandleError as e:
-            problem = e.diagnostics[0]
-            error = HloError([replace(problem, message=f"{checked.__name__}: {problem.message}")])
+        except Unnamed as e:
+            error = e.named(checked.__name__.rstrip("_"))
         except (InferError, TextError, HloError) as e:
             error = error_here(e)
+        self._shrink(size, last)
         return self._failed(error)
 
     setattr(checked, _IS_OPERATION, True)
@@ -74,13 +78,15 @@ def operations(builder: type[BuilderCore]) -> dict[str, Callable[..., XlaOp]]:
     return {name: method for name, method in members if hasattr(method, _IS_OPERATION)}
 
 
-def query(method: Callable[Concatenate[_B, _P], _R]) -> Callable[Concatenate[_B, _P], _R]:
+def query(method: Callable[_P, _R]) -> Callable[_P, _R]:
     """Mark a method that appends nothing: its errors name the caller's line."""
 
     @functools.wraps(method)
-    def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
-            return method(self, *args, **kwargs)
+            return method(*args, **kwargs)
+        except Unnamed as e:
+            raise e.named(method.__name__) from None
         except (InferError, TextError) as e:
             raise error_here(e) from None
 
@@ -206,6 +212,12 @@ class BuilderCore:
         self._last = self._computation.add(inst)
         return self._handle(inst)
 
+    def _shrink(self, size: int, last: Instruction | None) -> None:
+        """Take out what was appended after the first `size` instructions, of which `last` was."""
+        for inst in reversed(list(self._computation)[size:]):
+            self._computation.remove(inst)
+        self._last = last
+
     def _handle(self, inst: Instruction | None, error: HloError | None = None) -> XlaOp:
         return XlaOp(self, inst, error)  # type: ignore[arg-type]
 
@@ -245,21 +257,7 @@ class BuilderCore:
 
     def _callee(self, callee: Callee, shapes: Sequence[Shape], name: str) -> Computation:
         """Return the computation to call; a function builds it on parameters of `shapes`."""
-        if isinstance(callee, XlaComputation):
-            return callee.computation
-        inner = self.create_sub_builder(getattr(callee, "__name__", name).strip("<>"))
-        handles = [
-            inner._append(Instruction(f"p{n}", "parameter", s, (), {"number": n}, span=call_site()))
-            for n, s in enumerate(shapes)
-        ]
-        need_parameters(callee, inner.name, len(handles))
-        root = callee(*handles)
-        if root is None:  # else the operation appended last would be taken
-            raise InferError(
-                f"{inner.name}: the function returns nothing, a value of the program is needed",
-                code="type-mismatch",
-            )
-        return inner.build(root).computation
+        return callee_of(self, callee, shapes, name)
 
     # --- errors ---------------------------------------------------------------------------------
 

@@ -24,8 +24,11 @@ from hlo.builder.op import XlaOp
 from hlo.builder.reduction import Reduction
 from hlo.errors import InferError
 from hlo.eval import Host, interpret
+from hlo.ir import Instruction, Module
 from hlo.ir.extract import extract
+from hlo.layout import validate_layout
 from hlo.literal import Literal
+from hlo.ops.spec import Trait
 from hlo.types import ELEMENT_TYPES, F32, PRED, S32, U32, ElementType, Layout, TupleShape, array
 from hlo.values import DynamicArray
 
@@ -170,6 +173,10 @@ class Data(Reduction):
         """Append u32 numbers, each 1 with probability `mean`, an f32 scalar, else 0."""
         result = array_shape_of(shape, "rng_bernoulli")
         mean = self._value(mean, F32)
+        if mean.rank:
+            raise InferError(
+                f"rng_bernoulli: mean has shape {mean.shape.to_string(False)}, a scalar is needed"
+            )
         for what, et, need in (
             ("mean", mean.element_type, F32),
             ("the result", result.element_type, U32),
@@ -224,26 +231,40 @@ class Data(Reduction):
 
     @query
     def is_constant(self, operand: XlaOp) -> bool:
-        """Return whether a value depends on no parameter."""
-        return not extract(operand.instruction).entry.parameters
+        """Return whether `compute_constant` can tell a value."""
+        return _variable(extract(operand.instruction)) is None
 
     @query
     def compute_constant(self, operand: XlaOp, output_layout: Layout | None = None) -> Literal:
         """Return the value of an operation that depends on no parameter, as a literal.
 
-        Raises HloError, code `not-constant`, naming the parameter otherwise.
+        Random numbers count as constant. output_layout: the layout for an array's literal. Raises
+        HloError, code `not-constant`, naming what the value depends on: a parameter, the host,
+        another device.
         """
+        laid_out = None
+        if output_layout is not None:
+            laid_out = operand.array_shape.with_layout(output_layout)
+            validate_layout(laid_out)
         module = extract(operand.instruction)
-        if module.entry.parameters:
-            name = module.entry.parameters[0].name
+        variable = _variable(module)
+        if variable is not None:
             raise InferError(
-                f"compute_constant: {operand.instruction.name} depends on parameter {name}",
-                code="not-constant",
-            )
+                f"compute_constant: {operand.instruction.name} depends on {variable.opcode} "
+                f"{variable.name}", code="not-constant",
+            )  # fmt: skip
         found = literal_of_result(interpret(module, [], Host()))
-        if output_layout is None or not isinstance(found.shape, type(operand.array_shape)):
-            return found
-        return found.with_shape(operand.array_shape.with_layout(output_layout))
+        return found if laid_out is None else found.with_shape(laid_out)
+
+
+def _variable(module: Module) -> Instruction | None:
+    """Return an instruction whose value only a run can tell, if there is one."""
+    if module.entry.parameters:
+        return module.entry.parameters[0]
+    return next(
+        (i for i in module.instructions() if Trait.NO_FOLD in i.spec.traits and i.opcode != "rng"),
+        None,
+    )
 
 
 def literal_of_result(value: Any) -> Literal:

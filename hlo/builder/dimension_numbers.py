@@ -101,10 +101,18 @@ ConvolutionDimensionNumbers = ConvDims | str
 
 
 def conv_dims(numbers: ConvolutionDimensionNumbers) -> ConvDims:
-    """Return dimension numbers that may be given as labels. Raises TextError."""
-    found = CONV_DIMS.parse(numbers) if isinstance(numbers, str) else numbers
-    assert isinstance(found, ConvDims)
-    return found
+    """Return dimension numbers that may be given as labels. Raises TextError or InferError."""
+    if isinstance(numbers, str):
+        found = CONV_DIMS.parse(numbers)
+        assert isinstance(found, ConvDims)
+        return found
+    n = numbers
+    input_ = (n.input_batch, n.input_feature, *n.input_spatial, *n.input_unknown)
+    kernel = (n.kernel_output, n.kernel_input, *n.kernel_spatial, *n.kernel_unknown)
+    output = (n.output_batch, n.output_feature, *n.output_spatial, *n.output_unknown)
+    for what, dims in (("input", input_), ("kernel", kernel), ("output", output)):
+        need_different(what, dims)
+    return n
 
 
 def default_conv_dims(spatial: int) -> ConvDims:

@@ -241,7 +241,7 @@ class Elementwise(BuilderCore):
         scalar.
         """
         on_true, on_false = self._value(on_true, on_false), self._value(on_false, on_true)
-        if not on_true.shape.is_tuple:
+        if not (on_true.shape.is_tuple or on_false.shape.is_tuple):
             dims = next((o.dims for o in (on_true, on_false, pred) if o.rank), ())
             on_true, on_false = (
                 o if o.rank else self._spread("select", o, dims, ()) for o in (on_true, on_false)
@@ -250,12 +250,12 @@ class Elementwise(BuilderCore):
         if not compatible(on_true.shape, on_false.shape):
             raise InferError(
                 f"select: on_true has shape {on_true.shape.to_string(False)}, on_false "
-                f"{on_false.shape.to_string(False)}", operand=2,
+                f"{on_false.shape.to_string(False)}: tuples of one shape are needed", operand=1,
             )  # fmt: skip
-        if pred.rank:
+        if pred.rank or not pred.element_type.is_pred:
             raise InferError(
-                f"select: pred has shape {pred.shape.to_string(False)}, a scalar is needed to "
-                "choose between tuples", operand=0,
+                f"select: pred has shape {pred.shape.to_string(False)}, a scalar of type pred is "
+                "needed to choose between tuples", operand=0,
             )  # fmt: skip
         # Of tuples there is no operation, of their elements there is.
         pairs = zip(on_true, on_false, strict=True)

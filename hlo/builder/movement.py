@@ -95,10 +95,18 @@ class Movement(Elementwise):
             shape = array_shape_of(operand, "reshape")
             return self._emit("reshape", cast(XlaOp, dimensions), shape=shape)
         dimensions = cast(Sequence[int] | None, dimensions)
-        if new_sizes is not None and dimensions is not None:
-            operand = self.transpose(operand, dimensions)
-        sizes = sizes_of("reshape", (dimensions if new_sizes is None else new_sizes) or ())
-        return self._emit("reshape", operand, shape=array(operand.element_type, sizes))
+        order, sizes = (None, dimensions) if new_sizes is None else (dimensions, new_sizes)
+        if sizes is None:
+            raise InferError("reshape: it needs the new sizes", code="bad-value")
+        if order is not None:
+            if sorted(order) != list(range(operand.rank)):
+                raise InferError(
+                    f"reshape: dimensions {{{','.join(map(str, order))}}} is no permutation "
+                    f"of those of {operand.array_shape.to_string(False)}", code="bad-dimension",
+                )  # fmt: skip
+            operand = self.transpose(operand, order)
+        shape = array(operand.element_type, sizes_of("reshape", sizes))
+        return self._emit("reshape", operand, shape=shape)
 
     @operation
     def collapse(self, operand: XlaOp, dimensions: Sequence[int]) -> XlaOp:
@@ -214,6 +222,11 @@ class Movement(Elementwise):
         padding_config: `(low, high)` or `(low, high, interior)` of each dimension. Negative low and
         high padding takes elements away.
         """
+        if any(len(d) not in (2, 3) for d in padding_config if not isinstance(d, PadDim)):
+            raise InferError(
+                "pad: padding_config is low, high and perhaps interior padding a dimension",
+                code="bad-value",
+            )
         dims = tuple(d if isinstance(d, PadDim) else PadDim(*d) for d in padding_config)
         return self._emit("pad", operand, self._value(padding_value, operand), padding=dims)
 

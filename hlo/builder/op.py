@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from hlo.builder.place import error_here
+from hlo.builder.place import Unnamed, call_site, error_here
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.types import ArrayShape, ElementType, Shape, TupleShape
 
 if TYPE_CHECKING:
     from hlo.builder.builder import XlaBuilder
-
-
-class HandleError(HloError):
-    """A value is not of the kind that is asked of it. A method of the builder adds its name."""
 
 
 class XlaOp:
@@ -74,13 +70,10 @@ class XlaOp:
         """The number of dimensions of an array."""
         return self.array_shape.rank
 
-    def _error_of_type(self, needed: str) -> HandleError:
+    def _error_of_type(self, needed: str) -> Unnamed:
         inst = self.instruction
-        problem = InferError(
-            f"{inst.name} has shape {inst.shape.to_string(False)}, {needed} is needed",
-            code="type-mismatch",
-        )
-        return HandleError(error_here(problem).diagnostics)
+        message = f"{inst.name} has shape {inst.shape.to_string(False)}, {needed} is needed"
+        return Unnamed.at("type-mismatch", message, call_site())
 
     def __repr__(self) -> str:
         if self._instruction is None:

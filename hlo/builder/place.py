@@ -14,6 +14,14 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _sources: dict[str, Source] = {}
 
 
+class Unnamed(HloError):
+    """An error that does not yet say which operation is wrong."""
+
+    def named(self, operation: str) -> HloError:
+        """Return the error as one of an operation."""
+        return HloError(replace(d, message=f"{operation}: {d.message}") for d in self.diagnostics)
+
+
 def call_site() -> InstructionSpan | None:
     """Return the line outside this package that runs now; None if its text is not known."""
     frame: FrameType | None = sys._getframe(1)

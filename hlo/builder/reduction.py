@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from hlo.builder.contraction import Contraction
 from hlo.builder.core import Callee, operation
-from hlo.builder.dimension_numbers import Padding, make_window
+from hlo.builder.dimension_numbers import Dims, Padding, make_window
 from hlo.builder.movement import Operands, listed, scalars
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
@@ -72,15 +72,19 @@ class Reduction(Contraction):
 
     @operation
     def map_(
-        self, operands: Operands, computation: Callee, dimensions: Sequence[int] | None = None,
+        self, operands: Operands, computation: Callee,
+        dimensions: Sequence[int] | Sequence[XlaOp] | None = None,
         static_operands: Sequence[XlaOp] = (),
     ) -> XlaOp:  # fmt: skip
         """Append a function on scalars applied to the elements of arrays.
 
         dimensions: all of them in order, if given. static_operands: scalars that every call of the
-        function gets after the elements.
+        function gets after the elements; they may also be the third argument, as in 004.
         """
         arrays = listed("map", operands)
+        if dimensions and all(isinstance(d, XlaOp) for d in dimensions):
+            static_operands = (*cast(Sequence[XlaOp], dimensions), *static_operands)
+            dimensions = None
         for i, extra in enumerate(static_operands):
             if extra.rank:
                 raise InferError(
@@ -88,7 +92,7 @@ class Reduction(Contraction):
                     "only scalars can be passed to every call", code="unsupported",
                 )  # fmt: skip
             arrays.append(self._spread("map", extra, arrays[0].dims, ()))
-        dims = tuple(range(arrays[0].rank) if dimensions is None else dimensions)
+        dims = tuple(range(arrays[0].rank) if dimensions is None else cast(Dims, dimensions))
         callee = self._callee(computation, scalars(arrays), "mapped")
         return self._emit("map", *arrays, dimensions=dims, to_apply=callee)
 

@@ -39,13 +39,15 @@ def _infer_infeed(op: OpView) -> Shape:
 
 def _infeed(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     queue: deque[Any] = ctx.host.infeed
+    shape = _data_of_result(op, 2)
+    if shape == TupleShape(()):  # nothing is read for nothing
+        return (), TOKEN_VALUE
     if not queue:
         raise InferError(
-            f"infeed: no value is left to read, {_data_of_result(op, 2).to_string(False)} is next",
+            f"infeed: no value is left to read, {shape.to_string(False)} is next",
             code="empty-queue", hint="put values into Host.infeed before the run",
         )  # fmt: skip
-    data = conforming(op, queue.popleft(), _data_of_result(op, 2), "the next value")
-    return data, TOKEN_VALUE
+    return conforming(op, queue.popleft(), shape, "the next value"), TOKEN_VALUE
 
 
 register(
