@@ -87,6 +87,7 @@ EXAMPLES: dict[str, Example] = {
         [row for block in _V for row in block],
     ),
     "Collapse 12": (lambda b: b.collapse(_v(b), (1, 2)), [x + y for x, y in _V]),
+    "Collapse, no dimension": (lambda b: b.collapse(_v(b), ()), _V),
     "Concat of vectors": (
         lambda b: b.concat_in_dim([b.constant(x) for x in ([2, 3], [4, 5], [6, 7])], 0),
         [2, 3, 4, 5, 6, 7],
@@ -131,12 +132,23 @@ EXAMPLES: dict[str, Example] = {
             b.constant(_ROWS), b.constant([[12.0, 13.0], [14.0, 15.0], [16.0, 17.0]]), [1, 1]),
         [[0.0, 1.0, 2.0], [3.0, 12.0, 13.0], [6.0, 14.0, 15.0], [9.0, 16.0, 17.0]],
     ),
+    "Tuple": (
+        lambda b: b.tuple_([b.constant([float(i) for i in range(10)]), b.constant(5)]),
+        ([float(i) for i in range(10)], 5)),
     "GetTupleElement": (
-        lambda b: b.tuple_([b.constant_r1(10, 1.0), b.constant(5)])[1], 5),
+        lambda b: b.get_tuple_element(
+            b.tuple_([b.constant([float(i) for i in range(10)]), b.constant(5)]), 1),
+        5),
     "Iota 0": (lambda b: b.iota("s32[4,8]", 0), [[i] * 8 for i in range(4)]),
     "Iota 1": (lambda b: b.iota("s32[4,8]", 1), [list(range(8))] * 4),
     "Reduce a vector": (
         lambda b: b.reduce(b.constant([10, 11, 12, 13]), 0, plus, (0,)), 46),
+    "Reduce 0 of a matrix": (
+        lambda b: b.reduce(b.constant(_CUBE[0]), 0.0, plus, (0,)), [5.0, 7.0, 9.0]),
+    "Reduce 1 of a matrix": (
+        lambda b: b.reduce(b.constant(_CUBE[0]), 0.0, plus, (1,)), [6.0, 15.0]),
+    "Reduce 10, unordered": (
+        lambda b: b.reduce(b.constant(_CUBE), 0.0, plus, (1, 0)), [20.0, 28.0, 36.0]),
     "Reduce 0": (
         lambda b: b.reduce(b.constant(_CUBE), 0.0, plus, (0,)),
         [[4.0, 8.0, 12.0], [16.0, 20.0, 24.0]]),
@@ -153,6 +165,12 @@ EXAMPLES: dict[str, Example] = {
             b.constant(np.arange(24, dtype=np.float32).reshape(4, 6)), -np.inf, largest, (2, 3),
             (2, 3), "VALID"),
         [[8.0, 11.0], [20.0, 23.0]],
+    ),
+    "ReduceWindow 2x3 by steps of 1": (
+        lambda b: b.reduce_window(
+            b.constant(np.arange(24, dtype=np.float32).reshape(4, 6)), -np.inf, largest, (2, 3),
+            (1, 1), "VALID"),
+        [[8.0, 9.0, 10.0, 11.0], [14.0, 15.0, 16.0, 17.0], [20.0, 21.0, 22.0, 23.0]],
     ),
     "ReduceWindow with holes": (
         lambda b: b.reduce_window_with_general_padding(
@@ -197,19 +215,36 @@ EXAMPLES: dict[str, Example] = {
             b.constant(True), b.constant([1, 2, 3, 4]), b.constant([100, 200, 300, 400])),
         [1, 2, 3, 4],
     ),
-    # 9 is the largest of two windows: 2 and 6 are both added there.
     "SelectAndScatter": (
         lambda b: b.select_and_scatter(
-            b.constant([[7.0, 2.0, 5.0, 3.0, 8.0], [3.0, 8.0, 9.0, 3.0, 4.0]]), at_least, (2, 3),
-            (2, 2), "VALID", b.constant([[2.0, 6.0]]), 0.0, plus),
-        [[0.0] * 5, [0.0, 0.0, 8.0, 0.0, 0.0]],
+            b.constant(
+                [[7.0, 2.0, 5.0, 3.0, 10.0, 2.0], [3.0, 8.0, 9.0, 3.0, 4.0, 2.0],
+                 [1.0, 5.0, 7.0, 5.0, 6.0, 1.0], [0.0, 6.0, 2.0, 7.0, 2.0, 8.0]]),
+            at_least, (2, 3), (2, 3), "VALID", b.constant([[2.0, 6.0], [3.0, 1.0]]), 0.0, plus),
+        [[0.0, 0.0, 0.0, 0.0, 6.0, 0.0], [0.0, 0.0, 2.0, 0.0, 0.0, 0.0],
+         [0.0, 0.0, 3.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]],
+    ),
+    # 9 is the largest of two windows: 2 and 6 are both added there.
+    "SelectAndScatter, windows overlap": (
+        lambda b: b.select_and_scatter(
+            b.constant(
+                [[7.0, 2.0, 5.0, 3.0, 8.0], [3.0, 8.0, 9.0, 3.0, 4.0],
+                 [1.0, 5.0, 7.0, 5.0, 6.0], [0.0, 6.0, 2.0, 10.0, 2.0]]),
+            at_least, (2, 3), (2, 2), "VALID", b.constant([[2.0, 6.0], [3.0, 1.0]]), 0.0, plus),
+        [[0.0] * 5, [0.0, 0.0, 8.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0, 0.0],
+         [0.0, 0.0, 0.0, 1.0, 0.0]],
     ),
     "SetDimensionSize 5": _sum_of_first(5),
     "SetDimensionSize 6": _sum_of_first(6),
+    "Slice in the interface": (
+        lambda b: b.slice_(
+            b.constant([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]), (1, 1), (2, 3)),
+        [[5, 6]]),
     "Slice of a vector": (
         lambda b: b.slice_(b.constant([0.0, 1.0, 2.0, 3.0, 4.0]), (2,), (4,)), [2.0, 3.0]),
     "Slice of a matrix": (
         lambda b: b.slice_(b.constant(_ROWS), (2, 1), (4, 3)), [[7.0, 8.0], [10.0, 11.0]]),
+    "Sort": (lambda b: b.sort(b.constant([[3, 1, 2], [0, 5, 4]])), [[1, 2, 3], [0, 4, 5]]),
     "Sort of three": (
         lambda b: b.sort(
             [b.constant([3, 1]), b.constant([42, 50]), b.constant([-3.0, 1.1])],

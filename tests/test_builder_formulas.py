@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,13 @@ from builder_cases import plus
 from test_builder_examples import as_lists
 
 import hlo
-from hlo.builder import GatherDimensionNumbers, ScatterDimensionNumbers, XlaBuilder, XlaOp
+from hlo.builder import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    ScatterDimensionNumbers,
+    XlaBuilder,
+    XlaOp,
+)
 
 
 def run(b: XlaBuilder, *args: Any, **host: Any) -> Any:
@@ -64,6 +73,43 @@ def test_gather_of_rows() -> None:
     assert np.array_equal(run(b, values), values[indices[..., 0]])
 
 
+@pytest.mark.parametrize(
+    ("indices", "offsets", "collapsed", "start_map", "vector"),
+    [
+        ((5, 2), (1, 2, 3, 4), (), (0, 3), 1),
+        ((2, 4, 5), (1, 3), (0, 2), (2, 0), 0),  # the vectors run along the first dimension
+        ((3, 2, 2), (0, 2, 4), (1,), (3, 1), 1),  # and along the middle one
+        ((4, 3), (1, 3), (1, 3), (2,), 2),  # and along one of size 1 that is not there
+        ((3,), (0, 1, 2), (2,), (3, 0, 1), 0),  # one vector: the result has windows only
+    ],
+)
+def test_gather_is_the_pages_formula(
+    indices: tuple[int, ...], offsets: tuple[int, ...], collapsed: tuple[int, ...],
+    start_map: tuple[int, ...], vector: int,
+) -> None:  # fmt: skip
+    """000, in its words: an element of the result is the operand's at S_in + W_in."""
+    rng = np.random.default_rng(6)
+    operand = np.arange(4 * 5 * 6 * 3).reshape(4, 5, 6, 3).astype(np.int32)
+    sizes = tuple(1 if d in collapsed else 2 for d in range(4))
+    starts = rng.integers(0, 2, indices)
+    b = XlaBuilder("gather")
+    numbers = GatherDimensionNumbers(offsets, collapsed, start_map, vector)
+    b.gather(b.constant(operand), b.constant(starts), numbers, sizes)
+    got = run(b)
+    vectors = starts[..., None] if vector == starts.ndim else starts
+    kept = [d for d in range(4) if d not in collapsed]  # window_dims_to_operand_dims
+    batch = [d for d in range(got.ndim) if d not in offsets]
+    assert got.ndim == len(offsets) + vectors.ndim - 1
+    for out in np.ndindex(got.shape):
+        at = [out[d] for d in batch]
+        start, window = [0] * 4, [0] * 4
+        for i, d in enumerate(start_map):
+            start[d] = vectors[(*at[:vector], i, *at[vector:])]
+        for k, d in enumerate(offsets):
+            window[kept[k]] = out[d]
+        assert got[out] == operand[tuple(np.add(start, window))]
+
+
 def test_scatter_with_batches() -> None:
     """Shapes and dimension numbers of the page's table; updates outside are skipped."""
     rng = np.random.default_rng(2)
@@ -88,6 +134,107 @@ def test_padding_before_after_and_between() -> None:
     b.pad(b.constant([[1, 2, 3], [4, 5, 6]]), 0, [(1, 2, 0), (0, -1, 1)])
     rows = [[1, 0, 2, 0], [4, 0, 5, 0]]
     assert as_lists(run(b)) == [[0] * 4, *rows, [0] * 4, [0] * 4]
+
+
+def test_negative_padding_takes_from_what_holes_have_made_longer() -> None:
+    b = XlaBuilder("pad")
+    b.pad(b.constant([1, 2, 3]), 0, [(-1, -1, 1)])
+    assert as_lists(run(b)) == [0, 2, 0]
+
+
+def test_broadcast_rev_and_transpose_are_their_formulas() -> None:
+    x = np.arange(24, dtype=np.int32).reshape(4, 2, 3)
+    order = (2, 0, 1)
+    b = XlaBuilder("formulas")
+    v = b.constant(x)
+    permuted = [x.shape[d] for d in order]
+    b.tuple_([
+        b.broadcast(v, (5, 1)), b.rev(v, (0, 2)), b.transpose(v, order),
+        b.reshape(v, order, permuted), b.trans(v[1]), b.reshape(v[1], (1, 0), (3, 2)),
+    ])  # fmt: skip
+    wide, turned, moved, flattened, matrix, other = run(b)
+    assert wide.shape == (5, 1, 4, 2, 3) and moved.shape == tuple(permuted)
+    for i, j, k in np.ndindex(4, 2, 3):
+        assert np.all(wide[:, :, i, j, k] == x[i, j, k])
+        assert turned[3 - i, j, 2 - k] == x[i, j, k] == moved[k, i, j]
+    assert np.array_equal(moved, flattened) and np.array_equal(matrix, other)
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "result"),
+    [
+        ("f32[]", "f32[]", ()),
+        ("f32[4]", "f32[4]", ()),
+        ("f32[2,4]", "f32[4]", (2,)),
+        ("f32[2,4]", "f32[4,3]", (2, 3)),
+        ("f32[2,3,4]", "f32[5,4,6]", (2, 3, 5, 6)),
+        # A scalar times an array, which the pages leave open, is as in numpy.
+        ("f32[]", "f32[3]", (3,)),
+        ("f32[2,3]", "f32[]", (2, 3)),
+    ],
+)
+def test_dot_is_numpys(lhs: str, rhs: str, result: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(7)
+    b = XlaBuilder("dot")
+    product = b.dot(b.parameter(0, lhs), b.parameter(1, rhs))
+    assert product.dims == result
+    shapes = b.get_program_shape().parameters
+    x, y = (rng.integers(-4, 5, s.dims).astype(np.float32) for s in shapes)  # type: ignore[attr-defined]
+    assert np.array_equal(run(b, x, y), np.dot(x, y))
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "batch", "result"),
+    [
+        ("f32[7,2,3]", "f32[7,3,5]", 1, (7, 2, 5)),
+        ("f32[7,6,2,3]", "f32[7,6,3,5]", 2, (7, 6, 2, 5)),
+    ],
+)
+def test_products_in_batches(lhs: str, rhs: str, batch: int, result: tuple[int, ...]) -> None:
+    b = XlaBuilder("batches")
+    first = tuple(range(batch))
+    numbers = DotDimensionNumbers((batch + 1,), (batch,), first, first)
+    assert b.dot_general(b.parameter(0, lhs), b.parameter(1, rhs), numbers).dims == result
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_same_padding_keeps_the_size_of_the_input(size: int) -> None:
+    """Not taking strides into account; with them it is divided by the stride, rounded up."""
+    b = XlaBuilder("same")
+    x = b.parameter(0, "f32[2,1,9,7]")
+    w = b.parameter(1, f"f32[4,1,{size},3]")
+    assert b.conv(x, w, (1, 1), "SAME").dims == (2, 4, 9, 7)
+    assert b.conv(x, w, (2, 4), "same").dims == (2, 4, 5, 2)
+    assert b.reduce_window(x, 0.0, plus, (1, 1, size, 2), (1, 1, 1, 3), "SAME").dims == (2, 1, 9, 3)
+
+
+def test_padding_and_dilation_are_zeros_that_are_inserted_before() -> None:
+    """Negative padding takes elements away; holes between elements are zeros."""
+    rng = np.random.default_rng(8)
+    b = XlaBuilder("zeros")
+    x = b.constant(rng.integers(-4, 5, (1, 2, 6)).astype(np.float32))
+    w = b.constant(rng.integers(-4, 5, (3, 2, 2)).astype(np.float32))
+    none = (0, 0, 0)
+    for low, high in ((2, 3), (-1, 2), (-2, -1)):
+        got = b.conv_with_general_padding(
+            x, w, (2,), [(low, high)], lhs_dilation=(3,), rhs_dilation=(2,)
+        )
+        wide = b.pad(x, 0.0, [none, none, (low, high, 2)])
+        want = b.conv(wide, b.pad(w, 0.0, [none, none, (0, 0, 1)]), (2,), "VALID")
+        b.tuple_([got, want])
+        first, second = run(b)
+        assert first.size and np.array_equal(first, second)
+
+
+def test_reduce_precision_rounds_to_even_and_overflows_to_infinity() -> None:
+    values = np.float32([1 + 2**-11, 1 + 3 * 2**-11, 65519, 65520, -1e30, np.nan, 0.1])
+    b = XlaBuilder("precision")
+    x = b.constant(values)
+    b.tuple_([b.reduce_precision(x, 5, 10), b.reduce_precision(x, 8, 23)])
+    half, same = run(b)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(half, values.astype(np.float16).astype(np.float32))
+    np.testing.assert_array_equal(same, values)
 
 
 def test_convolution_is_the_sum_of_the_pages_loops() -> None:
@@ -166,6 +313,29 @@ def test_custom_call_gets_its_operands() -> None:
     x, y = b.constant([1.0, 2.0]), b.constant([[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]])
     b.custom_call("myfunc", [x, y], "f32[3,3]")
     assert run(b, custom_calls={"myfunc": myfunc})[0, 0] == 42
+
+
+def test_custom_call_of_the_pages_c_function(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "f.c").write_text(
+        """void myfunc(void *out, void **in) {
+  float *x = in[0], *y = in[1], *z = out;
+  for (int i = 0; i < 9; ++i) z[i] = 0;
+  z[0] = x[1] + y[3];
+}
+"""
+    )
+    library = str(tmp_path / "f.so")
+    command = [compiler, "-shared", "-fPIC", "-o", library, str(tmp_path / "f.c")]
+    subprocess.run(command, check=True)
+    b = XlaBuilder("custom")
+    x, y = b.constant([1.0, 2.0]), b.constant([[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]])
+    module = b.build(b.custom_call("myfunc", [x, y], "f32[3,3]")).module()
+    host = hlo.Host(libraries=[library])
+    for got in (hlo.interpret(module, host=host), hlo.compile(module, host=host, cache=False)()):
+        assert got.tolist() == [[42, 0, 0], [0, 0, 0], [0, 0, 0]]
 
 
 def test_infeeds_of_two_loops_come_in_order() -> None:
