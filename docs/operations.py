@@ -2,7 +2,8 @@
 
     python docs/operations.py > docs/operations.md
 
-The names come from docs/operations.txt, all else from the builder, the op table and the tests.
+The names come from docs/operations.txt, all else from the builder, the op table and the tests:
+`Types` from tests/type_probes.txt, programs that are tried with every type.
 """
 
 from __future__ import annotations
@@ -10,21 +11,29 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from hlo.builder import XlaBuilder
+from hlo.codegen.target import Target
+from hlo.compiler import Clock, emit
 from hlo.errors import HloError
+from hlo.eval import interpret
+from hlo.ir import Module
 from hlo.ops import OPS
 from hlo.ops.spec import Emitter
+from hlo.runtime.jit import host_machine
 from hlo.text import parse
-from hlo.types import ELEMENT_TYPES
-from hlo.verifier import verify
+from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType, Shape
+from hlo.types.element import Kind
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from builder_cases import CASES, NOT_RUN  # noqa: E402
+from builder_cases import CASES, NOT_RUN, all_cases  # noqa: E402
+from test_op_table import arguments, host  # noqa: E402
+from type_probes import Probe, accepted, probes  # noqa: E402
 
 DOCUMENTS = {"4": "004", "0": "000", "2": "002", "3": "003"}
 NOT_THERE = "-"
@@ -37,16 +46,19 @@ writes this page, from `docs/operations.txt`, the builder, the op table and the 
 - *004 ... 003*: its name in each document that describes operations, oldest first; {dash} where it
   has none. (001, the fifth, describes layouts.)
 - *Builder*: the call on an `XlaBuilder`; `...` are arguments that may be left out.
-- *Reference*: whether the interpreter has it. *Compiled*: whether code is made for it, and as what.
-- *Types*: the element types with which an example of the op table is valid.
+- *Reference*: whether the interpreter computes the op table's examples of it. *Compiled*: whether
+  code is made for them, and as what.
+- *Types*: the element types that its operands may have, after a colon those of one operand or form;
+  after `to` those of the result, where they are other ones. Without operands it is the result's.
 - *Tests*: programs of the builder's tests, compared with XLA:CPU or only read by XLA's parser, and
   examples of the op table, which are parsed, verified, interpreted, compiled and compared with
-  XLA:CPU.
+  XLA:CPU. Its types are tested by `tests/test_types.py`.
 - *Beside the page*: where XLA, or this project, does other than a page says, and in parentheses the
   test that shows it.
 
-A test is named by its file in `tests/` and what is in brackets there: for `test_op_table[abs-0]`,
-run `pytest tests/test_op_table.py -k "[abs-0]"`; for `test_verify::test_x`, add `-k test_x`.
+A test is named by its file in `tests/` and what is in brackets after its name there: for
+`test_op_table[abs-0, abs-1]` run `pytest tests/test_op_table.py -k "[abs-0] or [abs-1]"`, and for
+`test_verify::test_x` `pytest tests/test_verify.py -k test_x`.
 """.format(dash=f"`{NOT_THERE}`")
 
 
@@ -115,57 +127,117 @@ def _call(method: str) -> str:
     return f"`{method}({', '.join([*needed, *(['...'] if optional else [])])})`"
 
 
-# One element type for each kind, and the word for the kind.
-_KINDS = {
-    "pred": "pred", "s32": "signed", "u32": "unsigned", "f32": "float", "f8e4m3fn": "f8",
-    "c64": "complex",
+_WORDS = {
+    Kind.PRED: "pred", Kind.SIGNED: "signed", Kind.UNSIGNED: "unsigned", Kind.FLOAT: "float",
+    Kind.COMPLEX: "complex",
 }  # fmt: skip
-_TYPE = re.compile(r"\b(" + "|".join(sorted(ELEMENT_TYPES, key=len, reverse=True)) + r")(?=\[)")
 
 
-def _types(opcode: str) -> str:
-    """Return the kinds of element types that an example of an operation is valid with."""
-    accepted: list[str] = []
-    for example in OPS[opcode].examples:
-        own = _TYPE.search(example)
-        if own is None:
-            continue
-        for et, kind in _KINDS.items():
-            if kind not in accepted and _is_valid(re.sub(rf"\b{own[1]}(?=\[)", et, example)):
-                accepted.append(kind)
-    if not accepted:
-        own = _TYPE.search(OPS[opcode].examples[0])
-        return own[1] if own else "token"
-    words = [k for k in _KINDS.values() if k in accepted]
-    if len(words) == len(_KINDS):
+def _words(types: Collection[ElementType]) -> str:
+    """Return the kinds that some types are all of, and the names of those that are not."""
+    parts: list[str] = []
+    for kind, word in _WORDS.items():
+        of_kind = [t for t in ELEMENT_TYPES.values() if t.kind is kind]
+        present = [t for t in of_kind if t in types]
+        parts += [word] if len(present) == len(of_kind) else [t.name for t in present]
+    if parts == list(_WORDS.values()):
         return "all"
-    if "float" in words and "f8" in words:
-        words.remove("f8")
-    if "signed" in words and "unsigned" in words:
-        words[words.index("signed")] = "integer"
-        words.remove("unsigned")
-    return ", ".join(words)
+    if "signed" in parts and "unsigned" in parts:
+        parts[parts.index("signed")] = "integer"
+        parts.remove("unsigned")
+    return ", ".join(parts)
 
 
-def _is_valid(text: str) -> bool:
-    try:
-        verify(parse(text))
-    except HloError:
-        return False
-    return True
+def types_of(name: str) -> str:
+    """Return the element types that an operation takes, and those of its result if they differ."""
+    return "; ".join(_types(probe) for probe in probes()[name])
+
+
+def _types(probe: Probe) -> str:
+    if not re.search(r"\b[TU]\[", probe.text):
+        return "token"
+    programs = accepted(probe)
+    if len(probe.second_types) > 1:
+        seconds = {t: [u for have, u in programs if have is t] for t, _ in programs}
+        results = {t: f" to {_words(some)}" for t, some in seconds.items()}
+    else:
+        results = _results({t: program for (t, _), program in programs.items()})
+    text = "; ".join(
+        _words([t for t, r in results.items() if r == result]) + result
+        for result in dict.fromkeys(results.values())
+    )
+    return f"{probe.operand}: {text}" if probe.operand else text
+
+
+def _results(programs: dict[ElementType, Module]) -> dict[ElementType, str]:
+    """Return what to say of the result for each type: nothing if it is T's or another operand's."""
+    types = {t: _types_in([p.entry.result_shape]) for t, p in programs.items()}
+    if len(set(map(tuple, types.values()))) > 1:
+        return {t: _derived(t, some) for t, some in types.items()}
+    given = {
+        et for t, p in programs.items() for et in _types_in(p.entry.parameter_shapes) if et is not t
+    }
+    fixed = [et for et in types[next(iter(types))] if et not in given]
+    told = f" to {fixed[0]}" if fixed and (len(types) > 1 or fixed[0] not in types) else ""
+    return dict.fromkeys(types, told)
+
+
+def _types_in(shapes: Iterable[Shape]) -> list[ElementType]:
+    """Return the element types of all arrays in some shapes."""
+    leaves = [leaf for shape in shapes for _, leaf in shape.leaves()]
+    return [leaf.element_type for leaf in leaves if isinstance(leaf, ArrayShape)]
+
+
+def _derived(t: ElementType, results: list[ElementType]) -> str:
+    """Say how the type of a result follows from T, if it is another one."""
+    if t in results:
+        return ""
+    return " to complex" if results[0].is_complex else " to float"
+
+
+def _reference(opcode: str) -> str:
+    """Return `yes` if the interpreter has a value for every example of an operation."""
+    return _yes(opcode, lambda m: interpret(m, arguments(m, opcode), host(m)))
 
 
 def _compiled(opcode: str) -> str:
-    return f"yes: {OPS[opcode].emitter.value}"
+    """Return `yes` if LLVM IR is made of every example of an operation, and as what."""
+    machine = host_machine()
+    target = Target.of(machine.triple, machine.data_layout, machine.features)
+    emitted = _yes(opcode, lambda m: emit(m, "main", target, Clock(), passes=""))
+    return f"{emitted}: {OPS[opcode].emitter.value}" if emitted == "yes" else emitted
+
+
+def _yes(opcode: str, does: Callable[[Module], object]) -> str:
+    for example in OPS[opcode].examples:
+        try:
+            does(parse(example))
+        except HloError:
+            return "no"
+    return "yes"
 
 
 def _tests(row: Row) -> str:
-    run = sum(name.split(":")[0] == row.method for name in CASES)
-    read = sum(name.split(":")[0] == row.method for name in NOT_RUN)
-    parts = [f"{run} beside XLA"] if run else []
-    parts += [f"{read} read by XLA"] if read else []
-    examples = len(OPS[_main(row)].examples)
-    return ", ".join([*parts, f"{examples} example{'s' if examples > 1 else ''}"])
+    kinds = (("beside XLA", CASES), ("read by XLA", NOT_RUN))
+    parts = [(f"{how} ", "test_builder_ops", _cases(row, cases)) for how, cases in kinds]
+    parts.append(("", "test_op_table", _examples(row)))
+    return ", ".join(f"{how}`{file}[{', '.join(ids)}]`" for how, file, ids in parts if ids)
+
+
+def _cases(row: Row, cases: Iterable[str]) -> list[str]:
+    return [name for name in cases if name.split(":")[0] == row.method]
+
+
+def _examples(row: Row) -> list[str]:
+    return [f"{_main(row)}-{n}" for n in range(len(OPS[_main(row)].examples))]
+
+
+def tests_of(row: Row) -> list[str]:
+    """Return the tests of an operation: `file[id]`."""
+    built = _cases(row, all_cases())
+    return [f"test_builder_ops[{i}]" for i in built] + [
+        f"test_op_table[{i}]" for i in _examples(row)
+    ]
 
 
 def _beside(row: Row) -> str:
@@ -195,9 +267,9 @@ def cells(row: Row) -> list[str]:
         *(row.names.get(d, NOT_THERE) for d in DOCUMENTS.values()),
         _call(row.method),
         ", ".join(f"`{o}`" for o in row.opcodes),
-        "yes",
+        _reference(main),
         _compiled(main),
-        _types(main),
+        types_of(row.method if row.method in probes() else main),
         _tests(row),
         _beside(row),
     ]

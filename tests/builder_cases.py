@@ -115,7 +115,7 @@ CASES["get_dimension_size"] = lambda b, p: b.get_dimension_size(p("f32[3,5]"), 1
 CASES["broadcast"] = lambda b, p: b.broadcast(p("f32[3]"), (2, 4))
 CASES["broadcast_in_dim"] = lambda b, p: b.broadcast_in_dim(p("f32[3,1]"), (2, 3, 4), (1, 2))
 CASES["reshape"] = lambda b, p: b.reshape(p("f32[4,2,3]"), (8, 3))
-CASES["reshape:by name"] = lambda b, p: b.reshape(p("f32[4,2]"), new_sizes=(8,))
+CASES["reshape:by-name"] = lambda b, p: b.reshape(p("f32[4,2]"), new_sizes=(8,))
 CASES["reshape:order"] = lambda b, p: b.reshape(p("f32[4,2,3]"), (1, 2, 0), (2, 6, 2))
 CASES["reshape:shape"] = lambda b, p: b.reshape("f32[3,8]", p("f32[4,2,3]"))
 CASES["collapse"] = lambda b, p: b.collapse(p("f32[4,2,3]"), (1, 2))
@@ -246,7 +246,7 @@ CASES["while_"] = lambda b, p: b.while_(
     lambda s: s.builder.tuple_([s[0] + 1, s[1] + s[1]]),
     b.tuple_([b.constant(0), p("f32[2]")]),
 )
-CASES["conditional:by name"] = lambda b, p: b.conditional(
+CASES["conditional:by-name"] = lambda b, p: b.conditional(
     branch_index=p("s32[]"), branch_computations=[lambda x: -x], branch_operands=[p("f32[2]")]
 )
 CASES["custom_call_op"] = lambda b, p: b.custom_call_op("Sharding", [p("f32[2]")], "f32[2]")

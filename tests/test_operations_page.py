@@ -42,6 +42,12 @@ def test_no_cell_is_empty() -> None:
     assert max(widths) == 12 and len(widths[12]) > 165
 
 
+def test_every_operation_is_interpreted_and_compiled() -> None:
+    for row in ROWS["operations"]:
+        name, *_, reference, compiled, _, _, _ = page.cells(row)
+        assert (reference, compiled[:5]) == ("yes", "yes: "), name
+
+
 def test_every_method_is_on_the_page() -> None:
     listed = {row.method for rows in ROWS.values() for row in rows}
     assert set(operations(XlaBuilder)) <= listed
@@ -63,8 +69,9 @@ def test_a_method_appends_the_opcodes_of_its_row(row: Any) -> None:
 
 def test_the_tests_that_are_named_exist() -> None:
     named = {d.test for rows in ROWS.values() for row in rows for d in row.deviations if d.test}
+    named |= {test for row in ROWS["operations"] for test in page.tests_of(row)}
     for name in named - collected(named):
-        pytest.fail(f"docs/operations.txt names {name}, which is no test")
+        pytest.fail(f"docs/operations.md names {name}, which is no test")
 
 
 def collected(names: Iterable[str]) -> set[str]:
