@@ -7,11 +7,11 @@ element takes `E(bits)`: several go into a byte from the low-order bits up, and 
 it has an integer is extended. A dynamic shape's metadata prefix `M(bytes)` stands in front.
 
 Splits `SC(..)` say which part of an array is in which of several memories; here is one, and it has
-all parts in their places. Levels `D(..)` say how a sparse dimension would be compressed; as in
+all parts in their places. The padded dimensions of older layouts are one tile of that size. Levels `D(..)` say how a sparse dimension would be compressed; as in
 XLA, which reads them and keeps all elements, they change nothing. Only a physical shape `P(..)`,
 of arrays that stand for this one, leaves elements without a place; XLA refuses it altogether.
 
-Source: "Shapes and Layout" (document 001) and XLA's `docs/tiled_layout.md`; for the order of
+Source: "Shapes and Layout" (document 001; 004 for the older layouts) and XLA's `docs/tiled_layout.md`; for the order of
 elements in a byte, of which these say nothing, XLA's CPU code.
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
@@ -193,6 +193,24 @@ def _tiling(dims: tuple[int, ...], tile: Tile) -> Tiling:
     return Tiling(full, lead, tuple(groups), sizes)
 
 
+def with_padded_dims(shape: ArrayShape, padded: Sequence[int]) -> ArrayShape:
+    """Return a shape whose dimensions are padded to these sizes, as older layouts say it.
+
+    Raises InferError for sizes that are too small, or in a layout that has tiles.
+    """
+    layout = checked_layout(shape)
+    too_small = any(p < max(d, 1) for p, d in zip(padded, shape.dims, strict=False))
+    if len(padded) != shape.rank or too_small or layout.tiles or not shape.num_elements:
+        why = "has tiles" if layout.tiles else "has no elements" if not shape.num_elements else None
+        raise InferError(
+            f"{shape} cannot be padded to {list(padded)}: "
+            + (why or "a size for each dimension is needed, no smaller than that"),
+            code="bad-layout",
+        )
+    tile = Tile(tuple(padded[d] for d in layout.minor_to_major[::-1]))
+    return shape.with_layout(replace(layout, tiles=(tile,) if padded else ()))
+
+
 def checked_layout(shape: ArrayShape) -> Layout:
     """Return the layout, the default one if there is none.
 
@@ -206,6 +224,7 @@ def checked_layout(shape: ArrayShape) -> Layout:
         raise InferError(
             f"layout {layout}: a physical shape of its own says nothing of where elements are",
             code="unsupported",
+            hint=f"the memory is that of {layout.physical_shape}, whose places can be asked for",
         )
     return layout
 

@@ -20,12 +20,12 @@ from hlo.memory import check_memory
 from hlo.types import ArrayShape, ElementType
 
 
-def pack(array: np.ndarray, shape: ArrayShape) -> np.ndarray:
+def pack(array: np.ndarray, shape: ArrayShape, padding: np.ndarray | None = None) -> np.ndarray:
     """Return the physical buffer of an array given in logical order.
 
-    array: the shape's dimensions and dtype. Returns bytes (uint8, 1-d) of `physical_bytes(shape)`;
-    padding and metadata prefix are zero. Raises InferError for a layout with a
-    physical shape of its own.
+    array: the shape's dimensions and dtype. padding: what padding holds, a scalar of that dtype, or
+    None for bits that are zero, as those of a metadata prefix are. Returns bytes (uint8, 1-d) of
+    `physical_bytes(shape)`. Raises InferError for a layout with a physical shape of its own.
     """
     layout = checked_layout(shape)
     if array.shape != shape.dims or array.dtype != shape.element_type.dtype:
@@ -33,16 +33,23 @@ def pack(array: np.ndarray, shape: ArrayShape) -> np.ndarray:
             f"an array {array.dtype}{list(array.shape)} is not a {shape.to_string(False)}",
             code="type-mismatch",
         )
+    if padding is not None and (padding.shape != () or padding.dtype != array.dtype):
+        raise InferError(
+            f"padding of {padding.dtype}{list(padding.shape)} is not one {array.dtype}",
+            code="type-mismatch",
+        )
     size = physical_bytes(shape)
     # The elements of a packed buffer pass through a byte each.
     check_memory(size + physical_elements(shape) * array.dtype.itemsize, f"packing {shape}")
+    filler = np.zeros((), array.dtype) if padding is None else padding
     if array.dtype.itemsize == 1:
         # Padding is of zero bits, which not all types have as the number zero.
         array = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
+        filler = np.zeros((), np.uint8) if padding is None else padding.view(np.uint8)
     array = array.transpose(layout.minor_to_major[::-1])
     for step in tilings(shape, layout):
-        array = _tile(array, step)
-    elements = np.zeros(physical_elements(shape), array.dtype)
+        array = _tile(array, step, filler)
+    elements = np.full(physical_elements(shape), filler, array.dtype)
     elements[: array.size] = array.reshape(-1)
     buffer = np.zeros(size, np.uint8)
     buffer[layout.dynamic_prefix_bytes :] = _to_bits(
@@ -70,13 +77,13 @@ def unpack(buffer: np.ndarray, shape: ArrayShape) -> np.ndarray:
     return np.ascontiguousarray(logical).reshape(shape.dims)
 
 
-def _tile(array: np.ndarray, step: Tiling) -> np.ndarray:
+def _tile(array: np.ndarray, step: Tiling, filler: np.ndarray) -> np.ndarray:
     merged = array.reshape(step.merged)
     counts, sizes, kept = step.counts, step.sizes, step.kept
     pad = [(0, 0)] * kept + [
         (0, c * t - d) for c, t, d in zip(counts, sizes, step.merged[kept:], strict=True)
     ]
-    merged = np.pad(merged, pad) if pad else merged
+    merged = np.pad(merged, pad, constant_values=filler) if pad else merged
     pairs = [n for pair in zip(counts, sizes, strict=True) for n in pair]
     return merged.reshape([*step.merged[:kept], *pairs]).transpose(_tile_order(kept, len(sizes)))
 

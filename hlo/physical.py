@@ -41,14 +41,15 @@ def layout_errors() -> Iterator[None]:
         raise HloError.at(e.code, e.message, hint=e.hint) from None
 
 
-def pack(array: np.ndarray, shape: Shape | str) -> np.ndarray:
+def pack(array: np.ndarray, shape: Shape | str, padding: np.ndarray | None = None) -> np.ndarray:
     """Return the physical buffer of an array given in logical order.
 
-    array: the shape's dimensions and dtype. Returns bytes (uint8, 1-d), as many as the layout
-    takes; padding and metadata prefix are zero. Raises HloError.
+    array: the shape's dimensions and dtype. padding: what padding holds, a scalar of that dtype, or
+    None for bits that are zero, as those of a metadata prefix are. Returns bytes (uint8, 1-d), as
+    many as the layout takes. Raises HloError.
     """
     with layout_errors():
-        return packing.pack(array, array_shape(shape))
+        return packing.pack(array, array_shape(shape), padding)
 
 
 def unpack(buffer: np.ndarray, shape: Shape | str) -> np.ndarray:

@@ -55,6 +55,29 @@ def test_one_element(shape: str, question: tuple[str, str], answer: str) -> None
     assert run(shape, *question).stdout == f"{answer}\n"
 
 
+def test_arrays_of_a_tuple() -> None:
+    shape = f"({TILED}, (s4[3]{{0:E(4)}}, token[]))"
+    out = run(shape).stdout
+    assert (
+        out.startswith(f"2 arrays, 98 bytes\n\n{{0}} {TILED}\n") and "{1,0} s4[3]{0:E(4)}\n" in out
+    )
+    found = json.loads(run(shape, "--json").stdout)
+    assert found["bytes"] == 98
+    assert [(a["index"], a["bytes"]) for a in found["arrays"]] == [([0], 96), ([1, 0], 2)]
+
+
+def test_padded_dimensions() -> None:
+    """The figure of document 004."""
+    np.save("x.npy", np.frombuffer(b"abcdef", np.uint8).reshape(2, 3))
+    padded = ("u8[2,3]{0,1}", "--padded", "3,5", "--padding-value", "0")
+    assert run(*padded, "--letters").stdout.endswith("\n  0  a d 0 b e 0 c f 0 0 0 0 0 0 0\n")
+    assert run(*padded, "--at", "1,1").stdout == "place 4, byte 4: index 1,1\n"
+    run(*padded[:-1], "48", "--pack", "x.npy", "-o", "x.bin")
+    assert Path("x.bin").read_bytes() == b"ad0be0cf0000000"
+    run(*padded, "--unpack", "x.bin", "-o", "y.npy")
+    assert np.array_equal(np.load("y.npy"), np.load("x.npy"))
+
+
 def test_draws() -> None:
     assert run(TILED, "--svg", "t.svg").stdout == ""
     assert Path("t.svg").read_text().startswith("<svg ")
@@ -113,7 +136,12 @@ def test_types_that_numpy_does_not_know() -> None:
     ("args", "words"),
     [
         (("f32[2",), "error: expected ','"),
-        (("(f32[2])",), "is not the shape of an array"),
+        (("(f32[2])", "--svg", "t.svg"), "is not the shape of an array"),
+        (("(f32[2])", "--at", "0"), "is not the shape of an array"),
+        (("(f32[2], f32[?])",), "has no size"),
+        (("f32[2,3]{1,0:D(D,C)P(f32[4])}",), "says nothing of where elements are"),
+        ((TILED, "--padded", "4,6"), "has tiles"),
+        (("u8[3]", "--padded", "4", "--padding-value", "256"), "--padding-value 256: "),
         (("f32[?]",), "has no size"),
         (("f32[2]{0:E(16)}",), "do not hold f32"),
         ((TILED, "--at", "3,0"), "outside dimension 0"),
@@ -153,6 +181,7 @@ def test_errors_are_one_line_and_leave_nothing_behind(args: tuple[str, ...], wor
         ("--at", "0,0", "--place", "0"),
         ("--at", "0,0", "--svg", "x.svg"),
         ("--at", "zero"),
+        ("--padded", "x"),
     ],
 )
 def test_bad_usage(args: tuple[str, ...]) -> None:

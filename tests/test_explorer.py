@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from test_layout import layouts, shape_of
 
-from hlo.errors import HloError
+import hlo
+from hlo.errors import HloError, InferError
 from hlo.explorer import facts_text, layout_facts, layout_svg, layout_text, layout_view
 from hlo.explorer.formula import place_formula
-from hlo.layout import linear_index, multi_index
+from hlo.layout import linear_index, multi_index, with_padded_dims
 from hlo.types import ArrayShape
 
 # --- the documents' figures ---------------------------------------------------------------------
@@ -83,6 +84,40 @@ def test_unused_bits_and_prefix_are_told() -> None:
     text = facts_text(layout_facts("s4[3]{0:M(8)}"))
     assert "3, 8 bits each, 4 of them unused" in text and "11 bytes, 8 of them prefix" in text
     assert "1, 1 bit each\n" in facts_text(layout_facts("pred[1]{0:E(1)}"))
+
+
+def test_dynamic_and_split_dimensions_are_told() -> None:
+    text = facts_text(layout_facts("f32[8,<=3]{1,0:SC(0:3,5)}"))
+    assert "dynamic       i1: as many places as the largest size takes\n" in text
+    assert "split         i0 in 3 parts, each in a memory: 0 to 2, 3 to 4, 5 to 7\n" in text
+    large = layout_view("f32[800,3]{1,0:SC(0:300)}")
+    assert {299, 300} <= set(large.rows.shown)
+
+
+def test_padded_dimensions_of_document_004() -> None:
+    """ "Padding": 2 by 3, padded to 3 by 5 with the value 0, column-major."""
+    shape = with_padded_dims(shape_of("u8[2,3]{0,1}"), (3, 5))
+    text = layout_text(layout_view(shape, letters=True, padding="0"))
+    assert text.endswith("\n  0  a d 0 b e 0 c f 0 0 0 0 0 0 0\n")
+    assert " a b c 0 0\n   1  d e f 0 0\n   .  0 0 0 0 0\n" in text
+    letters = np.frombuffer(b"abcdef", np.uint8).reshape(2, 3)
+    assert hlo.pack(letters, shape, np.uint8(ord("0"))).tobytes() == b"ad0be0cf0000000"
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes"),
+    [
+        ("u8[2,3]", (3,)),
+        ("u8[2,3]", (2, 2)),
+        ("u8[2,0]", (2, 2)),
+        ("u8[2,3]{1,0:T(2,2)}", (2, 4)),
+        ("u8[?]", (2,)),
+    ],
+)
+def test_sizes_that_cannot_be_padded_to(shape: str, sizes: tuple[int, ...]) -> None:
+    with pytest.raises(InferError) as e:
+        with_padded_dims(shape_of(shape), sizes)
+    assert e.value.code == "bad-layout"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +205,7 @@ def test_shapes_without_places_are_refused(shape: str, code: str) -> None:
 
 _SVG = "{http://www.w3.org/2000/svg}"
 # As wide as characters of monospaced fonts get, in units of their size.
-_WIDEST_CHARACTER = 0.61
+_WIDEST_CHARACTER = 7 / 11
 
 
 @pytest.mark.parametrize(
@@ -182,10 +217,15 @@ _WIDEST_CHARACTER = 0.61
         "f32[2,3,5]{2,1,0:T(*,2,3)(2)}",
         "f32[100]{0:T(8,128)M(8)}",
         "u8[9,9,9,9]",
+        "u8[2,3,2,3,2,3]",
+        "f32[1000000000,2000000]{0,1:T(8,128)}",
+        "bf16[8,<=128,1280,16384]{3,2,0,1:T(8,128)(2,1)L(4096)E(32)S(1)SC(0:1,2,3,4)(1:3,5)M(64)}",
+        "f32[]",
+        "f32[0,5]{1,0:T(2,2)}",
     ],
 )
 def test_boxes_do_not_overlap_and_hold_their_labels(shape: str) -> None:
-    root = ET.fromstring(layout_svg(layout_view(shape)))
+    root = ET.fromstring(layout_svg(layout_view(shape, padding="-128")))
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
     boxes = []
     for group in root.iter(f"{_SVG}g"):
@@ -196,10 +236,28 @@ def test_boxes_do_not_overlap_and_hold_their_labels(shape: str) -> None:
             assert len(text.text or "") * 11 * _WIDEST_CHARACTER <= w
             assert float(text.attrib["x"]) == pytest.approx(x + w / 2)
     assert all(0 < x and 0 < y and r < width and b < height for x, y, r, b in boxes)
-    starts, ends = np.array(boxes)[:, None, :2], np.array(boxes)[None, :, 2:]
+    texts = [_extent(text) for text in root.findall(f"{_SVG}text")]
+    assert all(0 <= x and 0 <= y and r <= width and b <= height for x, y, r, b in texts)
     # Two boxes overlap if each starts before the other ends, in both directions.
-    before = np.all(starts + 0.01 < ends, axis=2)
-    assert np.count_nonzero(before & before.T) == len(boxes)
+    everything = np.array([*boxes, *texts])
+    before = np.all(everything[:, None, :2] + 0.01 < everything[None, :, 2:], axis=2)
+    assert np.count_nonzero(before & before.T) == len(everything)
+
+
+def _extent(text: ET.Element) -> tuple[float, float, float, float]:
+    """Return where a text is at most, but for what is below its base line."""
+    kinds = text.attrib.get("class", "").split()
+    size = 14 if "title" in kinds else 11
+    width = len(text.text or "") * size * _WIDEST_CHARACTER
+    x, y = float(text.attrib["x"]), float(text.attrib["y"])
+    x -= width if "end" in kinds else width / 2 if "middle" in kinds else 0
+    return x, y - 0.75 * size, x + width, y
+
+
+def test_a_shade_is_explained_where_tiles_have_tiles() -> None:
+    words = "a shade for each tile inside it"
+    assert words in layout_svg(layout_view("f32[9,9]{1,0:T(4,4)(2,1)}"))
+    assert words not in layout_svg(layout_view("f32[9,9]{1,0:T(4,4)}"))
 
 
 def test_a_drawing_stands_alone() -> None:

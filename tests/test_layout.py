@@ -137,6 +137,14 @@ def test_metadata_prefix_stands_in_front() -> None:
     assert buffer.tolist() == [0, 0, 0, 5, 6]
 
 
+@pytest.mark.parametrize("name", ["bf16", "f8e4m3fn", "s4", "c64", "pred", "f64", "f8e8m0fnu"])
+def test_padding_of_a_value(name: str) -> None:
+    et = ELEMENT_TYPES[name]
+    array = np.array([[2, 1]]).astype(et.dtype)
+    buffer = pack(array, shape_of(f"{name}[1,2]{{1,0:T(2,2)L(6)}}"), array[0, 1:].reshape(()))
+    assert buffer.view(et.dtype).tolist() == [*array[0], *[array[0, 1]] * 4]
+
+
 # --- any layout ---------------------------------------------------------------------------------
 
 
@@ -242,6 +250,7 @@ def test_a_huge_tile_is_refused_before_memory_is_taken() -> None:
     [
         (lambda: hlo.pack(np.zeros(3, np.float32), "f32[2]"), "type-mismatch"),
         (lambda: hlo.pack(np.zeros(2, np.float32), "f32[2]{0:E(16)}"), "bad-layout"),
+        (lambda: hlo.pack(np.zeros(2, np.int32), "s32[2]", np.int64(0)), "type-mismatch"),
         (lambda: hlo.unpack(np.zeros(7, np.uint8), "f32[2]"), "shape-mismatch"),
         (lambda: hlo.unpack(np.zeros(8, np.uint8), "(f32[2])"), "type-mismatch"),
         (lambda: hlo.parse_shape("f32[2"), "syntax"),

@@ -12,7 +12,7 @@ from .common import BAD_INPUT, Tool, common_options, diagnostics_json, emit, emi
 if TYPE_CHECKING:
     import numpy as np
 
-    from hlo.types import ArrayShape
+    from hlo.types import ArrayShape, TupleShape
 
 # The index of every place is part of --json up to so many places.
 _LISTED = 4096
@@ -32,17 +32,21 @@ _LISTED = 4096
 @click.option("--limit", default=16, show_default=True, type=click.IntRange(4, 256), metavar="N",
               help="Leave out all but about N rows, columns and lines of memory.")  # fmt: skip
 @click.option("--letters", is_flag=True, help="Call the elements a, b, c, ... in row-major order.")
+@click.option("--padded", metavar="N,M,..", help="Pad the dimensions to these sizes.")
+@click.option("--padding-value", metavar="V", help="What padding holds.  [default: zero bits]")
 @click.option("--json", "as_json", is_flag=True,
               help="Facts, or what is asked for, or errors as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
     shape: str, svg: str | None, at: str | None, place: int | None, pack: str | None,
-    unpack: str | None, output: str | None, limit: int, letters: bool, as_json: bool,
+    unpack: str | None, output: str | None, limit: int, letters: bool, padded: str | None,
+    padding_value: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Show how SHAPE lies in memory: size, padding, and the place of each element.
 
-    SHAPE is an array in HLO's words, such as 'f32[3,5]{1,0:T(2,2)}'. Files that are neither .npy
-    nor .npz hold bytes alone: arrays in row-major order, buffers as they are in memory.
+    SHAPE is an array in HLO's words, such as 'f32[3,5]{1,0:T(2,2)}', or a tuple of them, where it is
+    only shown. Files that are neither .npy nor .npz hold bytes alone: arrays in row-major order,
+    buffers as they are in memory.
 
     \b
     Example:
@@ -56,18 +60,25 @@ def main(
         raise click.UsageError("-o OUT goes with one of --pack IN and --unpack IN.")
     if sum(map(bool, (files, svg, at, place is not None))) > 1:
         raise click.UsageError("--svg, --at, --place and --pack or --unpack: one of them.")
-    from hlo.physical import array_shape, layout_errors
+    from hlo.physical import array_shape, layout_errors, parse_shape
+    from hlo.types import TupleShape
 
     try:
         with layout_errors():
+            whole = parse_shape(shape)
+            if isinstance(whole, TupleShape) and not (svg or files or padded or at or place):
+                _show_tuple(whole, limit, letters, as_json)
+                return 0
+            array = array_shape(whole) if padded is None else _padded(array_shape(whole), padded)
+            filler = None if padding_value is None else _filler(array, padding_value)
             if pack is not None and output is not None:
-                _write(output, _packed(array_shape(shape), pack, output))
+                _write(output, _packed(array, filler, pack, output))
             elif unpack is not None and output is not None:
-                _write(output, _unpacked(array_shape(shape), unpack, output))
+                _write(output, _unpacked(array, unpack, output))
             elif at is not None or place is not None:
-                _show_element(array_shape(shape), at, place, as_json)
+                _show_element(array, at, place, as_json)
             else:
-                _show(array_shape(shape), svg, limit, letters, as_json)
+                _show(array, svg, limit, letters, padding_value or "", as_json)
     except HloError as e:
         if not as_json:
             raise
@@ -78,17 +89,56 @@ def main(
     return 0
 
 
-def _show(shape: ArrayShape, svg: str | None, limit: int, letters: bool, as_json: bool) -> None:
+def _show(
+    shape: ArrayShape, svg: str | None, limit: int, letters: bool, padding: str, as_json: bool
+) -> None:
     from hlo import explorer
     from hlo.files import write_text
 
-    view = explorer.layout_view(shape, limit, letters=letters)
+    view = explorer.layout_view(shape, limit, letters=letters, padding=padding)
     if svg is not None:
         write_text(svg, explorer.layout_svg(view))
     if as_json:
         emit_json(view.facts.to_json() | {"indices": _indices(shape, view.facts.places)})
     elif svg is None:
         emit(f"{explorer.facts_text(view.facts)}\n{explorer.layout_text(view)}")
+
+
+def _show_tuple(shape: TupleShape, limit: int, letters: bool, as_json: bool) -> None:
+    from hlo import explorer
+    from hlo.types import ArrayShape
+
+    views = [
+        (list(index), explorer.layout_view(leaf, limit, letters=letters))
+        for index, leaf in shape.leaves() if isinstance(leaf, ArrayShape)
+    ]  # fmt: skip
+    total = sum(view.facts.bytes for _, view in views)
+    if as_json:
+        arrays = [{"index": index} | view.facts.to_json() for index, view in views]
+        emit_json({"shape": str(shape), "bytes": total, "arrays": arrays})
+        return
+    emit(f"{len(views)} arrays, {total} bytes\n")
+    for index, view in views:
+        at = ",".join(map(str, index))
+        emit(f"\n{{{at}}} {explorer.facts_text(view.facts)}\n{explorer.layout_text(view)}")
+
+
+def _padded(shape: ArrayShape, sizes: str) -> ArrayShape:
+    from hlo.layout import with_padded_dims
+
+    return with_padded_dims(shape, _index("--padded", sizes))
+
+
+def _filler(shape: ArrayShape, value: str) -> np.ndarray:
+    """Return a literal of the element type as an array of no dimensions."""
+    from hlo.errors import HloError, TextError
+    from hlo.literal import read_literal
+    from hlo.types import array
+
+    try:
+        return read_literal(value, array(shape.element_type, ())).array
+    except TextError as e:
+        raise HloError.at(e.code, f"--padding-value {value}: {e.message}") from None
 
 
 def _indices(shape: ArrayShape, places: int) -> list[tuple[int, ...] | None] | None:
@@ -106,7 +156,7 @@ def _show_element(shape: ArrayShape, at: str | None, place: int | None, as_json:
     from hlo.layout import linear_index, multi_index
 
     if place is None:
-        place = int(linear_index(shape, _index(at or "")))
+        place = int(linear_index(shape, _index("--at", at or "")))
     index = multi_index(shape, place)
     byte = layout_facts(shape).byte_label(place)
     if as_json:
@@ -116,19 +166,21 @@ def _show_element(shape: ArrayShape, at: str | None, place: int | None, as_json:
         emit(f"place {place}, byte {byte}: {what}\n")
 
 
-def _index(text: str) -> tuple[int, ...]:
+def _index(option: str, text: str) -> tuple[int, ...]:
     """Return the index that a text spells: `2,3`, or nothing for the element of a scalar."""
     inside = text.strip().removeprefix("(").removesuffix(")")
     try:
         return tuple(int(i) for i in inside.split(",")) if inside else ()
     except ValueError:
-        raise click.UsageError(f"--at {text}: an index such as 2,3 is needed.") from None
+        raise click.UsageError(f"{option} {text}: numbers such as 2,3 are needed.") from None
 
 
 # --- files --------------------------------------------------------------------------------------
 
 
-def _packed(shape: ArrayShape, source: str, output: str) -> dict[str, np.ndarray]:
+def _packed(
+    shape: ArrayShape, filler: np.ndarray | None, source: str, output: str
+) -> dict[str, np.ndarray]:
     """Return the buffers of the arrays in a file, by name."""
     from hlo.arguments import as_leaf
     from hlo.files import read_raw
@@ -137,7 +189,7 @@ def _packed(shape: ArrayShape, source: str, output: str) -> dict[str, np.ndarray
 
     arrays = _read(source, output, lambda: read_raw(source, shape))
     return {
-        name: pack(actual(as_leaf(array, shape, f"{source}{name and f': {name}'}")), shape)
+        name: pack(actual(as_leaf(array, shape, f"{source}{name and f': {name}'}")), shape, filler)
         for name, array in arrays.items()
     }
 

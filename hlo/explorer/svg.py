@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
-from hlo.explorer.text import bits_text, bytes_text, places_text
-from hlo.explorer.view import Axis, Cell, LayoutView, Panel
+from hlo.explorer.text import bits_text, bytes_text, notes, places_text
+from hlo.explorer.view import GAP, Axis, Cell, LayoutView, Panel
 
-# Pixels. A character is as wide as one of a monospaced font of 11 pixels.
-_CHARACTER, _CELL_HEIGHT, _LEAST_WIDTH = 6.7, 22, 24
+# Pixels. A character is as wide as one of a monospaced font of 11 pixels, on whole pixels: where
+# fonts are hinted, characters are that far apart.
+_CHARACTER, _CELL_HEIGHT, _LEAST_WIDTH = 7.0, 22, 24
 _MARGIN, _LINE, _SPACE, _TILE_SPACE, _GAP = 16, 18, 22, 5, 18
 _WIDEST = 1000
 _WRAP = 110
@@ -112,25 +113,30 @@ class _Drawing:
 
     def _write(self, x: float, y: float, text: str, style: str = "") -> None:
         """Write text whose base line starts at a point, or has its middle or end there."""
+        if not text:
+            return
         width = len(text) * _CHARACTER * (_TITLE if style == "title" else 1)
         beyond = 0 if "end" in style else width / 2 if "middle" in style else width
         self.right = max(self.right, x + beyond)
         kind = f' class="{style}"' if style else ""
         self.parts.append(f'<text x="{x:g}" y="{y:g}"{kind}>{escape(text)}</text>\n')
 
-    def _box(self, x: float, y: float, width: float, fill: str, label: str, tip: str) -> None:
+    def _box(
+        self, x: float, y: float, width: float, fill: str, label: str, tip: str, style: str = ""
+    ) -> None:
         self.right = max(self.right, x + width)
         box = f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{_CELL_HEIGHT}"'
         text = ""
         if label:
             at = f'x="{x + width / 2:g}" y="{y + _CELL_HEIGHT / 2 + 4:g}"'
-            text = f"<text {at}>{escape(label)}</text>"
+            text = f"<text {at}{style}>{escape(label)}</text>"
         self.parts.append(f'<g><title>{escape(tip)}</title>{box} fill="{fill}"/>{text}</g>\n')
 
     def _cell(self, x: float, y: float, width: float, cell: Cell, label: str) -> None:
         at = f"place {cell.place}, byte {self.view.facts.byte_label(cell.place)}"
         if cell.index is None:
-            self._box(x, y, width, self._padding(cell.place), "", f"padding, {at}")
+            self._box(x, y, width, self._padding(cell.place), label, f"padding, {at}",
+                      ' class="faint"')  # fmt: skip
         else:
             index = ",".join(map(str, cell.index))
             self._box(x, y, width, _colour(cell), label, f"index ({index}), {at}")
@@ -155,8 +161,10 @@ class _Drawing:
         self._line(f"elements: {facts.elements}, {bits_text(facts)}")
         self._line(f"places: {places_text(facts)}")
         self._line(f"size: {bytes_text(facts)}{space}")
-        for line in textwrap.wrap(f"place: {facts.formula}", _WRAP, subsequent_indent="       "):
-            self._line(line)
+        for name, text in (*notes(facts), ("place", facts.formula)):
+            indent = " " * (len(name) + 2)
+            for line in textwrap.wrap(f"{name}: {text}", _WRAP, subsequent_indent=indent):
+                self._line(line)
 
     def _by_index(self) -> None:
         view = self.view
@@ -167,18 +175,19 @@ class _Drawing:
             view.place_label(cell) for panel in view.panels if panel
             for row in panel.rows for cell in row if cell
         ]  # fmt: skip
-        width = _width([*labels, *_heads(view.columns)])
+        width = _width([*labels, *view.columns.heads])
         columns = _marks(view.columns, width, _GAP)
         rows = _marks(view.rows, _CELL_HEIGHT, _GAP)
-        left = _CHARACTER * max(map(len, [*_heads(view.rows), view.rows.name])) + 8
+        left = _CHARACTER * max(map(len, [*view.rows.heads, view.rows.name])) + 8
         x, top = float(_MARGIN), self.y
         height = rows.length + 2 * _LINE + (_LINE if any(p and p.title for p in view.panels) else 0)
         for panel in view.panels:
-            size = left + columns.length
+            title = len(panel.title) * _CHARACTER if panel else 0
+            size = max(left + columns.length, title)
             if x > _MARGIN and x + size > _WIDEST:
                 x, top = _MARGIN, top + height + _SPACE
             if panel is None:
-                self._write(x, top + _LINE - 4, "…", "faint")
+                self._write(x, top + _LINE - 4, GAP, "faint")
                 wraps = x == _MARGIN
                 x, top = (x, top + _LINE) if wraps else (x + _GAP, top)
                 continue
@@ -196,13 +205,13 @@ class _Drawing:
         self._write(x + left + columns.length / 2, y + _LINE - 5, view.columns.name, "faint middle")
         self._write(x + left - 8, y + 2 * _LINE - 5, view.rows.name, "faint end")
         for head, start, size in zip(
-            _heads(view.columns), columns.starts, columns.sizes, strict=True
+            view.columns.heads, columns.starts, columns.sizes, strict=True
         ):
             middle = x + left + start + size / 2
             self._write(middle, y + 2 * _LINE - 5, head, "faint middle")
         y += 2 * _LINE
         for head, row, down, height in zip(
-            _heads(view.rows, "⋮"), panel.rows, rows.starts, rows.sizes, strict=True
+            view.rows.heads, panel.rows, rows.starts, rows.sizes, strict=True
         ):
             self._write(x + left - 8, y + down + height / 2 + 4, head, "faint end")
             for cell, start, size in zip(row, columns.starts, columns.sizes, strict=True):
@@ -216,7 +225,7 @@ class _Drawing:
         self.y += _SPACE / 2
         self._line(f"in memory: {what}, lines from the byte where they start", "section")
         shown = [cell for line in view.memory if line for cell in line]
-        width = _width(view.index_label(c.index) for c in shown if c.index is not None)
+        width = _width(map(view.index_label, shown))
         starts = [view.facts.byte_label(line[0].place) for line in view.memory if line]
         left = _MARGIN + _CHARACTER * max(map(len, starts), default=1) + 8
         self._prefix(left)
@@ -225,7 +234,7 @@ class _Drawing:
             tile = view.facts.places + 1
         for line in view.memory:
             if line is None:
-                self._write(left - 8, self.y + 10, "⋮", "faint end")
+                self._write(left - 8, self.y + 10, GAP, "faint end")
                 self.y += _GAP
                 continue
             if line[0].place % tile == 0 and line[0].place:
@@ -235,8 +244,7 @@ class _Drawing:
             x = left
             for k, cell in enumerate(line):
                 x += _TILE_SPACE if k and cell.place % tile == 0 else 0
-                label = "" if cell.index is None else view.index_label(cell.index)
-                self._cell(x, self.y, width, cell, label)
+                self._cell(x, self.y, width, cell, view.index_label(cell))
                 x += width
             self.y += _CELL_HEIGHT
 
@@ -258,8 +266,12 @@ class _Drawing:
         facts = self.view.facts
         self.y += _SPACE / 2
         what = "tile" if facts.tile_padding else "run of the most minor dimension"
-        entries = [(colours[0], "") for colours in _COLOURS[1:3]]
-        entries.append((_COLOURS[0][0], f"a colour for each {what}"))
+        entries = []
+        if facts.elements:
+            entries += [(colours[0], "") for colours in _COLOURS[1:3]]
+            entries.append((_COLOURS[0][0], f"a colour for each {what}"))
+        if facts.elements and len(facts.tile_padding) > 1:
+            entries += [(_COLOURS[0][0], ""), (_COLOURS[0][1], "a shade for each tile inside it")]
         if any(n for _, n in facts.tile_padding):
             entries.append(("url(#tile-padding)", "padding of tiles"))
         if facts.tail_padding:
@@ -290,16 +302,12 @@ def _width(labels: Iterable[str]) -> float:
     return max(_LEAST_WIDTH, round(max(map(len, labels), default=0) * _CHARACTER + 8))
 
 
-def _heads(axis: Axis, gap: str = "…") -> list[str]:
-    return [gap if i is None else str(i) if i < axis.size else "" for i in axis.shown]
-
-
 def _marks(axis: Axis, size: float, gap: float) -> _Marks:
     starts: list[float] = []
     sizes: list[float] = []
     at = 0.0
     for n, i in enumerate(axis.shown):
-        if n and i is not None and axis.tile > 1 and i % axis.tile == 0:
+        if n and axis.starts_tile(i):
             at += _TILE_SPACE
         starts.append(at)
         sizes.append(gap if i is None else size)

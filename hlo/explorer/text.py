@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hlo.explorer.facts import LayoutFacts
-from hlo.explorer.view import Axis, LayoutView, Panel
+from hlo.explorer.view import GAP, Axis, LayoutView, Panel
 from hlo.layout import checked_layout
 
-_PADDING, _GAP = ".", ".."
+# Padding whose value nobody asked for.
+_PADDING = "."
 
 
 def facts_text(facts: LayoutFacts) -> str:
@@ -23,9 +25,22 @@ def facts_text(facts: LayoutFacts) -> str:
         ("places", places_text(facts)),
         ("size", bytes_text(facts)),
         ("memory space", str(layout.memory_space)),
+        *notes(facts),
         ("place", facts.formula),
     ]
     return f"{facts.shape}\n" + "".join(f"  {name:14}{value}\n" for name, value in rows)
+
+
+def notes(facts: LayoutFacts) -> Iterator[tuple[str, str]]:
+    """Yield what few shapes have, by name: dimensions that are dynamic or split."""
+    shape = facts.shape
+    dynamic = [f"i{d}" for d in range(shape.rank) if shape.is_dynamic_dim(d)]
+    if dynamic:
+        yield "dynamic", f"{', '.join(dynamic)}: as many places as the largest size takes"
+    for split in checked_layout(shape).splits:
+        bounds = [0, *split.indices, shape.dims[split.dim]]
+        parts = ", ".join(f"{a} to {b - 1}" if b - a > 1 else str(a) for a, b in pairwise(bounds))
+        yield "split", f"i{split.dim} in {len(bounds) - 1} parts, each in a memory: {parts}"
 
 
 def bits_text(facts: LayoutFacts) -> str:
@@ -55,7 +70,7 @@ def layout_text(view: LayoutView) -> str:
 
 def _by_index(view: LayoutView) -> Iterator[str]:
     what = "the elements" if view.letters else "the place of each element"
-    yield f"by index: {what}; {_PADDING} is padding"
+    yield f"by index: {what}; {view.padding or _PADDING} is padding"
     for panel in view.panels:
         if panel is None:
             yield "..."
@@ -68,10 +83,7 @@ def _by_index(view: LayoutView) -> Iterator[str]:
 def _panel(view: LayoutView, panel: Panel) -> Iterator[str]:
     rows, columns = view.rows, view.columns
     table = [
-        [
-            _GAP if cell is None else _PADDING if cell.index is None else view.place_label(cell)
-            for cell in row
-        ]
+        [GAP if cell is None else view.place_label(cell) or _PADDING for cell in row]
         for row in panel.rows
     ]
     heads = _heads(columns)
@@ -82,7 +94,7 @@ def _panel(view: LayoutView, panel: Panel) -> Iterator[str]:
     def line(name: str, labels: list[str]) -> str:
         text = f"{name:>{left + 2}} "
         for i, label in zip(columns.shown, labels, strict=True):
-            text += " |" if _starts_tile(columns, i) else ""
+            text += " |" if columns.starts_tile(i) else ""
             text += f" {label:>{width}}"
         return text
 
@@ -91,17 +103,13 @@ def _panel(view: LayoutView, panel: Panel) -> Iterator[str]:
         yield f"  {corner}"
     yield line("", heads)
     for i, name, row in zip(rows.shown, names, table, strict=True):
-        if _starts_tile(rows, i):
+        if rows.starts_tile(i):
             yield " " * (left + 3) + "-" * (len(line("", heads)) - left - 3)
         yield line(name, row)
 
 
 def _heads(axis: Axis) -> list[str]:
-    return [_GAP if i is None else str(i) if i < axis.size else _PADDING for i in axis.shown]
-
-
-def _starts_tile(axis: Axis, i: int | None) -> bool:
-    return axis.tile > 1 and i is not None and i > 0 and i % axis.tile == 0
+    return [x or _PADDING for x in axis.heads]
 
 
 def _in_memory(view: LayoutView) -> Iterator[str]:
@@ -113,15 +121,13 @@ def _in_memory(view: LayoutView) -> Iterator[str]:
     if view.facts.prefix_bytes:
         yield f"  {0:>{left}}  metadata prefix of {view.facts.prefix_bytes} bytes"
     lines = [
-        None
-        if line is None
-        else [_PADDING if c.index is None else view.index_label(c.index) for c in line]
+        None if line is None else [view.index_label(c) or _PADDING for c in line]
         for line in view.memory
     ]
     width = max((len(x) for line in lines if line for x in line), default=1)
     for cells, labels in zip(view.memory, lines, strict=True):
         if cells is None or labels is None:
-            yield f"  {_GAP:>{left}}"
+            yield f"  {GAP:>{left}}"
             continue
         text = f"  {view.facts.byte_label(cells[0].place):>{left}} "
         for k, (cell, label) in enumerate(zip(cells, labels, strict=True)):

@@ -20,6 +20,8 @@ _PANELS = 4
 # The longest row, in characters of its labels, and the most places on a line of memory.
 _ROW_CHARACTERS = 112
 _LINE_PLACES = 16
+# Stands for what is left out.
+GAP = ".."
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,15 @@ class Axis:
     tile: int
     shown: tuple[int | None, ...]
 
+    @property
+    def heads(self) -> list[str]:
+        """The labels of what is shown, empty for padding."""
+        return [GAP if i is None else str(i) if i < self.size else "" for i in self.shown]
+
+    def starts_tile(self, i: int | None) -> bool:
+        """Tell whether a tile begins at an index, and another one is in front."""
+        return self.tile > 1 and i is not None and i > 0 and i % self.tile == 0
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -63,6 +74,7 @@ class LayoutView:
 
     Rows and columns are the two most minor dimensions in memory, in the order of their numbers. The
     lines of memory have `width` places. tile_places: the size of a tile that lies in one piece.
+    padding: what padding holds, if that matters.
     """
 
     facts: LayoutFacts
@@ -73,18 +85,21 @@ class LayoutView:
     memory: tuple[tuple[Cell, ...] | None, ...]
     width: int
     tile_places: int | None
+    padding: str
 
-    def index_label(self, index: Sequence[int]) -> str:
+    def index_label(self, cell: Cell) -> str:
         """Return what an element is called in memory: `2,3`, or a letter."""
+        if cell.index is None:
+            return self.padding
         if self.letters:
-            return _letters(self._number(index))
-        return ",".join(map(str, index)) or "()"
+            return _letters(self._number(cell.index))
+        return ",".join(map(str, cell.index)) or "()"
 
     def place_label(self, cell: Cell) -> str:
         """Return what an element is called by index: its place, or a letter."""
-        if self.letters and cell.index is not None:
-            return _letters(self._number(cell.index))
-        return str(cell.place)
+        if cell.index is None:
+            return self.padding
+        return _letters(self._number(cell.index)) if self.letters else str(cell.place)
 
     def _number(self, index: Sequence[int]) -> int:
         number = 0
@@ -103,14 +118,17 @@ def _letters(number: int) -> str:
     return text
 
 
-def layout_view(shape: ArrayShape | str, limit: int = 16, *, letters: bool = False) -> LayoutView:
+def layout_view(
+    shape: ArrayShape | str, limit: int = 16, *, letters: bool = False, padding: str = ""
+) -> LayoutView:
     """Return what to show of a layout.
 
     limit: so many rows, columns and lines of memory at most, about. letters: name the elements a,
-    b, .. in row-major order. Raises HloError for a layout that does not say where elements are.
+    b, .. in row-major order. padding: how to show padding, if not as such. Raises HloError for a
+    layout that does not say where elements are.
     """
     facts = layout_facts(shape)
-    return _Viewer(facts, limit, letters).view()
+    return _Viewer(facts, limit, letters, padding).view()
 
 
 class _Viewer:
@@ -120,9 +138,9 @@ class _Viewer:
     the first tile names.
     """
 
-    def __init__(self, facts: LayoutFacts, limit: int, letters: bool) -> None:
+    def __init__(self, facts: LayoutFacts, limit: int, letters: bool, padding: str) -> None:
         shape = facts.shape
-        self.facts, self.limit, self.letters = facts, limit, letters
+        self.facts, self.limit, self.letters, self.padding = facts, limit, letters, padding
         self.layout = checked_layout(shape)
         self.steps = tilings(shape, self.layout)
         self.lead = lead = max(2 - shape.rank, self.steps[0].lead if self.steps else 0, 0)
@@ -144,7 +162,7 @@ class _Viewer:
         return LayoutView(
             self.facts, self.letters, rows, columns,
             tuple(self._panels((first, rows), (second, columns))),
-            tuple(self._memory(width)), width, self._tile_places(),
+            tuple(self._memory(width)), width, self._tile_places(), self.padding,
         )  # fmt: skip
 
     # --- by index -------------------------------------------------------------------------------
@@ -152,7 +170,8 @@ class _Viewer:
     def _axis(self, d: int, limit: int) -> Axis:
         size, padded, tile = self.dims[d], self.padded.dims[d], self.tiles[d]
         borders = (tile, (size - 1) // tile * tile) if tile > 1 else ()
-        shown = _shown(padded, [*borders, size], limit)
+        splits = [i for s in self.layout.splits if s.dim + self.lead == d for i in s.indices]
+        shown = _shown(padded, [*borders, size, *splits[:_PANELS]], limit)
         name = f"i{d - self.lead}" if d >= self.lead else ""
         return Axis(name, size, padded, tile, tuple(shown))
 
