@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builder_cases import at_least, largest, plus
+from oracle import xla_run
 
 import hlo
 from hlo.builder import (
@@ -70,6 +71,13 @@ def _minimum(padding: str) -> Callable[[XlaBuilder], XlaOp]:
     )  # fmt: skip
 
 
+def _if(predicate: bool) -> Callable[[XlaBuilder], XlaOp]:
+    return lambda b: b.conditional(
+        b.constant(predicate), b.constant(3.0), lambda x: x * 2.0, b.constant([1, 4]),
+        lambda x: x.builder.convert_element_type(x[1], "f32"),
+    )  # fmt: skip
+
+
 def _branch(index: int) -> Callable[[XlaBuilder], XlaOp]:
     return lambda b: b.conditional(
         b.constant(index),
@@ -79,6 +87,13 @@ def _branch(index: int) -> Callable[[XlaBuilder], XlaOp]:
 
 
 EXAMPLES: dict[str, Example] = {
+    "BitcastConvertType of s32 to s8": (
+        lambda b: b.bitcast_convert_type(b.constant([0x04030201, -1]), "s8"),
+        [[1, 2, 3, 4], [-1] * 4]),
+    "BitcastConvertType of s8 to s32": (
+        lambda b: b.bitcast_convert_type(b.constant([1, 2, 3, 4], "s8"), "s32"), 0x04030201),
+    "BitcastConvertType of s32 to f32": (
+        lambda b: b.bitcast_convert_type(b.constant([0x3F800000, -(2**31)]), "f32"), [1.0, -0.0]),
     "Broadcast": (lambda b: b.broadcast(b.constant(2.0), (2, 3)), [[2.0] * 3] * 2),
     "Clamp": (lambda b: b.clamp(0, b.constant([-1, 5, 9]), 6), [0, 5, 6]),
     "Collapse 012": (lambda b: b.collapse(_v(b), (0, 1, 2)), _IN_ORDER),
@@ -96,6 +111,8 @@ EXAMPLES: dict[str, Example] = {
         lambda b: b.concat_in_dim([b.constant([[1, 2], [3, 4], [5, 6]]), b.constant([[7, 8]])], 0),
         [[1, 2], [3, 4], [5, 6], [7, 8]],
     ),
+    "Conditional, true": (_if(True), 6.0),
+    "Conditional, false": (_if(False), 4.0),
     "Conditional, first": (_branch(0), 2),
     "Conditional, below": (_branch(-1), -3),
     "Conditional, beyond": (_branch(3), -3),
@@ -116,6 +133,13 @@ EXAMPLES: dict[str, Example] = {
         ),
         [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]],
     ),
+    "DotGeneral in two batch dimensions": (
+        lambda b: b.dot_general(
+            b.constant([[[[1.0, 2.0]], [[3.0, 4.0]]]]),
+            b.constant([[[[1.0], [1.0]], [[2.0], [0.0]]]]),
+            DotDimensionNumbers((3,), (2,), (0, 1), (0, 1))),
+        [[[[3.0]], [[6.0]]]],
+    ),
     "DynamicSlice of a vector": (
         lambda b: b.dynamic_slice(b.constant([0.0, 1.0, 2.0, 3.0, 4.0]), b.constant([2]), (2,)),
         [2.0, 3.0],
@@ -135,12 +159,24 @@ EXAMPLES: dict[str, Example] = {
     "Tuple": (
         lambda b: b.tuple_([b.constant([float(i) for i in range(10)]), b.constant(5)]),
         ([float(i) for i in range(10)], 5)),
+    "GetDimensionSize": (lambda b: b.get_dimension_size(_v(b), 2), 3),
+    "GetDimensionSize, set": (
+        lambda b: b.get_dimension_size(b.set_dimension_size(b.constant([1, 2, 3]), 2, 0), 0), 2),
     "GetTupleElement": (
         lambda b: b.get_tuple_element(
             b.tuple_([b.constant([float(i) for i in range(10)]), b.constant(5)]), 1),
         5),
     "Iota 0": (lambda b: b.iota("s32[4,8]", 0), [[i] * 8 for i in range(4)]),
     "Iota 1": (lambda b: b.iota("s32[4,8]", 1), [list(range(8))] * 4),
+    "Iota of floats": (lambda b: b.iota("f32[2,3]", 1), [[0.0, 1.0, 2.0]] * 2),
+    "Map with a value for every call": (
+        lambda b: b.map_(
+            [b.constant([1, 2]), b.constant([3, 4]), b.constant([5, 6])],
+            lambda x, y, z, s: (x + y + z) * s, [0], [b.constant(10)]),
+        [90, 120],
+    ),
+    "Pad by nothing": (lambda b: b.pad(b.constant([1, 2]), 0, [(0, 0, 0)]), [1, 2]),
+    "Pad within, then cut": (lambda b: b.pad(b.constant([1, 2, 3]), 0, [(-1, -1, 1)]), [0, 2, 0]),
     "Reduce a vector": (
         lambda b: b.reduce(b.constant([10, 11, 12, 13]), 0, plus, (0,)), 46),
     "Reduce 0 of a matrix": (
@@ -202,6 +238,11 @@ EXAMPLES: dict[str, Example] = {
         [[[10, 11], [12, 20], [21, 22], [30, 31], [32, 40], [41, 42]],
          [[15, 16], [17, 25], [26, 27], [35, 36], [37, 45], [46, 47]]],
     ),
+    "Reshape to 8x3": (
+        lambda b: b.reshape(_v(b), (8, 3)), [row for block in _V for row in block]),
+    "Reshape to no dimension": (lambda b: b.reshape(b.constant([[5.0]]), ()), 5.0),
+    "Reshape of no dimension": (lambda b: b.reshape(b.constant(5.0), (1, 1)), [[5.0]]),
+    "Reshape to a shape": (lambda b: b.reshape("s32[2,1]", b.constant([3, 4])), [[3], [4]]),
     "Reshape to a scalar": (lambda b: b.reshape(b.constant([[5.0]]), (0, 1), ()), 5.0),
     "Reshape of a scalar": (lambda b: b.reshape(b.constant(5.0), (), (1, 1)), [[5.0]]),
     "Select": (
@@ -234,6 +275,12 @@ EXAMPLES: dict[str, Example] = {
         [[0.0] * 5, [0.0, 0.0, 8.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0, 0.0],
          [0.0, 0.0, 0.0, 1.0, 0.0]],
     ),
+    "SetDimensionSize, product": (
+        lambda b: b.reduce(
+            b.set_dimension_size(b.constant(list(map(float, range(1, 11)))), 5, 0), 1.0,
+            lambda x, y: x * y, (0,)),
+        120.0,
+    ),
     "SetDimensionSize 5": _sum_of_first(5),
     "SetDimensionSize 6": _sum_of_first(6),
     "Slice in the interface": (
@@ -245,6 +292,19 @@ EXAMPLES: dict[str, Example] = {
     "Slice of a matrix": (
         lambda b: b.slice_(b.constant(_ROWS), (2, 1), (4, 3)), [[7.0, 8.0], [10.0, 11.0]]),
     "Sort": (lambda b: b.sort(b.constant([[3, 1, 2], [0, 5, 4]])), [[1, 2, 3], [0, 4, 5]]),
+    "Sort of columns": (
+        lambda b: b.sort(b.constant([[3, 1, 2], [1, 3, 2]]), lambda x, y: x < y, 0),
+        [[1, 1, 2], [3, 3, 2]]),
+    "Sort of rows": (
+        lambda b: b.sort(b.constant([[3, 1, 2], [1, 3, 2]]), lambda x, y: x < y, 1),
+        [[1, 2, 3], [1, 2, 3]]),
+    "Sort of the last dimension": (
+        lambda b: b.sort(b.constant([[3, 1], [1, 3]]), lambda x, y: x < y), [[1, 3], [1, 3]]),
+    "Sort that keeps the order of equals": (
+        lambda b: b.sort(
+            [b.constant([2, 1, 2, 1, 2]), b.iota("s32[5]", 0)], lambda x, y, *_: x < y, 0, True),
+        ([1, 1, 2, 2, 2], [1, 3, 0, 2, 4]),
+    ),
     "Sort of three": (
         lambda b: b.sort(
             [b.constant([3, 1]), b.constant([42, 50]), b.constant([-3.0, 1.1])],
@@ -255,6 +315,11 @@ EXAMPLES: dict[str, Example] = {
         lambda b: b.top_k(b.constant([[0.1, 0.3, 0.1], [0.7, 0.2, -0.1]]), 1),
         ([[np.float32(0.3)], [np.float32(0.7)]], [[1], [0]]),
     ),
+    "TopK, equal ones in order": (
+        lambda b: b.top_k(b.constant([[3, 1, 3, 1], [2, 2, 2, 5]]), 3),
+        ([[3, 3, 1], [5, 2, 2]], [[0, 2, 1], [3, 0, 1]])),
+    "TopK, smallest": (
+        lambda b: b.top_k(b.constant([3, 1, 3, 1]), 3, largest=False), ([1, 1, 3], [1, 3, 0])),
     "TopK by a comparator": (
         lambda b: b.top_k(
             b.constant([[0.1, 0.3, 0.1], [0.7, 0.2, -0.1]]), 1, comparator=lambda x, y: x > y),
@@ -267,6 +332,15 @@ EXAMPLES: dict[str, Example] = {
 def as_lists(value: Any) -> Any:
     """Return a result as the lists of numbers that an example states."""
     return tuple(map(as_lists, value)) if isinstance(value, tuple) else value.tolist()
+
+
+def test_xla_computes_the_examples() -> None:
+    b = XlaBuilder("examples")
+    roots = [program(b) for program, _ in EXAMPLES.values()]
+    found = iter(xla_run(str(b.build(b.tuple_(roots)))))
+    for name, (_, want) in EXAMPLES.items():
+        parts = [next(found).tolist() for _ in (want if isinstance(want, tuple) else (want,))]
+        assert (tuple(parts) if isinstance(want, tuple) else parts[0]) == want, name
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
