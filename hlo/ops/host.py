@@ -38,6 +38,9 @@ def _infer_infeed(op: OpView) -> Shape:
 
 
 def _infeed(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    shape = _data_of_result(op, 2)
+    if isinstance(shape, TupleShape) and not shape.elements:
+        return (), TOKEN_VALUE  # nothing is read where there is nothing to read
     queue: deque[Any] = ctx.host.infeed
     shape = _data_of_result(op, 2)
     if shape == TupleShape(()):  # nothing is read for nothing

@@ -1,0 +1,413 @@
+"""Operations that the documents explain by others: both ways have to give the same numbers.
+
+Values are small whole numbers where sums are compared, so that every order of adding gives one
+result. The interpreter and compiled code are compared with numpy, and with each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+from builder_cases import plus
+from oracle import assert_same, leaves, xla_run
+
+import hlo
+from hlo.builder import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    RaggedDotDimensionNumbers,
+    ScatterDimensionNumbers,
+    XlaBuilder,
+    XlaOp,
+)
+
+_RNG = np.random.default_rng(11)
+
+
+def whole(*dims: int) -> Any:
+    """Return an array of small whole numbers."""
+    return _RNG.integers(-4, 5, dims).astype(np.float32)
+
+
+def runs(b: XlaBuilder, root: XlaOp) -> list[list[Any]]:
+    """Return what the interpreter and compiled code make of a program without parameters."""
+    module = b.build(root).module()
+    return [leaves(hlo.interpret(module)), leaves(hlo.compile(module, cache=False, passes="")())]
+
+
+def need_same(b: XlaBuilder, *pairs: tuple[XlaOp, Any]) -> None:
+    """Check that each value of a program is another, or a numpy array."""
+    roots = [root for pair in pairs for root in pair if isinstance(root, XlaOp)]
+    for found in runs(b, b.tuple_(roots)):
+        values = iter(found)
+        for _, right in pairs:
+            got = next(values)
+            want = next(values) if isinstance(right, XlaOp) else right
+            assert_same(got, want, rtol=1e-5, atol=1e-5)
+
+
+# --- convolution --------------------------------------------------------------------------------
+
+
+def test_groups_of_features_are_separate_convolutions() -> None:
+    x, w = whole(2, 6, 5), whole(4, 3, 2)
+    b = XlaBuilder("groups")
+    lhs, rhs = b.constant(x), b.constant(w)
+    parts = [
+        b.conv(lhs[:, 3 * g : 3 * g + 3], rhs[2 * g : 2 * g + 2], (1,), "SAME") for g in range(2)
+    ]
+    grouped = b.conv(lhs, rhs, (1,), "SAME", feature_group_count=2)
+    assert grouped.dims == (2, 4, 5)
+    need_same(b, (grouped, b.concat_in_dim(parts, 1)))
+
+
+def test_depthwise_convolution() -> None:
+    """One group a channel: the kernel's multipliers of a channel stand side by side."""
+    x, w = whole(1, 4, 4, 3), whole(2, 2, 3, 2)
+    b = XlaBuilder("depthwise")
+    got = b.conv_with_general_dimensions(
+        b.constant(x), b.reshape(b.constant(w), (2, 2, 1, 6)), (1, 1), "VALID",
+        "b01f_01io->b01f", feature_group_count=3,
+    )  # fmt: skip
+    want = np.zeros((1, 3, 3, 6), np.float32)
+    for i, j, c, m in np.ndindex(3, 3, 3, 2):
+        want[0, i, j, 2 * c + m] = (x[0, i : i + 2, j : j + 2, c] * w[:, :, c, m]).sum()
+    need_same(b, (got, want))
+
+
+def test_groups_of_batches_are_separate_convolutions() -> None:
+    b = XlaBuilder("batches")
+    lhs, rhs = b.constant(whole(4, 3, 5)), b.constant(whole(6, 3, 2))
+    parts = [
+        b.conv(lhs[2 * g : 2 * g + 2], rhs[3 * g : 3 * g + 3], (1,), "VALID") for g in range(2)
+    ]
+    grouped = b.conv(lhs, rhs, (1,), "VALID", batch_group_count=2)
+    assert grouped.dims == (2, 6, 4)
+    need_same(b, (grouped, b.concat_in_dim(parts, 1)))
+
+
+def test_padding_holes_and_turns_of_a_convolution_are_those_of_its_operands() -> None:
+    b = XlaBuilder("window")
+    lhs, rhs = b.constant(whole(1, 2, 5, 6)), b.constant(whole(3, 2, 2, 3))
+    labels = "bf01_oi01->bf01"
+    got = b.conv_general_dilated(
+        lhs, rhs, (2, 1), [(1, 2), (-1, -2)], (2, 3), (1, 2), labels, window_reversal=(True, False)
+    )
+    padded = b.pad(lhs, 0.0, [(0, 0), (0, 0), (1, 2, 1), (-1, -2, 2)])
+    kernel = b.pad(b.rev(rhs, (2,)), 0.0, [(0, 0), (0, 0), (0, 0, 0), (0, 0, 1)])
+    need_same(b, (got, b.conv(padded, kernel, (2, 1), "VALID")))
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4])
+def test_same_padding_keeps_the_shape(kernel: int) -> None:
+    b = XlaBuilder("same")
+    lhs, rhs = b.parameter(0, "f32[1,2,7]"), b.parameter(1, f"f32[5,2,{kernel}]")
+    assert b.conv(lhs, rhs, (1,), "SAME").dims == (1, 5, 7)
+    assert b.conv(lhs, rhs, (1,), "VALID").dims == (1, 5, 8 - kernel)
+    # A stride leaves out positions: its multiples stay.
+    assert b.conv(lhs, rhs, (3,), "SAME").dims == (1, 5, 3)
+
+
+# --- products -----------------------------------------------------------------------------------
+
+
+def test_the_three_modes_of_a_ragged_product() -> None:
+    """By where the ragged dimension of the left side is: its own, a summed one, one of batches."""
+    sizes, ends = np.int32([2, 0, 3]), [(0, 2), (2, 2), (2, 5)]
+    lhs, rhs = whole(5, 4), whole(3, 4, 2)
+    b = XlaBuilder("ragged")
+    groups = b.constant(sizes)
+    own = b.ragged_dot(
+        b.constant(lhs), b.constant(rhs), groups,
+        RaggedDotDimensionNumbers(DotDimensionNumbers((1,), (1,)), (0,), (0,)),
+    )  # fmt: skip
+    want_own = np.concatenate([lhs[i:j] @ rhs[g] for g, (i, j) in enumerate(ends)])
+    other = whole(5, 3)
+    summed = b.ragged_dot(
+        b.constant(lhs), b.constant(other), groups,
+        RaggedDotDimensionNumbers(DotDimensionNumbers((0,), (0,)), (0,)),
+    )  # fmt: skip
+    want_summed = np.stack([lhs[i:j].T @ other[i:j] for i, j in ends])
+    batches, weights = whole(5, 2, 3), whole(5, 3, 4)
+    batch = b.ragged_dot(
+        b.constant(batches), b.constant(weights), groups,
+        RaggedDotDimensionNumbers(DotDimensionNumbers((2,), (1,), (0,), (0,)), (0,)),
+    )  # fmt: skip
+    assert (own.dims, summed.dims, batch.dims) == ((5, 2), (3, 4, 3), (5, 2, 4))
+    need_same(b, (own, want_own), (summed, want_summed), (batch, batches @ weights))
+
+
+def test_a_scaled_product_is_one_of_scaled_operands() -> None:
+    x, y = whole(2, 3, 4), whole(2, 4, 5)
+    s, t = 2.0 ** whole(2, 3, 2), 2.0 ** whole(2, 4, 5)
+    numbers = DotDimensionNumbers((2,), (1,), (0,), (0,))
+    b = XlaBuilder("scaled")
+    given = [b.constant(v) for v in (x, s, y, t)]
+    got = b.scaled_dot(*given, numbers, preferred_element_type="f32")
+    need_same(b, (got, (x * np.repeat(s, 2, 2)) @ (y * t)))
+
+
+def test_dot_by_rank() -> None:
+    v, w, m, n = whole(3), whole(3), whole(2, 3), whole(3, 4)
+    b = XlaBuilder("dot")
+    a, c, d, e = (b.constant(x) for x in (v, w, m, n))
+    need_same(b, (b.dot(a, c), v @ w), (b.dot(d, a), m @ v), (b.dot(d, e), m @ n))
+
+
+# --- transforms and solvers ---------------------------------------------------------------------
+
+
+def test_a_transform_of_several_dimensions_is_one_after_the_other() -> None:
+    """The innermost first where it makes complex numbers of real ones, last the other way."""
+    x = whole(2, 4, 6)
+    b = XlaBuilder("fft")
+    real = b.constant(x)
+
+    def along(operand: XlaOp, kind: str) -> XlaOp:
+        turned = b.transpose(operand, (0, 2, 1))
+        return b.transpose(b.fft(turned, kind, (4,)), (0, 2, 1))
+
+    whole_spectrum = b.fft(real, "RFFT", (4, 6))
+    spectrum = along(b.fft(real, "RFFT", (6,)), "FFT")
+    back = b.fft(spectrum, "IRFFT", (4, 6))
+    need_same(
+        b, (whole_spectrum, spectrum), (spectrum, np.fft.rfft2(x).astype(np.complex64)),
+        (back, b.fft(along(spectrum, "IFFT"), "IRFFT", (6,))), (back, x),
+    )  # fmt: skip
+
+
+def test_the_length_of_a_transform_says_the_length_of_its_inverse() -> None:
+    b = XlaBuilder("lengths")
+    for n in (16, 17):
+        spectrum = b.fft(b.constant(whole(n)), "RFFT", (n,))
+        assert spectrum.dims == (9,)
+        assert b.fft(spectrum, "IRFFT", (n,)).dims == (n,)
+
+
+_SOLVES = list(
+    itertools.product((True, False), (True, False), (True, False),
+                      ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"))
+)  # fmt: skip
+
+
+def test_solutions_solve_their_systems() -> None:
+    """The other triangle, and a diagonal that counts as ones, are NaN: nothing may read them."""
+    shape = (2, 3, 3)
+    a = whole(*shape) + 1j * whole(*shape) + 9 * np.eye(3)
+    rhs = (whole(2, 3, 2) + 1j * whole(2, 3, 2)).astype(np.complex64)
+    b, wanted = XlaBuilder("solve"), []
+    roots = []
+    for left, lower, unit, transpose in _SOLVES:
+        triangle = np.tril(a) if lower else np.triu(a)
+        seen = np.where(np.tril(np.ones(shape)) if lower else np.triu(np.ones(shape)), a, np.nan)
+        if unit:
+            triangle = triangle * (1 - np.eye(3)) + np.eye(3)
+            seen = np.where(np.eye(3), np.nan, seen)
+        op = {"NO_TRANSPOSE": lambda m: m, "TRANSPOSE": lambda m: m.swapaxes(1, 2),
+              "ADJOINT": lambda m: m.conj().swapaxes(1, 2)}[transpose](triangle)  # fmt: skip
+        right = rhs if left else rhs.swapaxes(1, 2)
+        roots.append(
+            b.triangular_solve(
+                b.constant(seen.astype(np.complex64)),
+                b.constant(right),
+                left,
+                lower,
+                unit,
+                transpose,
+            )
+        )
+        solved = np.linalg.solve(op, right) if left else right @ np.linalg.inv(op)
+        wanted.append(solved.astype(np.complex64))
+    text = str(b.build(b.tuple_(roots)))
+    for found in (*runs(b, b.tuple_(roots)), xla_run(text)):
+        assert_same(tuple(found), tuple(wanted), rtol=1e-3, atol=1e-4)
+
+
+def test_factors_multiply_to_their_matrices() -> None:
+    """Only one triangle is read; of a matrix that is not positive definite all is NaN."""
+    m = whole(2, 3, 3) + 1j * whole(2, 3, 3)
+    a = m @ m.conj().swapaxes(1, 2) + np.eye(3)
+    low, high = np.tril(np.ones((3, 3))), np.triu(np.ones((3, 3)))
+    b = XlaBuilder("cholesky")
+    roots = [
+        b.cholesky(b.constant(np.where(low, a, np.nan).astype(np.complex64)), True),
+        b.cholesky(b.constant(np.where(high, a, np.nan).astype(np.complex64)), False),
+        b.cholesky(b.constant([[4.0, 0.0], [0.0, -1.0]]), True),
+    ]
+    factor = np.linalg.cholesky(a)
+    wanted = (factor, factor.conj().swapaxes(1, 2))
+    text = str(b.build(b.tuple_(roots)))
+    for *found, broken in (*runs(b, b.tuple_(roots)), xla_run(text)):
+        assert_same(
+            tuple(found), tuple(w.astype(np.complex64) for w in wanted), rtol=1e-4, atol=1e-5
+        )
+        assert np.isnan(broken).all()
+
+
+# --- by index -----------------------------------------------------------------------------------
+
+
+def test_the_dimension_of_the_indices_may_stand_anywhere() -> None:
+    values, at = whole(6, 4), _RNG.integers(0, 3, (2, 5, 2))
+    b = XlaBuilder("anywhere")
+    operand = b.constant(values)
+    last = b.gather(operand, b.constant(at), GatherDimensionNumbers((2, 3), (), (0, 1), 2), (3, 2))
+    first = b.gather(
+        operand, b.constant(np.moveaxis(at, 2, 0)), GatherDimensionNumbers((2, 3), (), (0, 1), 0),
+        (3, 2),
+    )  # fmt: skip
+    # Beyond the last dimension there is one of size 1.
+    rows = b.gather(
+        operand, b.constant(at[..., 0]), GatherDimensionNumbers((2,), (0,), (0,), 2), (1, 4)
+    )
+    slices = [[values[x : x + 3, y : y + 2] for x, y in row] for row in at]
+    need_same(b, (last, np.array(slices)), (first, last), (rows, values[at[..., 0]]))
+
+
+def test_offset_dimensions_stand_where_they_are_said_to() -> None:
+    """The example of the mapping: rank 6, dimensions 0 and 2 collapsed."""
+    values = whole(3, 2, 3, 2, 1, 2)
+    at = _RNG.integers(0, 3, (4, 2))
+    b = XlaBuilder("offsets")
+    got = b.gather(
+        b.constant(values), b.constant(at),
+        GatherDimensionNumbers((0, 2, 3, 4), (0, 2), (0, 2), 1), (1, 2, 1, 2, 1, 2),
+    )  # fmt: skip
+    want = np.stack([values[x, :, z] for x, z in at], 1)
+    need_same(b, (got, want))
+
+
+def test_a_scatter_updates_what_the_gather_takes() -> None:
+    values, at = whole(6, 4), np.array([[1], [4], [0]])
+    b = XlaBuilder("inverse")
+    operand, indices = b.constant(values), b.constant(at)
+    rows = b.gather(operand, indices, GatherDimensionNumbers((1,), (0,), (0,), 1), (1, 4))
+    numbers = ScatterDimensionNumbers((1,), (0,), (0,), 1)
+    doubled = b.scatter(operand, indices, rows, plus, numbers, False, True)
+    want = values.copy()
+    want[at[:, 0]] *= 2
+    # The present value comes first, and what lies outside is left alone.
+    outside = b.constant([[1], [6], [-1]])
+    less = b.scatter(operand, outside, rows, lambda old, new: old - new, numbers)
+    rest = values.copy()
+    rest[1] -= values[1]
+    need_same(b, (doubled, want), (less, rest))
+
+
+def test_a_transpose_is_a_reshape_in_that_order() -> None:
+    x = whole(2, 3, 4)
+    b = XlaBuilder("transpose")
+    operand = b.constant(x)
+    for order in itertools.permutations(range(3)):
+        sizes = [x.shape[d] for d in order]
+        got = b.transpose(operand, order)
+        assert got.dims == tuple(sizes)
+        need_same(b, (got, b.reshape(operand, order, sizes)), (got, x.transpose(order)))
+
+
+def test_reverse_moves_each_element_to_the_other_end() -> None:
+    x = whole(3, 4)
+    b = XlaBuilder("rev")
+    need_same(b, (b.rev(b.constant(x), (1,)), x[:, ::-1]))
+
+
+# --- reductions ---------------------------------------------------------------------------------
+
+
+def test_windows_over_padding_are_windows_over_a_padded_array() -> None:
+    b = XlaBuilder("padded")
+    x = b.constant(whole(5, 6))
+    got = b.reduce_window_with_general_padding(x, 0.0, plus, (2, 3), (1, 2), [(1, 2), (0, 3)])
+    padded = b.pad(x, 0.0, [(1, 2), (0, 3)])
+    need_same(b, (got, b.reduce_window(padded, 0.0, plus, (2, 3), (1, 2), "VALID")))
+
+
+def test_the_initial_value_is_on_the_left() -> None:
+    b = XlaBuilder("left")
+    x = b.constant([1.0, 2.0, 3.0])
+
+    def less(total: XlaOp, value: XlaOp) -> XlaOp:
+        return total - value
+
+    need_same(
+        b, (b.reduce(x, 100.0, less, (0,)), np.float32(94)),
+        (b.reduce_window(x, 100.0, less, (2,), (1,)), np.float32([97, 95])),
+    )  # fmt: skip
+
+
+def test_windows_over_several_arrays() -> None:
+    values, places = whole(7), np.arange(7, dtype=np.int32)
+    b = XlaBuilder("argmax")
+
+    def later(high: XlaOp, at: XlaOp, value: XlaOp, place: XlaOp) -> XlaOp:
+        inner, better = high.builder, value >= high
+        return inner.tuple_([inner.select(better, value, high), inner.select(better, place, at)])
+
+    top, at = b.reduce_window(
+        [b.constant(values), b.constant(places)], [-np.inf, -1], later, (3,), (2,)
+    )
+    want = [max(places[i : i + 3], key=lambda p: (values[p], p)) for i in (0, 2, 4)]
+    need_same(b, (top, values[want]), (at, np.int32(want)))
+
+
+# --- random numbers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "state"),
+    [("rng_three_fry", [7, 11]), ("rng_philox", [7, 11, 13]), ("RNG_DEFAULT", [7, 11])],
+)
+@pytest.mark.parametrize("shape", ["u32[5]", "u64[2,3]", "u8[3]"])
+def test_bits_depend_on_the_state_alone(algorithm: str, state: list[int], shape: str) -> None:
+    b = XlaBuilder("bits")
+    given = b.constant(np.uint64(state))
+    after, bits = b.rng_bit_generator(algorithm, given, shape)
+    assert after.shape == given.shape and bits.shape.to_string(False) == shape
+    again = b.rng_bit_generator(algorithm, after, shape)
+    root = b.tuple_([after, bits, *again, b.rng_bit_generator(algorithm, given, shape)[1]])
+    mine, compiled = runs(b, root)
+    assert_same(tuple(compiled), tuple(mine))
+    assert_same(mine[4], mine[1])
+    assert not np.array_equal(mine[0], state) and not np.array_equal(mine[3], mine[1])
+    if algorithm != "RNG_DEFAULT":
+        assert_same(tuple(xla_run(str(b.build(root)))), tuple(mine))
+
+
+# --- what is none -------------------------------------------------------------------------------
+
+
+def test_an_empty_infeed_reads_nothing() -> None:
+    b = XlaBuilder("nothing")
+    module = b.build(b.tuple_([b.infeed("()"), b.infeed("s32[]")])).module()
+    for compiled in (False, True):
+        host = hlo.Host(infeed=deque([np.int32(7)]))
+        got = (
+            hlo.compile(module, host=host, cache=False)()
+            if compiled
+            else hlo.interpret(module, host=host)
+        )
+        assert got == ((), 7)
+        assert not host.infeed
+
+
+def test_a_call_may_take_no_operand() -> None:
+    b = XlaBuilder("call")
+    three = b.create_sub_builder("three")
+    need_same(b, (b.call(three.build(three.constant(3))), np.int32(3)))
+
+
+def test_a_barrier_and_tokens_change_no_value() -> None:
+    b = XlaBuilder("barrier")
+    x = b.constant(whole(3))
+    y, z = b.optimization_barrier(b.tuple_([x, b.neg(x)]))
+    token = b.after_all([b.create_token(), b.outfeed(x)])
+    assert token.shape.is_token
+    b.set_return_value(b.tuple_([y, z, b.add_dependency(x, token)]))
+    host = hlo.Host()
+    got = hlo.interpret(b.build().module(), host=host)
+    assert_same(got, (got[2], -got[2], got[2]))
+    assert len(host.outfeed) == 1
