@@ -320,6 +320,11 @@ EXAMPLES: dict[str, Example] = {
         ([[3, 3, 1], [5, 2, 2]], [[0, 2, 1], [3, 0, 1]])),
     "TopK, smallest": (
         lambda b: b.top_k(b.constant([3, 1, 3, 1]), 3, largest=False), ([1, 1, 3], [1, 3, 0])),
+    "TopK as 002 writes it": (
+        lambda b: b.top_k(
+            b.constant([[0.1, 0.3, 0.1], [0.7, 0.2, -0.1]]), 1, lambda x, y: x < y),
+        ([[np.float32(0.1)], [np.float32(-0.1)]], [[0], [2]]),
+    ),
     "TopK by a comparator": (
         lambda b: b.top_k(
             b.constant([[0.1, 0.3, 0.1], [0.7, 0.2, -0.1]]), 1, comparator=lambda x, y: x > y),

@@ -365,6 +365,14 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "concatenate of two ranks": (
         lambda b, p: b.concat_in_dim([p("f32[2]"), p("f32[2,1]")], 0), "shape-mismatch",
         "concatenate: operands 0 and 1"),
+    "broadcast of two dimensions to one": (
+        lambda b, p: b.broadcast_in_dim(p("f32[2,2]"), (2, 3), (0, 0)), "bad-dimension",
+        "broadcast_in_dim: broadcast_dimensions names dimension 0 twice"),
+    "bitcast of complex numbers to real ones": (
+        lambda b, p: b.bitcast_convert_type(p("c64[2]"), "f32"), "type-mismatch",
+        "bitcast-convert: c64 to f32"),
+    "fft of halves": (
+        lambda b, p: b.fft(p("f16[4]"), "RFFT", (4,)), "type-mismatch", "f32 or f64 is needed"),
     "reshape to another type": (
         lambda b, p: b.reshape("s32[2,3]", p("f32[6]")), "type-mismatch", "reshape"),
     "sort by a comparison of fewer": (

@@ -315,7 +315,7 @@ class Elementwise(BuilderCore):
         those in which it has size 1."""
         shape = operand.array_shape
         repeated = [i for i, at in enumerate(places) if shape.dims[i] == 1 != dims[at]]
-        if len(places) == len(dims) and not repeated:
+        if tuple(places) == tuple(range(len(dims))) and not repeated:
             return operand
         missing = set(range(len(dims))) - set(places)
         if any(dims[d] == UNBOUNDED for d in (*missing, *(places[i] for i in repeated))):

@@ -48,15 +48,15 @@ class Movement(Elementwise):
 
     @operation
     def broadcast_in_dim(
-        self, operand: XlaOp, out_dim_sizes: Sequence[int], broadcast_dimensions: Sequence[int]
+        self, operand: XlaOp, out_dim_size: Sequence[int], broadcast_dimensions: Sequence[int]
     ) -> XlaOp:
         """Append copies of an array in a larger one.
 
-        broadcast_dimensions: for each dimension of the operand its place in the result, where it
-        has its own size or, if that is 1, any.
+        broadcast_dimensions: for each dimension of the operand its place in the result, in any
+        order, where it has its own size or, if that is 1, any.
         """
         shape = operand.array_shape
-        out_dim_sizes = sizes_of("broadcast_in_dim", out_dim_sizes)
+        out_dim_size = sizes_of("broadcast_in_dim", out_dim_size)
         if len(broadcast_dimensions) != shape.rank:
             raise InferError(
                 f"broadcast_in_dim: broadcast_dimensions names {len(broadcast_dimensions)} "
@@ -64,19 +64,24 @@ class Movement(Elementwise):
                 code="bad-dimension",
             )
         for i, at in enumerate(broadcast_dimensions):
-            if not 0 <= at < len(out_dim_sizes):
+            if at in broadcast_dimensions[:i]:
                 raise InferError(
-                    f"broadcast_in_dim: broadcast_dimensions names dimension {at}, outside "
-                    f"[0, {len(out_dim_sizes)})",
+                    f"broadcast_in_dim: broadcast_dimensions names dimension {at} twice",
                     code="bad-dimension",
                 )
-            if shape.dims[i] not in (1, out_dim_sizes[at]):
+            if not 0 <= at < len(out_dim_size):
+                raise InferError(
+                    f"broadcast_in_dim: broadcast_dimensions names dimension {at}, outside "
+                    f"[0, {len(out_dim_size)})",
+                    code="bad-dimension",
+                )
+            if shape.dims[i] not in (1, out_dim_size[at]):
                 raise InferError(
                     f"broadcast_in_dim: dimension {i} of {shape.to_string(False)} is neither 1 nor "
-                    f"{out_dim_sizes[at]}, the size of dimension {at} of the result",
+                    f"{out_dim_size[at]}, the size of dimension {at} of the result",
                     operand=0,
                 )
-        return self._spread("broadcast_in_dim", operand, out_dim_sizes, broadcast_dimensions)
+        return self._spread("broadcast_in_dim", operand, out_dim_size, broadcast_dimensions)
 
     @operation
     def reshape(
@@ -327,13 +332,17 @@ class Movement(Elementwise):
 
     @operation
     def top_k(
-        self, operand: XlaOp, k: int, largest: bool = True, comparator: Callee | None = None
-    ) -> XlaOp:
+        self, operand: XlaOp, k: int, largest: bool | Callee = True,
+        comparator: Callee | None = None,
+    ) -> XlaOp:  # fmt: skip
         """Append the `k` largest or smallest elements along the last dimension, and their indices.
 
-        comparator: another order, as for `sort`; the first of that order are taken. Of equal
-        elements the first come first. Returns a tuple of values and s32 indices.
+        comparator: another order, as for `sort`, also in place of `largest`; the first of that
+        order are taken. Of equal elements the first come first, and NaN is above all. Returns a
+        tuple of values and s32 indices.
         """
+        if not isinstance(largest, bool):
+            comparator = largest
         if comparator is None:
             return self._emit("topk", operand, k=k, largest=largest)
         shape: ArrayShape = operand.array_shape
