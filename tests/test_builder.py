@@ -81,6 +81,24 @@ def test_matrices_and_tuples() -> None:
     assert len({x, y, x}) == 2
 
 
+def test_shapes_are_texts_or_objects() -> None:
+    b = XlaBuilder("shapes")
+    for i, shape in enumerate(("f32[2,3]", hlo.parse_shape("f32[2,3]"), literal_of(X).shape)):
+        assert b.get_shape(b.parameter(i, shape)) == hlo.parse_shape("f32[2,3]{1,0}")
+
+
+def test_default_dimension_numbers() -> None:
+    """The constants of document 004: kConvBatchDimension = 0 and so on."""
+    default = XlaBuilder.create_default_conv_dimension_numbers()
+    assert (default.input_batch, default.input_feature, default.input_spatial) == (0, 1, (2, 3))
+    assert (default.kernel_output, default.kernel_input, default.kernel_spatial) == (0, 1, (2, 3))
+    assert XlaBuilder.create_conv_dimension_numbers(0, 1, 2, 3, 0, 1, 2, 3) == default
+    b = XlaBuilder("conv")
+    x, w = b.parameter(0, "f32[2,3,5,6]"), b.parameter(1, "f32[4,3,2,2]")
+    assert b.conv(x, w, (1, 1), "VALID").dims == (2, 4, 4, 5)
+    assert b.conv_general(x, w, (1, 1), [(0, 0), (0, 0)], default).dims == (2, 4, 4, 5)
+
+
 def test_scopes_annotate_what_is_built_in_them() -> None:
     b, (x,) = parameters(X)
     with b.metadata(op_name="layer/neg", source_file="model.py", source_line=7):

@@ -15,7 +15,13 @@ from builder_cases import all_cases, plus
 from oracle import XlaError, assert_same, leaves, xla_run
 
 import hlo
-from hlo.builder import GatherDimensionNumbers, ScatterDimensionNumbers, XlaBuilder, XlaOp
+from hlo.builder import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    ScatterDimensionNumbers,
+    XlaBuilder,
+    XlaOp,
+)
 from hlo.builder.core import operations
 
 TESTS = Path(__file__).resolve().parent
@@ -104,12 +110,21 @@ CLAIMS: dict[str, Claim] = {
         lambda b, low, x: b.clamp(low, x, 2.0), [np.float32([0, _NAN]), np.float32([_NAN, 1])],
         np.float32([_NAN, _NAN]),
     ),
+    "concat_in_dim": (
+        lambda b, x: b.concat_in_dim([x], 1), [np.int32([[1, 2]])], np.int32([[1, 2]])),
+    "convert_element_type:complex": (
+        lambda b, x: b.convert_element_type(x, "f32"), [np.complex64([1 + 2j])], np.float32([1])),
     "convert_element_type": (
         lambda b, x: b.convert_element_type(x, "s32"), [np.float32([-1.9, 3e9, _NAN])],
         np.int32([-1, 2**31 - 1, 0]),
     ),
     "div": (
         lambda b, x, y: x / y, [np.int32([7, _LEAST]), np.int32([0, -1])], np.int32([-1, _LEAST])),
+    "dot": (
+        lambda b, x, y: b.dot(x, y), [np.float32([1, 2.5]), np.int32([3, 4])], np.float32(13)),
+    "dot_general": (
+        lambda b, x, y: b.dot_general(x, y, DotDimensionNumbers((0, 2), (2, 1), (1,), (0,))),
+        [np.ones((2, 3, 4), np.float32), np.ones((3, 4, 2), np.float32)], np.float32([8, 8, 8])),
     "dynamic_slice": (
         lambda b, x, i: b.dynamic_slice(x, [i], (2,)), [np.int32([1, 2, 3]), np.int32(-5)],
         np.int32([1, 2]),
@@ -122,12 +137,33 @@ CLAIMS: dict[str, Claim] = {
         lambda b, x, i: b.dynamic_update_slice(x, b.constant([9, 9]), [i]),
         [np.int32([1, 2, 3]), np.int32(7)], np.int32([1, 9, 9]),
     ),
+    "dynamic_update_slice:nothing": (
+        lambda b, x, y: b.dynamic_update_slice(x, y, [1]),
+        [np.int32([1, 2]), np.zeros(0, np.int32)], np.int32([1, 2]),
+    ),
+    "dynamic_update_slice:everything": (
+        lambda b, x: b.dynamic_update_slice(x, b.constant([3, 4]), [0]), [np.int32([1, 2])],
+        np.int32([3, 4]),
+    ),
     "gather": (
         lambda b, x, i: b.gather(x, i, GatherDimensionNumbers((), (0,), (0,), 1), (1,)),
         [np.int32([1, 2, 3]), np.int32([[-4], [9]])], np.int32([1, 3]),
     ),
+    "logical_and": (
+        lambda b, x, y: b.logical_and(x, y), [np.int32([5]), np.int32([3])], np.int32([1])),
+    "logical_not": (lambda b, x: b.logical_not(x), [np.int32([5, 0])], np.int32([-6, -1])),
+    "logical_or": (
+        lambda b, x, y: b.logical_or(x, y), [np.int32([5]), np.int32([2])], np.int32([7])),
     "max_": (lambda b, x, y: b.max_(x, y), [np.float32([1, _NAN]), np.float32([_NAN, 1])],
              np.float32([_NAN, _NAN])),
+    "min_": (lambda b, x, y: b.min_(x, y), [np.float32([1, _NAN]), np.float32([_NAN, 1])],
+             np.float32([_NAN, _NAN])),
+    "mul": (lambda b, x: x * x, [np.uint8([20])], np.uint8([144])),
+    "neg": (lambda b, x: -x, [np.int32([_LEAST])], np.int32([_LEAST])),
+    "pow_": (
+        lambda b, x, y: b.pow_(x, y), [np.int32([2, 1, -1, -3, 0]), np.int32([-1, -3, -3, -2, 0])],
+        np.int32([0, 1, -1, 0, 1]),
+    ),
     "reduce": (lambda b, x: b.reduce_all(x, 5, plus), [np.int32([1, 2])], np.int32(8)),
     "reduce_window": (
         lambda b, x: b.reduce_window(x, 100, plus, (2,), (1,), [(1, 0)]), [np.int32([1, 2])],
@@ -135,6 +171,8 @@ CLAIMS: dict[str, Claim] = {
     ),
     "rem": (
         lambda b, x, y: b.rem(x, y), [np.int32([7, _LEAST]), np.int32([0, -1])], np.int32([7, 0])),
+    "rng_uniform": (lambda b, low, high: b.rng_uniform(low, high, "s32[9]"),
+                    [np.int32(1), np.int32(2)], np.int32([1] * 9)),
     "scatter": (
         lambda b, x, i, u: b.scatter(
             x, i, u, lambda old, new: new, ScatterDimensionNumbers((), (0,), (0,), 1)),
@@ -144,7 +182,11 @@ CLAIMS: dict[str, Claim] = {
         lambda b, x, y: x << y, [np.int32([1, 1]), np.int32([32, 31])], np.int32([0, _LEAST])),
     "shift_right_arithmetic": (
         lambda b, x, y: x >> y, [np.int32([-8]), np.int32([40])], np.int32([-1])),
+    "sign": (lambda b, x: b.sign(x), [np.float32([_NAN, -0.0, -2])], np.float32([_NAN, -0.0, -1])),
     "slice_": (lambda b, x: b.slice_(x, (1,), (1,)), [np.int32([1, 2])], np.zeros(0, np.int32)),
+    "sqrt_f32": (
+        lambda b, x: b.sqrt_f32(x), [np.float32([-0.0, -np.inf])], np.float32([-0.0, _NAN])),
+    "sub": (lambda b, x, y: x - y, [np.uint8([2]), np.uint8([3])], np.uint8([255])),
     "triangular_solve": (
         lambda b, a, x: b.triangular_solve(a, x, True, True, False),
         [np.float32([[2, 9], [0, 4]]), np.float32([[2], [8]])], np.float32([[1], [2]]),
@@ -193,3 +235,27 @@ ENTRY e {
 """
     with pytest.raises(XlaError, match="select"):
         xla_run(text, [np.bool_(True), np.float32([1, 2])])
+
+
+@pytest.mark.parametrize(
+    ("method", "element_type"),
+    [
+        *((m, t) for m in ("rng_normal", "rng_uniform") for t in ("f16", "bf16", "f64")),
+        *(("rng_uniform", t) for t in ("pred", "s8", "u16", "s64", "u64")),
+    ],
+)
+def test_random_numbers_are_of_other_types_too(method: str, element_type: str) -> None:
+    b = XlaBuilder("random")
+    limits = (False, True) if element_type == "pred" else (0, 1)
+    low, high = (b.constant(n, element_type) for n in limits)
+    getattr(b, method)(low, high, f"{element_type}[50]")
+    module = b.build().module()
+    values = [hlo.interpret(module), hlo.compile(module, cache=False)()]
+    if element_type not in ("pred", "s8", "u16"):  # on which XLA:CPU crashes
+        values += xla_run(str(module))
+    for found in values:
+        assert found.shape == (50,) and found.dtype == values[0].dtype
+        if method == "rng_uniform":
+            assert ((found >= 0) & (found.astype(float) < 1)).all()
+        else:
+            assert len(set(found.tolist())) > 20
