@@ -435,7 +435,7 @@ def test_debuggers_find_the_lines_of_hlo(tmp_path: Path) -> None:
         ["gdb", "-nx", "-batch", *(x for c in commands for x in ("-ex", c)), "example"], tmp_path
     )
     assert f"{line}\t  t = f32[5,7] tanh(x)" in said
-    assert "kernel.e ()" in said and " m_call ()" in said
+    assert "kernel." in said and " m_call ()" in said
 
 
 def test_debug_information_does_not_change_the_code(tmp_path: Path) -> None:

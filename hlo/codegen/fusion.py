@@ -11,6 +11,7 @@ from enum import Enum, auto
 
 from hlo.codegen.address import is_plain
 from hlo.codegen.lower_movement import UNINITIALIZED
+from hlo.codegen.rejoining import rejoining
 from hlo.ir import Computation, Instruction
 from hlo.ops import Emitter, Trait
 from hlo.ops.casts import widens
@@ -71,6 +72,11 @@ _REREADERS = frozenset(
     }
 )
 
+# Operations that are simpler when their second operand is known.
+_STEERED = frozenset(
+    {"shift-left", "shift-right-logical", "shift-right-arithmetic", "divide", "remainder", "power"}
+)
+
 # What several kernels compute again rather than read: to write an array and read it takes a
 # processor about as long as so many operations on vectors of it.
 CHEAP = 10.0
@@ -81,7 +87,7 @@ _COST = dict.fromkeys(
 ) | {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0}  # fmt: skip
 _FREE = frozenset({"broadcast", "reshape", "transpose", "slice", "iota", "copy", "reverse"})
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
-_MAX_DEPTH = 60
+_MAX_DEPTH = 150
 # A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
 _MAX_READS = 48
 
@@ -103,10 +109,11 @@ def is_on_demand(inst: Instruction) -> bool:
 def assign_roles(comp: Computation) -> dict[Instruction, Role]:
     """Return the role of every instruction of a flattened computation."""
     roles: dict[Instruction, Role] = {}
+    rejoined = rejoining(comp, own_cost)
     # What a kernel computes to have an element of an instruction: each operation once.
     work: dict[Instruction, frozenset[Instruction]] = {}
     depth: dict[Instruction, int] = {}
-    reads: dict[Instruction, int] = {}
+    reads: dict[Instruction, frozenset[Instruction]] = {}
     for inst in comp.in_order():
         role = _forced_role(inst)
         if role is None:
@@ -116,6 +123,9 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
     for inst in comp.in_order():
         if roles[inst] is not Role.FUSED:
             continue
+        if inst.opcode == "constant":
+            work[inst], depth[inst], reads[inst] = frozenset(), 0, frozenset()
+            continue
         if _is_same_memory(inst) and roles[inst.operands[0]] is not Role.FUSED:
             roles[inst] = Role.ALIAS
             continue
@@ -123,10 +133,11 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
         work[inst] = frozenset({inst}).union(*(work[o] for o in inlined))
         cost = sum(map(own_cost, work[inst]))
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
-        apart = sum(roles[o] is not Role.FUSED for o in dict.fromkeys(inst.operands))
-        reads[inst] = apart + sum(reads[o] for o in inlined)
-        is_large = depth[inst] > _MAX_DEPTH or reads[inst] > _MAX_READS
-        if is_large or _must_keep(inst, roles, cost, comp):
+        apart = frozenset(o for o in inst.operands if roles[o] is not Role.FUSED)
+        reads[inst] = apart.union(*(reads[o] for o in inlined))
+        is_large = depth[inst] > _MAX_DEPTH or len(reads[inst]) > _MAX_READS
+        is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
+        if is_large or _must_keep(inst, roles, cost, comp, is_whole):
             roles[inst] = Role.KERNEL
     return roles
 
@@ -165,9 +176,24 @@ def _forced_role(inst: Instruction) -> Role | None:
     if inst.opcode in HOST_OPS:
         return Role.HOST
     if inst.opcode == "constant":
-        scalar = isinstance(inst.shape, ArrayShape) and not inst.shape.dims
-        return Role.SCALAR if scalar else Role.KERNEL
+        if not isinstance(inst.shape, ArrayShape) or inst.shape.dims:
+            return Role.KERNEL
+        return Role.FUSED if _decides_code(inst) else Role.SCALAR
     return None if is_on_demand(inst) else Role.KERNEL
+
+
+def _decides_code(constant: Instruction) -> bool:
+    """True for a number that kernels should know: an operation is cheaper by one than by any.
+
+    What kernels are handed instead, they may share with others that have other numbers.
+    """
+    steered = False
+    for user in constant.users:
+        if user.opcode == "broadcast":
+            steered |= any(u.opcode in _STEERED and u.operands[1] is user for u in user.users)
+        elif not is_on_demand(user):
+            return False
+    return steered
 
 
 def own_cost(inst: Instruction) -> float:
@@ -180,15 +206,21 @@ def own_cost(inst: Instruction) -> float:
 
 
 def _must_keep(
-    inst: Instruction, roles: dict[Instruction, Role], cost: float, comp: Computation
+    inst: Instruction,
+    roles: dict[Instruction, Role],
+    cost: float,
+    comp: Computation,
+    is_whole: bool,
 ) -> bool:
+    """True for what has to be in memory. is_whole: one kernel has room for all uses."""
     users = inst.users
     if inst is comp.root or not users:
         return True
     if any(roles[u] in (Role.ALIAS, Role.CONTROL, Role.HOST) for u in users):
         return True
-    if cost > CHEAP and (len(users) > 1 or any(_rereads(u, inst) for u in users)):
-        return True
+    if cost > CHEAP and not is_whole:
+        if len(users) > 1 or any(_rereads(u, inst) for u in users):
+            return True
     # What is updated in place has to be in memory, and so has what is read of it to that end: the
     # update would have to be of a copy otherwise.
     if any(inst in updated_operands(u).values() or _reads_updated(u, inst, roles) for u in users):

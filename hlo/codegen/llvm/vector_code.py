@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from hlo.codegen.llvm.loop_body import (
@@ -40,6 +41,20 @@ class Names(Protocol):
     def new_label(self, stem: str) -> str: ...
 
 
+@dataclass
+class _Turn:
+    """The code of one vector.
+
+    totals: of each variable, the vector before and after. names: the new names of values that are
+    not the same in all turns; counts: of numbers that count elements, as vectors.
+    """
+
+    is_first: bool
+    totals: dict[str, tuple[str, str]]
+    names: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, str] = field(default_factory=dict)
+
+
 class VectorCode:
     """Writes the code of a loop's body for several turns at once, `lanes` to a vector.
 
@@ -51,27 +66,28 @@ class VectorCode:
         self.fresh, self.module = names.fresh, names.module
         self.before: list[str] = []
         self.lines: list[str] = []
-        # The new names of values: of those that are the same in all turns, and of the others.
+        # The new names of values that are the same in all turns.
         self._fixed = {body.index: index}
-        self._names: dict[str, str] = {}
         self._splats: dict[str, str] = {}
-        self._counts: dict[str, str] = {}
-        # Of each set of turns and variable, the vector before and after a turn of the new loop.
-        self._totals: list[dict[str, tuple[str, str]]] = []
+        self._turns: list[_Turn] = []
 
-    def write(self, first: int) -> None:
-        """Write turns, the first of which has this number among those of a turn of the new loop."""
-        self._names, self._counts = {}, {}
-        addresses = {total.address for total in self.body.sums.values()}
-        starts = {address: self.fresh() for address in sorted(addresses)}
-        self._totals.append({address: (name, name) for address, name in starts.items()})
-        if first:
-            index = self._fixed[self.body.index]
-            self._assign(self.body.index, f"add nsw i64 {index}, {first}")
+    def write(self, copies: int) -> None:
+        """Write the turns of so many vectors, line by line in turn: one goes on where one waits."""
+        addresses = sorted({total.address for total in self.body.sums.values()})
+        for copy in range(copies):
+            starts = [self.fresh() for _ in addresses]
+            totals = {a: (name, name) for a, name in zip(addresses, starts, strict=True)}
+            self._turn = _Turn(not copy, totals)
+            self._turns.append(self._turn)
+            if copy:
+                index = self._fixed[self.body.index]
+                self._assign(self.body.index, f"add nsw i64 {index}, {copy * self.lanes}")
         for line in self.body.lines:
-            self._write(line, is_first=not first)
+            for turn in self._turns:
+                self._turn = turn
+                self._write(line)
 
-    def _write(self, line: str, *, is_first: bool) -> None:
+    def _write(self, line: str) -> None:
         m = LINE.match(line)
         if m is None:
             self.lines.append(line)
@@ -88,23 +104,23 @@ class VectorCode:
             return
         kind = self.body.kind(name)
         if total := self.body.sums.get(name):
-            start, before = self._totals[-1][total.address]
+            start, before = self._turn.totals[total.address]
             term = self._vector(total.type, total.term)
             self._assign(name, total.applied(self.module, self.lanes, before, term))
-            self._totals[-1][total.address] = start, self._name(name)
+            self._turn.totals[total.address] = start, self._name(name)
         elif isinstance(kind, Varying):
             self._assign(name, self._operation(op, rest))
         elif isinstance(kind, Linear):
             self._assign(name, f"{op} {self._renamed(rest)}")
-        elif is_first:
+        elif self._turn.is_first:
             new = self._fixed[name] = self.fresh()
             self.lines.append(f"  {new} = {op} {self._renamed(rest)}")
 
     def phis(self, before: str, inside: str) -> list[str]:
         """Return the lines by which the variables' vectors come from turn to turn."""
         lines = []
-        for totals in self._totals:
-            for address, (start, end) in totals.items():
+        for turn in self._turns:
+            for address, (start, end) in turn.totals.items():
                 total = self._sum_at(address)
                 nothing = f"splat ({total.type} {total.identity})"
                 ways = f"[ {nothing}, %{before} ], [ {end}, %{inside} ]"
@@ -120,9 +136,9 @@ class VectorCode:
             lines.append(f"  {name} = {text}")
             return name
 
-        for address in self._totals[0]:
+        for address in self._turns[0].totals:
             total = self._sum_at(address)
-            vector, *others = (totals[address][0] for totals in self._totals)
+            vector, *others = (turn.totals[address][0] for turn in self._turns)
             for other in others:
                 vector = assign(total.applied(self.module, self.lanes, vector, other))
             some = assign(total.reduced(self.module, self.lanes, vector))
@@ -135,11 +151,11 @@ class VectorCode:
         return next(total for total in self.body.sums.values() if total.address == address)
 
     def _assign(self, name: str, text: str) -> None:
-        new = self._names[name] = self.fresh()
+        new = self._turn.names[name] = self.fresh()
         self.lines.append(f"  {new} = {text}")
 
     def _name(self, name: str) -> str:
-        return self._names.get(name) or self._fixed.get(name, name)
+        return self._turn.names.get(name) or self._fixed.get(name, name)
 
     def _renamed(self, text: str) -> str:
         return NAME.sub(lambda m: self._name(m[0]), text)
@@ -203,11 +219,11 @@ class VectorCode:
         if isinstance(kind, Varying):
             return self._name(value)
         if isinstance(kind, Linear):
-            if value not in self._counts:
+            if value not in self._turn.counts:
                 text = self._count("i64", self._name(value), value)
-                name = self._counts[value] = self.fresh()
+                name = self._turn.counts[value] = self.fresh()
                 self.lines.append(f"  {name} = {text}")
-            return self._counts[value]
+            return self._turn.counts[value]
         if value not in self._splats:
             # Known before the loop, unless the loop's own code says what it is.
             place = self.lines if value in self.body.kinds else self.before

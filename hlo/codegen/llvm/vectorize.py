@@ -41,11 +41,11 @@ class VectorLoop:
     is_all: bool
 
 
-# Loops of so few operations compute two vectors in a turn: more of them, or more vectors, are no
-# faster, and more code.
-_SHORT = 8
+# Loops of so few operations compute two vectors in a turn, and so do loops of so many, in which one
+# vector goes on where the other waits. The others are no faster so, and more code.
+_SHORT, _LONG = 8, 64
 # A loop with a known number of turns is worth so many over vectors, if it leaves elements over.
-_LONG = 8
+_MANY = 8
 
 
 def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop | Fitness:
@@ -58,21 +58,20 @@ def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop 
     lanes = names.vector_bits // body.widest
     if fitness is not Fitness.VECTORS or lanes < 2:
         return Fitness.UNKNOWN if fitness is Fitness.VECTORS else fitness
-    copies = 2 if body.operations <= _SHORT else 1
+    copies = 1 if _SHORT < body.operations < _LONG else 2
     is_all = False
     if isinstance(loop.start, int) and isinstance(loop.end, int):
         turns = loop.end - loop.start
         while copies > 1 and turns % (lanes * copies):
             copies //= 2
         is_all = turns % (lanes * copies) == 0
-        if not is_all and turns < _LONG * lanes:
+        if not is_all and turns < _MANY * lanes:
             return Fitness.UNKNOWN
     head, inside, left = (names.new_label(s) for s in ("vectors", "vector", "left"))
     label = loop.after if is_all else left
     index, following, go_on = (names.fresh() for _ in range(3))
     code = VectorCode(body, lanes, index, names)
-    for copy in range(copies):
-        code.write(copy * lanes)
+    code.write(copies)
     note = names.module.rolled_loop(vectorized=False)
     lines = [
         *code.before,

@@ -9,10 +9,12 @@ from hlo.analysis.trips import counted
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
+from hlo.ops import Trait
 from hlo.passes.control_flow._loops import is_tuple_loop, until_unchanged
 from hlo.passes.control_flow._trips import known_trips
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
+from hlo.types import ArrayShape
 
 
 @module_pass
@@ -24,12 +26,14 @@ def while_loop_unroller(
     max_trip_count: int = 64,
     max_instructions: int = 800,
     max_expansion: int = 10000,
+    elementwise_only: bool = False,
 ) -> None:
     """Put the iterations of loops one after the other, all of them or a few at a time.
 
     unroll_factor: how many iterations become one, where that divides their number; -1 for all, and
     then no loop is left. max_trip_count, max_instructions: the iterations of a loop and the
-    instructions of its body, max_expansion: of all copies of a body.
+    instructions of its body, max_expansion: of all copies of a body. elementwise_only: leave loops
+    whose iterations could not become one loop over the elements of the arrays that they carry.
     """
     calls, effects = Calls(module), Effects(module)
 
@@ -44,6 +48,8 @@ def while_loop_unroller(
             return False
         if copies * len(body) > max_expansion:
             return False
+        if elementwise_only and not _is_elementwise(body):
+            return False
         if unroll_factor < 0:
             if rewrites.allow("while_loop_unroller.full", loop):
                 _unroll(loop, count, calls, effects)
@@ -57,6 +63,30 @@ def while_loop_unroller(
 
     # With the numbers of the iterations around it, a loop may be one that starts from constants.
     until_unchanged(module, visit)
+
+
+# Arrays that fit a register or two: what is done with them costs nothing.
+_SMALL = 16
+
+
+def _is_elementwise(body: Computation) -> bool:
+    """True when a body computes each element of its arrays from those of the same index."""
+    sizes = set()
+    for inst in body:
+        if inst.called_computations or inst.shape.is_tuple:
+            if inst.opcode not in ("tuple", "parameter"):
+                return False
+        elif not isinstance(inst.shape, ArrayShape):
+            return False
+        elif inst.array_shape.num_elements > _SMALL:
+            if not (inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _SAME_INDEX):
+                return False
+            if inst.opcode != "broadcast" or inst.operands[0].array_shape.num_elements > _SMALL:
+                sizes.add(inst.array_shape.dims)
+    return len(sizes) == 1
+
+
+_SAME_INDEX = frozenset({"get-tuple-element", "broadcast", "copy"})
 
 
 def _unroll(loop: Instruction, count: int, calls: Calls, effects: Effects) -> None:

@@ -1,0 +1,83 @@
+"""Values with several users that one kernel computes once, since it needs all of these users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from hlo.ir import Computation, Instruction
+from hlo.ops import Trait
+from hlo.types import ArrayShape
+
+# Paths that take more steps to come together again are taken for ones that do not.
+_MAX_DETOUR = 100
+# Paths of more than that in costly operations stay apart: a kernel that waits for long chains of
+# them loses more time than it takes to write what they share to memory.
+_MAX_DELAY = 20.0
+
+
+def rejoining(comp: Computation, cost: Callable[[Instruction], float]) -> dict[Instruction, int]:
+    """Return what has several users whose results come together again, element by element.
+
+    A kernel that computes the place where they do computes the value once, however many users it
+    has: there is nothing to gain by keeping it. The place is the immediate post-dominator. With
+    each value, by how many operations the way to the place makes a kernel deeper, at most.
+
+    cost: what computing one element of an instruction takes, a simple operation being 1.
+    """
+    order = comp.in_order()
+    level = _longest_ways(order, lambda inst: 1)
+    delay = _longest_ways(order, lambda inst: cost(inst) if cost(inst) > 1 else 0)
+    found: dict[Instruction, int] = {}
+    # The post-dominator of what only elementwise operations of its dimensions use, and how many
+    # there are above that.
+    join: dict[Instruction, Instruction] = {}
+    height: dict[Instruction, int] = {}
+    for inst in reversed(order):
+        height[inst] = 0
+        users = inst.users
+        if inst is comp.root or not users or not all(_is_pointwise(u, inst) for u in users):
+            continue
+        place: Instruction | None = users[0]
+        for user in users[1:]:
+            place = _meet(place, user, join, height)
+        if place is not None:
+            join[inst], height[inst] = place, height[place] + 1
+            if len(users) > 1 and delay[place] - delay[inst] <= _MAX_DELAY:
+                found[inst] = int(level[place] - level[inst])
+    return found
+
+
+def _longest_ways(
+    order: Sequence[Instruction], length: Callable[[Instruction], float]
+) -> Mapping[Instruction, float]:
+    """Return how long the longest way to each instruction is, from what has no operands."""
+    ways: dict[Instruction, float] = {}
+    for inst in order:
+        ways[inst] = length(inst) + max((ways[o] for o in inst.operands), default=0)
+    return ways
+
+
+def _is_pointwise(user: Instruction, operand: Instruction) -> bool:
+    """True when an element of a value is used for the element of the same index only."""
+    before, after = operand.shape, user.shape
+    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
+        return False
+    return user.spec.has(Trait.ELEMENTWISE) and after.dims == before.dims
+
+
+def _meet(
+    a: Instruction | None,
+    b: Instruction,
+    join: Mapping[Instruction, Instruction],
+    height: Mapping[Instruction, int],
+) -> Instruction | None:
+    """Return the first place that all paths from two values pass, None if there is none nearby."""
+    other: Instruction | None = b
+    for _ in range(_MAX_DETOUR):
+        if a is other or a is None or other is None:
+            return a if a is other else None
+        if height[a] >= height[other]:
+            a = join.get(a)
+        else:
+            other = join.get(other)
+    return None
