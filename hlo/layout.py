@@ -7,12 +7,14 @@ element takes `E(bits)`: several go into a byte from the low-order bits up, and 
 it has an integer is extended. A dynamic shape's metadata prefix `M(bytes)` stands in front.
 
 Splits `SC(..)` say which part of an array is in which of several memories; here is one, and it has
-all parts in their places. The padded dimensions of older layouts are one tile of that size. Levels `D(..)` say how a sparse dimension would be compressed; as in
-XLA, which reads them and keeps all elements, they change nothing. Only a physical shape `P(..)`,
-of arrays that stand for this one, leaves elements without a place; XLA refuses it altogether.
+all parts in their places. The padded dimensions of older layouts are one tile of that size. Levels
+`D(..)` say how a sparse dimension would be compressed; as in XLA, which reads them and keeps all
+elements, they change nothing. Only a physical shape `P(..)`, of arrays that stand for this one,
+leaves elements without a place; XLA refuses it altogether.
 
-Source: "Shapes and Layout" (document 001; 004 for the older layouts) and XLA's `docs/tiled_layout.md`; for the order of
-elements in a byte, of which these say nothing, XLA's CPU code.
+Source: "Shapes and Layout" (document 001; document 004 for padded dimensions) and XLA's
+`docs/tiled_layout.md`; for the order of elements in a byte, of which these say nothing, XLA's CPU
+code.
 """
 
 from __future__ import annotations

@@ -44,9 +44,9 @@ def main(
 ) -> int:  # fmt: skip
     """Show how SHAPE lies in memory: size, padding, and the place of each element.
 
-    SHAPE is an array in HLO's words, such as 'f32[3,5]{1,0:T(2,2)}', or a tuple of them, where it is
-    only shown. Files that are neither .npy nor .npz hold bytes alone: arrays in row-major order,
-    buffers as they are in memory.
+    SHAPE is an array in HLO's words, such as 'f32[3,5]{1,0:T(2,2)}', or a tuple of them to show.
+    Files that are neither .npy nor .npz hold bytes alone: arrays in row-major order, buffers as
+    they are in memory.
 
     \b
     Example:
