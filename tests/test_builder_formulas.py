@@ -389,3 +389,7 @@ def test_a_composite_call_says_what_it_is() -> None:
     }
     text = str(b.build())
     assert "is_composite=true" in text and 'composite.name="foo.bar"' in text
+    said = b.composite_call(lambda x: x, [op], "foo.bar").instruction.annotations
+    assert said["frontend_attributes"] == {
+        "composite.name": "foo.bar", "composite.attributes": "{}", "composite.version": "0",
+    }  # fmt: skip

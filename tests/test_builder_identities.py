@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builder_cases import plus
-from oracle import assert_same, leaves, xla_run
+from oracle import XlaError, assert_same, leaves, xla_run
 
 import hlo
 from hlo.builder import (
@@ -102,27 +102,18 @@ def test_padding_holes_and_turns_of_a_convolution_are_those_of_its_operands() ->
     need_same(b, (got, b.conv(padded, kernel, (2, 1), "VALID")))
 
 
-def test_general_padding_takes_holes() -> None:
-    b = XlaBuilder("holes")
-    lhs, rhs = b.constant(whole(1, 2, 5)), b.constant(whole(3, 2, 2))
-    got = b.conv_with_general_padding(
-        lhs, rhs, (1,), [(1, 0)], lhs_dilation=(2,), rhs_dilation=(3,)
-    )
-    padded = b.pad(lhs, 0.0, [(0, 0), (0, 0), (1, 0, 1)])
-    need_same(b, (got, b.conv(padded, b.pad(rhs, 0.0, [(0, 0), (0, 0), (0, 0, 2)]), (1,), "VALID")))
-
-
-@pytest.mark.parametrize("kernel", [1, 2, 3, 4])
-def test_same_padding_keeps_the_shape(kernel: int) -> None:
-    b = XlaBuilder("same")
-    lhs, rhs = b.parameter(0, "f32[1,2,7]"), b.parameter(1, f"f32[5,2,{kernel}]")
-    assert b.conv(lhs, rhs, (1,), "SAME").dims == (1, 5, 7)
-    assert b.conv(lhs, rhs, (1,), "VALID").dims == (1, 5, 8 - kernel)
-    # A stride leaves out positions: its multiples stay.
-    assert b.conv(lhs, rhs, (3,), "SAME").dims == (1, 5, 3)
-
-
 # --- products -----------------------------------------------------------------------------------
+
+
+def test_operands_of_a_convolution_may_be_of_two_types() -> None:
+    """Which XLA:CPU does not run."""
+    x, w = whole(1, 2, 5), np.int32(whole(3, 2, 2))
+    b = XlaBuilder("mixed")
+    mixed = b.conv(b.constant(x), b.constant(w), (1,), "VALID")
+    need_same(b, (mixed, b.conv(b.constant(x), b.constant(w.astype(np.float32)), (1,), "VALID")))
+    text = str(b.build(mixed))
+    with pytest.raises(XlaError, match="Unsupported conversion between element types"):
+        xla_run(text)
 
 
 def test_the_three_modes_of_a_ragged_product() -> None:
@@ -159,13 +150,6 @@ def test_a_scaled_product_is_one_of_scaled_operands() -> None:
     given = [b.constant(v) for v in (x, s, y, t)]
     got = b.scaled_dot(*given, numbers, preferred_element_type="f32")
     need_same(b, (got, (x * np.repeat(s, 2, 2)) @ (y * t)))
-
-
-def test_dot_by_rank() -> None:
-    v, w, m, n = whole(3), whole(3), whole(2, 3), whole(3, 4)
-    b = XlaBuilder("dot")
-    a, c, d, e = (b.constant(x) for x in (v, w, m, n))
-    need_same(b, (b.dot(a, c), v @ w), (b.dot(d, a), m @ v), (b.dot(d, e), m @ n))
 
 
 # --- transforms and solvers ---------------------------------------------------------------------
@@ -261,36 +245,6 @@ def test_factors_multiply_to_their_matrices() -> None:
 # --- by index -----------------------------------------------------------------------------------
 
 
-def test_the_dimension_of_the_indices_may_stand_anywhere() -> None:
-    values, at = whole(6, 4), _RNG.integers(0, 3, (2, 5, 2))
-    b = XlaBuilder("anywhere")
-    operand = b.constant(values)
-    last = b.gather(operand, b.constant(at), GatherDimensionNumbers((2, 3), (), (0, 1), 2), (3, 2))
-    first = b.gather(
-        operand, b.constant(np.moveaxis(at, 2, 0)), GatherDimensionNumbers((2, 3), (), (0, 1), 0),
-        (3, 2),
-    )  # fmt: skip
-    # Beyond the last dimension there is one of size 1.
-    rows = b.gather(
-        operand, b.constant(at[..., 0]), GatherDimensionNumbers((2,), (0,), (0,), 2), (1, 4)
-    )
-    slices = [[values[x : x + 3, y : y + 2] for x, y in row] for row in at]
-    need_same(b, (last, np.array(slices)), (first, last), (rows, values[at[..., 0]]))
-
-
-def test_offset_dimensions_stand_where_they_are_said_to() -> None:
-    """The example of the mapping: rank 6, dimensions 0 and 2 collapsed."""
-    values = whole(3, 2, 3, 2, 1, 2)
-    at = _RNG.integers(0, 3, (4, 2))
-    b = XlaBuilder("offsets")
-    got = b.gather(
-        b.constant(values), b.constant(at),
-        GatherDimensionNumbers((0, 2, 3, 4), (0, 2), (0, 2), 1), (1, 2, 1, 2, 1, 2),
-    )  # fmt: skip
-    want = np.stack([values[x, :, z] for x, z in at], 1)
-    need_same(b, (got, want))
-
-
 def test_a_scatter_updates_what_the_gather_takes() -> None:
     values, at = whole(6, 4), np.array([[1], [4], [0]])
     b = XlaBuilder("inverse")
@@ -306,23 +260,6 @@ def test_a_scatter_updates_what_the_gather_takes() -> None:
     rest = values.copy()
     rest[1] -= values[1]
     need_same(b, (doubled, want), (less, rest))
-
-
-def test_a_transpose_is_a_reshape_in_that_order() -> None:
-    x = whole(2, 3, 4)
-    b = XlaBuilder("transpose")
-    operand = b.constant(x)
-    for order in itertools.permutations(range(3)):
-        sizes = [x.shape[d] for d in order]
-        got = b.transpose(operand, order)
-        assert got.dims == tuple(sizes)
-        need_same(b, (got, b.reshape(operand, order, sizes)), (got, x.transpose(order)))
-
-
-def test_reverse_moves_each_element_to_the_other_end() -> None:
-    x = whole(3, 4)
-    b = XlaBuilder("rev")
-    need_same(b, (b.rev(b.constant(x), (1,)), x[:, ::-1]))
 
 
 @pytest.mark.parametrize(
@@ -406,6 +343,19 @@ def test_bits_depend_on_the_state_alone(algorithm: str, state: list[int], shape:
     assert_same(tuple(xla_run(str(b.build(root)))), tuple(mine))
 
 
+@pytest.mark.parametrize("et", "pred s8 u8 s16 s32 u32 s64 u64 f16 bf16 f32 f64".split())
+def test_uniform_numbers_of_every_type(et: str) -> None:
+    """From the first limit on and below the second; where there is no such number, the first."""
+    limits = (False, True) if et == "pred" else (1, 3)
+    b = XlaBuilder("uniform")
+    low, high = (b.constant(v, et) for v in limits)
+    drawn = b.rng_uniform(low, high, f"{et}[50]")
+    none = b.rng_uniform(high, low, f"{et}[5]")
+    for inside, outside in runs(b, b.tuple_([drawn, none])):
+        assert (inside >= limits[0]).all() and (inside < limits[1]).all()
+        assert (outside == limits[1]).all()
+
+
 # --- what is none -------------------------------------------------------------------------------
 
 
@@ -421,6 +371,13 @@ def test_an_empty_infeed_reads_nothing() -> None:
         )
         assert got == ((), 7)
         assert not host.infeed
+
+
+def test_a_size_that_is_set_leaves_its_bound() -> None:
+    b = XlaBuilder("size")
+    shorter = b.set_dimension_size(b.constant(whole(10)), 5, 0)
+    assert shorter.shape.to_string(False) == "f32[<=10]"
+    need_same(b, (b.get_dimension_size(shorter, 0), np.int32(5)))
 
 
 def test_a_call_may_take_no_operand() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builder_cases import all_cases, plus
-from oracle import XlaError, assert_same, leaves, xla_run
+from oracle import XlaError, assert_same, leaves, xla_parse, xla_run
 
 import hlo
 from hlo.builder import (
@@ -183,6 +183,12 @@ CLAIMS: dict[str, Claim] = {
     "shift_right_arithmetic": (
         lambda b, x, y: x >> y, [np.int32([-8]), np.int32([40])], np.int32([-1])),
     "sign": (lambda b, x: b.sign(x), [np.float32([_NAN, -0.0, -2])], np.float32([_NAN, -0.0, -1])),
+    "shift_right_logical": (
+        lambda b, x, y: b.shift_right_logical(x, y), [np.int32([-8, -8]), np.int32([32, 28])],
+        np.int32([0, 15])),
+    "top_k": (
+        lambda b, x: b.top_k(x, 2)[0], [np.float32([1, np.nan, np.inf])],
+        np.float32([np.nan, np.inf])),
     "slice_": (lambda b, x: b.slice_(x, (1,), (1,)), [np.int32([1, 2])], np.zeros(0, np.int32)),
     "sqrt_f32": (
         lambda b, x: b.sqrt_f32(x), [np.float32([-0.0, -np.inf])], np.float32([-0.0, _NAN])),
@@ -222,6 +228,19 @@ def test_what_the_page_says_of_xla_is_so(name: str, programs: Any) -> None:
     want = CLAIMS[name][2]
     assert_same(ours[at], want)
     assert_same(theirs[at], want)
+
+
+def test_xla_gathers_by_indices_that_may_be_equal() -> None:
+    text = """HloModule gather
+ENTRY e {
+  x = f32[5] parameter(0)
+  i = s32[2,1] parameter(1)
+  ROOT r = f32[2] gather(x, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=1, slice_sizes={1}, unique_indices=true
+}
+"""
+    with pytest.raises(XlaError, match="unique_indices"):
+        xla_parse(text)
 
 
 def test_xla_selects_no_tuples() -> None:
