@@ -53,9 +53,9 @@ def test_minor_to_major_orders_letters(order: str, memory: str) -> None:
 def test_padded_dimensions_are_one_tile() -> None:
     """Document 004, "Padding": [2 x 3] letters padded to [3 x 5], which layouts have no more."""
     letters = np.frombuffer(b"abcdef", np.uint8).reshape(2, 3)
-    packed = pack(letters, shape_of("u8[2,3]{0,1:T(5,3)}"))
-    assert packed.tobytes().replace(b"\0", b"0") == b"ad0be0cf0000000"
-    padded = np.zeros((3, 5), np.uint8)
+    packed = pack(letters, shape_of("u8[2,3]{0,1:T(5,3)}"), np.array(ord("0"), np.uint8))
+    assert packed.tobytes() == b"ad0be0cf0000000"
+    padded = np.full((3, 5), ord("0"), np.uint8)
     padded[:2, :3] = letters
     assert np.array_equal(packed, pack(padded, shape_of("u8[3,5]{0,1}")))
 
