@@ -18,5 +18,6 @@ class XlaBuilder(Internal):
 
     Where a computation is called, a function from handles to a handle may be given in place of a
     built one. A broken rule raises HloError, which names the rule and the line that broke it; after
-    `set_die_immediately_on_error(False)` `build` raises it.
+    `set_die_immediately_on_error(False)` `build` raises it. Operations that fail leave nothing
+    behind. Sources are the documents of `docs/operations.md`, by their numbers there.
     """

@@ -16,7 +16,7 @@ from hlo.builder.dimension_numbers import (
     make_window,
     need_different,
 )
-from hlo.builder.movement import Movement
+from hlo.builder.indexing import Indexing
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import ConvDims
@@ -43,7 +43,7 @@ def _preferred(element_type: TypeLike | None) -> ElementType | None:
     return None if element_type is None else type_of(element_type)
 
 
-class Contraction(Movement):
+class Contraction(Indexing):
     """Products and convolutions.
 
     preferred_element_type: the element type of the result. precision_config: how exact multiplied
@@ -59,8 +59,11 @@ class Contraction(Movement):
     ) -> XlaOp:  # fmt: skip
         """Append the product of two scalars, vectors or matrices, summed as numpy's `dot` does.
 
-        That is over the last dimension of `lhs` and the last but one of `rhs`, or its only one. One
-        of them may be a number or a numpy array.
+        That is over the last dimension of `lhs` and the last but one of `rhs`, or its only one: [m,
+        k] by [k, n] is [m, n], [m, k] by [k] is [m], [p, q, r] by [s, r, t] is [p, q, s, t]. One of
+        them may be a number or a numpy array.
+
+        Raises HloError where the two dimensions differ in size. Source: "Dot" (004, 000, 002, 003).
         """
         lhs, rhs = self._value(lhs, rhs), self._value(rhs, lhs)
         contract = bool(lhs.rank and rhs.rank)
@@ -76,7 +79,13 @@ class Contraction(Movement):
         precision_config: Precision = None, preferred_element_type: TypeLike | None = None,
     ) -> XlaOp:  # fmt: skip
         """Append sums of products over any dimensions, with any batch dimensions, which come first
-        in the result."""
+        in the result.
+
+        After them come the other dimensions of `lhs`, then those of `rhs`.
+
+        Raises HloError where dimensions that belong together differ in number or size, or one is
+        named twice. Source: "DotGeneral" (000, 002, 003).
+        """
         return self._emit(
             "dot", lhs, rhs, element_type=_preferred(preferred_element_type),
             **dimension_numbers.attrs(), **_precisions(precision_config, 2),
@@ -112,7 +121,10 @@ class Contraction(Movement):
     @staticmethod
     def create_default_conv_dimension_numbers(num_spatial_dims: int = 2) -> ConvDims:
         """Return batch, feature, space for input and result, and output, input, space for the
-        kernel."""
+        kernel.
+
+        Source: "C++ interface" (004), which has two spatial dimensions.
+        """
         return default_conv_dims(num_spatial_dims)
 
     @staticmethod
@@ -124,7 +136,10 @@ class Contraction(Movement):
     ) -> ConvDims:  # fmt: skip
         """Return the dimension numbers of a convolution over two dimensions.
 
-        Input and result have the same. Raises HloError where two numbers conflict.
+        Input and result have the same.
+
+        Raises HloError where two numbers conflict, or one is no dimension. Source: "C++ interface"
+        (004).
         """
         need_different("input", [batch, feature, first_spatial, second_spatial])
         kernel = (kernel_first_spatial, kernel_second_spatial)
@@ -142,7 +157,17 @@ class Contraction(Movement):
         precision_config: Precision = None, preferred_element_type: TypeLike | None = None, *,
         lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append a convolution in default dimension numbers; `padding` is `VALID` or `SAME`."""
+        """Append a convolution in default dimension numbers; `padding` is `VALID` or `SAME`.
+
+        lhs: [batch, feature, space...].
+        rhs: [output feature, input feature, window...].
+        window_strides: one for each spatial dimension. `SAME` pads so that with strides of 1 the
+        result is as large as the input.
+        The result is [batch, output feature, positions of the window...].
+
+        Raises HloError for other ranks, features that differ, and strides below 1. Source: "Conv"
+        (004, 000, 002, 003).
+        """
         numbers = default_conv_dims(lhs.rank - 2)
         return self.conv_general_dilated(
             lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, numbers,
@@ -157,7 +182,14 @@ class Contraction(Movement):
         preferred_element_type: TypeLike | None = None, *,
         lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append a convolution in default dimension numbers; `padding` is a pair a dimension."""
+        """Append a convolution in default dimension numbers; `padding` is a pair a dimension.
+
+        Zeros are added before and after each spatial dimension; negative numbers take elements
+        away. The dilations put holes between elements of the input and of the kernel, and are 1
+        unless given. Shapes and errors as for `conv`.
+
+        Source: "ConvWithGeneralPadding" (004, 000, 002, 003).
+        """
         return self.conv(
             lhs, rhs, window_strides, padding, feature_group_count, batch_group_count,
             precision_config, preferred_element_type, lhs_dilation=lhs_dilation,
@@ -171,7 +203,13 @@ class Contraction(Movement):
         batch_group_count: int = 1, precision_config: Precision = None,
         preferred_element_type: TypeLike | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append a convolution in any dimension numbers; `padding` is `VALID` or `SAME`."""
+        """Append a convolution in any dimension numbers; `padding` is `VALID` or `SAME`.
+
+        dimension_numbers: a `ConvDims`, or labels: `b01f_01io->b01f`. Shapes and errors as for
+        `conv`.
+
+        Source: "C++ interface" (004), "ConvWithGeneralDimensions" (003).
+        """
         return self.conv_general_dilated(
             lhs, rhs, window_strides, padding, None, None, dimension_numbers,
             feature_group_count, batch_group_count, precision_config, preferred_element_type,
@@ -184,7 +222,13 @@ class Contraction(Movement):
         feature_group_count: int = 1, batch_group_count: int = 1,
         precision_config: Precision = None, preferred_element_type: TypeLike | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append a convolution in any dimension numbers; `padding` is a pair a dimension."""
+        """Append a convolution in any dimension numbers; `padding` is a pair a dimension.
+
+        Arguments, shapes and errors as for `conv_with_general_dimensions` and
+        `conv_with_general_padding`.
+
+        Source: "C++ interface" (004), "ConvGeneral" (003).
+        """
         return self.conv_with_general_dimensions(
             lhs, rhs, window_strides, padding, dimension_numbers, feature_group_count,
             batch_group_count, precision_config, preferred_element_type,

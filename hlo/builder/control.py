@@ -21,12 +21,23 @@ class Control(Data):
 
     @operation
     def tuple_(self, elements: Sequence[XlaOp]) -> XlaOp:
-        """Append a tuple of values."""
+        """Append a tuple of values.
+
+        elements: any number of values of any shapes, tuples too.
+
+        Source: "Tuple" (004, 000, 002, 003).
+        """
         return self._emit("tuple", *elements)
 
     @operation
     def get_tuple_element(self, tuple_data: XlaOp, index: int) -> XlaOp:
-        """Append an element of a tuple."""
+        """Append an element of a tuple.
+
+        index: counts from 0.
+
+        Raises HloError for an index that is not there, and for what is no tuple. Source:
+        "GetTupleElement" (004, 000, 002, 003).
+        """
         return self._emit("get-tuple-element", tuple_data, index=index)
 
     @operation
@@ -54,7 +65,11 @@ class Control(Data):
 
     @operation
     def call(self, computation: Callee, operands: Sequence[XlaOp] = ()) -> XlaOp:
-        """Append the result of a computation on operands."""
+        """Append the result of a computation on operands.
+
+        Raises HloError where their number or shapes are not those of the computation's parameters.
+        Source: "Call" (000, 002, 003).
+        """
         callee = self._callee(computation, [o.shape for o in operands], "callee")
         return self._emit("call", *operands, to_apply=callee)
 
@@ -90,8 +105,14 @@ class Control(Data):
     ) -> XlaOp:  # fmt: skip
         """Append a call of a function outside the program.
 
-        shape: of what it returns. opaque: text that it is given. operand_shapes_with_layout: the
-        layouts in which it takes its operands. has_side_effect: it may not be left out.
+        target_name: its symbol.
+        shape: of what it returns.
+        opaque: text that it is given.
+        operand_shapes_with_layout: the layouts in which it takes its operands.
+        has_side_effect: it may not be left out. What the function is, a run says:
+        `Host(libraries=..., custom_calls=...)`.
+
+        Source: "CustomCall" (000, 002, 003), "C++ interface" (004).
         """
         layouts = operand_shapes_with_layout
         op = self._emit(
@@ -132,7 +153,10 @@ class Control(Data):
 
         `conditional(predicate, true_operand, true_computation, false_operand, false_computation)`
         chooses by a pred scalar; `conditional(branch_index, branch_computations, branch_operands)`
-        by an s32 scalar, where any number that is not a branch means the last one.
+        by an s32 scalar, where any number that is not a branch means the last one. Each computation
+        takes one operand, of the shape of its own; all return one shape, the result's.
+
+        Raises HloError for others. Source: "Conditional" (000, 002, 003).
         """
         if not isinstance(true_operand, XlaOp) and branch_index is None:
             # The second form by position.
@@ -178,7 +202,14 @@ class Control(Data):
 
     @operation
     def while_(self, condition: Callee, body: Callee, init: XlaOp) -> XlaOp:
-        """Append what `init` becomes when `body` is applied as long as `condition` holds."""
+        """Append what `init` becomes when `body` is applied as long as `condition` holds.
+
+        init: of any shape, a tuple too; the result has it.
+        condition: from it to a pred scalar.
+        body: from it to the same shape.
+
+        Raises HloError for computations of another type. Source: "While" (004, 000, 002, 003).
+        """
         state = [init.shape]
         return self._emit(
             "while", init, condition=self._callee(condition, state, "condition"),

@@ -68,7 +68,13 @@ class Data(Reduction):
         self, parameter_number: int, shape: ShapeLike, name: str = "",
         replicated_at_leaf_buffers: Sequence[bool] = (),
     ) -> XlaOp:  # fmt: skip
-        """Append a parameter. Numbers count from 0, in any order, each once."""
+        """Append a parameter. Numbers count from 0, in any order, each once.
+
+        shape: also as text, `f32[2,3]{0,1}`.
+
+        Raises HloError for a number that is taken. Source: "C++ interface" (004), "Parameter"
+        (003).
+        """
         numbered = self._computation.parameters
         at = bisect_left(numbered, parameter_number, key=lambda p: p.attrs["number"])
         taken = at < len(numbered) and numbered[at].attrs["number"] == parameter_number
@@ -97,19 +103,33 @@ class Data(Reduction):
 
     @operation
     def constant_literal(self, literal: Literal) -> XlaOp:
-        """Append a constant of a literal."""
+        """Append a constant of a literal.
+
+        Source: "C++ interface" (004), "ConstantLiteral" (003).
+        """
         return self._literal(literal)
 
     @operation
     def constant_r0(self, value: Any, element_type: TypeLike | None = None) -> XlaOp:
-        """Append a scalar constant."""
+        """Append a scalar constant.
+
+        Python's bool, int, float and complex are pred, s32, f32 and c64 unless a type is given;
+        numpy's numbers keep theirs.
+
+        Raises HloError for numbers that the type does not hold. Source: "C++ interface" (004).
+        """
         return self._of_rank(0, value, element_type)
 
     @operation
     def constant_r1(
         self, values: Any, value: Any = None, element_type: TypeLike | None = None
     ) -> XlaOp:
-        """Append a vector: `constant_r1([1, 2])`, or a length and the value of every element."""
+        """Append a vector: `constant_r1([1, 2])`, or a length and the value of every element.
+
+        Types and errors as for `constant_r0`.
+
+        Source: "C++ interface" (004).
+        """
         if value is not None:
             element = self.constant_r0(value, element_type)
             return self._spread("constant_r1", element, sizes_of("constant_r1", [values]), ())
@@ -117,7 +137,12 @@ class Data(Reduction):
 
     @operation
     def constant_r2(self, values: Any, element_type: TypeLike | None = None) -> XlaOp:
-        """Append a matrix."""
+        """Append a matrix.
+
+        Types and errors as for `constant_r0`.
+
+        Source: "C++ interface" (004).
+        """
         return self._of_rank(2, values, element_type)
 
     @operation
@@ -155,12 +180,24 @@ class Data(Reduction):
 
     @operation
     def rng_normal(self, mu: XlaOp, sigma: XlaOp, shape: ShapeLike) -> XlaOp:
-        """Append normally distributed numbers of a mean and a standard deviation."""
+        """Append normally distributed numbers of a mean and a standard deviation.
+
+        mu, sigma: scalars of the result's type, or numbers.
+        shape: of floats.
+
+        Raises HloError for arrays and other types. Source: "RngNormal" (004, 000, 002, 003).
+        """
         return self._rng("rng_normal", mu, sigma, shape)
 
     @operation
     def rng_uniform(self, a: XlaOp, b: XlaOp, shape: ShapeLike) -> XlaOp:
-        """Append uniformly distributed numbers from `a` on, below `b`."""
+        """Append uniformly distributed numbers from `a` on, below `b`.
+
+        a, b: scalars of the result's type, or numbers.
+        shape: of floats, integers or pred.
+
+        Raises HloError for arrays and other types. Source: "RngUniform" (004, 000, 002, 003).
+        """
         return self._rng("rng_uniform", a, b, shape)
 
     def _rng(self, distribution: str, a: Any, b: Any, shape: ShapeLike) -> XlaOp:
@@ -170,7 +207,10 @@ class Data(Reduction):
 
     @operation
     def rng_bernoulli(self, mean: XlaOp, shape: ShapeLike) -> XlaOp:
-        """Append u32 numbers, each 1 with probability `mean`, an f32 scalar, else 0."""
+        """Append u32 numbers, each 1 with probability `mean`, an f32 scalar or a number, else 0.
+
+        Raises HloError for an array, and other types. Source: "RngBernoulli" (004).
+        """
         result = array_shape_of(shape, "rng_bernoulli")
         mean = self._value(mean, F32)
         if mean.rank:

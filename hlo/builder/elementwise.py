@@ -42,7 +42,7 @@ def _unary(opcode: str) -> Callable[[Any, XlaOp], XlaOp]:
     def method(self: Elementwise, operand: XlaOp) -> XlaOp:
         return self._emit(opcode, operand)
 
-    return _documented(method, opcode, "each element")
+    return _documented(method, f"Append `{opcode}` of each element.", _ARRAY)
 
 
 def _accurate(opcode: str) -> Callable[..., XlaOp]:
@@ -52,7 +52,8 @@ def _accurate(opcode: str) -> Callable[..., XlaOp]:
     def method(self: Elementwise, operand: XlaOp, result_accuracy: Accuracy = None) -> XlaOp:
         return self._emit(opcode, operand, result_accuracy=_accuracy(opcode, result_accuracy))
 
-    return _documented(method, opcode, "each element")
+    what = _ARRAY + "result_accuracy: `default`, `highest`, or a ResultAccuracy with tolerances.\n"
+    return _documented(method, f"Append `{opcode}` of each element.", what)
 
 
 def _binary(opcode: str) -> Callable[..., XlaOp]:
@@ -64,7 +65,8 @@ def _binary(opcode: str) -> Callable[..., XlaOp]:
     ) -> XlaOp:
         return self._emit(opcode, *self._broadcast(opcode, lhs, rhs, broadcast_dimensions))
 
-    return _documented(method, opcode, "two arrays, which broadcast together")
+    first = f"Append `{opcode}` of two arrays, which broadcast together."
+    return _documented(method, first, _ARRAYS)
 
 
 def _comparison(direction: str, *, total_order: bool = False) -> Callable[..., XlaOp]:
@@ -79,12 +81,23 @@ def _comparison(direction: str, *, total_order: bool = False) -> Callable[..., X
         )
 
     kind = "by total order" if total_order else "as IEEE 754 has it"
-    method.__doc__ = f"Compare two arrays, {direction}, {kind}; the result is a pred array."
-    return method
+    first = f"Compare two arrays, {direction}, {kind}; the result is a pred array."
+    return _documented(method, first, _ARRAYS)
 
 
-def _documented(method: Callable[..., XlaOp], opcode: str, what: str) -> Callable[..., XlaOp]:
-    method.__doc__ = f"Append `{opcode}` of {what}."
+_ARRAY = "operand: an array of any dimensions, which the result has too.\n"
+_ARRAYS = """lhs, rhs: arrays of one element type; one may be a number or a numpy array.
+broadcast_dimensions: for each dimension of the array of lower rank the dimension of the other
+that it is matched to. Arrays of one rank, and scalars, need none.
+The result has the larger of two sizes that meet, one of which is 1 if they differ.
+"""
+
+
+def _documented(method: Callable[..., XlaOp], first: str, what: str) -> Callable[..., XlaOp]:
+    errors = "Raises HloError for an element type that the operation does not take"
+    if what is _ARRAYS:
+        errors += ',\nand for sizes that do not meet. Source: "Broadcasting semantics" (004)'
+    method.__doc__ = f"{first}\n\n{what}\n{errors}."
     return method
 
 
@@ -203,18 +216,27 @@ class Elementwise(BuilderCore):
 
     @operation
     def sqrt_f32(self, operand: XlaOp) -> XlaOp:
-        """Append the square root of each element of an f32 array."""
+        """Append the square root of each element of an f32 array.
+
+        Raises HloError for any other type. Source: "C++ interface" (004).
+        """
         return self.sqrt(self._f32("sqrt_f32", operand))
 
     @operation
     def square_f32(self, operand: XlaOp) -> XlaOp:
-        """Append the square of each element of an f32 array."""
+        """Append the square of each element of an f32 array.
+
+        Raises HloError for any other type. Source: "C++ interface" (004).
+        """
         self._f32("square_f32", operand)
         return self.mul(operand, operand)
 
     @operation
     def reciprocal_f32(self, operand: XlaOp) -> XlaOp:
-        """Append the reciprocal of each element of an f32 array."""
+        """Append the reciprocal of each element of an f32 array.
+
+        Raises HloError for any other type. Source: "C++ interface" (004).
+        """
         return self.div(1.0, self._f32("reciprocal_f32", operand))
 
     def _f32(self, name: str, operand: XlaOp) -> XlaOp:
@@ -229,7 +251,12 @@ class Elementwise(BuilderCore):
 
     @operation
     def clamp(self, min_: Any, operand: XlaOp, max_: Any) -> XlaOp:
-        """Append `clamp`; the bounds are numbers, scalars, or arrays of the operand's shape."""
+        """Append `clamp`; the bounds are numbers, scalars, or arrays of the operand's shape.
+
+        That is min(max(min_, operand), max_), of the operand's shape.
+
+        Raises HloError for bounds of another shape or type. Source: "Clamp" (004, 000, 002, 003).
+        """
         return self._emit("clamp", self._value(min_, operand), operand, self._value(max_, operand))
 
     @operation
@@ -239,6 +266,8 @@ class Elementwise(BuilderCore):
         pred: an array of the dimensions of the others, or a scalar, which chooses the whole. With a
         scalar, the others may be tuples of one shape. One of the others may be a number or a
         scalar.
+
+        Raises HloError for others. Source: "Select" (004, 000, 002, 003).
         """
         on_true, on_false = self._value(on_true, on_false), self._value(on_false, on_true)
         if not (on_true.shape.is_tuple or on_false.shape.is_tuple):
@@ -266,7 +295,13 @@ class Elementwise(BuilderCore):
 
     @operation
     def convert_element_type(self, operand: XlaOp, new_element_type: TypeLike) -> XlaOp:
-        """Append the conversion of each element to another type."""
+        """Append the conversion of each element to another type.
+
+        Floats become integers by cutting off, within the type's limits, and NaN becomes 0; numbers
+        become floats by rounding to the nearest, ties to even.
+
+        Raises HloError for a tuple. Source: "ConvertElementType" (004, 000, 002, 003).
+        """
         return self._emit("convert", operand, element_type=type_of(new_element_type))
 
     @operation
@@ -274,12 +309,22 @@ class Elementwise(BuilderCore):
         """Append the bits of an array as elements of another type.
 
         A narrower type adds a last dimension, a wider one takes it away.
+
+        Raises HloError where that has another size than fits. Source: "BitcastConvertType" (000,
+        002, 003).
         """
         return self._emit("bitcast-convert", operand, element_type=type_of(new_element_type))
 
     @operation
     def reduce_precision(self, operand: XlaOp, exponent_bits: int, mantissa_bits: int) -> XlaOp:
-        """Append the effect of a conversion to a narrower floating-point format and back."""
+        """Append the effect of a conversion to a narrower floating-point format and back.
+
+        exponent_bits: from 1 on.
+        mantissa_bits: from 0 on. Rounds to the nearest, ties to even; what is too large becomes
+        infinite.
+
+        Raises HloError for others. Source: "ReducePrecision" (000, 002, 003).
+        """
         return self._emit(
             "reduce-precision", operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
         )

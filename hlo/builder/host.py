@@ -30,7 +30,13 @@ class HostExchange(Collective):
 
     @operation
     def infeed(self, shape: ShapeLike, config: str = "") -> XlaOp:
-        """Append the next value of the device's infeed."""
+        """Append the next value of the device's infeed.
+
+        shape: an array, or a tuple of arrays; nothing is read for an empty tuple. Values are those
+        of `Host.infeed`, in the order in which infeeds run.
+
+        Raises HloError for a tuple in a tuple. Source: "Infeed" (004, 000, 002, 003).
+        """
         return self.infeed_with_token(self.create_token(), shape, config)[0]
 
     @operation
@@ -64,14 +70,22 @@ class HostExchange(Collective):
 
     @operation
     def trace(self, tag: str, operand: XlaOp) -> XlaOp:
-        """Append the writing of a value to the outfeed under a tag; returns a token."""
+        """Append the writing of a value to the outfeed under a tag; returns a token.
+
+        Source: "C++ interface" (004).
+        """
         return self.outfeed(operand, outfeed_config=tag)
 
     # --- send, receive --------------------------------------------------------------------------
 
     @operation
     def send(self, operand: XlaOp, handle: int) -> XlaOp:
-        """Append the sending of a value to another program; returns a token."""
+        """Append the sending of a value to another program; returns a token.
+
+        handle: the number that its `recv` has too.
+
+        Source: "Send" (000, 002, 003).
+        """
         return self.send_with_token(operand, self.create_token(), handle)
 
     @operation
@@ -95,7 +109,13 @@ class HostExchange(Collective):
 
     @operation
     def recv(self, shape: ShapeLike, handle: int) -> XlaOp:
-        """Append the value that another program sends."""
+        """Append the value that another program sends.
+
+        shape: of the value.
+        handle: the number that its `send` has too.
+
+        Source: "Recv" (000, 002, 003).
+        """
         return self.recv_with_token(self.create_token(), shape, handle)[0]
 
     @operation

@@ -1,4 +1,4 @@
-"""Operations that place elements elsewhere: shapes, slices, gathers, sorting."""
+"""Operations that place elements elsewhere: broadcasts, shapes, slices, padding."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from hlo.builder.core import Callee, ShapeLike, array_shape_of, operation, sizes_of
-from hlo.builder.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from hlo.builder.core import ShapeLike, array_shape_of, operation, sizes_of
 from hlo.builder.elementwise import Elementwise
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.types import S32, ArrayShape, Layout, Shape, array
+from hlo.types import Layout, Shape, array
 
 Operands = XlaOp | Sequence[XlaOp]
 
@@ -37,7 +36,13 @@ class Movement(Elementwise):
 
     @operation
     def broadcast(self, operand: XlaOp, broadcast_sizes: Sequence[int]) -> XlaOp:
-        """Append copies of an array along new dimensions of the given sizes, which come first."""
+        """Append copies of an array along new dimensions of the given sizes, which come first.
+
+        operand: of dimensions [b0, ...].
+        broadcast_sizes: [a0, ...], from 0 on; the result has dimensions [a0, ..., b0, ...].
+
+        Raises HloError for a negative size. Source: "Broadcast" (004, 000, 002, 003).
+        """
         shape = operand.array_shape
         sizes = sizes_of("broadcast", broadcast_sizes)
         new = len(sizes)
@@ -95,6 +100,9 @@ class Movement(Elementwise):
         `reshape(x, sizes)` takes the elements in row-major order. `reshape(x, dimensions, sizes)`
         takes them with `dimensions`, a permutation, from slowest to fastest. `reshape(shape, x)`
         names the whole shape, dynamic dimensions with it.
+
+        Raises HloError for sizes of another product and for what is no permutation. Source:
+        "Reshape" (004, 000, 002, 003).
         """
         if not isinstance(operand, XlaOp):
             shape = array_shape_of(operand, "reshape")
@@ -115,7 +123,13 @@ class Movement(Elementwise):
 
     @operation
     def collapse(self, operand: XlaOp, dimensions: Sequence[int]) -> XlaOp:
-        """Append an array with consecutive dimensions made one."""
+        """Append an array with consecutive dimensions made one, whose size is their product.
+
+        dimensions: numbers that ascend by 1; with none, or one, nothing changes.
+
+        Raises HloError for others and for numbers of no dimension. Source: "Collapse" (004, 000,
+        002, 003).
+        """
         shape, dims = operand.array_shape, list(dimensions)
         if not dims:
             return operand
@@ -138,6 +152,8 @@ class Movement(Elementwise):
         """Append an array whose dimension i is dimension `permutation[i]` of the operand.
 
         Without a permutation the dimensions are reversed.
+
+        Raises HloError for what is no permutation. Source: "Transpose" (000, 002, 003).
         """
         if permutation is None:
             permutation = range(operand.rank)[::-1]
@@ -145,7 +161,12 @@ class Movement(Elementwise):
 
     @operation
     def trans(self, operand: XlaOp) -> XlaOp:
-        """Append the transpose of a matrix."""
+        """Append the transpose of a matrix.
+
+        operand: [m, n]; the result is [n, m].
+
+        Raises HloError for any other rank. Source: "Trans" (004).
+        """
         if operand.rank != 2:
             raise InferError(
                 f"trans: operand 0 has shape {operand.array_shape.to_string(False)}, "
@@ -155,7 +176,14 @@ class Movement(Elementwise):
 
     @operation
     def rev(self, operand: XlaOp, dimensions: Sequence[int]) -> XlaOp:
-        """Append an array with its elements in the opposite order along some dimensions."""
+        """Append an array with its elements in the opposite order along some dimensions.
+
+        dimensions: each once, in any order.
+        The result has the operand's shape.
+
+        Raises HloError for a dimension that is not there or is there twice. Source: "Rev" (004,
+        000, 002, 003).
+        """
         return self._emit("reverse", operand, dimensions=tuple(dimensions))
 
     @operation
@@ -171,7 +199,14 @@ class Movement(Elementwise):
         self, operand: XlaOp, start_indices: Sequence[int], limit_indices: Sequence[int],
         strides: Sequence[int] | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append every `strides[d]`-th element from `start_indices[d]` below `limit_indices[d]`."""
+        """Append every `strides[d]`-th element from `start_indices[d]` below `limit_indices[d]`.
+
+        A number of each for every dimension; strides are 1 unless given. Dimension d of the result
+        has ceil((limit - start) / stride) elements.
+
+        Raises HloError unless 0 <= start <= limit <= size, and for a stride below 1. Source:
+        "Slice" (004, 000, 002, 003).
+        """
         strides = [1] * len(start_indices) if strides is None else strides
         if not len(start_indices) == len(limit_indices) == len(strides):
             raise InferError(
@@ -224,8 +259,13 @@ class Movement(Elementwise):
     ) -> XlaOp:  # fmt: skip
         """Append an array with padding before, after and between its elements.
 
-        padding_config: `(low, high)` or `(low, high, interior)` of each dimension. Negative low and
-        high padding takes elements away.
+        padding_value: a scalar of the operand's type, or a number.
+        padding_config: `(low, high)` or `(low, high, interior)` of each dimension; the interior
+        goes in first, and negative low and high padding takes elements away. Dimension d of the
+        result has low + n + max(n - 1, 0) * interior + high elements.
+
+        Raises HloError for a negative interior and where that is negative. Source: "Pad" (004, 000,
+        002, 003).
         """
         if any(len(d) not in (2, 3) for d in padding_config if not isinstance(d, PadDim)):
             raise InferError(
@@ -237,135 +277,13 @@ class Movement(Elementwise):
 
     @operation
     def concat_in_dim(self, operands: Sequence[XlaOp], dimension: int) -> XlaOp:
-        """Append arrays one after the other along a dimension."""
+        """Append arrays one after the other along a dimension.
+
+        operands: one or more of one type, whose sizes differ in that dimension only.
+        dimension: below their rank, which is at least 1.
+
+        Raises HloError for others. Source: "Concatenate" (004, 000, 002, 003).
+        """
         return self._emit("concatenate", *operands, dimensions=(dimension,))
 
     concatenate = concat_in_dim
-
-    @operation
-    def dynamic_slice(
-        self, operand: XlaOp, start_indices: Operands, slice_sizes: Sequence[int]
-    ) -> XlaOp:
-        """Append a part of an array at a position that is a value.
-
-        start_indices: a scalar for each dimension, or one vector of them; moved so that the slice
-        lies inside.
-        """
-        starts = self._starts(start_indices)
-        return self._emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=tuple(slice_sizes))
-
-    @operation
-    def dynamic_update_slice(self, operand: XlaOp, update: XlaOp, start_indices: Operands) -> XlaOp:
-        """Append an array with a part replaced, at a position that is a value."""
-        starts = self._starts(start_indices)
-        return self._emit("dynamic-update-slice", operand, update, *starts)
-
-    def _starts(self, indices: Operands | Sequence[Any]) -> list[XlaOp]:
-        """Return the scalars of start indices; numbers among them become s32."""
-        if not isinstance(indices, XlaOp):
-            return [self._value(i, S32) for i in indices]
-        if indices.rank != 1:
-            return [indices]
-        return [self.index(indices, i) for i in range(indices.dims[0])]
-
-    # --- by index -------------------------------------------------------------------------------
-
-    @operation
-    def gather(
-        self, operand: XlaOp, start_indices: XlaOp, dimension_numbers: GatherDimensionNumbers,
-        slice_sizes: Sequence[int], indices_are_sorted: bool = False,
-    ) -> XlaOp:  # fmt: skip
-        """Append slices of an array, at positions that another array holds, put together."""
-        return self._emit(
-            "gather", operand, start_indices, **dimension_numbers.attrs(),
-            slice_sizes=tuple(slice_sizes), indices_are_sorted=indices_are_sorted,
-        )  # fmt: skip
-
-    @operation
-    def scatter(
-        self, operands: Operands, scatter_indices: XlaOp, updates: Operands,
-        update_computation: Callee, dimension_numbers: ScatterDimensionNumbers,
-        indices_are_sorted: bool = False, unique_indices: bool = False,
-    ) -> XlaOp:  # fmt: skip
-        """Append arrays with slices of updates combined into them, at positions from an array.
-
-        update_computation: from the present elements and those of the updates to the new elements,
-        a tuple for several arrays.
-        """
-        arrays, new = listed("scatter", operands), listed("scatter", updates)
-        if len(arrays) != len(new):
-            raise InferError(
-                f"scatter: {len(arrays)} operands and {len(new)} updates", code="operand-count"
-            )
-        pairs = [*scalars(arrays), *scalars(new)]
-        return self._emit(
-            "scatter", *arrays, scatter_indices, *new, **dimension_numbers.attrs(),
-            indices_are_sorted=indices_are_sorted, unique_indices=unique_indices,
-            to_apply=self._callee(update_computation, pairs, "update"),
-        )  # fmt: skip
-
-    # --- order ----------------------------------------------------------------------------------
-
-    @operation
-    def sort(
-        self, operands: Operands, comparator: Callee | None = None, dimension: int = -1,
-        is_stable: bool = False,
-    ) -> XlaOp:  # fmt: skip
-        """Append arrays sorted together along a dimension, the last one by default.
-
-        comparator: from two elements of each array, side by side, to whether the first come first;
-        by default whether the element of the first array is smaller, floats by total order. Returns
-        a tuple for several arrays.
-        """
-        arrays = listed("sort", operands)
-        pairs = [s for s in scalars(arrays) for _ in range(2)]
-        if dimension == -1:
-            dimension = arrays[0].rank - 1
-
-        def less(first: XlaOp, second: XlaOp, *_: XlaOp) -> XlaOp:
-            return first.builder.lt_total_order(first, second)
-
-        return self._emit(
-            "sort", *arrays, dimensions=(dimension,), is_stable=is_stable,
-            to_apply=self._callee(comparator or less, pairs, "comparator"),
-        )  # fmt: skip
-
-    @operation
-    def top_k(
-        self, operand: XlaOp, k: int, largest: bool | Callee = True,
-        comparator: Callee | None = None,
-    ) -> XlaOp:  # fmt: skip
-        """Append the `k` largest or smallest elements along the last dimension, and their indices.
-
-        comparator: another order, as for `sort`, also in place of `largest`; the first of that
-        order are taken. Of equal elements the first come first, and NaN is above all. Returns a
-        tuple of values and s32 indices.
-        """
-        if not isinstance(largest, bool):
-            comparator = largest
-        if comparator is None:
-            return self._emit("topk", operand, k=k, largest=largest)
-        shape: ArrayShape = operand.array_shape
-        last = shape.rank - 1
-        if not shape.rank or not 0 <= k <= shape.dims[last]:
-            raise InferError(
-                f"topk: k is {k}, the operand has shape {shape.to_string(False)}: a last dimension "
-                "of at least that size is needed", operand=0, code="bad-value",
-            )  # fmt: skip
-        places = array(S32, shape.dims, shape.dynamic)
-        indices = self._emit("iota", shape=places, iota_dimension=last)
-        scalar, callee = array(shape.element_type, ()), comparator
-
-        def by_value(a: XlaOp, b: XlaOp, *_: XlaOp) -> XlaOp:
-            if callable(callee):
-                return callee(a, b)
-            return a.builder.call(callee, [a, b])
-
-        pairs = [scalar, scalar, array(S32, ()), array(S32, ())]
-        both = self._emit(
-            "sort", operand, indices, dimensions=(last,), is_stable=True,
-            to_apply=self._callee(by_value, pairs, "comparator"),
-        )  # fmt: skip
-        limits = (*shape.dims[:-1], k)
-        parts = [self.slice_(part, [0] * shape.rank, limits) for part in both]
-        return self._emit("tuple", *parts)

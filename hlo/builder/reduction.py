@@ -56,8 +56,15 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append arrays with some dimensions reduced.
 
+        operands: an array, or several of the same dimensions.
+        init_values: a scalar, or a number, for each; each is used once.
         computation: from accumulated values and the elements of each array to new accumulated
-        values, a tuple for several arrays. Returns a tuple for several arrays.
+        values, a tuple for several arrays; the order in which elements come is open.
+        dimensions_to_reduce: in any order, each once.
+        The result has the other dimensions, and is a tuple for several arrays.
+
+        Raises HloError for dimensions that are not there and a computation of another type. Source:
+        "Reduce" (004, 000, 002, 003).
         """
         arrays, inits = self._pairs("reduce", operands, init_values)
         return self._emit(
@@ -78,8 +85,14 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append a function on scalars applied to the elements of arrays.
 
-        dimensions: all of them in order, if given. static_operands: scalars that every call of the
-        function gets after the elements; they may also be the third argument, as in 004.
+        operands: arrays of the same dimensions, which the result has too.
+        computation: from an element of each to a scalar.
+        dimensions: all of them in order, if given.
+        static_operands: scalars that every call of the function gets after the elements; they may
+        also be the third argument, as in 004.
+
+        Raises HloError for other dimensions and for a computation of another type. Source: "Map"
+        (004, 000, 002, 003).
         """
         arrays = listed("map", operands)
         if dimensions and all(isinstance(d, XlaOp) for d in dimensions):
@@ -127,9 +140,17 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append the reductions of all windows over arrays.
 
-        padding: `VALID` or `SAME`, or a pair a dimension. base_dilations, window_dilations: the
-        distances between elements of the arrays, and of the window. Padding and holes count as
-        absent.
+        operands, init_values, computation: as for `reduce`.
+        window_dimensions, window_strides: the size of the window, and its steps, 1 unless given, in
+        each dimension.
+        padding: `VALID` or `SAME`, or a pair a dimension.
+        base_dilations, window_dilations: the distances between elements of the arrays, and of the
+        window. Padding and holes count as absent.
+        The result has an element for each position of the window, and is a tuple for several
+        arrays.
+
+        Raises HloError for sizes, steps and distances below 1, and for lists of another length than
+        the rank. Source: "ReduceWindow" (004, 000, 002, 003).
         """
         arrays, inits = self._pairs("reduce-window", operands, init_values)
         window = make_window(
@@ -146,7 +167,12 @@ class Reduction(Contraction):
         padding: Sequence[tuple[int, int]], base_dilations: Sequence[int] | None = None,
         window_dilations: Sequence[int] | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append the reductions of all windows; `padding` is a pair a dimension."""
+        """Append the reductions of all windows; `padding` is a pair a dimension.
+
+        All else as for `reduce_window`.
+
+        Source: "C++ interface" (004).
+        """
         return self.reduce_window(
             operands, init_values, computation, window_dimensions, window_strides, padding,
             base_dilations, window_dilations,
@@ -160,8 +186,15 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append an array with elements of `source` where windows over `operand` select one.
 
-        select: whether the first of two elements is the selected one. scatter: from the present
-        element and that of the source to the new one. padding: `VALID` or `SAME`.
+        select: whether the first of two elements, that of the lower index, is the selected one.
+        scatter: from the present element, `init_value` at first, and that of the source to the new
+        one.
+        window_dimensions, window_strides, padding: as for `reduce_window`.
+        source: an element for each position of the window.
+        The result has the operand's shape.
+
+        Raises HloError for a source of another shape and for computations of another type. Source:
+        "SelectAndScatter" (004, 000, 002, 003).
         """
         window = make_window(
             "select-and-scatter", operand.dims, window_dimensions, window_strides, padding
@@ -181,7 +214,10 @@ class Reduction(Contraction):
         window_strides: Sequence[int] | None, padding: Sequence[tuple[int, int]], source: XlaOp,
         init_value: Any, scatter: Callee,
     ) -> XlaOp:  # fmt: skip
-        """Append `select_and_scatter` with a pair of padding a dimension."""
+        """Append `select_and_scatter` with a pair of padding a dimension.
+
+        Source: "C++ interface" (004).
+        """
         return self.select_and_scatter(
             operand, select, window_dimensions, window_strides, padding, source, init_value,
             scatter,
@@ -195,7 +231,12 @@ class Reduction(Contraction):
     ) -> XlaOp:
         """Append an array normalized by its own mean and variance in each feature.
 
-        Returns a tuple of the result, the means and the variances.
+        operand: floats of any dimensions; dimension `feature_index` has f features.
+        scale, offset: [f].
+        Returns a tuple of the result, of the operand's shape, the means and the variances, [f].
+
+        Raises HloError for a feature_index that is no dimension, and other shapes and types.
+        Source: "BatchNormTraining" (000, 002, 003).
         """
         return self._emit(
             "batch-norm-training", operand, scale, offset,
@@ -207,7 +248,14 @@ class Reduction(Contraction):
         self, operand: XlaOp, scale: XlaOp, offset: XlaOp, mean: XlaOp, variance: XlaOp,
         epsilon: float, feature_index: int,
     ) -> XlaOp:  # fmt: skip
-        """Append an array normalized by the given mean and variance of each feature."""
+        """Append an array normalized by the given mean and variance of each feature.
+
+        operand, scale, offset, feature_index and errors as for `batch_norm_training`; mean,
+        variance: [f].
+        The result has the operand's shape.
+
+        Source: "BatchNormInference" (000, 002, 003).
+        """
         return self._emit(
             "batch-norm-inference", operand, scale, offset, mean, variance,
             epsilon=epsilon, feature_index=feature_index,
@@ -220,7 +268,10 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append the gradients of `batch_norm_training`.
 
-        Returns a tuple of those of the operand, of the scale and of the offset.
+        grad_output: of the operand's shape; the others and errors as for `batch_norm_inference`.
+        Returns a tuple of the gradients of the operand, of the scale and of the offset.
+
+        Source: "BatchNormGrad" (000, 002, 003).
         """
         return self._emit(
             "batch-norm-grad", operand, scale, batch_mean, batch_var, grad_output,
