@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ import hlo
 from hlo.errors import HloError
 
 jax = pytest.importorskip("jax")
+pytest.importorskip("jax.export")
 
 
 def layer(params: dict[str, Any], x: Any, unused: Any = 0) -> Any:
@@ -45,10 +48,118 @@ def test_jitted_and_lowered_ones_too(lowered: bool) -> None:
         np.testing.assert_array_equal(g, w)
 
 
-def test_a_lowered_program_takes_no_arguments() -> None:
-    lowered = jax.jit(lambda x: x).lower(1.0)
-    with pytest.raises(TypeError, match="has its arguments already"):
-        hlo.from_jax(lowered, 1.0)
+def _custom() -> Any:
+    @jax.custom_jvp  # type: ignore[untyped-decorator]
+    def f(x: Any) -> Any:
+        return jax.numpy.sin(x)
+
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * 7))
+    return jax.grad(lambda x: f(x).sum())
+
+
+class Doubling:
+    def __call__(self, x: Any) -> Any:
+        return x * 2
+
+
+Y = np.arange(6, dtype=np.float32).reshape(2, 3)
+TABLE = np.arange(300, dtype=np.float32)
+# Functions, arguments by position and by name, and the names of the parameters, by what is special.
+FORMS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], list[str]]] = {
+    "unused": (lambda a, b: a * 2, (Y, Y), {}, ["a", "b"]),
+    "names": (lambda a, *, b: a - b, (Y,), {"b": Y + 1}, ["a", "b"]),
+    "trees": (
+        lambda t: {"s": t["a"] + t["b"][0], "z": (t["b"][1], None)},
+        ({"a": Y, "b": [Y, 2 * Y]},), {}, ["t__a__", "t__b___0_", "t__b___1_"],
+    ),
+    "keys that end in numbers": (lambda p: p["x.1"] + p["x.2"], ({"x.1": Y, "x.2": Y},), {},
+                                 ["p__x_1__", "p__x_2__"]),
+    "constants": (lambda a: a + TABLE[:3], (Y,), {}, ["a"]),
+    "vmap": (jax.vmap(lambda a: a.sum()), (Y,), {}, ["a"]),
+    "grad": (jax.value_and_grad(lambda a: (a**2).sum()), (Y,), {}, ["a"]),
+    "while": (lambda a: jax.lax.while_loop(lambda v: v.sum() < 99, lambda v: v * 2, a), (Y,), {},
+              ["a"]),
+    "cond": (lambda p, a: jax.lax.cond(p, lambda v: v + 1, lambda v: v - 1, a),
+             (np.bool_(True), Y), {}, ["p", "a"]),
+    "custom rule": (_custom(), (Y,), {}, ["x"]),
+    "callable object": (Doubling(), (Y,), {}, ["x"]),
+    "partial": (functools.partial(lambda a, b: a + b, Y), (Y,), {}, ["b"]),
+    "one device": (
+        jax.shard_map(
+            lambda a: a + jax.lax.psum(a, "d"),
+            mesh=jax.sharding.Mesh(np.array(jax.devices()[:1]), ("d",)),
+            in_specs=jax.P("d"), out_specs=jax.P("d"),
+        ),
+        (Y,), {}, ["a"],
+    ),
+    "no arguments": (lambda: jax.numpy.ones(3), (), {}, []),
+    "no results": (lambda a: (), (Y,), {}, ["a"]),
+    "narrow types": (lambda a, b: (a + 1, b), (np.ones(3, ml_dtypes.bfloat16),
+                     np.ones(2, ml_dtypes.int4)), {}, ["a", "b"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_functions(name: str) -> None:
+    function, args, kwargs, names = FORMS[name]
+    module = hlo.from_jax(function, *args, **kwargs)
+    hlo.verify(module)
+    assert [p.name for p in module.entry.parameters] == names
+    got = hlo.interpret(module, *jax.tree.leaves((args, kwargs)))
+    want = jax.tree.leaves(function(*args, **kwargs))
+    got = got if isinstance(got, tuple) else (got,)
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        assert g.dtype == w.dtype
+        np.testing.assert_allclose(g, np.asarray(w), rtol=1e-6)
+
+
+def test_static_arguments_are_no_parameters_and_donated_ones_are_aliases() -> None:
+    static = jax.jit(lambda a, n: a * n, static_argnums=1)
+    assert len(hlo.from_jax(static, Y, 3).entry.parameters) == 1
+    donated = jax.jit(lambda a: a + 1, donate_argnums=0)
+    (alias,) = hlo.from_jax(donated, jax.ShapeDtypeStruct((2, 3), np.float32)).attrs[
+        "input_output_alias"
+    ]
+    assert (alias.parameter, alias.output) == (0, ())
+
+
+def test_wide_types_are_kept_where_jax_has_them() -> None:
+    assert hlo.from_jax(lambda a: a, np.ones(3)).entry.root.shape == hlo.parse_shape("f32[3]")
+    with jax.enable_x64(True):
+        assert hlo.from_jax(lambda a: a, np.ones(3)).entry.root.shape == hlo.parse_shape("f64[3]")
+
+
+@pytest.mark.parametrize("stage", ["trace", "lower", "compile", "export", "export, given"])
+def test_programs_at_every_stage(stage: str) -> None:
+    jitted = jax.jit(lambda a, *, b: jax.numpy.sin(a) + b)
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    program: Any
+    if stage.startswith("export"):
+        program = jax.export.export(jitted)(Y, b=Y)
+        args, kwargs = ((Y,), {"b": Y}) if "given" in stage else ((), {})
+    else:
+        program = getattr(jitted, "trace" if stage == "trace" else "lower")(Y, b=Y)
+        program = program.compile() if stage == "compile" else program
+    module = hlo.from_jax(program, *args, **kwargs)
+    np.testing.assert_allclose(hlo.interpret(module, Y, 2 * Y), np.sin(Y) + 2 * Y, rtol=1e-6)
+    if not stage.startswith("export"):
+        with pytest.raises(TypeError, match="has its arguments already"):
+            hlo.from_jax(program, Y)
+
+
+@pytest.mark.parametrize("wrong", [3, None, "f", Y])
+def test_what_is_no_function(wrong: object) -> None:
+    with pytest.raises(TypeError, match=f"takes a function, not {type(wrong).__name__}"):
+        hlo.from_jax(wrong, Y)
+
+
+def test_sizes_that_are_not_known_are_no_hlo() -> None:
+    shape = jax.export.symbolic_shape("b,3")
+    with pytest.raises(HloError, match=r"no HLO: .*dynamic_broadcast_in_dim") as e:
+        hlo.from_jax(lambda a: a + 1, jax.ShapeDtypeStruct(shape, np.float32))
+    assert e.value.code == "unsupported"
 
 
 def test_without_jax_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
