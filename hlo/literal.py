@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hlo.dense import ChunkReader, Rows, complex_from_parts, dense_pieces
-from hlo.errors import TextError
+from hlo.errors import HloError, TextError
 from hlo.numerals import (
     WORD_LETTERS,
     BadNumber,
@@ -72,14 +72,27 @@ class Literal:
 
     @classmethod
     def of(cls, value: Any) -> Literal:
-        """Return the literal of a numpy array or scalar, of a token, or of a tuple of such."""
+        """Return the literal of a numpy array or scalar, of a token, or of a tuple of such.
+
+        Numbers and lists are what numpy makes of them. Raises HloError, code `type-mismatch`, for
+        what is no array of an element type.
+        """
         if value is TOKEN_VALUE:
             return cls(TOKEN)
         if isinstance(value, tuple):
             parts = [cls.of(v) for v in value]
             return cls(TupleShape(tuple(p.shape for p in parts)), parts)
-        copy = np.array(value, order="C")
-        return cls(array(element_type_of(copy.dtype), copy.shape), copy)
+        try:
+            copy = np.array(value, order="C")
+        except ValueError as e:
+            raise HloError.at("type-mismatch", f"a literal of lists: {e}") from None
+        copy = copy.astype(copy.dtype.newbyteorder("="), copy=False)
+        try:
+            et = element_type_of(copy.dtype)
+        except KeyError:
+            what = f"no element type holds the dtype {copy.dtype} of {repr(value)[:40]}"
+            raise HloError.at("type-mismatch", f"there is no such literal: {what}") from None
+        return cls(array(et, copy.shape), copy)
 
     @property
     def array(self) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from oracle import xla_parse
 
 import hlo
 from hlo import literal as literal_module
-from hlo.errors import TextError
+from hlo.errors import HloError, TextError
 from hlo.literal import Literal, read_literal, write_literal
 from hlo.numerals import bits_of
 from hlo.scan import Scanner
@@ -333,6 +335,30 @@ def test_of_takes_numpy_values_and_tuples() -> None:
     literal = Literal.of((np.float32(1), np.zeros((2, 1), bool), ()))
     assert literal.shape.to_string(False) == "(f32[], pred[2,1], ())"
     assert Literal(TOKEN).value is Literal.of(Literal(TOKEN).value).value
+
+
+def test_of_takes_arrays_of_any_order() -> None:
+    turned = np.arange(6, dtype=">i4").reshape(2, 3).T
+    literal = Literal.of(turned)
+    assert literal.shape.to_string(False) == "s32[3,2]"
+    assert literal.array.dtype.isnative and np.array_equal(literal.array, turned)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("x", "no element type holds the dtype <U1 of 'x'"),
+        (None, "dtype object of None"),
+        ((1, {}), "of {}"),
+        (2**70, "of 1180591620717411303424"),
+        (np.longdouble(1), "no element type holds the dtype"),
+        ([1, [2]], "a literal of lists: "),
+    ],
+)
+def test_what_there_is_no_literal_of(value: object, words: str) -> None:
+    with pytest.raises(HloError, match=re.escape(words)) as e:
+        Literal.of(value)
+    assert e.value.code == "type-mismatch"
 
 
 # --- XLA ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from test_text_xla import CASES, CUSTOM, entry
 import hlo
 from hlo.errors import HloError
 from hlo.literal import Literal
+from hlo.literal import write_literal as write_literal_text
 from hlo.ops import OPS
 from hlo.proto import from_pbtxt, snapshot_arguments, to_pbtxt
 from hlo.proto.pbtxt import parse as parse_message
@@ -25,7 +26,8 @@ from hlo.proto.pbtxt import write as write_text
 from hlo.proto.schema import UNPRINTED, Message, schema
 from hlo.proto.shapes import write_literal, write_shape
 from hlo.proto.wire import decode, encode
-from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.sampling import random_array
+from hlo.types import ELEMENT_TYPES, ArrayShape, Shape, TupleShape
 
 MODULE = """HloModule m
 
@@ -106,6 +108,27 @@ def test_literals_of_elements_in_bits_are_read_by_xla() -> None:
     module = hlo.parse("HloModule m\n\nENTRY e { " + constant.replace("%c", "ROOT c") + " }")
     assert constant in xla_from_proto(hlo.to_proto(module), "default")
     assert constant in str(hlo.from_proto(hlo.to_proto(module)))
+
+
+def test_literals_of_all_types_and_tuples_of_them_beside_xla() -> None:
+    rng = np.random.default_rng(5)
+    shapes = [f"{name}[2,3]{{0,1}}" for name in ELEMENT_TYPES]
+    parts = [
+        _literal(s, random_array(rng, et, (2, 3), edges=True))
+        for s, et in zip(shapes, ELEMENT_TYPES.values(), strict=True)
+    ]
+    whole = Literal(TupleShape(tuple(p.shape for p in parts)), parts)
+    text = f"HloModule m\n\nENTRY e {{\n  ROOT c = {whole.shape} constant({{0}})\n}}\n"
+    module = hlo.parse(text.replace("{0}", write_literal_text(whole)))
+    ours, theirs = hlo.to_proto(module), xla_to_proto(str(module))
+    literals = [
+        decode(data, schema()["HloModuleProto"])["computations"][0]["instructions"][0]["literal"]
+        for data in (ours, theirs)
+    ]
+    for mine, xlas in zip(*(m["tuple_literals"] for m in literals), strict=True):
+        assert str(mine) == str(xlas)
+    for data in (ours, theirs):
+        assert hlo.from_proto(data).entry.root.attrs["literal"] == whole
 
 
 def test_names_are_unique_in_protos() -> None:
