@@ -56,9 +56,10 @@ writes this page, from `docs/operations.txt`, the builder, the op table and the 
 - *Beside the page*: where XLA, or this project, does other than a page says, and in parentheses the
   test that shows it.
 
-A test is named by its file in `tests/` and what is in brackets after its name there: for
-`test_op_table[abs-0, abs-1]` run `pytest tests/test_op_table.py -k "[abs-0] or [abs-1]"`, and for
-`test_verify::test_x` `pytest tests/test_verify.py -k test_x`.
+A test is named by its file in `tests/` and what stands in brackets after its name there, or by its
+name. `pytest tests/test_op_table.py -k "[abs-0] or [abs-1]"` runs `test_op_table[abs-0, abs-1]`,
+`pytest tests/test_verify.py -k test_x` would run `test_verify::test_x`; ids of several words are
+written as `pytest --collect-only` prints them.
 """.format(dash=f"`{NOT_THERE}`")
 
 
@@ -89,9 +90,15 @@ def read_rows() -> dict[str, list[Row]]:
         if line.startswith("["):
             section = line.strip("[]")
             found[section] = []
-        elif line and line[0] != "#":
+        elif line and line[0] != "#" and section != "names":
             found[section].append(_row(line, section))
     return found
+
+
+def read_names() -> set[tuple[str, str]]:
+    """Return the pairs of document and name in docs/operations.txt."""
+    lines = re.findall(r"^(\d{3}): (.*)$", (HERE / "operations.txt").read_text(), re.M)
+    return {(document, name) for document, names in lines for name in names.split()}
 
 
 def _row(line: str, section: str) -> Row:
