@@ -265,6 +265,19 @@ EXAMPLES: dict[str, Example] = {
         [[0.0, 0.0, 0.0, 0.0, 6.0, 0.0], [0.0, 0.0, 2.0, 0.0, 0.0, 0.0],
          [0.0, 0.0, 3.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0]],
     ),
+    # The first of two elements is the one with the lower index: always it, or never.
+    "SelectAndScatter of the first": (
+        lambda b: b.select_and_scatter(
+            b.constant([5, 5, 5, 5, 5]), lambda x, y: x.builder.constant(True), (3,), (2,), "VALID",
+            b.constant([1, 2]), 0, plus),
+        [1, 0, 2, 0, 0],
+    ),
+    "SelectAndScatter of the last": (
+        lambda b: b.select_and_scatter(
+            b.constant([5, 5, 5, 5, 5]), lambda x, y: x.builder.constant(False), (3,), (2,),
+            "VALID", b.constant([1, 2]), 0, plus),
+        [0, 0, 1, 0, 2],
+    ),
     # 9 is the largest of two windows: 2 and 6 are both added there.
     "SelectAndScatter, windows overlap": (
         lambda b: b.select_and_scatter(
@@ -330,6 +343,8 @@ EXAMPLES: dict[str, Example] = {
             b.constant([[0.1, 0.3, 0.1], [0.7, 0.2, -0.1]]), 1, comparator=lambda x, y: x > y),
         ([[np.float32(0.3)], [np.float32(0.7)]], [[1], [0]]),
     ),
+    "While, not once": (
+        lambda b: b.while_(lambda s: s < 3, lambda s: s + 1, b.constant(7)), 7),
     "While": (_loop, (1000, [500.0] * 10)),
 }  # fmt: skip
 

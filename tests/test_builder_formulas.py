@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builder_cases import plus
+from oracle import xla_parse
 from test_builder_examples import as_lists
 
 import hlo
@@ -336,6 +337,28 @@ def test_custom_call_of_the_pages_c_function(tmp_path: Path) -> None:
     host = hlo.Host(libraries=[library])
     for got in (hlo.interpret(module, host=host), hlo.compile(module, host=host, cache=False)()):
         assert got.tolist() == [[42, 0, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_a_custom_call_says_all_that_it_was_given() -> None:
+    b = XlaBuilder("custom")
+    x = b.parameter(0, "f32[2,3]")
+    b.custom_call(
+        "f", [x, x], "f32[2,3]", "text",
+        operand_shapes_with_layout=["f32[2,3]{0,1}", "f32[2,3]{1,0}"], has_side_effect=True,
+        output_operand_aliasing=[((), (1, ()))], literal=hlo.Literal.of(np.float32([1, 2])),
+        computations=[lambda a, c: a + c], schedule="SCHEDULE_LATEST",
+        api_version="API_VERSION_STATUS_RETURNING_UNIFIED",
+    )  # fmt: skip
+    text = str(b.build())
+    for said in (
+        'custom_call_target="f"', 'backend_config="text"', "custom_call_has_side_effect=true",
+        "operand_layout_constraints={f32[2,3]{0,1}, f32[2,3]{1,0}}",
+        "output_to_operand_aliasing={{}: (1, {})}", "literal=f32[2]{0} {1, 2}",
+        "schedule=SCHEDULE_LATEST", "api_version=API_VERSION_STATUS_RETURNING_UNIFIED",
+        "called_computations={%lambda}",
+    ):  # fmt: skip
+        assert said in text, said
+    xla_parse(text)
 
 
 def test_infeeds_of_two_loops_come_in_order() -> None:

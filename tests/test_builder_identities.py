@@ -380,6 +380,29 @@ def test_a_size_that_is_set_leaves_its_bound() -> None:
     need_same(b, (b.get_dimension_size(shorter, 0), np.int32(5)))
 
 
+@pytest.mark.parametrize("chosen", [0, 1, 2])
+def test_one_branch_runs(chosen: int) -> None:
+    """Seen by what each writes to the outfeed."""
+    b = XlaBuilder("branches")
+
+    def say(value: int) -> Any:
+        def branch(x: XlaOp) -> XlaOp:
+            token = x.builder.outfeed(x.builder.constant(value))
+            return x.builder.add_dependency(x + 1.0, token)
+
+        return branch
+
+    one = b.constant(1.0)
+    two = b.conditional(b.constant(chosen), [say(v) for v in range(3)], [one] * 3)
+    b.conditional(b.constant(chosen == 1), two, say(10), two, say(20))
+    module = b.build().module()
+    for compiled in (False, True):
+        host = hlo.Host()
+        run = hlo.compile(module, host=host, cache=False) if compiled else None
+        assert (run() if run else hlo.interpret(module, host=host)) == 3
+        assert list(host.outfeed) == [chosen, 10 if chosen == 1 else 20]
+
+
 def test_a_call_may_take_no_operand() -> None:
     b = XlaBuilder("call")
     three = b.create_sub_builder("three")

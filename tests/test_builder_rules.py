@@ -187,6 +187,9 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "conditional on two arguments": (
         lambda b, p: b.conditional(p("s32[]"), [b_pair(b)], [p("f32[]")]), "bad-computation",
         "conditional: branch_computations pair takes 2 parameters, 1 are passed"),
+    "custom-call in place of nothing": (
+        lambda b, p: b.custom_call("f", [p("f32[2]")], "f32[2]", output_operand_aliasing=[0]),  # type: ignore[list-item]
+        "bad-value", "custom-call: 0 is no alias"),
     "custom-call in no version": (
         lambda b, p: b.custom_call("f", [p("f32[2]")], "f32[2]", api_version="NEW"), "bad-value",
         "custom-call: api_version is 'NEW'"),

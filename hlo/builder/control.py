@@ -13,6 +13,8 @@ from hlo.literal import Literal
 from hlo.ops.attrs import OutputAlias
 from hlo.types import PRED
 
+Alias = OutputAlias | tuple[Sequence[int], tuple[int, Sequence[int]]]
+
 
 class Control(Data):
     """Operations that call computations, and those that put values together."""
@@ -97,7 +99,7 @@ class Control(Data):
         self, target_name: str, operands: Sequence[XlaOp], shape: ShapeLike, opaque: str = "", *,
         operand_shapes_with_layout: Sequence[ShapeLike] | None = None,
         has_side_effect: bool = False,
-        output_operand_aliasing: Sequence[OutputAlias] = (),
+        output_operand_aliasing: Sequence[Alias] = (),
         literal: Literal | None = None,
         computations: Sequence[Callee] = (),
         schedule: str = "SCHEDULE_NONE",
@@ -111,6 +113,13 @@ class Control(Data):
         operand_shapes_with_layout: the layouts in which it takes its operands.
         has_side_effect: it may not be left out. What the function is, a run says:
         `Host(libraries=..., custom_calls=...)`.
+        output_operand_aliasing: what it returns in the place of an operand, as pairs of an index
+        into the result and the operand's number and index: `((), (0, ()))`.
+        literal: a constant that it is given.
+        computations: what it may call, of the operands' shapes.
+        schedule: SCHEDULE_NONE, SCHEDULE_LATEST or SCHEDULE_EARLIEST.
+        api_version: how it is called: API_VERSION_ORIGINAL, which returns nothing,
+        API_VERSION_STATUS_RETURNING, API_VERSION_STATUS_RETURNING_UNIFIED or API_VERSION_TYPED_FFI.
 
         Source: "CustomCall" (000, 002, 003), "C++ interface" (004).
         """
@@ -121,7 +130,7 @@ class Control(Data):
             operand_layout_constraints=None if layouts is None else tuple(map(shape_of, layouts)),
             custom_call_has_side_effect=has_side_effect,
             literal=literal,
-            output_to_operand_aliasing=tuple(output_operand_aliasing),
+            output_to_operand_aliasing=tuple(map(_alias, output_operand_aliasing)),
             schedule=schedule,
             api_version=api_version,
             called_computations=tuple(
@@ -215,6 +224,20 @@ class Control(Data):
             "while", init, condition=self._callee(condition, state, "condition"),
             body=self._callee(body, state, "body"),
         )  # fmt: skip
+
+
+def _alias(given: Alias) -> OutputAlias:
+    """Return an alias, which may be given as a pair as XLA's builder has it."""
+    if isinstance(given, OutputAlias):
+        return given
+    try:
+        output, (operand, index) = given
+        return OutputAlias(tuple(output), operand, tuple(index))
+    except (TypeError, ValueError):
+        raise InferError(
+            f"custom-call: {given!r} is no alias", attr="output_to_operand_aliasing",
+            code="bad-value", hint="((), (0, ())) puts the result in the place of operand 0",
+        ) from None  # fmt: skip
 
 
 def _incomplete(needed: str) -> InferError:

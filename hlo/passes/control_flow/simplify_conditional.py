@@ -69,7 +69,8 @@ class _Simplifier:
         known = _known_branch(inst)
         if known is None and self._are_alike(inst):
             known = 0
-        if known is not None:
+        # What a branch does to the outside comes when its turn is, which copies would not know.
+        if known is not None and not self._effects.has_side_effect(inst):
             if not self._rewrites.allow("simplify_conditional.known", inst):
                 return False
             root, built = inline(branches_of(inst)[known], [inst.operands[1 + known]], inst)
