@@ -26,6 +26,11 @@ def is_proto(data: bytes) -> bool:
     return _NOT_TEXT.search(data, 0, _LOOKED_AT) is not None
 
 
+def is_mlir_bytecode(data: bytes) -> bool:
+    """Tell MLIR's binary form, which portable artifacts of StableHLO have too."""
+    return data.startswith(b"ML\xefR")
+
+
 def is_pbtxt(text: str) -> bool:
     """Tell a message as text from HLO text by how it begins."""
     return PROTO_FIELD.match(text) is not None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hlo.errors import HloError
 from hlo.files import decode, read_bytes, write_files
-from hlo.forms import is_pbtxt, is_proto, is_stablehlo
+from hlo.forms import is_mlir_bytecode, is_pbtxt, is_proto, is_stablehlo
 from hlo.ir import Module
 from hlo.text import parse, print_module
 from hlo.types import ArrayShape
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _BINARY = (".pb", ".binpb")
 _MLIR = (".mlir", ".stablehlo")
 _NOT_TEXT = "its bytes are not UTF-8 text, so it is read as an HloModuleProto"
+_BYTECODE = (
+    "stablehlo-translate --deserialize writes the text, as str() of an Exported's mlir_module() "
+    "in JAX does"
+)
 _TEXT = (".pbtxt", ".textproto", ".txtpb")
 
 
@@ -32,6 +36,9 @@ def read_module(data: bytes, name: str) -> Module:
 
     Raises HloError. The module may still break rules that `verify` checks.
     """
+    if is_mlir_bytecode(data):
+        message = f"{name} is MLIR bytecode, a portable artifact of StableHLO; its text is read"
+        raise HloError.at("mlir-bytecode", message, None, _BYTECODE)
     if name.endswith(_BINARY) or is_proto(data):
         return _read_proto(data, name)
     text = decode(data, name)

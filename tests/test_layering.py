@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "text": _VALUES | {"ops", "ir"},
     "proto": _VALUES | {"forms", "ops", "ir", "text"},
     "frontend": {"errors", "ir", "proto"},
-    "stablehlo": _VALUES | {"ops", "ir"},
+    "stablehlo": _VALUES | {"ops", "ir", "text", "eval"},
     "sources": {"errors", "files", "forms", "ir", "proto", "stablehlo", "text", "types"},
     "verifier": _VALUES | {"ops", "ir"},
     "eval": _VALUES | {"ops", "ir", "analysis", "host"},

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ops import OPS
+from hlo.stablehlo.constants import dense_array
 from hlo.stablehlo.cursor import Tagged
+from hlo.stablehlo.fold import constant_value
 from hlo.stablehlo.syntax import Block, Op
-from hlo.stablehlo.types import dense_array
-from hlo.types import ArrayShape, Shape, TupleShape, array
+from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 if TYPE_CHECKING:
     from hlo.stablehlo.convert import Converter
@@ -40,6 +44,16 @@ class Context:
     def shape(self) -> Shape:
         return shape_of(self.op)
 
+    def on(self, operands: Sequence[Instruction]) -> Context:
+        """Return the same operation on other operands."""
+        return replace(self, operands=list(operands))
+
+    def region(self, index: int) -> Block:
+        """Return a region."""
+        if index >= len(self.op.regions):
+            raise InferError("a region is missing", code="bad-computation")
+        return self.op.regions[index]
+
     def attr(self, *names: str, default: Any = None) -> Any:
         """Return an attribute by the first of its names that is there."""
         for name in names:
@@ -56,6 +70,18 @@ class Context:
         if not isinstance(self.operands[index].shape, ArrayShape):
             raise InferError(f"operand {index} is no array", code="type-mismatch")
         return self.operands[index]
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Return the value of an operand that is made of constants, else None."""
+        return constant_value(self.operand(index))
+
+    def constants(self, index: int) -> tuple[int, ...]:
+        """Return the integers of an operand of sizes. Raises InferError unless it is constant."""
+        value = self.constant(index)
+        if value is None or value.dtype.kind not in "iu" or value.ndim > 1:
+            raise InferError(f"its operand {index} is no constant, and HLO has no operation whose "
+                             "sizes are known when it runs", code="not-constant")  # fmt: skip
+        return tuple(int(n) for n in value.reshape(-1))
 
     def ints(self, *names: str, default: Any = None) -> tuple[int, ...]:
         """Return an attribute that is a list of integers."""
@@ -103,15 +129,18 @@ class Context:
     def make(self, opcode: str, **attrs: Any) -> Instruction:
         """Append an instruction on the operands, of the shape that the operation says."""
         OPS[opcode].check_arity(len(self.operands))
-        return self.b.op(opcode, *self.operands, shape=self.shape, **attrs)
+        shape = self.shape if self._sized() else None
+        return self.b.op(opcode, *self.operands, shape=shape, **attrs)
+
+    def _sized(self) -> bool:
+        """False where the text says less of the result than the operands do: they were static."""
+        return not unbounded(self.shape) or any(unbounded(o.shape) for o in self.operands)
 
     def reducer(self, index: int = 0) -> Computation:
         """Return the computation of a region on scalars."""
         op = self.op
         if op.regions:
-            if index >= len(op.regions):
-                raise InferError("a region is missing", code="bad-computation")
-            block = op.regions[index]
+            block = self.region(index)
             shapes = [s for _, s in block.arguments]
             return self.converter.region(block, "region", shapes, op, self.values)
         # `applies stablehlo.add`.
@@ -123,6 +152,21 @@ class Context:
         last = Op("return", op.start, op.end, operands=["r"], operand_starts=[op.start])
         block = Block([("x", scalar), ("y", scalar)], [inner, last])
         return self.converter.region(block, "region", [scalar, scalar], op, {})
+
+
+Handler = Callable[[Context], Instruction]
+
+
+def unbounded(shape: Shape) -> bool:
+    """True where a size is not known, nor a bound of it."""
+    return any(isinstance(s, ArrayShape) and UNBOUNDED in s.dims for _, s in shape.leaves())
+
+
+def is_constant(inst: Instruction) -> bool:
+    """True for a constant, and for the broadcast of one that stands for a large one."""
+    return inst.opcode == "constant" or (
+        inst.opcode == "broadcast" and inst.operands[0].opcode == "constant"
+    )
 
 
 def integers(value: Any, what: str) -> tuple[int, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from hlo.errors import InferError
 from hlo.ir import Instruction
-from hlo.stablehlo.context import Context
+from hlo.stablehlo.context import Context, is_constant
 from hlo.stablehlo.syntax import Block, free_names
-from hlo.types import TupleShape
 
 
 def call(c: Context) -> Instruction:
@@ -15,14 +16,30 @@ def call(c: Context) -> Instruction:
     return c.b.op("call", *c.operands, to_apply=callee)
 
 
+def composite(c: Context) -> Instruction:
+    """Append a call of what a composite is decomposed into, with its name and attributes."""
+    name = c.op.attrs.get("name") or next(iter(c.op.words), "")
+    callee = c.converter.function(str(c.attr("decomposition")), c.op.start)
+    inst = c.b.op("call", *c.operands, to_apply=callee, is_composite=True)
+    attributes = c.op.attrs.get("composite_attributes", "{}")
+    inst.annotations["frontend_attributes"] = MappingProxyType({
+        "composite.attributes": str(attributes), "composite.name": str(name),
+        "composite.version": str(c.integer("version", default=0)),
+    })  # fmt: skip
+    return inst
+
+
 def _captured(c: Context, *blocks: Block) -> tuple[list[str], list[Instruction]]:
-    """Return the values that regions use from outside: their names inside, and what they are."""
+    """Return the values that regions use from outside: their names inside, and what they are.
+
+    Constants are repeated inside.
+    """
     names: list[str] = []
     values: list[Instruction] = []
     for name in dict.fromkeys(n for block in blocks for n in free_names(block)):
         known = c.values.get(name, [])
         for i, inst in enumerate(known):
-            if inst not in values:
+            if inst not in values and not is_constant(inst):
                 names.append(f"{name}#{i}")
                 values.append(inst)
     return names, values
@@ -47,14 +64,15 @@ def while_(c: Context) -> Instruction:
     cond, body = (_with_state(c, block) for block in c.op.regions)
     names, captured = _captured(c, cond, body)
     elements = [*c.operands, *captured]
-    shape = TupleShape(tuple(o.shape for o in elements))
-    start = c.b.tuple(*elements)
+    start = elements[0] if len(elements) == 1 else c.b.tuple(*elements)
     make = c.converter.unpacking
     loop = c.b.op(
-        "while", start, shape=shape,
-        condition=make(cond, "condition", [*_names(cond), *names], shape, c.op, -1),
-        body=make(body, "body", [*_names(body), *names], shape, c.op, len(captured)),
+        "while", start, shape=start.shape,
+        condition=make(cond, "condition", [*_names(cond), *names], elements, c),
+        body=make(body, "body", [*_names(body), *names], elements, c, len(captured)),
     )  # fmt: skip
+    if len(elements) == 1:
+        return loop
     results = [c.b.element(loop, i) for i in range(len(c.operands))]
     return results[0] if len(results) == 1 else c.b.tuple(*results)
 
@@ -62,15 +80,10 @@ def while_(c: Context) -> Instruction:
 def conditional(c: Context) -> Instruction:
     """Append a conditional, whose branches take what they use from outside."""
     branches, arguments = [], []
-    several = len(c.op.result_types) != 1
     for block in c.op.regions:
         names, captured = _captured(c, block)
-        argument = c.b.tuple(*captured)
-        shape = TupleShape(tuple(v.shape for v in captured))
-        branches.append(
-            c.converter.unpacking(block, "branch", names, shape, c.op, 0 if several else -1)
-        )
-        arguments.append(argument)
+        arguments.append(captured[0] if len(captured) == 1 else c.b.tuple(*captured))
+        branches.append(c.converter.unpacking(block, "branch", names, captured, c))
     if c.op.name == "stablehlo.if":
         if len(branches) != 2:
             raise InferError("two regions are due", code="bad-computation")

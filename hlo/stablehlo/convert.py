@@ -7,39 +7,42 @@ loop's state, or is what a branch takes; a constant is repeated inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
 from hlo.ir import Computation, Instruction, Module
-from hlo.ir.aliases import InputOutputAlias
 from hlo.ir.builder import Builder
-from hlo.scan import Scanner
-from hlo.sharding_text import read_sharding
-from hlo.stablehlo.context import Context, shape_of
-from hlo.stablehlo.ops import HANDLERS
-from hlo.stablehlo.syntax import Block, Function, Op, Parser, free_names
+from hlo.stablehlo.context import Context, is_constant, shape_of
+from hlo.stablehlo.locations import Locations
+from hlo.stablehlo.meshes import read_mesh
+from hlo.stablehlo.ops import HANDLERS, NOT_TAKEN
+from hlo.stablehlo.signature import annotate, set_header, shard_results
+from hlo.stablehlo.syntax import Block, Function, Op, Parser, Program, free_names
+from hlo.stablehlo.types import FUTURE
 from hlo.types import Shape, TupleShape, compatible
 
 Values = dict[str, list[Instruction]]
 _ENTRY = "main"
-_RETURNS = ("return", "func.return", "stablehlo.return")
+_RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return")
 
 
 def convert(source: Source) -> Module:
     """Return the module of a text. Raises TextError."""
-    name, functions = Parser(source.text).module()
-    return Converter(source, name, functions).module()
+    return Converter(source, Parser(source.text).program()).module()
 
 
 class Converter:
     """Converts the functions of one text, each once."""
 
-    def __init__(self, source: Source, name: str, functions: list[Function]) -> None:
+    def __init__(self, source: Source, program: Program) -> None:
         self._source = source
-        self._module = Module(_identifier(name) or "module", source=source)
+        self._program = program
+        self._module = Module(_identifier(program.name) or _ENTRY, source=source)
         self._functions: dict[str, Function] = {}
         self._computations: dict[str, Computation | None] = {}
-        for function in functions:
+        self._locations = Locations(source.text, self._module)
+        self.meshes = {name: read_mesh(text) for name, text in program.meshes.items()}
+        for function in program.functions:
             if function.name in self._functions:
                 raise TextError(f"function @{function.name} is there twice", function.start,
                                 code="duplicate-name")  # fmt: skip
@@ -50,27 +53,23 @@ class Converter:
         if main is None and len(self._functions) == 1:
             (main,) = self._functions.values()
         if main is None:
-            raise TextError(f"there is no function @{_ENTRY}", 0, code="no-entry")
+            raise TextError(f"there is no function @{_ENTRY}", 0, code="no-entry",
+                            hint=did_you_mean(_ENTRY, self._functions))  # fmt: skip
         entry = self.function(main.name, main.start)
-        aliases = []
-        for p, attrs in zip(entry.parameters, main.argument_attrs, strict=True):
-            self._annotate(p, attrs, main.start)
-            output = attrs.get("tf.aliasing_output")
-            if isinstance(output, int):
-                index = (output,) if isinstance(entry.result_shape, TupleShape) else ()
-                aliases.append(InputOutputAlias(index, p.attrs["number"]))
-        if aliases:
-            self._module.attrs["input_output_alias"] = tuple(aliases)
         self._module.set_entry(entry)
+        try:
+            set_header(self._module, self._program, main)
+        except InferError as e:
+            raise TextError(e.message, main.start, code=e.code) from None
         return self._module
 
-    def _annotate(self, inst: Instruction, attrs: dict[str, Any], start: int) -> None:
-        text = attrs.get("mhlo.sharding")
-        if isinstance(text, str):
-            try:
-                inst.annotations["sharding"] = read_sharding(Scanner(text))
-            except TextError as e:
-                raise TextError(f"mhlo.sharding: {e.message}", start, code=e.code) from None
+    def adopt(self, comp: Computation) -> Computation:
+        """Add a computation that was built to the module."""
+        return self._module.add(comp)
+
+    def discard(self, comp: Computation) -> None:
+        """Take out a computation that is not called."""
+        self._module.remove(comp)
 
     # --- functions ------------------------------------------------------------------------------
 
@@ -85,13 +84,25 @@ class Converter:
         if function is None:
             raise TextError(f"there is no function @{name}", start, code="undefined-computation",
                             hint=did_you_mean(name, self._functions))  # fmt: skip
+        if function.block is None:
+            raise TextError(f"function @{name} has no body", start, code="undefined-computation")
         self._computations[name] = None
         comp = Computation(_identifier(name) or "function")
         values: Values = {}
         for number, (argument, shape) in enumerate(function.block.arguments):
             inst = Builder(comp).parameter(number, shape, _identifier(argument) or "arg")
+            location = function.argument_locations[number]
+            metadata = self._locations.name(location, function.start) if location else None
+            if metadata is not None:
+                inst.annotations["metadata"] = metadata
             values[argument] = [inst]
         self._body(comp, function.block, values, function.start)
+        try:
+            for inst, attrs in zip(comp.parameters, function.argument_attrs, strict=True):
+                annotate(inst, [inst], attrs, self.meshes)
+            shard_results(comp, function.result_attrs, self.meshes)
+        except InferError as e:
+            raise TextError(e.message, function.start, code=e.code) from None
         self._computations[name] = self._module.add(comp)
         return comp
 
@@ -99,64 +110,75 @@ class Converter:
         self, block: Block, name: str, shapes: Sequence[Shape], op: Op, outer: Values
     ) -> Computation:
         """Return the computation of a region that takes values of these shapes one by one."""
-        comp = Computation(name)
-        values: Values = self._constants(comp, block, outer, op)
-        names = block.arguments or []
-        if len(names) != len(shapes):
-            self.fail(op, f"a region of {len(shapes)} arguments is due, not {len(names)}",
-                      "bad-computation")  # fmt: skip
-        for number, (argument, shape) in enumerate(names):
+        comp = Computation(_identifier(name) or "region")
+        values = self._constants(comp, block, outer, op)
+        if len(block.arguments) != len(shapes):
+            self.fail(op, f"a region of {len(shapes)} arguments is due, "
+                      f"not {len(block.arguments)}", "bad-computation")  # fmt: skip
+        for number, (argument, shape) in enumerate(block.arguments):
             values[argument] = [Builder(comp).parameter(number, shape, _identifier(argument))]
         self._body(comp, block, values, op.start)
         return self._module.add(comp)
 
-    def _constants(self, comp: Computation, block: Block, outer: Values, op: Op) -> Values:
-        """Repeat the constants of outside that a region uses; anything else is an error."""
+    def _constants(
+        self, comp: Computation, block: Block, outer: Values, op: Op, known: Sequence[str] = ()
+    ) -> Values:
+        """Repeat the constants of outside that a region uses; anything else is an error.
+
+        known: values that come another way.
+        """
         values: Values = {}
         for name in free_names(block):
-            for inst in outer.get(name, []):
-                if inst.opcode != "constant":
+            found = outer.get(name, [])
+            for i, inst in enumerate(found):
+                if f"{name}#{i}" in known:
+                    continue
+                if not is_constant(inst):
                     self.fail(op, f"its region uses %{name} from outside, which HLO cannot",
                               "bad-computation")  # fmt: skip
-                values.setdefault(name, []).append(comp.add(inst.clone()))
+                repeated = values.setdefault(name, [])
+                repeated += [inst] * (i + 1 - len(repeated))
+                repeated[i] = _repeat(comp, inst)
         return values
 
     def unpacking(
-        self, block: Block, name: str, names: Sequence[str], shape: TupleShape, op: Op, rest: int
-    ) -> Computation:
-        """Return the computation of a region that takes all its values in one tuple.
+        self, block: Block, name: str, names: Sequence[str], elements: Sequence[Instruction],
+        c: Context, rest: int = 0,
+    ) -> Computation:  # fmt: skip
+        """Return the computation of a region that takes its values in one tuple.
 
-        rest: how many of the last elements it hands on behind its results; -1: it returns a value.
+        One value comes as it is. names: those of the values inside. rest: how many of the last
+        values it hands on behind its results.
         """
         comp = Computation(name)
         b = Builder(comp)
-        state = b.parameter(0, shape, "state")
-        parts = [b.op("get-tuple-element", state, index=i) for i in range(len(names))]
-        values: Values = {}
+        values = self._constants(comp, block, c.values, c.op, names)
+        if len(elements) == 1:
+            parts = [b.parameter(0, elements[0].shape, "state")]
+        else:
+            state = b.parameter(0, TupleShape(tuple(e.shape for e in elements)), "state")
+            parts = [b.op("get-tuple-element", state, index=i) for i in range(len(names))]
         for n, part in zip(names, parts, strict=True):
             base, _, index = n.partition("#")
-            known = values.setdefault(base, [])
-            if index:
-                known += [part] * (int(index) + 1 - len(known))
-                known[int(index)] = part
-            else:
+            if not index:
                 values[base] = [part]
-        handed = parts[len(parts) - rest :] if rest > 0 else []
-        self._body(comp, block, values, op.start, handed, as_tuple=rest >= 0)
+                continue
+            found = values.setdefault(base, [])
+            found += [part] * (int(index) + 1 - len(found))
+            found[int(index)] = part
+        handed = parts[len(parts) - rest :] if rest else []
+        self._body(comp, block, values, c.op.start, handed)
         return self._module.add(comp)
 
     def _body(
         self, comp: Computation, block: Block, values: Values, start: int,
-        handed: Sequence[Instruction] = (), *, as_tuple: bool = False,
+        handed: Sequence[Instruction] = (),
     ) -> None:  # fmt: skip
         """Fill a computation with the operations of a block."""
         for op in block.ops:
             if op.name in _RETURNS:
                 roots = [*self.operands(op, values), *handed]
-                if len(roots) == 1 and not as_tuple:
-                    comp.set_root(roots[0])
-                else:
-                    comp.set_root(Builder(comp).tuple(*roots))
+                comp.set_root(roots[0] if len(roots) == 1 else Builder(comp).tuple(*roots))
                 return
             self._operation(comp, op, values)
         raise TextError("a block that does not return", start, code="no-root")
@@ -171,7 +193,7 @@ class Converter:
         for name, start in zip(op.operands, op.operand_starts, strict=True):
             base, _, index = name.partition("#")
             known = values.get(base, [])
-            if int(index or 0) >= len(known):
+            if len(index) > 9 or int(index or 0) >= len(known):
                 raise TextError(f"there is no value %{name} here", start, code="undefined-operand",
                                 hint=did_you_mean(base, values))  # fmt: skip
             found.append(known[int(index or 0)])
@@ -180,26 +202,40 @@ class Converter:
     def _operation(self, comp: Computation, op: Op, values: Values) -> None:
         handler = HANDLERS.get(op.name)
         if handler is None:
-            raise TextError(
-                f"there is no operation of HLO for {op.name}", op.start, code="unknown-opcode",
-                hint=did_you_mean(op.name, HANDLERS),
-            )  # fmt: skip
+            self._refuse(op)
         b = Builder(comp)
         operands = self.operands(op, values)
         if op.operand_types is not None and len(op.operand_types) == len(operands):
             for name, inst, shape in zip(op.operands, operands, op.operand_types, strict=True):
-                if not compatible(inst.shape, shape):
+                if not (shape is FUTURE or compatible(inst.shape, shape)):
                     self.fail(op, f"%{name} is {inst.shape.to_string(False)}, its type says "
                               f"{shape.to_string(False)}", "operand-shape-mismatch")  # fmt: skip
-        context = Context(self, b, op, operands, values)
         try:
-            made = handler(context)
+            made = handler(Context(self, b, op, operands, values))
+            if b.built:
+                inst = made if made in b.built else b.built[-1]
+                annotate(inst, b.built, op.attrs, self.meshes)
         except InferError as e:
             self.fail(op, e.message, e.code)
         span = InstructionSpan(self._source, op.start, op.end)
         for inst in b.built:
             inst.span = span
         self._bind(b, op, made, values)
+        self._locate(b.built, op.location, op.start)
+
+    def _refuse(self, op: Op) -> NoReturn:
+        reason = NOT_TAKEN.get(op.name)
+        if reason is not None:
+            self.fail(op, f"there is no operation of HLO for it: {reason}", "unknown-opcode")
+        raise TextError(f"there is no operation of HLO for {op.name}", op.start,
+                        code="unknown-opcode", hint=did_you_mean(op.name, HANDLERS))  # fmt: skip
+
+    def _locate(self, instructions: Sequence[Instruction], location: str, start: int) -> None:
+        """Note where instructions are from."""
+        metadata = self._locations.metadata(location, start) if location else None
+        if metadata is not None:
+            for inst in instructions:
+                inst.annotations["metadata"] = metadata
 
     def _bind(self, b: Builder, op: Op, made: Instruction, values: Values) -> None:
         """Name the results of an operation."""
@@ -216,13 +252,18 @@ class Converter:
             self.fail(op, f"one result has {count} names", "operand-count")
         declared = op.result_types[-len(results) :] if op.result_types and results else []
         for inst, shape in zip(results, declared, strict=False):
-            if not compatible(inst.shape, shape):
+            if not (shape is FUTURE or compatible(inst.shape, shape)):
                 self.fail(op, f"its result is {inst.shape.to_string(False)}, its type says "
                           f"{shape.to_string(False)}", "shape-mismatch")  # fmt: skip
         at = 0
         for name, n in op.results:
             values[name] = results[at : at + n]
             at += n
+
+
+def _repeat(comp: Computation, inst: Instruction) -> Instruction:
+    """Append a copy of a constant, or of the broadcast of one."""
+    return comp.add(inst.clone([_repeat(comp, o) for o in inst.operands]))
 
 
 def _identifier(name: str) -> str:

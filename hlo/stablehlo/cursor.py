@@ -1,4 +1,4 @@
-"""The smaller pieces of MLIR text: names, strings, types, and attributes.
+"""The smaller pieces of MLIR text: names, strings, and attributes.
 
 Source: MLIR's language reference.
 """
@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.errors import TextError
-from hlo.scan import Scanner, unescape
-from hlo.shape_text import MAX_NESTING
-from hlo.stablehlo.types import read_type
+from hlo.scan import unescape
+from hlo.stablehlo.types import TypeReader
 from hlo.types import Shape
 
-_GAP = re.compile(r"(?:\s++|//[^\n]*+)*+")
 WORD = re.compile(r"[A-Za-z_][\w$.-]*+")
 VALUE = re.compile(r"%([\w$.-]++)(?:#(\d++))?")
-_SYMBOL = re.compile(r'@(?:([\w$.-]++)|"((?:[^"\\]|\\.)*+)")')
+_SYMBOL = re.compile(r'@(?:([\w$.-]++)|"((?:[^"\\]|\\.)*+)")(?:::@[\w$.-]++)*')
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"')
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]++|\d++(?:\.\d*+)?(?:[eE][+-]?\d++)?)")
 _NUMBER_TYPE = re.compile(r":\s*(?:[su]?i\d+|ui\d+|bf16|f\d\w*|index)\b")
@@ -27,11 +25,15 @@ _TYPE_START = re.compile(
 )
 _OPENING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _PIECE = re.compile(r'->|>=|[][(){}<>]|"(?:[^"\\]|\\.)*+"')
+_ELIDED = "__elided__"
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """An attribute in an angle: `#stablehlo.gather<..>`, `dense<..> : type`, by its text inside."""
+    """An attribute in an angle: `#stablehlo.gather<..>`, `dense<..> : type`, by its text inside.
+
+    start: the place of the attribute; inside: that of its text.
+    """
 
     name: str
     text: str
@@ -39,27 +41,28 @@ class Tagged:
     type: Shape | None = None
 
     def pairs(self) -> dict[str, Any]:
-        """Return the `key = value` pairs inside. Raises TextError at their place."""
+        """Return the `key = value` pairs inside. Raises TextError at the attribute's place."""
         cursor = Cursor("{" + self.text + "}")
         try:
-            return cursor.dictionary("{", "}")
+            return cursor.dictionary()
         except TextError as e:
             raise TextError(f"#{self.name}: {e.message}", self.start, code=e.code) from None
 
 
-class Cursor(Scanner):
+class Cursor(TypeReader):
     """A place in the text, and the reading of its smaller pieces."""
 
-    gap = _GAP
+    __slots__ = ("_resources",)
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.depth = 0
+        self._resources: dict[str, str] | None = None
 
     # --- pieces ---------------------------------------------------------------------------------
 
     def found(self) -> str:
-        return repr(self.text[self.pos : self.pos + 20]) if not self.at_end() else "the end"
+        rest = self.text[self.pos : self.pos + 20]
+        return repr(rest.split("\n")[0]) if rest else "the end"
 
     def accept(self, word: str) -> bool:
         end = self.pos + len(word)
@@ -69,11 +72,6 @@ class Cursor(Scanner):
 
     def at(self, pattern: re.Pattern[str]) -> bool:
         return pattern.match(self.text, self.pos) is not None
-
-    def nested(self) -> None:
-        self.depth += 1
-        if self.depth > MAX_NESTING:
-            self.fail(f"nested more than {MAX_NESTING} deep", code="nesting-too-deep")
 
     def balanced(self, opening: str) -> str:
         """Take text in brackets; returns what is between them."""
@@ -94,9 +92,6 @@ class Cursor(Scanner):
                 break
         self.fail(f"{opening!r} is not closed", start)
 
-    def type(self) -> Shape:
-        return read_type(self)
-
     # --- attributes -----------------------------------------------------------------------------
 
     def attribute(self) -> Any:
@@ -104,99 +99,149 @@ class Cursor(Scanner):
         text, start = self.text, self.pos
         if self.at(STRING):
             return unescape(self.match(STRING, "a string")[1])
-        if text.startswith("[", start):
-            self.nested()
-            values = self._list("[", "]")
-            self.depth -= 1
-            return values
-        if text.startswith("{", start):
-            return self.dictionary("{", "}")
-        if text.startswith("@", start):
+        first = text[start : start + 1]
+        if first == "[":
+            return self._list()
+        if first == "{":
+            return self.dictionary()
+        if first == "@":
             return self.symbol()
-        if text.startswith("#", start):
-            self.pos += 1
-            name = self.match(WORD, "the name of an attribute")[0]
-            return Tagged(name, self.balanced("<") if self.at(re.compile("<")) else "", start)
+        if first == "<":
+            return Tagged("", self.balanced("<"), start)
+        if first == "#":
+            found, value = self.alias(self.attribute)
+            return value if found else self._tagged()
         if self.at(_NUMBER):
-            word = self.match(_NUMBER, "a number")[0]
-            typed = _NUMBER_TYPE.match(text, self.pos)
-            if typed is not None:
-                self.pos = typed.end()
-                self.skip()
-            if re.fullmatch(r"-?\d{1,20}", word):
-                return int(word)
-            return int(word, 16) if "x" in word else float(word)
-        if text.startswith("(", start):
-            # The type of a function.
-            arguments = self.types()
-            self.expect("->")
-            single = not self.text.startswith("(", self.pos)
-            return arguments, [self.type()] if single else self.types()
+            return self._number()
+        if first == "(":
+            return self._function_type()
         if self.at(_TYPE_START):
             return self.type()
+        return self._named()
+
+    def _tagged(self) -> Tagged:
+        """Read `#dialect.name<..>`, or `#dialect<name ..>`."""
+        start = self.pos
+        self.pos += 1
+        name = self.match(WORD, "the name of an attribute")[0]
+        return Tagged(name, self.balanced("<") if self.peek("<") else "", start)
+
+    def _number(self) -> int | float:
+        word = self.match(_NUMBER, "a number")[0]
+        typed = _NUMBER_TYPE.match(self.text, self.pos)
+        if typed is not None:
+            self.pos = typed.end()
+            self.skip()
+        if re.fullmatch(r"-?\d{1,20}", word):
+            return int(word)
+        return int(word, 16) if "x" in word else float(word)
+
+    def _function_type(self) -> tuple[list[Shape], list[Shape]]:
+        arguments = self.types()
+        self.expect("->")
+        single = not self.peek("(")
+        return arguments, [self.type()] if single else self.types()
+
+    def _named(self) -> Any:
+        """Read what begins with a word: true, `array<..>`, `dense<..> : type`, or the word."""
+        start = self.pos
         word = self.match(WORD, "the value of an attribute")[0]
         if word in ("true", "false"):
             return word == "true"
+        if not self.peek("<"):
+            return word
+        inside = self.balanced("<")
         if word == "array":
-            inside = self.balanced("<").partition(":")[2]
-            return [_element(x.strip(), self, start) for x in inside.split(",") if x.strip()]
-        if word in ("dense", "dense_resource") and self.at(re.compile("<")):
-            inside = self.balanced("<")
-            self.expect(":")
-            return Tagged(word, inside, start, self.type())
-        return word
+            words = inside.partition(":")[2].split(",")
+            return [self._element_of_array(x.strip(), start) for x in words if x.strip()]
+        shape = self.type() if self.accept(":") else None
+        if word == "dense_resource":
+            return Tagged("dense", self._resource(inside.strip(), start), start, shape)
+        return Tagged(word, inside, start, shape)
 
-    def _list(self, opening: str, closing: str) -> list[Any]:
-        self.expect(opening)
-        values: list[Any] = []
-        while not self.accept(closing):
-            if values:
-                self.expect(",")
-            values.append(self.attribute())
+    def _element_of_array(self, word: str, start: int) -> Any:
+        if word in ("true", "false"):
+            return word == "true"
+        if re.fullmatch(r"-?\d{1,20}", word):
+            return int(word)
+        self.fail(f"{word!r} is no integer", start)
+
+    def _resource(self, key: str, start: int) -> str:
+        """Return the bytes of a resource as `dense` has them; they stand at the text's end."""
+        if self._resources is None:
+            section = self.text.rfind("{-#")
+            found = _RESOURCE.finditer(self.text, section) if section >= 0 else ()
+            self._resources = {m[1].strip('"'): m[2] for m in found}
+        digits = self._resources.get(key.strip('"'))
+        if digits is None:
+            if key == _ELIDED:
+                self.fail(
+                    "the constant was left out when the text was printed", start, code="bad-value",
+                    hint="print it without a limit on large elements",
+                )  # fmt: skip
+            self.fail(f"there is no resource {key}", start, code="bad-value")
+        # The first four bytes say how the rest is aligned.
+        return f'"0x{digits[8:]}"'
+
+    def _list(self) -> list[Any]:
+        with self.nested():
+            self.expect("[")
+            values: list[Any] = []
+            while not self.accept("]"):
+                if values:
+                    self.expect(",")
+                values.append(self.attribute())
         return values
 
-    def dictionary(self, opening: str, closing: str) -> dict[str, Any]:
+    def dictionary(self) -> dict[str, Any]:
         """Read `{key = value, key}`."""
-        self.nested()
-        self.expect(opening)
-        found: dict[str, Any] = {}
-        while not self.accept(closing):
-            if found:
-                self.expect(",")
-            at_string = self.at(STRING)
-            m = self.match(STRING if at_string else WORD, "an attribute")
-            key = unescape(m[1]) if at_string else m[0]
-            found[key] = True
-            if self.accept("="):
-                start = self.pos
-                found[key] = self.attribute()
-                if key.endswith("backend_config") and isinstance(found[key], dict):
-                    # Kept as it is written: HLO text has the same form.
-                    found[key] = self.text[start : self.pos].rstrip()
-        self.depth -= 1
+        with self.nested():
+            self.expect("{")
+            found: dict[str, Any] = {}
+            while not self.accept("}"):
+                if found:
+                    self.expect(",")
+                self._pair(found)
         return found
+
+    def _pair(self, found: dict[str, Any]) -> None:
+        at_string = self.at(STRING)
+        m = self.match(STRING if at_string else WORD, "an attribute")
+        key = unescape(m[1]) if at_string else m[0]
+        found[key] = True
+        if self.accept("="):
+            verbatim = key in _VERBATIM and self.peek("{")
+            found[key] = self._verbatim() if verbatim else self.attribute()
+
+    def _verbatim(self) -> str:
+        """Read a dictionary whose values are kept as they are written: HLO text has this form."""
+        with self.nested():
+            self.expect("{")
+            pairs: list[str] = []
+            while not self.accept("}"):
+                if pairs:
+                    self.expect(",")
+                start = self.pos
+                self._pair({})
+                pairs.append(self.text[start : self.pos].rstrip())
+        return f"{{{', '.join(sorted(pairs))}}}"
 
     def symbol(self) -> str:
         m = self.match(_SYMBOL, "a symbol")
         return m[1] if m[1] is not None else unescape(m[2])
 
     def types(self) -> list[Shape]:
-        if self.accept("("):
-            found: list[Shape] = []
-            while not self.accept(")"):
-                if found:
-                    self.expect(",")
-                found.append(self.type())
-            return found
+        """Read types, in parentheses or not."""
+        closing = ")" if self.accept("(") else ""
+        if closing and self.accept(closing):
+            return []
         found = [self.type()]
         while self.accept(","):
             found.append(self.type())
+        if closing:
+            self.expect(closing)
         return found
 
 
-def _element(word: str, cursor: Cursor, start: int) -> Any:
-    if word in ("true", "false"):
-        return word == "true"
-    if re.fullmatch(r"-?\d{1,20}", word):
-        return int(word)
-    cursor.fail(f"{word!r} is no integer", start)
+_VERBATIM = ("backend_config", "mhlo.backend_config", "composite_attributes")
+_RESOURCE = re.compile(r'("(?:[^"\\\n]|\\.)*+"|[\w$.-]++)\s*:\s*"0x([0-9a-fA-F]*+)"')

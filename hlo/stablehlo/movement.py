@@ -7,10 +7,10 @@ from typing import Any
 from hlo.errors import InferError
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim
+from hlo.stablehlo.constants import read_dense
 from hlo.stablehlo.context import Context, integers
 from hlo.stablehlo.cursor import Tagged
-from hlo.stablehlo.types import read_dense
-from hlo.types import ArrayShape
+from hlo.types import ArrayShape, Shape
 
 
 def constant(c: Context) -> Instruction:
@@ -24,9 +24,13 @@ def constant(c: Context) -> Instruction:
 
 
 def broadcast_in_dim(c: Context) -> Instruction:
-    """Append a broadcast; dimensions of size one that grow are dropped first."""
-    dims = c.ints("dims", "broadcast_dimensions")
-    x, result = c.operand(0), c.shape
+    """Append a broadcast."""
+    return broadcast_to(c, c.ints("dims", "broadcast_dimensions"), c.shape)
+
+
+def broadcast_to(c: Context, dims: tuple[int, ...], result: Shape) -> Instruction:
+    """Append the broadcast of operand 0; dimensions of size one that grow are dropped first."""
+    x = c.operand(0)
     if not isinstance(result, ArrayShape) or len(dims) != x.array_shape.rank:
         raise InferError("dims does not name a dimension for each of the operand's",
                          code="bad-dimension")  # fmt: skip
@@ -39,6 +43,13 @@ def broadcast_in_dim(c: Context) -> Instruction:
         x = c.b.reshape(x, [sizes[i] for i in kept])
         dims = tuple(dims[i] for i in kept)
     return c.b.op("broadcast", x, shape=result, dimensions=dims)
+
+
+def broadcast(c: Context) -> Instruction:
+    """Append a broadcast that adds dimensions in front."""
+    sizes = c.ints("sizes", "broadcast_sizes")
+    rank = c.operand(0).array_shape.rank
+    return c.make("broadcast", dimensions=tuple(range(len(sizes), len(sizes) + rank)))
 
 
 def slice_(c: Context) -> Instruction:
@@ -78,10 +89,38 @@ def _dimension_numbers(found: dict[str, Any], names: tuple[str, ...]) -> dict[st
 
 def gather(c: Context) -> Instruction:
     """Append a gather."""
-    return c.make(
-        "gather", **_dimension_numbers(c.tagged("dimension_numbers"), _GATHER),
-        slice_sizes=c.ints("slice_sizes"),
-        indices_are_sorted=c.flag("indices_are_sorted"),
+    return gather_with(c, c.ints("slice_sizes"))
+
+
+def gather_with(c: Context, sizes: tuple[int, ...]) -> Instruction:
+    """Append a gather of slices of these sizes; the operands behind the second say the same."""
+    return c.b.op(
+        "gather", c.operand(0), c.operand(1),
+        **_dimension_numbers(c.tagged("dimension_numbers"), _GATHER),
+        slice_sizes=sizes, indices_are_sorted=c.flag("indices_are_sorted"),
+    )  # fmt: skip
+
+
+def torch_index_select(c: Context) -> Instruction:
+    """Append a gather of whole slices at a dimension, one for each index.
+
+    The first `batch_dims` dimensions of both operands are the same.
+    """
+    x, indices = c.operand(0), c.operand(1)
+    dim, batch = c.integer("dim"), c.integer("batch_dims")
+    dims, rank = x.array_shape.dims, indices.array_shape.rank
+    if not 0 <= batch <= dim < len(dims) or batch > rank:
+        raise InferError(f"dim {dim} and batch_dims {batch} do not fit {x.shape}",
+                         code="bad-dimension")  # fmt: skip
+    batches = tuple(range(batch))
+    kept = [i for i in range(len(dims)) if i != dim and i >= batch]
+    # Dimensions in front of `dim` stay there, the others stand behind those of the indices.
+    offsets = tuple(i if i < dim else i + rank - batch - 1 for i in kept)
+    return c.b.op(
+        "gather", x, indices, offset_dims=offsets, collapsed_slice_dims=(dim,),
+        start_index_map=(dim,), operand_batching_dims=batches,
+        start_indices_batching_dims=batches, index_vector_dim=rank,
+        slice_sizes=tuple(1 if i == dim or i < batch else n for i, n in enumerate(dims)),
     )  # fmt: skip
 
 

@@ -1,45 +1,38 @@
-"""Operations of StableHLO as instructions: a table of names, and a function where more is to say.
+"""The operations that are taken: a table of names, with what appends each.
 
 The pretty form of an operation and the generic one have different names for some attributes; both
-are read. Source: the StableHLO specification.
+are read. What has no counterpart in HLO stands in a table too, with the reason. Source: the
+StableHLO specification.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MappingProxyType
-from typing import Any
-
-import numpy as np
-
 from hlo.errors import InferError
 from hlo.ir import Instruction
-from hlo.ops.attrs import OutputAlias
-from hlo.ops.custom import API_VERSIONS
-from hlo.replica_groups import ListedGroups
-from hlo.scan import Scanner
-from hlo.sharding_text import read_sharding
-from hlo.stablehlo.context import Context, integers
-from hlo.stablehlo.control import call, conditional, while_
-from hlo.stablehlo.cursor import Tagged
-from hlo.stablehlo.erf_inv import erf_inv
-from hlo.stablehlo.movement import broadcast_in_dim, constant, gather, pad, scatter, slice_
-from hlo.stablehlo.types import dense_array
-from hlo.stablehlo.windows import convolution, dot, dot_general, window_of
-from hlo.types import ArrayShape, Layout, Shape, TupleShape
-
-Handler = Callable[[Context], Instruction]
-
-
-def _plain(opcode: str) -> Handler:
-    return lambda c: c.make(opcode)
-
-
-# --- reductions, sorting ------------------------------------------------------------------------
-
-
-def _reduce(c: Context) -> Instruction:
-    return c.make("reduce", dimensions=c.ints("dimensions"), to_apply=c.reducer())
+from hlo.ops import OPS
+from hlo.stablehlo import (
+    asynchronous,
+    chlo,
+    collective,
+    dynamic,
+    erf,
+    gamma,
+    host,
+    movement,
+    sdy,
+    windows,
+)
+from hlo.stablehlo.context import Context, Handler
+from hlo.stablehlo.control import call, composite, conditional, while_
+from hlo.stablehlo.elementwise import (
+    compare,
+    function,
+    plain,
+    reduce_precision,
+    rng,
+    rng_bit_generator,
+)
+from hlo.stablehlo.windows import window_of
 
 
 def _sort(c: Context) -> Instruction:
@@ -50,178 +43,162 @@ def _sort(c: Context) -> Instruction:
     )  # fmt: skip
 
 
-def _top_k(c: Context) -> Instruction:
-    return c.make("topk", k=c.integer("k"), largest=True)
-
-
-# --- others -------------------------------------------------------------------------------------
-
-
-def _compare(c: Context) -> Instruction:
-    kind = c.word(1, "compare_type", default="NOTYPE")
-    return c.make("compare", direction=c.word(0, "comparison_direction"),
-                  type="TOTALORDER" if kind == "TOTALORDER" else None)  # fmt: skip
-
-
-def _reduce_precision(c: Context) -> Instruction:
-    form = str(c.op.attrs.get("format", ""))
-    if form:
-        exponent, _, mantissa = form.removeprefix("e").partition("m")
-        if not (exponent.isdecimal() and mantissa.isdecimal()):
-            raise InferError(f"{form!r} is no format such as e5m2", code="bad-value")
-        bits = int(exponent), int(mantissa)
-    else:
-        bits = c.integer("exponent_bits"), c.integer("mantissa_bits")
-    return c.make("reduce-precision", exponent_bits=bits[0], mantissa_bits=bits[1])
-
-
-def _rng_bit_generator(c: Context) -> Instruction:
-    word = c.word(0, "algorithm", "rng_algorithm")
-    return c.make("rng-bit-generator", algorithm=f"rng_{word.lower()}")
-
-
-def _layouts(c: Context, key: str, shapes: list[Shape]) -> list[Shape]:
-    """Return shapes in the layouts that an attribute gives them."""
-    if key not in c.op.attrs:
-        return shapes
-    found = []
-    for shape, order in zip(shapes, c.listed(key), strict=False):
-        if isinstance(shape, ArrayShape) and order.type is not None:
-            numbers = dense_array(order.text, order.type, order.start).reshape(-1).tolist()
-            if sorted(numbers) != list(range(shape.rank)):
-                raise InferError(f"{key} has {numbers} for {shape}", code="bad-layout")
-            shape = shape.with_layout(Layout(tuple(numbers)))
-        found.append(shape)
-    return found
-
-
-def _custom_call(c: Context) -> Instruction:
-    attrs = c.op.attrs
-    results = _layouts(c, "result_layouts", list(c.op.result_types))
-    version = c.op.attrs.get("api_version", 1)
-    aliases = []
-    for alias in c.listed("output_operand_aliases"):
-        found = alias.pairs()
-        (operand,) = integers([found.get("operand_index", 0)], "operand_index")
-        output, inside = (integers(found.get(k, ()), k)
-                          for k in ("output_tuple_indices", "operand_tuple_indices"))  # fmt: skip
-        aliases.append(OutputAlias(output, operand, inside))
-    inst = c.b.op(
-        "custom-call", *c.operands,
-        shape=results[0] if len(results) == 1 else TupleShape(tuple(results)),
-        custom_call_target=str(c.attr("@", "call_target_name")),
-        custom_call_has_side_effect=c.flag("has_side_effect"),
-        api_version=API_VERSIONS[version - 1] if version in (1, 2, 3, 4) else API_VERSIONS[0],
-        output_to_operand_aliasing=tuple(aliases),
-        operand_layout_constraints=tuple(
-            _layouts(c, "operand_layouts", [o.shape for o in c.operands])
-        ) if "operand_layouts" in attrs else None,
-    )  # fmt: skip
-    config = attrs.get("mhlo.backend_config") or attrs.get("backend_config")
-    if config:
-        inst.annotations["backend_config"] = str(config)
-    notes = attrs.get("mhlo.frontend_attributes")
-    if isinstance(notes, dict):
-        inst.annotations["frontend_attributes"] = MappingProxyType(
-            {k: str(v) for k, v in sorted(notes.items())}
-        )
-    if "mhlo.sharding" in attrs:
-        inst.annotations["sharding"] = read_sharding(Scanner(str(attrs["mhlo.sharding"])))
-    return inst
-
-
 def _get_tuple_element(c: Context) -> Instruction:
-    text = str(c.op.attrs.get("[", c.op.attrs.get("index", "")))
-    if not text.strip().isdecimal():
+    text = str(c.op.attrs.get("[", c.op.attrs.get("index", ""))).strip()
+    if not text.isdecimal() or len(text) > 9:
         raise InferError("its index is missing", code="missing-attribute")
     return c.b.op("get-tuple-element", *c.operands, index=int(text))
 
 
-def _square(c: Context) -> Instruction:
-    x = c.operand(0)
-    return c.b.op("multiply", x, x)
+def _optimization_barrier(c: Context) -> Instruction:
+    if len(c.operands) == 1:
+        return c.make("opt-barrier")
+    return c.b.op("opt-barrier", c.b.tuple(*c.operands))
 
 
-def _all_reduce(c: Context) -> Instruction:
-    return c.make("all-reduce", to_apply=c.reducer(), **_collective(c))
+def _batch_norm(opcode: str) -> Handler:
+    def append(c: Context) -> Instruction:
+        epsilon = c.attr("epsilon")
+        if not isinstance(epsilon, int | float):
+            raise InferError(f"epsilon is a number, not {epsilon!r}", code="bad-value")
+        return c.make(opcode, epsilon=float(epsilon), feature_index=c.integer("feature_index"))
 
-
-def _collective(c: Context) -> dict[str, Any]:
-    groups = c.attr("replica_groups")
-    if not isinstance(groups, Tagged) or not isinstance(groups.type, ArrayShape):
-        raise InferError("replica_groups is not dense<..>", code="bad-value")
-    lists = dense_array(groups.text, groups.type, groups.start)
-    if lists.ndim != 2 or lists.dtype != np.int64:
-        raise InferError("replica_groups has two dimensions, of i64", code="bad-value")
-    found: dict[str, Any] = {"replica_groups": ListedGroups(tuple(map(tuple, lists.tolist())))}
-    handle = c.op.attrs.get("channel_handle")
-    if isinstance(handle, Tagged):
-        (channel,) = integers([handle.pairs().get("handle", 0)], "handle")
-        found["channel_id"] = channel or None
-    if "use_global_device_ids" in c.op.attrs:
-        found["use_global_device_ids"] = True
-    return found
+    return append
 
 
 _SAME = (
-    "abs add and atan2 cbrt ceil clamp complex convert cosine count_leading_zeros divide "
-    "exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum "
-    "minimum multiply negate not or popcnt power real remainder round_nearest_afz "
-    "round_nearest_even rsqrt select "
-    "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor "
-    "bitcast_convert reshape replica_id partition_id after_all tuple dynamic_update_slice"
+    "abs add and atan2 ceil clamp complex convert count_leading_zeros divide floor imag "
+    "is_finite maximum minimum multiply negate not or popcnt power real remainder "
+    "round_nearest_afz round_nearest_even select shift_left shift_right_arithmetic "
+    "shift_right_logical sign subtract xor bitcast_convert reshape replica_id partition_id "
+    "after_all tuple dynamic_update_slice"
 ).split()
-_CHLO = "erf acos acosh asin asinh atanh cosh sinh tan".split()
+_FUNCTIONS = (
+    "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
+    "tanh"
+).split()
+_CHLO_SAME = "acos acosh asin asinh atanh cosh erf mulhi sinh tan".split()
+_CHLO_BROADCAST = (
+    "add and atan2 complex divide maximum minimum multiply or power remainder shift_left "
+    "shift_right_arithmetic shift_right_logical subtract xor"
+).split()
+
+
+def _same(opcode: str) -> Handler:
+    return function(opcode) if "result_accuracy" in OPS[opcode].attrs else plain(opcode)
+
 
 HANDLERS: dict[str, Handler] = {
-    **{f"stablehlo.{name}": _plain(name.replace("_", "-")) for name in _SAME},
-    **{f"chlo.{name}": _plain(name) for name in _CHLO},
-    "chlo.erf_inv": erf_inv,
+    **{f"stablehlo.{name}": _same(name.replace("_", "-")) for name in _SAME + _FUNCTIONS},
+    **{f"chlo.{name}": _same(name) for name in _CHLO_SAME},
+    **{f"chlo.broadcast_{name}": chlo.broadcasting(name.replace("_", "-"))
+       for name in _CHLO_BROADCAST},
     "call": call,
-    "chlo.square": _square,
-    "chlo.top_k": _top_k,
+    "chlo.atan": chlo.atan,
+    "chlo.bessel_i1e": erf.bessel_i1e,
+    "chlo.broadcast_compare": chlo.broadcast_compare,
+    "chlo.broadcast_next_after": chlo.broadcasting_formula(chlo.next_after),
+    "chlo.broadcast_polygamma": chlo.broadcasting_formula(gamma.polygamma),
+    "chlo.broadcast_select": chlo.broadcast_select,
+    "chlo.broadcast_zeta": chlo.broadcasting_formula(gamma.zeta),
+    "chlo.conj": chlo.conj,
+    "chlo.constant": movement.constant,
+    "chlo.constant_like": chlo.constant_like,
+    "chlo.digamma": gamma.digamma,
+    "chlo.erf_inv": erf.erf_inv,
+    "chlo.erfc": erf.erfc,
+    "chlo.is_inf": chlo.is_inf,
+    "chlo.is_neg_inf": chlo.is_inf,
+    "chlo.is_pos_inf": chlo.is_inf,
+    "chlo.lgamma": gamma.lgamma,
+    "chlo.next_after": chlo.next_after,
+    "chlo.polygamma": gamma.polygamma,
+    "chlo.ragged_dot": windows.ragged_dot,
+    "chlo.scan": chlo.scan,
+    "chlo.square": chlo.square,
+    "chlo.top_k": chlo.top_k,
+    "chlo.zeta": gamma.zeta,
     "func.call": call,
-    "stablehlo.all_reduce": _all_reduce,
-    "stablehlo.broadcast_in_dim": broadcast_in_dim,
+    "sdy.constant": movement.constant,
+    "sdy.manual_computation": sdy.manual_computation,
+    "sdy.named_computation": sdy.named_computation,
+    "sdy.propagation_barrier": sdy.propagation_barrier,
+    "sdy.reshard": sdy.sharding_constraint,
+    "sdy.sharding_constraint": sdy.sharding_constraint,
+    "sdy.sharding_group": sdy.sharding_group,
+    "stablehlo.all_gather": collective.all_gather,
+    "stablehlo.all_reduce": collective.all_reduce,
+    "stablehlo.all_to_all": collective.all_to_all,
+    "stablehlo.async_done": asynchronous.async_done,
+    "stablehlo.async_start": asynchronous.async_start,
+    "stablehlo.batch_norm_grad": _batch_norm("batch-norm-grad"),
+    "stablehlo.batch_norm_inference": _batch_norm("batch-norm-inference"),
+    "stablehlo.batch_norm_training": _batch_norm("batch-norm-training"),
+    "stablehlo.broadcast": movement.broadcast,
+    "stablehlo.broadcast_in_dim": movement.broadcast_in_dim,
     "stablehlo.case": conditional,
     "stablehlo.cholesky": lambda c: c.make("cholesky", lower=c.flag("lower")),
-    "stablehlo.compare": _compare,
+    "stablehlo.collective_broadcast": collective.collective_broadcast,
+    "stablehlo.collective_permute": collective.collective_permute,
+    "stablehlo.compare": compare,
+    "stablehlo.composite": composite,
     "stablehlo.concatenate": lambda c: c.make(
         "concatenate", dimensions=(c.integer("dim", "dimension"),)
     ),
-    "stablehlo.constant": constant,
-    "stablehlo.convolution": convolution,
-    "stablehlo.custom_call": _custom_call,
-    "stablehlo.dot": dot,
-    "stablehlo.dot_general": dot_general,
+    "stablehlo.constant": movement.constant,
+    "stablehlo.convolution": windows.convolution,
+    "stablehlo.create_token": plain("after-all"),
+    "stablehlo.cross-replica-sum": collective.cross_replica_sum,
+    "stablehlo.custom_call": host.custom_call,
+    "stablehlo.dot": windows.dot,
+    "stablehlo.dot_general": windows.dot_general,
+    "stablehlo.dynamic_broadcast_in_dim": dynamic.dynamic_broadcast_in_dim,
+    "stablehlo.dynamic_conv": windows.dynamic_conv,
+    "stablehlo.dynamic_gather": dynamic.dynamic_gather,
+    "stablehlo.dynamic_iota": dynamic.dynamic_iota,
+    "stablehlo.dynamic_pad": dynamic.dynamic_pad,
+    "stablehlo.dynamic_reshape": dynamic.dynamic_reshape,
     "stablehlo.dynamic_slice": lambda c: c.make(
         "dynamic-slice", dynamic_slice_sizes=c.ints("sizes", "slice_sizes")
     ),
+    "stablehlo.einsum": windows.einsum,
     "stablehlo.fft": lambda c: c.make(
         "fft", fft_type=c.word(9, "type", "fft_type"), fft_length=c.ints("length", "fft_length")
     ),
-    "stablehlo.gather": gather,
+    "stablehlo.gather": movement.gather,
+    "stablehlo.get_dimension_size": dynamic.get_dimension_size,
     "stablehlo.get_tuple_element": _get_tuple_element,
     "stablehlo.if": conditional,
+    "stablehlo.infeed": host.infeed,
     "stablehlo.iota": lambda c: c.make("iota", iota_dimension=c.integer("dim", "iota_dimension")),
-    "stablehlo.optimization_barrier": lambda c: (
-        c.b.op("opt-barrier", c.b.tuple(*c.operands)) if len(c.operands) != 1
-        else c.make("opt-barrier")
+    "stablehlo.map": lambda c: c.make(
+        "map", dimensions=c.ints("dimensions"), to_apply=c.reducer()
     ),
-    "stablehlo.pad": pad,
-    "stablehlo.reduce": _reduce,
-    "stablehlo.reduce_precision": _reduce_precision,
+    "stablehlo.optimization_barrier": _optimization_barrier,
+    "stablehlo.outfeed": host.outfeed,
+    "stablehlo.pad": movement.pad,
+    "stablehlo.real_dynamic_slice": dynamic.real_dynamic_slice,
+    "stablehlo.recv": host.recv,
+    "stablehlo.reduce": lambda c: c.make(
+        "reduce", dimensions=c.ints("dimensions"), to_apply=c.reducer()
+    ),
+    "stablehlo.reduce_precision": reduce_precision,
+    "stablehlo.reduce_scatter": collective.reduce_scatter,
     "stablehlo.reduce_window": lambda c: c.make(
         "reduce-window", window=window_of(c), to_apply=c.reducer()
     ),
     "stablehlo.reverse": lambda c: c.make("reverse", dimensions=c.ints("dims", "dimensions")),
-    "stablehlo.rng_bit_generator": _rng_bit_generator,
-    "stablehlo.scatter": scatter,
+    "stablehlo.rng": rng,
+    "stablehlo.rng_bit_generator": rng_bit_generator,
+    "stablehlo.scatter": movement.scatter,
     "stablehlo.select_and_scatter": lambda c: c.make(
         "select-and-scatter", window=window_of(c), select=c.reducer(), scatter=c.reducer(1)
     ),
-    "stablehlo.slice": slice_,
+    "stablehlo.send": host.send,
+    "stablehlo.set_dimension_size": dynamic.set_dimension_size,
+    "stablehlo.slice": movement.slice_,
     "stablehlo.sort": _sort,
+    "stablehlo.torch_index_select": movement.torch_index_select,
     "stablehlo.transpose": lambda c: c.make(
         "transpose", dimensions=c.ints("dims", "permutation")
     ),
@@ -230,5 +207,25 @@ HANDLERS: dict[str, Handler] = {
         lower=c.flag("lower"), unit_diagonal=c.flag("unit_diagonal"),
         transpose_a=c.word(9, "transpose_a"),
     ),
+    "stablehlo.unary_einsum": windows.unary_einsum,
     "stablehlo.while": while_,
 }  # fmt: skip
+
+_QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math writes it with integers"
+_PARTITIONED = "it is of programs that a partitioner is in the middle of, XLA does not convert it"
+_INSIDE = "it stands inside of StableHLO's and Shardy's own passes only"
+NOT_TAKEN: dict[str, str] = {
+    "chlo._asin_acos_kernel": _INSIDE,
+    "func.call_indirect": "HLO has no values that are functions",
+    "func.constant": "HLO has no values that are functions",
+    **{f"sdy.{name}": _PARTITIONED for name in (
+        "all_gather", "all_reduce", "all_slice", "all_to_all", "collective_permute",
+        "reduce_scatter", "replicated_to_unreduced", "sharded_to_unreduced",
+    )},
+    "sdy.data_flow_edge": _INSIDE,
+    "sdy.func_data_flow_edge": _INSIDE,
+    "stablehlo.uniform_dequantize": _QUANTIZED,
+    "stablehlo.uniform_quantize": _QUANTIZED,
+}  # fmt: skip
+# What is not an operation in a block: functions, meshes, and what a block ends with.
+STRUCTURE = frozenset("func.func func.return sdy.mesh sdy.return stablehlo.return return".split())

@@ -15,12 +15,14 @@ from typing import Any
 from hlo.stablehlo.cursor import STRING, VALUE, WORD, Cursor, Tagged
 from hlo.types import Shape
 
+Argument = tuple[str, Shape]
+
 
 @dataclass
 class Block:
     """What a region holds: its arguments with their types, and operations."""
 
-    arguments: list[tuple[str, Shape]]
+    arguments: list[Argument]
     ops: list[Op] = field(default_factory=list)
 
 
@@ -29,8 +31,10 @@ class Op:
     """An operation as it is written.
 
     results: names, each with the number of values it stands for. operands: value names. words: bare
-    words, in order. attrs: what has a key; "[" is a list without one, and "@" a symbol. state: the
-    names that a loop gives its values inside. operand_types: None where they are not written.
+    words and strings, in order. attrs: what has a key; "[" is a list without one, "<" what is in an
+    angle, and "@" a symbol. state: the names that a loop gives its values inside. operand_types:
+    None where they are not written. groups: how many operands each pair of parentheses has.
+    location: what stands in `loc(..)`.
     """
 
     name: str
@@ -45,126 +49,168 @@ class Op:
     operand_types: list[Shape] | None = None
     result_types: list[Shape] = field(default_factory=list)
     state: list[str] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    location: str = ""
 
 
 @dataclass
 class Function:
-    """A function: its name, arguments with their attributes, attributes of results, and body."""
+    """A function: its name, attributes of arguments and of results, and body.
+
+    argument_locations: what stands in `loc(..)` behind them. block: None where it has no body.
+    """
 
     name: str
     start: int
-    block: Block
+    block: Block | None
     argument_attrs: list[dict[str, Any]]
     result_attrs: list[dict[str, Any]]
+    argument_locations: list[str]
+
+
+@dataclass
+class Program:
+    """What a text says: a module's name and attributes, its functions and its meshes."""
+
+    name: str
+    attrs: dict[str, Any]
+    functions: list[Function] = field(default_factory=list)
+    meshes: dict[str, str] = field(default_factory=dict)
 
 
 class Parser(Cursor):
     """Reads functions and operations."""
 
-    def module(self) -> tuple[str, list[Function]]:
-        """Read a whole text: the name of the module, and its functions."""
+    def program(self) -> Program:
+        """Read a whole text."""
         self._definitions()
-        if self.text.startswith('"', self.pos):
-            return self._generic_module()
-        name = ""
+        if self.peek('"'):
+            program = self._generic_module()
+        else:
+            program = self._module()
+        self._definitions()
+        if not self.at_end():
+            self.fail(f"expected the end, found {self.found()}")
+        return program
+
+    def _module(self) -> Program:
+        program = Program("", {})
         wrapped = self.accept("module")
         if wrapped:
-            if self.text.startswith("@", self.pos):
-                name = self.symbol()
+            if self.peek("@"):
+                program.name = self.symbol()
             if self.accept("attributes"):
-                self.dictionary("{", "}")
+                program.attrs = self.dictionary()
             self.expect("{")
-        functions: list[Function] = []
-        while not (self.accept("}") if wrapped else self.pos >= len(self.text)):
+        while not (self.accept("}") if wrapped else self.at_end()):
             if self.accept("sdy.mesh"):
-                self.symbol()
+                name = self.symbol()
                 self.expect("=")
-                self.balanced("<")
-                continue
-            functions.append(self._function())
-        self._definitions()
-        if self.pos < len(self.text):
-            self.fail(f"expected the end, found {self.found()}")
-        return name, functions
+                program.meshes[name] = self.balanced("<")
+                self._location()
+            else:
+                program.functions.append(self._function())
+                if not wrapped:
+                    self._definitions()
+        self._location()
+        return program
 
-    def _generic_module(self) -> tuple[str, list[Function]]:
+    def _generic_module(self) -> Program:
         """Read a text in which modules and functions are operations like all others."""
         whole = self._operation()
-        ops = whole.regions[0].ops if whole.regions else []
-        functions = []
-        for op in ops if whole.name == "builtin.module" else [whole]:
+        is_module = whole.name == "builtin.module"
+        ops = whole.regions[0].ops if whole.regions and is_module else [whole]
+        program = Program(str(whole.attrs.get("sym_name", "")), whole.attrs if is_module else {})
+        for op in ops:
+            name = str(op.attrs.get("sym_name", ""))
             if op.name == "sdy.mesh":
+                mesh = op.attrs.get("mesh")
+                program.meshes[name] = mesh.text if isinstance(mesh, Tagged) else ""
                 continue
             if op.name != "func.func" or not op.regions:
                 self.fail(f"expected a function, found {op.name}", op.start)
             block = op.regions[0]
-            notes = op.attrs.get("arg_attrs") or [{}] * len(block.arguments)
-            functions.append(Function(str(op.attrs.get("sym_name", "")), op.start, block, notes,
-                                      op.attrs.get("res_attrs") or []))  # fmt: skip
-        self._definitions()
-        if self.pos < len(self.text):
-            self.fail(f"expected the end, found {self.found()}")
-        return str(whole.attrs.get("sym_name", "")), functions
+            count = len(block.arguments)
+            notes = [_notes(op, "arg_attrs", i) for i in range(count)]
+            results = op.attrs.get("res_attrs")
+            count_results = len(results) if isinstance(results, list) else 0
+            program.functions.append(
+                Function(name, op.start, block if block.ops else None, notes,
+                         [_notes(op, "res_attrs", i) for i in range(count_results)], [""] * count)
+            )  # fmt: skip
+        return program
 
     def _definitions(self) -> None:
-        """Pass over `#loc = ...` lines, which say where things come from."""
-        while self.text.startswith("#", self.pos):
-            end = self.text.find("\n", self.pos)
-            self.pos = end if end >= 0 else len(self.text)
+        """Pass over definitions of aliases, which are read where they are used, and resources."""
+        while m := re.compile(r"[#!][A-Za-z_][\w$.]*+\s*=\s*").match(self.text, self.pos):
+            self.pos = m.end()
+            if not self._location():
+                self.type() if m[0][0] == "!" else self.attribute()
+        if self.peek("{-#"):
+            end = self.text.find("#-}", self.pos)
+            self.pos = end + 3 if end >= 0 else len(self.text)
             self.skip()
 
     def _function(self) -> Function:
         start = self.pos
         if not (self.accept("func.func") or self.accept("func")):
             self.fail(f"expected a function, found {self.found()}")
-        if not self.accept("public"):
-            self.accept("private")
+        for word in ("public", "private", "nested"):
+            if self.accept(word):
+                break
         name = self.symbol()
-        arguments: list[tuple[str, Shape]] = []
-        notes: list[dict[str, Any]] = []
+        block = Block([])
+        found = Function(name, start, block, [], [], [])
         self.expect("(")
         while not self.accept(")"):
-            if arguments:
+            if block.arguments:
                 self.expect(",")
-            argument = self._argument()
-            arguments.append(argument)
-            notes.append(self.dictionary("{", "}") if self.text.startswith("{", self.pos) else {})
-            self._location()
-        results: list[dict[str, Any]] = []
-        if self.accept("->"):
-            if self.accept("("):
-                while not self.accept(")"):
-                    if results:
-                        self.expect(",")
-                    self.type()
-                    has = self.text.startswith("{", self.pos)
-                    results.append(self.dictionary("{", "}") if has else {})
+            if self.peek("%"):
+                block.arguments.append(self._argument())
             else:
-                self.type()
-                results.append({})
+                # A declaration has types only.
+                block.arguments.append((str(len(block.arguments)), self.type()))
+            found.argument_attrs.append(self._optional_attributes())
+            found.argument_locations.append(self._location())
+        if self.accept("->"):
+            self._results(found)
         if self.accept("attributes"):
-            self.dictionary("{", "}")
-        block = Block(arguments)
-        self.expect("{")
+            self.dictionary()
+        if not self.accept("{"):
+            found.block = None
+            return found
         self._body(block)
         self._location()
-        return Function(name, start, block, notes, results)
+        return found
 
-    def _argument(self) -> tuple[str, Shape]:
+    def _results(self, function: Function) -> None:
+        if not self.accept("("):
+            self.type()
+            function.result_attrs.append({})
+            return
+        while not self.accept(")"):
+            if function.result_attrs:
+                self.expect(",")
+            self.type()
+            function.result_attrs.append(self._optional_attributes())
+
+    def _optional_attributes(self) -> dict[str, Any]:
+        return self.dictionary() if self.peek("{") else {}
+
+    def _argument(self) -> Argument:
         name = self.match(VALUE, "an argument")[1]
         self.expect(":")
         return name, self.type()
 
-    def _location(self) -> None:
-        if self.accept("loc"):
-            self.balanced("(")
+    def _location(self) -> str:
+        """Read a location if there is one; returns what is inside."""
+        return self.balanced("(") if self.accept("loc") else ""
 
     def _body(self, block: Block) -> None:
         """Read operations up to the closing brace of their region."""
-        self.nested()
-        while not self.accept("}"):
-            block.ops.append(self._operation())
-        self.depth -= 1
+        with self.nested():
+            while not self.accept("}"):
+                block.ops.append(self._operation())
 
     def _region(self) -> Block:
         self.expect("{")
@@ -177,8 +223,8 @@ class Parser(Cursor):
         self._body(block)
         return block
 
-    def _arguments(self) -> list[tuple[str, Shape]]:
-        found: list[tuple[str, Shape]] = []
+    def _arguments(self) -> list[Argument]:
+        found: list[Argument] = []
         while not self.accept(")"):
             if found:
                 self.expect(",")
@@ -188,13 +234,17 @@ class Parser(Cursor):
 
     def _operation(self) -> Op:
         results: list[tuple[str, int]] = []
-        while self.text.startswith("%", self.pos):
-            m = self.match(re.compile(r"%([\w$.-]++)(?::(\d{1,6}))?"), "a value")
+        while self.peek("%"):
+            m = self.match(_RESULT, "a value")
             results.append((m[1], int(m[2] or 1)))
             if not self.accept(","):
                 self.expect("=")
                 break
         start = self.pos
+        if self.peek("^"):
+            self.fail(
+                "a region of several blocks has no counterpart in HLO", code="bad-computation"
+            )
         quoted = self.at(STRING)
         m = self.match(STRING if quoted else WORD, "an operation")
         op = Op(m[1] if quoted else m[0], start, results=results)
@@ -207,7 +257,7 @@ class Parser(Cursor):
             self._signature(op)
         self._trailing_regions(op)
         op.end = self.pos
-        self._location()
+        op.location = self._location()
         return op
 
     def _items(self, op: Op, closing: str) -> None:
@@ -216,29 +266,29 @@ class Parser(Cursor):
             text, pos = self.text, self.pos
             if closing and self.accept(closing):
                 return
-            if text.startswith("%", pos):
+            first = text[pos : pos + 1]
+            if first == "%":
                 self._operand(op)
-            elif text.startswith("@", pos):
+            elif first == "@":
                 op.attrs["@"] = self.symbol()
+            elif first == '"':
+                op.words.append(self.attribute())
             elif self.accept("("):
-                self.nested()
-                if self.text.startswith("{", self.pos):
-                    while not self.accept(")"):
-                        if op.regions:
-                            self.accept(",")
-                        op.regions.append(self._region())
-                else:
-                    self._items(op, ")")
-                self.depth -= 1
+                self._bracket(op)
             elif text.startswith("<{", pos):
                 self.pos += 1
-                op.attrs |= self.dictionary("{", "}")
+                op.attrs |= self.dictionary()
                 self.expect(">")
-            elif text.startswith("{", pos):
-                op.attrs |= self.dictionary("{", "}")
-            elif text.startswith("[", pos):
+            elif first == "<":
+                op.attrs["<"] = Tagged("", self.balanced("<"), pos)
+            elif first == "{":
+                if _REGION.match(text, pos):
+                    op.regions.append(self._region())
+                else:
+                    op.attrs |= self.dictionary()
+            elif first == "[":
                 op.attrs["["] = self.balanced("[")
-            elif op.name.endswith("constant") and not closing and "value" not in op.attrs:
+            elif op.name.endswith(".constant") and not closing and "value" not in op.attrs:
                 op.attrs["value"] = value = self.attribute()
                 if isinstance(value, Tagged) and value.type is not None:
                     op.result_types = [value.type]
@@ -249,6 +299,27 @@ class Parser(Cursor):
                 if closing:
                     self.fail(f"expected {closing!r}, found {self.found()}")
                 return
+
+    def _bracket(self, op: Op) -> None:
+        """Read what is in parentheses: regions, a region with its arguments, or operands."""
+        with self.nested():
+            if self.peek("{"):
+                while not self.accept(")"):
+                    if op.regions:
+                        self.accept(",")
+                    op.regions.append(self._region())
+            elif _ARGUMENT.match(self.text, self.pos):
+                arguments = self._arguments()
+                block = self._region()
+                block.arguments = arguments
+                op.regions.append(block)
+            elif "manual_axes" in op.attrs and self.accept(")"):
+                # The region of a computation without operands.
+                op.regions.append(self._region())
+            else:
+                before = len(op.operands)
+                self._items(op, ")")
+                op.groups.append(len(op.operands) - before)
 
     def _operand(self, op: Op) -> None:
         start = self.pos
@@ -268,6 +339,11 @@ class Parser(Cursor):
             if word == "dim_numbers":
                 op.attrs[word] = self.match(re.compile(r"[^=]*?(?=,\s*window)"), "labels")[0]
                 return
+            if word in _SHARDY:
+                # Shardy's lists hold names of axes in braces.
+                start = self.pos
+                op.attrs[word] = Tagged("", self.balanced(self.text[start : start + 1]), start)
+                return
             op.attrs[word] = self.attribute()
             if self.accept("x"):
                 op.attrs[word] = (op.attrs[word], self.attribute())
@@ -286,19 +362,33 @@ class Parser(Cursor):
         """Read the regions that loops and reductions have behind their types."""
         if op.name == "stablehlo.while" and not op.regions:
             if self.accept("attributes"):
-                op.attrs |= self.dictionary("{", "}")
+                op.attrs |= self.dictionary()
             self.expect("cond")
             op.regions.append(self._region())
             self.expect("do")
             op.regions.append(self._region())
         elif op.name == "stablehlo.reduce" and self.accept("reducer"):
-            pairs: list[list[tuple[str, Shape]]] = []
+            pairs: list[list[Argument]] = []
             while self.accept("("):
                 pairs.append(self._arguments())
             block = self._region()
             # The left sides of all pairs come first.
             block.arguments = [p[i] for i in range(2) for p in pairs if len(p) == 2]
             op.regions.append(block)
+
+
+_RESULT = re.compile(r"%([\w$.-]++)(?::(\d{1,6}))?")
+_ARGUMENT = re.compile(r"%[\w$.-]++\s*:")
+# A dictionary begins with a key; a region with a block, a value, or what it returns.
+_REGION = re.compile(r"\{\s*(?:\^|%|[\w.]*\breturn\b)")
+_SHARDY = ("in_shardings", "out_shardings", "manual_axes", "out_sharding")
+
+
+def _notes(op: Op, key: str, index: int) -> dict[str, Any]:
+    """Return the attributes of one of a function's arguments or results."""
+    listed = op.attrs.get(key)
+    found = listed[index] if isinstance(listed, list) and index < len(listed) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def free_names(block: Block) -> list[str]:
