@@ -11,21 +11,27 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hlo.errors import HloError, InferError
+from hlo.eval.interpreter import Interpreter
 from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.custom import find_target
 from hlo.ops.custom_targets import builtin_target
 from hlo.ops.ffi_attributes import API_NUMBERS
 from hlo.runtime.outside import Function, Import, Outside, native_function, python_function
-from hlo.runtime.program import NativeProgram, array_leaves
+from hlo.runtime.program import array_leaves
 from hlo.text import parse, print_module
 from hlo.types import ArrayShape, Shape, TupleShape
 from hlo.values import TOKEN_VALUE, at_bounds
 
 
-def import_of(inst: Instruction) -> Import:
-    """Return what a program has to keep of an instruction that runs outside."""
+def import_of(inst: Instruction, device_counts: tuple[int, int]) -> Import:
+    """Return what a program has to keep of an instruction that runs outside.
+
+    device_counts: the numbers of replicas and partitions that the program is for.
+    """
     module, comp = Module("outside"), Computation("main")
+    if device_counts != (1, 1):
+        module.attrs["replica_count"], module.attrs["num_partitions"] = device_counts
     operands = [
         comp.create("parameter", o.shape, (), {"number": n}, name=f"p{n}")
         for n, o in enumerate(inst.operands)
@@ -73,12 +79,10 @@ def need_no_replacement(host: Host) -> None:
             )  # fmt: skip
 
 
-def bind(program: NativeProgram, host: Host) -> Outside | None:
-    """Return what a program calls outside, None if that is nothing. Raises HloError."""
-    if not program.uses_host:
-        return None
-    functions = [_function(i, host) for i in program.imports]
-    return Outside(program.imports, functions, lambda: (host.replica_id, host.partition_id))
+def bind(imports: Sequence[Import], host: Host) -> Outside:
+    """Return what a program calls outside, as a host has it. Raises HloError."""
+    functions = [_function(i, host) for i in imports]
+    return Outside(imports, functions, lambda: (host.replica_id, host.partition_id))
 
 
 def _function(which: Import, host: Host) -> Function:
@@ -88,19 +92,20 @@ def _function(which: Import, host: Host) -> Function:
         address = host.address_of(which.target)
         if address is not None:
             return native_function(address, which.api_version)
-    op = parse(which.text).entry.root
+    module = parse(which.text)
+    op = module.entry.root
     if which.opcode == "custom-call":
         try:
             find_target(op, host)
         except InferError as e:
             _raise(op, e)
-    context = _Context(host)
+    context = Interpreter(host, module.device_counts)
 
     def run(inputs: list[np.ndarray]) -> list[np.ndarray]:
         leaves = iter(inputs)
         values = [_nested(s, leaves) for s in op.operand_shapes]
         try:
-            return list(_leaves(op.spec.evaluate(op, values, context), op.shape))  # type: ignore[arg-type]
+            return list(_leaves(op.spec.evaluate(op, values, context), op.shape))
         except InferError as e:
             _raise(op, e)
 
@@ -110,15 +115,6 @@ def _function(which: Import, host: Host) -> Function:
 
 def _raise(op: Instruction, error: InferError) -> NoReturn:
     raise HloError.at(error.code, f"{op.name}: {error.message}", None, error.hint) from None
-
-
-class _Context:
-    """The part of an interpreter that operations on the host ask for."""
-
-    device_counts = (1, 1)
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
 
 
 def _nested(shape: Shape, leaves: Iterator[np.ndarray]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache as memoized
@@ -131,7 +131,7 @@ def _compile(
                 store.put(key, program)
     with clock("load"):
         try:
-            outside = _outside(program, host)
+            outside = _outside(program.imports, host) if program.uses_host else None
         except HloError:
             # A program from the cache knows no places in the text: look there for the error.
             if source is None:
@@ -157,18 +157,23 @@ def _check_targets(module: Module, host: Host | None) -> None:
         check_targets(module, host or Host())
 
 
-def _outside(program: NativeProgram, host: Host | None) -> Outside | None:
+def _outside(imports: Sequence[Import], host: Host | None) -> Outside:
     """Return what a program calls outside, found on the host."""
-    if not program.uses_host:
-        return None
     from hlo.binding import bind
     from hlo.host import Host
 
-    return bind(program, host or Host())
+    return bind(imports, host or Host())
+
+
+def on_host(executable: Executable, host: Host) -> Executable:
+    """Return a program as it runs beside another host. Raises HloError."""
+    outside = _outside(executable.imports, host) if executable.uses_host else None
+    return executable.beside(outside)
 
 
 def build(module: Module, machine: Machine, clock: Clock, passes: str = "default") -> NativeProgram:
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
+    from hlo.analysis.devices import devices_of
     from hlo.codegen.target import Target
 
     target = Target.of(machine.triple, machine.data_layout, machine.features)
@@ -186,18 +191,19 @@ def build(module: Module, machine: Machine, clock: Clock, passes: str = "default
         aliases=tuple(emitted.aliases),
         cost=asdict(emitted.cost),
         pool=pool_code(machine) if emitted.is_parallel else b"",
-        imports=_imports(emitted),
+        imports=_imports(emitted, module),
         uses_host=emitted.uses_host,
+        device_counts=devices_of(module),
     )
 
 
-def _imports(emitted: Program) -> tuple[Import, ...]:
+def _imports(emitted: Program, module: Module) -> tuple[Import, ...]:
     """Return what a program has to keep of the instructions that run outside."""
     if not emitted.imports:
         return ()
     from hlo.binding import import_of
 
-    return tuple(map(import_of, emitted.imports))
+    return tuple(import_of(inst, module.device_counts) for inst in emitted.imports)
 
 
 def translate(
@@ -223,7 +229,8 @@ def translate(
     data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
         symbol, module.name, _parameters(module), emitted.result, emitted.arena_bytes,
-        aliases=tuple(emitted.aliases), imports=_imports(emitted), uses_host=emitted.uses_host,
+        aliases=tuple(emitted.aliases), imports=_imports(emitted, module),
+        uses_host=emitted.uses_host,
         is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
         features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
         digest=digest([emitted.llvm.encode(), data.data]),

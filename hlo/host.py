@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Any
 
 from hlo import foreign, lapack
+from hlo.exchange import Exchange, run_devices
+from hlo.ops.device_groups import Line
 from hlo.ops.spec import OpView
 
 Target = Callable[..., Any]
@@ -23,6 +26,9 @@ class Host:
     infeed: values in the order they will be read; outfeed: values in the order they were written.
     channels: values sent and not yet received, by channel id.
     rng_state: the 128-bit counter of `rng-get-and-update-state`, which `rng` draws from too.
+    replica_id, partition_id: which device it is. exchange: where it meets the others of its run;
+    None where it is alone. receiving: of each channel, the lines on which a receive has begun; None
+    for one that gets nothing.
     """
 
     custom_calls: dict[str, Target] = field(default_factory=dict)
@@ -33,6 +39,17 @@ class Host:
     rng_state: int = 0x7012395  # where XLA:CPU starts
     replica_id: int = 0
     partition_id: int = 0
+    exchange: Exchange | None = None
+    receiving: dict[int, deque[Line | None]] = field(default_factory=dict)
+
+    def begin(self, device: int, device_counts: tuple[int, int], exchange: Exchange | None) -> None:
+        """Make ready for a run as one of its devices, which meet in an exchange.
+
+        device_counts: the numbers of replicas and of partitions of the run.
+        """
+        self.replica_id, self.partition_id = divmod(device, device_counts[1])
+        self.exchange = exchange
+        self.receiving.clear()
 
     def address_of(self, name: str) -> int | None:
         """Return the address of a custom-call target in the libraries. Raises HloError."""
@@ -57,3 +74,18 @@ class Host:
         if target is not None:
             lapack.need_library()
         return target
+
+
+def run_together(
+    hosts: Sequence[Host], device_counts: tuple[int, int], runs: Sequence[Callable[[], Any]]
+) -> list[Any]:
+    """Run a program on several devices at the same time; returns the result of each.
+
+    device_counts: the numbers of replicas and of partitions: there is a host for each device, and a
+    function that runs the program beside it. Raises HloError, which names the device.
+    """
+    assert len(hosts) == len(runs) == prod(device_counts)
+    exchange = Exchange(len(hosts)) if len(hosts) > 1 else None
+    for device, host in enumerate(hosts):
+        host.begin(device, device_counts, exchange)
+    return [runs[0]()] if exchange is None else run_devices(exchange, runs)

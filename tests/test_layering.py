@@ -46,7 +46,8 @@ ALLOWED: dict[str, set[str]] = {
     "ops": _VALUES,
     "lapack": _VALUES | {"ops"},
     "foreign": _VALUES | {"ops"},
-    "host": _VALUES | {"ops", "lapack", "foreign"},
+    "exchange": _VALUES | {"ops"},
+    "host": _VALUES | {"ops", "lapack", "foreign", "exchange"},
     "plugins": _VALUES | {"files", "foreign", "host"},
     "ir": _VALUES | {"ops"},
     "text": _VALUES | {"ops", "ir"},
@@ -69,10 +70,10 @@ ALLOWED: dict[str, set[str]] = {
     "compare": set(),
     "files": _VALUES,
     "inputs": _VALUES | {"arguments", "files", "sources"},
-    "binding": _VALUES | {"ops", "ir", "text", "runtime", "host"},
+    "binding": _VALUES | {"ops", "ir", "text", "runtime", "host", "eval"},
     "compiler": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}
-    | {"host", "binding", "objects", "sources"},
+    | {"analysis", "host", "binding", "objects", "sources"},
     "support": _VALUES
     | {"arguments", "ops", "ir", "text", "verifier", "eval", "compiler", "runtime"},
     "api": _VALUES

@@ -52,6 +52,10 @@ HOST_OPS = frozenset(
     {
         "custom-call", "infeed", "outfeed", "send", "recv-done", "rng-get-and-update-state",
         "replica-id", "partition-id",
+        # Of one participant they have expansions, and so has a receive from the host.
+        "all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all",
+        "collective-broadcast", "collective-permute", "collective-permute-start",
+        "ragged-all-to-all", "reduce-scatter", "recv",
     }
 )  # fmt: skip
 # Movements of memory that only change strides, and consumers that read memory at any strides.

@@ -17,6 +17,8 @@ from hlo.codegen.llvm import Module, Val
 from hlo.codegen.scalar import Cplx
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
+from hlo.ops import Trait
+from hlo.ops.device_groups import names_devices
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.scan import to_bytes
 from hlo.types import ArrayShape, Shape, TupleShape
@@ -91,7 +93,11 @@ class Imports:
 
     def number(self, inst: Instruction) -> int:
         """Return the number of the function that an instruction calls."""
-        key = f"{_structure(inst)} {inst.annotations.get('backend_config', '')}"
+        notes = inst.annotations
+        key = f"{_structure(inst)} {notes.get('backend_config', '')}"
+        if inst.spec.has(Trait.COLLECTIVE) or names_devices(inst):
+            # Who waits for others is known by name.
+            key += f" {notes.get('frontend_attributes', '')} {inst.name}"
         if key not in self._numbers:
             self._numbers[key] = len(self.instructions)
             self.instructions.append(inst)

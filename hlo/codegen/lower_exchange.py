@@ -1,15 +1,21 @@
 """Asynchronous operations, copies, and collectives of one device, as plain operations.
 
 A start does the whole work and a done takes the result out of what the start returned. A collective
-has a value where every group that a device can be in holds that device alone; with more
-participants there is no program, and that is an error of the module.
+is plain where every group that a device can be in holds that device alone; with more participants
+it stays, and the host is asked, which knows the others.
 """
 
 from __future__ import annotations
 
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
-from hlo.ops.collective_eval import CROSS_REPLICA, group_mode, largest_group, more_participants
+from hlo.ops.device_groups import (
+    CROSS_REPLICA,
+    exchanges,
+    group_mode,
+    names_devices,
+    wrong_result,
+)
 from hlo.types import PRED, S64, U32, ArrayShape, Shape, TupleShape, array
 
 # --- async, copy --------------------------------------------------------------------------------
@@ -58,8 +64,13 @@ def _copy_done(inst: Instruction) -> Computation:
 
 
 @expansion("recv", "send-done")
-def _nothing(inst: Instruction) -> Computation:
-    """Data arrives with the recv-done, which asks the host; the send has handed its data over."""
+def _nothing(inst: Instruction) -> Computation | None:
+    """Data arrives with the recv-done, which asks the host; the send has handed its data over.
+
+    A receive from a device says which one, before its done.
+    """
+    if inst.opcode == "recv" and names_devices(inst):
+        return None
     d = Draft(inst)
     return d.done(d.zeros(inst.shape))
 
@@ -70,14 +81,11 @@ def _nothing(inst: Instruction) -> Computation:
 def _device_counts(inst: Instruction) -> tuple[int, int]:
     """Return the numbers of replicas and partitions that an instruction's module is for."""
     module = inst.parent.module if inst.parent is not None else None
-    attrs = module.attrs if module is not None else {}
-    return attrs.get("replica_count", 1), attrs.get("num_partitions", 1)
+    return module.device_counts if module is not None else (1, 1)
 
 
-def _need_alone(inst: Instruction) -> None:
-    size = largest_group(inst, _device_counts(inst))
-    if size != 1:
-        raise more_participants(inst, f"a group of {size} devices")
+def _exchanges(inst: Instruction) -> bool:
+    return exchanges(inst.attrs, _device_counts(inst))
 
 
 def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instruction:
@@ -85,8 +93,7 @@ def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instructio
     parts = wanted.elements if isinstance(wanted, TupleShape) else (wanted,)
     for value, want in zip(values, parts, strict=True):
         if value.shape.to_string(False) != want.to_string(False):
-            shapes = f"{value.shape.to_string(False)} to {want.to_string(False)}: it"
-            raise more_participants(d.inst, shapes)
+            raise wrong_result(d.inst, 1, value.shape.to_string(False), want)
     relaid = [d.relaid(v, s) for v, s in zip(values, parts, strict=True)]
     return d.op("tuple", *relaid) if wanted.is_tuple else relaid[0]
 
@@ -95,17 +102,19 @@ def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instructio
     "all-gather", "all-reduce", "all-reduce-start", "reduce-scatter", "all-to-all",
     "collective-broadcast",
 )  # fmt: skip
-def _one_or_all(inst: Instruction) -> Computation:
+def _one_or_all(inst: Instruction) -> Computation | None:
     """What a group of one gathers, reduces, scatters or swaps is what it had."""
-    _need_alone(inst)
+    if _exchanges(inst):
+        return None
     d = Draft(inst)
     data = d.parameters[:-1] if inst.attrs.get("has_dynamic_root") else d.parameters
     return d.done(_as_result(d, data, inst.shape))
 
 
 @expansion("all-gather-start")
-def _all_gather_start(inst: Instruction) -> Computation:
-    _need_alone(inst)
+def _all_gather_start(inst: Instruction) -> Computation | None:
+    if _exchanges(inst):
+        return None
     d = Draft(inst)
     assert isinstance(inst.shape, TupleShape)
     sent, gathered, *contexts = inst.shape.elements
@@ -115,14 +124,18 @@ def _all_gather_start(inst: Instruction) -> Computation:
 
 
 @expansion("collective-permute")
-def _collective_permute(inst: Instruction) -> Computation:
+def _collective_permute(inst: Instruction) -> Computation | None:
+    if _exchanges(inst):
+        return None
     d = Draft(inst)
     return d.done(_received(d, inst, inst.shape))
 
 
 @expansion("collective-permute-start")
-def _collective_permute_start(inst: Instruction) -> Computation:
+def _collective_permute_start(inst: Instruction) -> Computation | None:
     """What was sent, what was received, and contexts that nothing reads."""
+    if _exchanges(inst):
+        return None
     d = Draft(inst)
     assert isinstance(inst.shape, TupleShape)
     sent, received, *contexts = inst.shape.elements
@@ -133,9 +146,6 @@ def _collective_permute_start(inst: Instruction) -> Computation:
 
 def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
     """Return what a device gets that can only send to itself: zeros where it does not."""
-    for source, target in inst.attrs["source_target_pairs"]:
-        if source != target:
-            raise more_participants(inst, f"the pair {{{source},{target}}}")
     sizes = inst.attrs["slice_sizes"]
     if sizes:
         other = d.parameters[1]
@@ -210,12 +220,13 @@ def _updated(d: Draft, operands: list[Instruction], sizes: object) -> Instructio
 
 
 @expansion("ragged-all-to-all")
-def _ragged_all_to_all(inst: Instruction) -> Computation:
+def _ragged_all_to_all(inst: Instruction) -> Computation | None:
     """Write this device's updates to itself into the output, in order: a loop over updates.
 
     Update n takes sizes[n] rows from row from[n] of the input to row to[n] of the output.
     """
-    _need_alone(inst)
+    if _exchanges(inst):
+        return None
     d = Draft(inst)
     source, target, *tables = d.parameters[:5]
     count = tables[0].array_shape.num_elements

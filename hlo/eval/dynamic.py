@@ -35,6 +35,7 @@ _DIRECT = frozenset(
 class _View:
     """An operation with other shapes and attributes than its instruction's. An `OpView`."""
 
+    name: str
     opcode: str
     shape: Shape
     attrs: Mapping[str, Any]
@@ -97,7 +98,7 @@ def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         for s, a in zip(op.operand_shapes, arrays, strict=True)
         if isinstance(s, ArrayShape)
     ]
-    view = _View(op.opcode, op.shape, {**op.attrs, **case.attrs}, shapes, op.annotations)
+    view = _View(op.name, op.opcode, op.shape, {**op.attrs, **case.attrs}, shapes, op.annotations)
     shape = (
         spec.infer(view) if case.dims is None else array(array_result(op).element_type, case.dims)
     )
@@ -134,7 +135,7 @@ def _dynamic_update_slice(
     """Write what is meant of the update into the operand; the start is clamped by the bounds."""
     operand, update = (Arg(v, s) for v, s in zip(args[:2], op.operand_shapes, strict=False))
     shapes = [array(s.element_type, v.shape) for s, v in _with_bounds(op, args)]
-    view = _View(op.opcode, shapes[0], op.attrs, shapes, op.annotations)
+    view = _View(op.name, op.opcode, shapes[0], op.attrs, shapes, op.annotations)
     evaluate, starts = OPS[op.opcode].evaluate, list(args[2:])
     written = np.zeros(update.data.shape, bool)
     written[tuple(slice(0, n) for n in update.sizes)] = True
@@ -176,7 +177,7 @@ def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         array(s.element_type, a.shape)
         for (s, _), a in zip(_with_bounds(op, args), arrays, strict=True)
     ]
-    view = _View(op.opcode, op.shape, op.attrs, shapes, op.annotations)
+    view = _View(op.name, op.opcode, op.shape, op.attrs, shapes, op.annotations)
     result = OPS[op.opcode].evaluate(view, arrays, ctx)
     results = []
     for p, old, new in zip(operands, whole, result if count > 1 else [result], strict=True):

@@ -7,6 +7,7 @@ once, so that a loop of many iterations pays for its operations and little else.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -38,6 +39,31 @@ _SCALAR_IDENTITIES = frozenset(
 _CALLS = frozenset({"call", "fusion"})
 
 
+class _DeepCalls:
+    """Python's limit of recursion, raised while any thread interprets."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._before = sys.getrecursionlimit()
+                sys.setrecursionlimit(self._before + MAX_CALL_DEPTH * _FRAMES_PER_CALL)
+            self._users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                sys.setrecursionlimit(self._before)
+
+
+_deep_calls = _DeepCalls()
+
+
 class _Step(NamedTuple):
     """One instruction of a plan: where its value goes, how it is found, what dies with it.
 
@@ -64,7 +90,12 @@ class _Plan(NamedTuple):
 class Interpreter:
     """Evaluates computations. Fulfils `ops.spec.EvalContext`."""
 
-    def __init__(self, host: Host | None = None) -> None:
+    def __init__(self, host: Host | None = None, counts: tuple[int, int] = (1, 1)) -> None:
+        """Begin with nothing evaluated.
+
+        host: what a run sees besides its arguments. counts: the numbers of replicas and partitions,
+        for computations outside any module.
+        """
         self._host = host or Host()
         self._plans: dict[Computation, _Plan] = {}
         self._known: dict[Computation, str | None] = {}
@@ -73,7 +104,7 @@ class Interpreter:
         self._whole: dict[Computation, bool] = {}
         self._dynamic: dict[Module | Computation, bool] = {}
         self._depth = 0
-        self._device_counts = (1, 1)
+        self._device_counts = counts
 
     @property
     def host(self) -> Host:
@@ -118,16 +149,14 @@ class Interpreter:
         return values[plan.root]
 
     def _outermost_call(self, computation: Computation, args: Sequence[Any]) -> Any:
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(limit + MAX_CALL_DEPTH * _FRAMES_PER_CALL)
         self._depth = 1
-        attrs = computation.module.attrs if computation.module else {}
-        self._device_counts = attrs.get("replica_count", 1), attrs.get("num_partitions", 1)
+        if computation.module is not None:
+            self._device_counts = computation.module.device_counts
         try:
-            return self.call(computation, args)
+            with _deep_calls:
+                return self.call(computation, args)
         finally:
             self._depth = 0
-            sys.setrecursionlimit(limit)
 
     def known_op(self, computation: Computation) -> str | None:
         """Return the opcode of a body that is `op(p0, p1)` on scalars of one type, else None."""

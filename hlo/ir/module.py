@@ -56,6 +56,11 @@ class Module:
         return bool(self.attrs.get("is_scheduled"))
 
     @property
+    def device_counts(self) -> tuple[int, int]:
+        """The numbers of replicas and of partitions that the header names."""
+        return self.attrs.get("replica_count", 1), self.attrs.get("num_partitions", 1)
+
+    @property
     def program_shapes(self) -> tuple[list[Shape], Shape]:
         """The shapes of the parameters and of the result, in the layouts that callers see.
 

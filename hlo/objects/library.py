@@ -72,7 +72,7 @@ def load_library(
     _check_machine(path, interface)
     native = _opened(path, interface)
     program = _program(interface)
-    outside = bind(program, host or Host()) if program.uses_host else None
+    outside = bind(program.imports, host or Host()) if program.uses_host else None
     return Library(native, interface, threads=threads, outside=outside)
 
 

@@ -62,7 +62,7 @@ register(
         "all-gather",
         (1, None),
         _infer_all_gather,
-        kernels.one_or_all,
+        kernels.all_gather,
         Emitter.COLLECTIVE,
         "003 AllGather",
         (
@@ -150,7 +150,7 @@ register(
         "all-reduce",
         (1, None),
         _infer_all_reduce,
-        kernels.one_or_all,
+        kernels.all_reduce,
         Emitter.COLLECTIVE,
         "003 AllReduce",
         (
@@ -172,7 +172,7 @@ register(
         "all-reduce-start",
         (1, None),
         _infer_all_reduce,
-        kernels.one_or_all,
+        kernels.all_reduce,
         Emitter.COLLECTIVE,
         "003 AllReduce",
         (_ALL_REDUCE_EXAMPLE,),
@@ -228,7 +228,7 @@ register(
         "reduce-scatter",
         (1, None),
         _infer_reduce_scatter,
-        kernels.one_or_all,
+        kernels.reduce_scatter,
         Emitter.COLLECTIVE,
         "003 ReduceScatter",
         (

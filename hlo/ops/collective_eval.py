@@ -1,145 +1,242 @@
-"""Collectives as the one device of a run sees them.
+"""What collectives compute: of the operands of a group's members, the result of each member.
 
-The interpreter runs one device. A collective has a value there when every group that the device is
-in holds that device alone; with other participants it is an error, never a guess.
+These are the only definitions there are. A group of one is evaluated where it is; the members of
+a larger one meet (`hlo.exchange`), and the last to come evaluates for all. Members are in group
+order: the order of the ids in `replica_groups`, for each replica its partitions in order, where
+they all take part. Reductions combine in that order: `((m0 + m1) + m2) + ...`, each step as the
+computation has it, in its types, so that every member gets the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hlo.errors import InferError
+from hlo.ops.device_groups import group_of, id_groups, need_devices, wrong_result
 from hlo.ops.outside import zeros
-from hlo.ops.spec import EvalContext, OpView
-from hlo.types import Shape, TupleShape
+from hlo.ops.spec import EvalContext, Evaluate, OpView
+from hlo.types import ArrayShape, Shape, TupleShape
 
-# How the ids of replica groups are meant. Source: XLA's `collective_ops_utils.h`.
-CROSS_REPLICA = "cross_replica"
-CROSS_PARTITION = "cross_partition"
-CROSS_BOTH = "cross_replica_and_partition"
-FLATTENED = "flattened_id"
+Members = Sequence[Sequence[Any]]
+"""The operands of each member of a group, in group order."""
 
+Define = Callable[[OpView, Members, EvalContext], list[Any]]
+"""Returns the result of each member. Raises InferError."""
 
-def group_mode(attrs: Mapping[str, Any]) -> str | None:
-    """Return how a collective's ids are meant; None when its attributes contradict each other."""
-    if attrs.get("mode") is not None:
-        return str(attrs["mode"])
-    # Collectives without this attribute never mean global ids, which is not the same as not now.
-    global_ids = attrs.get("use_global_device_ids")
-    if attrs.get("channel_id") is None:
-        return None if global_ids else CROSS_REPLICA
-    if global_ids is None:
-        return CROSS_PARTITION
-    return FLATTENED if global_ids else CROSS_BOTH
+Absent = Callable[[OpView, Sequence[Any]], Any]
+"""Returns the result of a device that is in no group."""
 
 
-def need_alone(op: OpView, ctx: EvalContext) -> None:
-    """Raise InferError unless this device is the only member of its replica group."""
-    size = _group_size(op, ctx)
-    if size != 1:
-        raise more_participants(op, f"a group of {size} devices")
+def together(define: Define, absent: Absent | None = None) -> Evaluate:
+    """Return the evaluation rule of a collective.
 
-
-def more_participants(op: OpView, who: str) -> InferError:
-    """Return the error of a collective in which data would come from other devices."""
-    return InferError(
-        f"{op.opcode}: {who} exchanges data, a program here runs on one device",
-        code="unsupported-participants",
-    )
-
-
-def largest_group(op: OpView, device_counts: tuple[int, int]) -> int:
-    """Return how many devices exchange data in the largest group of a collective.
-
-    device_counts: the numbers of replicas and partitions that the module is for.
+    absent: for collectives that a device in no group may run; without it that is an error.
     """
-    mode = group_mode(op.attrs)
-    replicas, partitions = device_counts
-    count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}.get(
-        mode or "", replicas
-    )
-    groups = op.attrs["replica_groups"].lists()
-    if groups:
-        count = max(map(len, groups))
-    return count * partitions if mode == CROSS_BOTH else count
+
+    def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+        devices, place = group_of(op, ctx)
+        if place < 0:
+            if absent is None:
+                raise InferError(
+                    f"{op.opcode}: device {devices[0]} is in no replica group",
+                    attr="replica_groups", code="bad-replica-groups",
+                )  # fmt: skip
+            return absent(op, args)
+
+        def results(members: Members) -> list[Any]:
+            found = define(op, members, ctx)
+            for value in found:
+                _need_result(op, value, op.shape, len(members))
+            return found
+
+        if len(devices) == 1:
+            return results([args])[0]
+        need_devices(op, devices, ctx)
+        return ctx.host.exchange.meet(op, devices, place, args, results)
+
+    return evaluate
 
 
-def _group_size(op: OpView, ctx: EvalContext) -> int:
-    mode = group_mode(op.attrs)
-    replicas, partitions = ctx.device_counts
-    host = ctx.host
-    count, mine = {
-        CROSS_PARTITION: (partitions, host.partition_id),
-        FLATTENED: (replicas * partitions, host.replica_id * partitions + host.partition_id),
-    }.get(mode or "", (replicas, host.replica_id))
-    groups = op.attrs["replica_groups"].lists()
-    if groups:
-        group = next((g for g in groups if mine in g), None)
-        if group is None:
-            raise InferError(
-                f"{op.opcode}: device {mine} is in no replica group", attr="replica_groups",
-                code="bad-replica-groups",
-            )  # fmt: skip
-        count = len(group)
-    return count * partitions if mode == CROSS_BOTH else count
+def _need_result(op: OpView, value: Any, shape: Shape, count: int) -> None:
+    """Raise InferError if what a group of `count` members computes is not of the declared shape."""
+    if isinstance(shape, TupleShape):
+        for v, s in zip(value, shape.elements, strict=True):
+            _need_result(op, v, s, count)
+    elif isinstance(shape, ArrayShape) and value.shape != shape.dims and not shape.is_dynamic:
+        raise wrong_result(op, count, list(value.shape), shape)
 
 
-def one_or_all(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    """Return the operands unchanged: what a group of one gathers, reduces, scatters or swaps."""
-    need_alone(op, ctx)
-    for i, got in enumerate(op.operand_shapes):
-        want = op.shape.elements[i] if isinstance(op.shape, TupleShape) else op.shape
-        if got.to_string(False) != want.to_string(False):
-            raise more_participants(op, f"{got.to_string(False)} to {want.to_string(False)}: it")
-    return args[0] if len(args) == 1 else tuple(args)
+def _one_or_all(op: OpView, values: Sequence[Any]) -> Any:
+    """Return values as the result that is declared: a tuple, unless one array is."""
+    return tuple(values) if isinstance(op.shape, TupleShape) else values[0]
 
 
-def all_gather_start(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+def _parts(op: OpView, array: np.ndarray, dim: int, count: int) -> list[np.ndarray]:
+    """Return an array cut along a dimension, a part for each member."""
+    if array.shape[dim] % count:
+        raise InferError(
+            f"{op.opcode}: dimension {dim} of {list(array.shape)} does not fall into {count} equal "
+            "parts", code="bad-replica-groups",
+        )  # fmt: skip
+    return list(np.split(array, count, dim))
+
+
+# --- gather, reduce -------------------------------------------------------------------------------
+
+
+def _gathered(op: OpView, members: Members) -> list[np.ndarray]:
+    (dim,) = op.attrs["dimensions"]
+    return [np.concatenate(parts, dim) for parts in zip(*members, strict=True)]
+
+
+def _all_gather(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    return [_one_or_all(op, _gathered(op, members))] * len(members)
+
+
+def _all_gather_start(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
     """Return `(operands, gathered operands, contexts...)`."""
-    need_alone(op, ctx)
     assert isinstance(op.shape, TupleShape)
-    if op.shape.elements[0].to_string(False) != op.shape.elements[1].to_string(False):
-        raise more_participants(op, f"a result of shape {op.shape.to_string(False)}")
-    data = args[0] if len(args) == 1 else tuple(args)
-    return data, data, *map(zeros, op.shape.elements[2:])
+    gathered, contexts = _gathered(op, members), list(map(zeros, op.shape.elements[2:]))
+    whole = gathered[0] if len(gathered) == 1 else tuple(gathered)
+    return [(m[0] if len(m) == 1 else tuple(m), whole, *contexts) for m in members]
 
 
-# --- permutation ----------------------------------------------------------------------------------
+def _reduced(op: OpView, members: Members, ctx: EvalContext) -> list[np.ndarray]:
+    totals = list(members[0])
+    for member in members[1:]:
+        for n, (total, value) in enumerate(zip(totals, member, strict=True)):
+            found = ctx.apply(op.attrs["to_apply"], [total, value])
+            # A reducer may be of another precision than what it reduces.
+            totals[n] = np.asarray(found).astype(total.dtype, copy=False)
+    return totals
 
 
-def _receives(op: OpView, ctx: EvalContext) -> bool:
-    """True when this device sends to itself, False when it takes no part."""
-    across_replicas = group_mode(op.attrs) == CROSS_REPLICA
-    mine = ctx.host.replica_id if across_replicas else ctx.host.partition_id
-    for source, target in op.attrs["source_target_pairs"]:
-        if mine in (source, target) and source != target:
-            raise more_participants(op, f"the pair {{{source},{target}}}")
-    return any(target == mine for _, target in op.attrs["source_target_pairs"])
+def _all_reduce(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    return [_one_or_all(op, _reduced(op, members, ctx))] * len(members)
 
 
-def _permuted(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    receives = _receives(op, ctx)
-    if op.attrs["slice_sizes"]:
-        sizes = iter(op.attrs["slice_sizes"])
-        return _update(op, args, sizes) if receives else args[1]
-    data = args[0] if len(args) == 1 else tuple(args)
-    # A device that nobody sends to gets zeros.
-    return data if receives else zeros(_as_one(op.operand_shapes))
+def _reduce_scatter(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    (dim,) = op.attrs["dimensions"]
+    totals = _reduced(op, members, ctx)
+    parts = [_parts(op, total, dim, len(members)) for total in totals]
+    return [_one_or_all(op, own) for own in zip(*parts, strict=True)]
 
 
-def _as_one(shapes: Sequence[Shape]) -> Shape:
-    return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
+all_gather = together(_all_gather)
+all_gather_start = together(_all_gather_start)
+all_reduce = together(_all_reduce)
+reduce_scatter = together(_reduce_scatter)
+
+# --- all-to-all -----------------------------------------------------------------------------------
 
 
-def _update(op: OpView, args: Sequence[Any], sizes: Any) -> Any:
+def _all_to_all(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    """Member j gets part j of every member: operand j, or block j of the one operand."""
+    count = len(members)
+    if op.attrs["dimensions"] is None:
+        if len(members[0]) != count:
+            raise InferError(
+                f"{op.opcode}: it has {len(members[0])} operands, a group of {count}",
+                attr="replica_groups", code="bad-replica-groups",
+            )  # fmt: skip
+        return list(zip(*members, strict=True))
+    (dim,) = op.attrs["dimensions"]
+    blocks = [_parts(op, array, dim, count) for (array,) in members]
+    return [np.concatenate(own, dim) for own in zip(*blocks, strict=True)]
+
+
+def _ragged_all_to_all(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    """Every member writes rows of its input into the outputs of the others, and its own.
+
+    Each has equally many updates for every member, those for the first before those for the second.
+    Where updates overlap, the later member's are written later.
+    """
+    count = len(members)
+    results = [member[1].copy() for member in members]
+    for source, _, source_offsets, sizes, target_offsets, _ in members:
+        tables = [a.reshape(-1).tolist() for a in (source_offsets, sizes, target_offsets)]
+        updates = len(tables[0])
+        if updates % count:
+            raise InferError(
+                f"{op.opcode}: {updates} updates are not equally many for each of {count} members",
+                operand=2, code="bad-replica-groups",
+            )  # fmt: skip
+        for n, (at, size, to) in enumerate(zip(*tables, strict=True)):
+            result = results[n * count // updates]
+            whole, rest = (size, *source.shape[1:]), (0,) * (source.ndim - 1)
+            if size < 0:
+                raise InferError(f"{op.opcode}: send size {size} is negative", code="bad-value")
+            result[_window(op, result, (to, *rest), whole)] = source[
+                _window(op, source, (at, *rest), whole)
+            ]
+    return results
+
+
+all_to_all = together(_all_to_all)
+ragged_all_to_all = together(_ragged_all_to_all)
+
+# --- broadcast, permutation -----------------------------------------------------------------------
+
+
+def _collective_broadcast(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    """Every member gets the operands of one: of the first, or of that which the last operand says.
+
+    A group of one has nothing to choose from.
+    """
+    if not op.attrs["has_dynamic_root"]:
+        return [_one_or_all(op, members[0])] * len(members)
+    roots = {int(np.asarray(member[-1]).reshape(-1)[0]) for member in members}
+    root = min(roots) if len(members) > 1 else 0
+    if len(members) > 1 and (len(roots) > 1 or not 0 <= root < len(members)):
+        raise InferError(
+            f"{op.opcode}: the root is {', '.join(map(str, sorted(roots)))}: one place in the "
+            f"group of {len(members)} is needed, the same for all", code="bad-value",
+        )  # fmt: skip
+    return [_one_or_all(op, members[root][:-1])] * len(members)
+
+
+def _sent_by_nobody(op: OpView, args: Sequence[Any]) -> Any:
+    """Return zeros, for a device that no one sends to; buffers to write into stay as they are."""
+    if op.attrs.get("slice_sizes"):
+        return args[1]
+    shapes = op.operand_shapes[:-1] if op.attrs.get("has_dynamic_root") else op.operand_shapes
+    return zeros(shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes)))
+
+
+def _received(op: OpView, members: Members) -> list[Any]:
+    """Return what each member of a permutation gets."""
+    (ids,) = id_groups(op.attrs, (1, 1))
+    pairs = op.attrs["source_target_pairs"]
+    sources = {target: source for source, target in pairs}
+    if len(sources) < len(set(pairs)):
+        raise InferError(
+            f"{op.opcode}: several slices between the same devices are not supported",
+            attr="source_target_pairs", code="unsupported",
+        )  # fmt: skip
+    results = []
+    for target, args in zip(ids, members, strict=True):
+        if target not in sources:
+            results.append(_sent_by_nobody(op, args))
+            continue
+        sent = members[ids.index(sources[target])]
+        if op.attrs["slice_sizes"]:
+            # Where to read is the sender's to say, where to write the receiver's.
+            operands = [sent[0], args[1], sent[2], args[3]]
+            results.append(_updated(op, operands, iter(op.attrs["slice_sizes"])))
+        else:
+            results.append(sent[0] if len(sent) == 1 else tuple(sent))
+    return results
+
+
+def _updated(op: OpView, args: Sequence[Any], sizes: Any) -> Any:
     """Return the output buffer with slices of the input buffer written into it."""
     source, target, source_offsets, target_offsets = args
     if isinstance(target, tuple):
         parts = zip(source, target, source_offsets, target_offsets, strict=True)
-        return tuple(_update(op, part, sizes) for part in parts)
+        return tuple(_updated(op, part, sizes) for part in parts)
     result = target.copy()
     nested = bool(source_offsets) and isinstance(source_offsets[0], tuple)
     pairs = zip(source_offsets, target_offsets, strict=True) if nested else None
@@ -164,41 +261,24 @@ def _window(
     return tuple(slice(at, at + n) for at, n in zip(starts, sizes, strict=True))
 
 
-def collective_permute(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    """Return what this device receives."""
-    return _permuted(op, args, ctx)
+def _collective_permute(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    return _received(op, members)
 
 
-def collective_permute_start(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+def _started(op: OpView, args: Sequence[Any], received: Any) -> Any:
     """Return `(sent, received, contexts...)`."""
     assert isinstance(op.shape, TupleShape)
-    in_place = bool(op.attrs["slice_sizes"])
-    sent = args[0] if in_place or len(args) == 1 else tuple(args)
-    return sent, _permuted(op, args, ctx), *map(zeros, op.shape.elements[2:])
+    sent = args[0] if op.attrs["slice_sizes"] or len(args) == 1 else tuple(args)
+    return sent, received, *map(zeros, op.shape.elements[2:])
 
 
-# --- the others -----------------------------------------------------------------------------------
+def _collective_permute_start(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    received = _received(op, members)
+    return [_started(op, args, own) for args, own in zip(members, received, strict=True)]
 
 
-def collective_broadcast(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    """Return the operands, which are those of the root when the group is this device alone."""
-    need_alone(op, ctx)
-    data = args[:-1] if op.attrs["has_dynamic_root"] else args
-    return data[0] if len(data) == 1 else tuple(data)
-
-
-def ragged_all_to_all(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    """Return the output operand with this device's updates to itself written into it, in order."""
-    need_alone(op, ctx)
-    source, target, source_offsets, sizes, target_offsets, _ = args
-    result = target.copy()
-    for at, size, to in zip(
-        *(a.reshape(-1).tolist() for a in (source_offsets, sizes, target_offsets)), strict=True
-    ):
-        whole, rest = (size, *source.shape[1:]), (0,) * (source.ndim - 1)
-        if size < 0:
-            raise InferError(f"{op.opcode}: send size {size} is negative", code="bad-value")
-        result[_window(op, result, (to, *rest), whole)] = source[
-            _window(op, source, (at, *rest), whole)
-        ]
-    return result
+collective_broadcast = together(_collective_broadcast, _sent_by_nobody)
+collective_permute = together(_collective_permute, _sent_by_nobody)
+collective_permute_start = together(
+    _collective_permute_start, lambda op, args: _started(op, args, _sent_by_nobody(op, args))
+)

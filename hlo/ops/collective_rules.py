@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hlo import replica_groups
 from hlo.errors import InferError
-from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT, Attr, Codec, enum
+from hlo.ops.device_groups import CROSS_BOTH, CROSS_PARTITION, CROSS_REPLICA, FLATTENED
 from hlo.ops.rules import need_tuple
 from hlo.ops.spec import OpView, Trait
 from hlo.types import ArrayShape, Shape, TupleShape
@@ -22,16 +22,7 @@ GROUPS = {
 }
 CONSTRAINED = {**GROUPS, "constrain_layout": Attr(BOOL, default=False)}
 GLOBAL_IDS = {"use_global_device_ids": Attr(BOOL, default=False)}
-MODE = {
-    "mode": Attr(
-        enum(
-            kernels.CROSS_REPLICA,
-            kernels.CROSS_PARTITION,
-            kernels.CROSS_BOTH,
-            kernels.FLATTENED,
-        )
-    )
-}
+MODE = {"mode": Attr(enum(CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, FLATTENED))}
 
 
 def part_of_result(op: OpView, result: Shape, index: int, count: int, rank: int) -> ArrayShape:

@@ -5,9 +5,6 @@ Source: XLA's `shape_inference.cc` and `hlo_verifier.cc`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from hlo.errors import InferError
 from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT_GROUPS, INTS, Attr, need
@@ -21,7 +18,7 @@ from hlo.ops.rules import (
     need_type,
     tuple_or_single,
 )
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Emitter, OpSpec, OpView, Trait, register
 from hlo.ops.start_done import element_of_operand
 from hlo.types import ArrayShape, Shape, TupleShape
 
@@ -52,17 +49,12 @@ def _infer_all_to_all(op: OpView) -> Shape:
     return TupleShape(tuple(operands))
 
 
-def _all_to_all(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    result = kernels.one_or_all(op, args, ctx)
-    return (result,) if isinstance(op.shape, TupleShape) and len(args) == 1 else result
-
-
 register(
     OpSpec(
         "all-to-all",
         (1, None),
         _infer_all_to_all,
-        _all_to_all,
+        kernels.all_to_all,
         Emitter.COLLECTIVE,
         "003 AllToAll",
         (

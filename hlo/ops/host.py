@@ -8,6 +8,7 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INT, SHAPE, STRING, Attr
+from hlo.ops.device_groups import line_of, names_devices
 from hlo.ops.outside import conforming, zeros
 from hlo.ops.rules import need_compatible, need_token
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
@@ -145,7 +146,13 @@ def _infer_send(op: OpView) -> Shape:
 
 
 def _send(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    _channel(op, ctx).append(args[0])
+    if not names_devices(op):
+        _channel(op, ctx).append(args[0])
+    elif (line := line_of(op, ctx, sends=True)) is not None:
+        if line.source == line.target:
+            _channel(op, ctx).append(args[0])
+        else:
+            ctx.host.exchange.send(line, args[0])
     return args[0], zeros(_HANDLE), TOKEN_VALUE
 
 
@@ -181,6 +188,10 @@ def _infer_recv(op: OpView) -> Shape:
 
 
 def _recv(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    if names_devices(op):
+        # Its done need not say again from whom.
+        channel = op.attrs["channel_id"] or 0
+        ctx.host.receiving.setdefault(channel, deque()).append(line_of(op, ctx, sends=False))
     # The data arrives by the time of recv-done: what sends it may run in between.
     return zeros(op.shape)
 
@@ -191,6 +202,14 @@ def _infer_recv_done(op: OpView) -> Shape:
 
 def _recv_done(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     queue, shape = _channel(op, ctx), _need_open_transfer(op)
+    lines: deque[Any] = ctx.host.receiving.get(op.attrs["channel_id"] or 0, deque())
+    if lines:
+        line = lines.popleft()
+        if line is None:  # no one sends to this device
+            return zeros(shape), TOKEN_VALUE
+        if line.source != line.target:
+            value = ctx.host.exchange.receive(op, line)
+            return conforming(op, value, shape, f"the value of device {line.source}"), TOKEN_VALUE
     if not queue:
         raise InferError(
             f"recv-done: nothing was sent on channel {op.attrs['channel_id'] or 0}, "

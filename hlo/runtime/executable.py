@@ -64,6 +64,9 @@ class Executable:
         self.result_shape: Shape = program.result
         self.arena_bytes = program.arena_bytes
         self.cost = program.cost
+        self.imports, self.uses_host = program.imports, program.uses_host
+        # The numbers of replicas and of partitions that a run takes.
+        self.device_counts = program.device_counts
         # How long each stage of making it took.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)
@@ -77,8 +80,7 @@ class Executable:
         self._output_bytes = sum(p.size_bytes for p in self._outputs)
         # The argument leaf that shares a result's memory.
         self._aliases = dict(program.aliases)
-        kept = 1 if self.arena_bytes > _CHECKED_BYTES else _KEPT_FRAMES
-        self._frames: deque[_Frame] = deque(maxlen=kept)
+        self._frames = self._no_frames()
         self._wrap = _wrapper(program.result)
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
@@ -88,6 +90,16 @@ class Executable:
         self._code = NativeCode(program.code, program.symbol)
         entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
         return entry(self._code.addresses[program.symbol])
+
+    def _no_frames(self) -> deque[_Frame]:
+        return deque(maxlen=1 if self.arena_bytes > _CHECKED_BYTES else _KEPT_FRAMES)
+
+    def beside(self, outside: Outside | None) -> Executable:
+        """Return the same code with other functions outside: as another device runs it."""
+        other = object.__new__(Executable)
+        other.__dict__.update(self.__dict__)
+        other._outside, other._frames = outside, self._no_frames()
+        return other
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -27,7 +27,8 @@ class NativeProgram:
     cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
     pool: the object file of the thread pool, where some of the work is worth sharing out.
     imports: the functions outside that the code calls by number. uses_host: it needs a table of
-    them, or asks which device it runs on.
+    them, or asks which device it runs on. device_counts: the numbers of replicas and of partitions
+    that a run takes.
     """
 
     name: str
@@ -42,6 +43,7 @@ class NativeProgram:
     pool: bytes = b""
     imports: tuple[Import, ...] = ()
     uses_host: bool = False
+    device_counts: tuple[int, int] = (1, 1)
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -99,6 +101,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "cost": dict(program.cost),
             "imports": [list(vars(i).values()) for i in program.imports],
             "uses_host": program.uses_host,
+            "device_counts": program.device_counts,
         }
     ).encode()
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
@@ -144,4 +147,5 @@ def _from_header(
         bytes(pool),
         tuple(Import(*fields) for fields in header["imports"]),
         header["uses_host"],
+        tuple(header["device_counts"]),
     )

@@ -43,6 +43,7 @@ class _View:
     operand_shapes: Sequence[Shape]
     annotations: Mapping[str, Any]
     shape: Shape = OPAQUE
+    name: str = "?"
 
 
 class _Operands(NamedTuple):

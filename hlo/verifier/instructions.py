@@ -244,7 +244,7 @@ class _Operation:
     """An operation on other operand shapes. Fulfils `ops.spec.OpView`."""
 
     def __init__(self, inst: Instruction, operand_shapes: Sequence[Shape]) -> None:
-        self.opcode = inst.opcode
+        self.name, self.opcode = inst.name, inst.opcode
         self.shape = inst.shape
         self.attrs = inst.attrs
         self.annotations = inst.annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hlo.errors import InferError
 from hlo.ir import Instruction, Module
-from hlo.ops.collective_eval import (
+from hlo.ops.device_groups import (
     CROSS_BOTH,
     CROSS_PARTITION,
     CROSS_REPLICA,
@@ -21,8 +21,7 @@ from hlo.verifier.report import Report
 
 def check_partitioning(module: Module, report: Report) -> None:
     """Check all that names devices."""
-    replicas = module.attrs.get("replica_count", 1)
-    partitions = module.attrs.get("num_partitions", 1)
+    replicas, partitions = module.device_counts
     all_reduces: list[Instruction] = []
     for comp in module.computations:
         for inst in comp:

@@ -6,7 +6,7 @@ import numpy as np
 
 from hlo.expansions import Draft
 from hlo.ir import Instruction
-from hlo.ops.collective_eval import CROSS_PARTITION, CROSS_REPLICA, FLATTENED, group_mode
+from hlo.ops.device_groups import CROSS_PARTITION, CROSS_REPLICA, FLATTENED, group_mode
 from hlo.types import U32
 
 
@@ -16,8 +16,7 @@ def place_in_group(d: Draft, inst: Instruction) -> Instruction | None:
     None where groups are of replicas and partitions at once. The groups must have one size.
     """
     assert inst.parent is not None and inst.parent.module is not None
-    header, mode = inst.parent.module.attrs, group_mode(inst.attrs)
-    replicas, partitions = header.get("replica_count", 1), header.get("num_partitions", 1)
+    (replicas, partitions), mode = inst.parent.module.device_counts, group_mode(inst.attrs)
     if mode == CROSS_REPLICA:
         mine, count = d.op("replica-id"), replicas
     elif mode == CROSS_PARTITION:

@@ -1,0 +1,30 @@
+"""How many devices a module runs on."""
+
+from __future__ import annotations
+
+from hlo.ir import Instruction, Module
+from hlo.ops import Trait
+from hlo.ops.device_groups import exchanges, names_devices
+
+_IDS = frozenset({"replica-id", "partition-id"})
+
+
+def devices_of(module: Module) -> tuple[int, int]:
+    """Return the numbers of replicas and of partitions that a run of a module takes.
+
+    Those of its header if it tells devices apart: it moves data between them, or asks for their
+    numbers. Else one and one: a program that is only annotated for partitions means what it says of
+    whole arrays, and replicas that never meet are runs of their own.
+    """
+    counts = module.device_counts
+    if counts == (1, 1):
+        return counts
+    tells = any(_tells_devices_apart(inst, counts) for inst in module.instructions())
+    return counts if tells else (1, 1)
+
+
+def _tells_devices_apart(inst: Instruction, counts: tuple[int, int]) -> bool:
+    if inst.opcode in _IDS or names_devices(inst):
+        return True
+    has_groups = "replica_groups" in inst.attrs or "source_target_pairs" in inst.attrs
+    return inst.spec.has(Trait.COLLECTIVE) and has_groups and exchanges(inst.attrs, counts)

@@ -1,0 +1,260 @@
+"""Where the devices of one run meet: collectives of several members, and lines from one to another.
+
+Each device runs in a thread of its own. It comes to a meeting with its operands and waits for the
+other members; the last to come computes the results of all. Nobody waits for what cannot happen:
+whenever a device begins to wait, or ends, those that can never go on are told so.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from hlo.errors import HloError, InferError
+from hlo.ops.device_groups import Line
+from hlo.ops.spec import OpView
+
+
+class _Stopped(Exception):
+    """Ends the run of a device because another one has failed."""
+
+
+@dataclass
+class _Meeting:
+    """Members on their way to a collective: what has come of each, and then what each gets."""
+
+    devices: tuple[int, ...]
+    arrived: dict[int, tuple[OpView, Sequence[Any]]] = field(default_factory=dict)
+    results: list[Any] | None = None
+    error: InferError | None = None
+
+    def missing(self) -> set[int]:
+        return set(self.devices) - set(self.arrived)
+
+    def result(self, place: int) -> Any:
+        """Return what a member gets. Raises what kept all of them from it."""
+        if self.error is not None:
+            e = self.error
+            raise InferError(e.message, operand=e.operand, attr=e.attr, code=e.code, hint=e.hint)
+        assert self.results is not None
+        return self.results[place]
+
+
+class _Wait(NamedTuple):
+    """A device that waits in an operation, and those that have to come, or send, first."""
+
+    op: OpView
+    missing: Callable[[], set[int]]
+
+
+class Exchange:
+    """The meetings and lines of one run. Devices use it from any threads.
+
+    count: how many devices run.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._lock = threading.Condition()
+        self._waits: dict[int, _Wait] = {}
+        self._ended: set[int] = set()
+        self._meetings: dict[tuple[int | None, tuple[int, ...]], _Meeting] = {}
+        self._sent: dict[Line, deque[Any]] = {}
+        self._stopped = False
+        # Why nobody can go on, once that is so.
+        self._deadlock = ""
+
+    def meet(
+        self, op: OpView, devices: tuple[int, ...], place: int, args: Sequence[Any],
+        define: Callable[[Sequence[Sequence[Any]]], list[Any]],
+    ) -> Any:  # fmt: skip
+        """Return the result of one member of a collective when all members have come.
+
+        devices: the members in group order. place: of the one that calls. define: what computes
+        the members' results from their operands. Members meet in the order in which they come,
+        those of different channels apart. Raises InferError where they do not fit together, and
+        where one of them can never come.
+        """
+        key = op.attrs.get("channel_id"), devices
+        with self._lock:
+            self._need_going()
+            meeting = self._meetings.setdefault(key, _Meeting(devices))
+            meeting.arrived[devices[place]] = op, args
+            if meeting.missing():
+                wait = _Wait(op, meeting.missing)
+                self._wait(devices[place], wait, lambda: bool(meeting.results or meeting.error))
+                return meeting.result(place)
+            del self._meetings[key]
+            for device in devices:
+                self._waits.pop(device, None)
+        members = [meeting.arrived[device] for device in devices]
+        try:
+            _need_alike(devices, [op for op, _ in members])
+            meeting.results = define([args for _, args in members])
+        except InferError as e:
+            meeting.error = e
+        with self._lock:
+            self._lock.notify_all()
+        return meeting.result(place)
+
+    def send(self, line: Line, value: Any) -> None:
+        """Leave a value for the device at the end of a line; the sender goes on."""
+        with self._lock:
+            self._need_going()
+            self._sent.setdefault(line, deque()).append(value)
+            self._lock.notify_all()
+
+    def receive(self, op: OpView, line: Line) -> Any:
+        """Return the next value sent on a line. Raises InferError if none can come."""
+        with self._lock:
+            self._need_going()
+            queue = self._sent.setdefault(line, deque())
+            # Who sends does not know who waits: a value that is there is nothing to wait for.
+            wait = _Wait(op, lambda: set() if queue else {line.source})
+            self._wait(line.target, wait, lambda: bool(queue))
+            del self._waits[line.target]
+            return queue.popleft()
+
+    def end(self, device: int) -> None:
+        """Say that a device has come to the end of its program."""
+        with self._lock:
+            self._ended.add(device)
+            self._look()
+
+    def stop(self) -> None:
+        """End the run: devices that wait, or come to wait, raise an exception of their own."""
+        with self._lock:
+            self._stopped = True
+            self._lock.notify_all()
+
+    # --- waiting, under the lock ------------------------------------------------------------------
+
+    def _wait(self, device: int, wait: _Wait, is_over: Callable[[], bool]) -> None:
+        self._waits[device] = wait
+        self._look()
+        while not is_over():
+            self._need_going()
+            self._lock.wait()
+
+    def _need_going(self) -> None:
+        if self._deadlock:
+            raise InferError(
+                self._deadlock, code="deadlock",
+                hint="every member of a collective has to come to it, in one order: loops and "
+                "branches around collectives go the same way on all devices",
+            )  # fmt: skip
+        if self._stopped:
+            raise _Stopped
+
+    def _look(self) -> None:
+        """Find devices that wait for others which cannot come, and tell all of it."""
+        going = set(range(self._count)) - self._ended - set(self._waits)
+        stuck = dict(self._waits)
+        while found := [d for d, wait in stuck.items() if wait.missing() <= going]:
+            going.update(found)
+            for device in found:
+                del stuck[device]
+        if stuck and not self._deadlock:
+            self._deadlock = "waits that cannot end: " + "; ".join(
+                f"device {d} in {_named(wait.op)} for {_devices(wait.missing())}"
+                for d, wait in sorted(stuck.items())
+            )
+            missing = set[int]().union(*(wait.missing() for wait in stuck.values()))
+            if missing & self._ended:
+                self._deadlock += f"; {_devices(missing & self._ended)} came to the end"
+            self._lock.notify_all()
+
+
+def _named(op: OpView) -> str:
+    channel = op.attrs.get("channel_id")
+    return f"{op.name} ({op.opcode}" + (")" if channel is None else f", channel {channel})")
+
+
+def _devices(numbers: set[int]) -> str:
+    word = "device " if len(numbers) == 1 else "devices "
+    return word + ", ".join(map(str, sorted(numbers)))
+
+
+# What has to be the same for the members of a collective.
+_ALIKE = ("dimensions", "source_target_pairs", "slice_sizes", "has_dynamic_root")
+
+
+def _need_alike(devices: Sequence[int], ops: Sequence[OpView]) -> None:
+    """Raise InferError unless operations of several devices are one and the same collective."""
+    first = ops[0]
+    for device, op in zip(devices, ops, strict=True):
+        if op is not first and _kind(op) != _kind(first):
+            raise InferError(
+                f"devices {devices[0]} and {device} meet in different collectives: "
+                f"{_named(first)} of {_shapes(first)}, {_named(op)} of {_shapes(op)}",
+                code="mismatched-collectives",
+            )
+
+
+def _kind(op: OpView) -> tuple[Any, ...]:
+    attrs = (op.attrs.get(key) for key in _ALIKE)
+    return (op.opcode.removesuffix("-start"), _shapes(op), *attrs)
+
+
+def _shapes(op: OpView) -> str:
+    return ", ".join(s.to_string(False) for s in op.operand_shapes)
+
+
+# --- running ------------------------------------------------------------------------------------
+
+
+def run_devices(exchange: Exchange, runs: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Call one function for each device, in threads; returns their results in order.
+
+    When one raises, the others are stopped where they would wait. Raises the exception of the
+    first device that has one of its own; an HloError says which device it is.
+    """
+    results: list[Any] = [None] * len(runs)
+    errors: dict[int, BaseException] = {}
+
+    def work(device: int) -> None:
+        try:
+            results[device] = runs[device]()
+            exchange.end(device)
+        except _Stopped:
+            pass
+        except BaseException as e:
+            errors[device] = e
+            exchange.stop()
+
+    threads = [
+        # With numpy's state of errors and all else that belongs to the caller.
+        threading.Thread(target=contextvars.copy_context().run, args=(work, n), daemon=True)
+        for n in range(len(runs))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:  # Ctrl-C
+        exchange.stop()
+        raise
+    if errors:
+        device = min(errors)
+        raise _of_device(device, errors[device])
+    return results
+
+
+def _of_device(device: int, error: BaseException) -> BaseException:
+    if not isinstance(error, HloError):
+        return error
+    # What says of all devices where they are, or is one and the same for all, needs no number.
+    return HloError(
+        [
+            d if d.code in _OF_ALL else replace(d, message=f"device {device}: {d.message}")
+            for d in error.diagnostics
+        ]
+    )
+
+
+_OF_ALL = ("deadlock", "mismatched-collectives")
