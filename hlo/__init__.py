@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hlo.api import from_proto, interpret, load, optimize, parse, save, to_proto, verify
     from hlo.builder import XlaBuilder, XlaComputation, XlaOp
+    from hlo.client import Client, GlobalData
     from hlo.compiler import compile
     from hlo.errors import Diagnostic, HloError
     from hlo.eval import Host
@@ -35,8 +36,10 @@ __version__ = "0.1.0"
 __all__ = [
     "OPS",
     "ArrayShape",
+    "Client",
     "Computation",
     "Diagnostic",
+    "GlobalData",
     "HloError",
     "Host",
     "Instruction",
@@ -79,6 +82,7 @@ _HOMES = {
         "verify",
     ),
     "hlo.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),
+    "hlo.client": ("Client", "GlobalData"),
     "hlo.compiler": ("compile",),
     "hlo.errors": ("Diagnostic", "HloError"),
     "hlo.eval": ("Host",),

@@ -76,6 +76,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"analysis", "host", "binding", "objects", "sources"},
     "support": _VALUES
     | {"arguments", "ops", "ir", "text", "verifier", "eval", "compiler", "runtime"},
+    "client": _VALUES | {"analysis", "api", "arguments", "builder", "compiler", "host", "ir"},
     "api": _VALUES
     | {"ops", "ir", "text", "verifier", "eval", "arguments", "files", "inputs", "compiler"}
     | {"passes", "proto", "sources"},

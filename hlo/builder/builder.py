@@ -16,6 +16,8 @@ class XlaBuilder(Internal):
     One that is a word of Python, or the name of a built-in function, ends in an underscore:
     `and_`, `while_`, `max_`, `slice_`. `docs/operations.md` lists them all.
 
+    client: who is to run the program, for those who pass builders around; `client` returns it.
+
     Where a computation is called, a function from handles to a handle may be given in place of a
     built one. A broken rule raises HloError, which names the rule and the line that broke it; after
     `set_die_immediately_on_error(False)` `build` raises it. Operations that fail leave nothing

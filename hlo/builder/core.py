@@ -156,8 +156,9 @@ def sizes_of(opcode: str, sizes: Sequence[int]) -> tuple[int, ...]:
 class BuilderCore:
     """The state of a builder. The operations are in its subclasses, a family each."""
 
-    def __init__(self, name: str, *, parent: BuilderCore | None = None) -> None:
+    def __init__(self, name: str, client: Any = None, *, parent: BuilderCore | None = None) -> None:
         self.name = legal_name(name)
+        self.client: Any = client if parent is None else parent.client
         self._computation = Computation(self.name)
         self._parent = parent
         self._die_immediately: bool = parent._die_immediately if parent else True

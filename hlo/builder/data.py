@@ -48,6 +48,7 @@ def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
         parts = [literal_of(v) for v in value]
         return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
     if element_type is None and isinstance(value, (np.ndarray, np.generic)):
+        type_of(value.dtype)  # raises for what is no number
         return Literal.of(value)
     try:
         et = element_type or _DEFAULTS.get(np.asarray(value).dtype.kind)

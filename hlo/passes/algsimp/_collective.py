@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
+from hlo.ops.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.algsimp._rules import rule
 
 
 def _is_alone(inst: Instruction) -> bool:
     """True where each device is in a group with no other."""
-    return bool(inst.attrs["replica_groups"].group_size == 1)
+    alone = inst.attrs["replica_groups"].group_size == 1
+    # A group of one replica may be of several partitions.
+    return alone and group_mode(inst.attrs) != CROSS_BOTH
 
 
 @rule("all-reduce reduce-scatter", "all-reduce(x) = x, in groups of one")

@@ -1,0 +1,356 @@
+"""A client: data on devices, programs compiled for them, and runs on one device or on several.
+
+    client = hlo.Client(device_count=2)
+    x, y = client.transfer_to_server([1.0, 2.0]), client.transfer_to_server([3.0, 4.0], device=1)
+    sums = client.execute_replicated(computation, [[x], [y]])  # of a cross_replica_sum, say
+    print(client.transfer(sums[0]))
+
+Devices are threads of this process. Each has queues, random state and data of its own; all share
+the processors. Sources: document 004 (`Client`, `GlobalData`), XLA's `client.h`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from math import prod
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from hlo.analysis.devices import devices_of
+from hlo.api import parameters_of, run_values, verify
+from hlo.arguments import Parameter, bind_arguments
+from hlo.builder import XlaComputation
+from hlo.builder.core import type_of
+from hlo.builder.data import literal_of, literal_of_result
+from hlo.compiler import compile, on_host
+from hlo.errors import HloError, InferError
+from hlo.host import Host, run_together
+from hlo.ir import Module
+from hlo.literal import Literal
+from hlo.types import Shape
+from hlo.types import array as array_shape
+
+_T = TypeVar("_T")
+Start = Callable[[Host], Callable[[Sequence[Any]], Any]]
+"""Returns the function that runs a program beside a host, on bound arguments."""
+
+BACKENDS = ("compiled", "reference")
+
+
+class GlobalData:
+    """A value on a device of a client: what runs take and give. Immutable.
+
+    `numpy.asarray` shows an array without copying it; `Client.transfer` makes a literal.
+    """
+
+    __slots__ = ("_value", "client", "device", "shape")
+
+    def __init__(self, client: Client, device: int, shape: Shape, value: Any) -> None:
+        self.client, self.device, self.shape = client, device, shape
+        self._value = value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.shape.is_tuple:
+            raise TypeError(f"{self!r} is a tuple: take it apart with deconstruct_tuple")
+        view = np.asarray(self._value).view()
+        view.flags.writeable = False
+        return np.array(view, dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        return f"<GlobalData {self.shape.to_string(False)} on device {self.device}>"
+
+
+class LoadedExecutable:
+    """A program ready to run on the devices of a client.
+
+    device_counts: the numbers of replicas and of partitions that the module is for. Device n runs
+    partition n % P of replica n // P, where P is the number of partitions.
+    """
+
+    def __init__(self, client: Client, module: Module, start: Start) -> None:
+        self.client, self.name = client, module.name
+        self.parameters: tuple[Parameter, ...] = tuple(parameters_of(module))
+        self.result_shape: Shape = module.entry.result_shape
+        self.device_counts = module.device_counts
+        # Devices never meet in it, so that one may run it alone.
+        self.runs_alone = devices_of(module) == (1, 1)
+        self._start = start
+        self._started: dict[int, Callable[[Sequence[Any]], Any]] = {}
+
+    def on(self, device: int) -> Callable[[Sequence[Any]], Any]:
+        """Return the function that runs the program on a device, on bound arguments."""
+        if device not in self._started:
+            self._started[device] = self._start(self.client.hosts[device])
+        return self._started[device]
+
+    def __repr__(self) -> str:
+        replicas, partitions = self.device_counts
+        shapes = ", ".join(p.shape.to_string(False) for p in self.parameters)
+        result = self.result_shape.to_string(False)
+        return (
+            f"<LoadedExecutable {self.name}: ({shapes}) -> {result}, {replicas} replicas, "
+            f"{partitions} partitions>"
+        )
+
+
+Program = XlaComputation | Module | LoadedExecutable
+"""What a client executes. What a builder built is compiled once; a module, which may change, each
+time: `Client.compile` makes a `LoadedExecutable` of it to run often."""
+
+
+class Client:
+    """Runs programs on devices; see the module.
+
+    device_count: how many devices there are. backend: `compiled`, or `reference` for the
+    interpreter. host: has the custom calls and libraries of all devices. threads, cache, passes: as
+    for `hlo.compile`. hosts: what each device has: its queues, for one. Methods may be called from
+    any threads; a device runs one program at a time. All raise HloError.
+    """
+
+    def __init__(
+        self, device_count: int = 1, *, backend: str = "compiled", host: Host | None = None,
+        threads: int | None = None, cache: bool = True, passes: str = "default",
+    ) -> None:  # fmt: skip
+        if device_count < 1:
+            raise HloError.at("bad-device", f"a client has at least 1 device, not {device_count}")
+        if backend not in BACKENDS:
+            raise HloError.at(
+                "bad-value", f"{backend!r} is no backend", hint="one of " + ", ".join(BACKENDS)
+            )
+        shared = host or Host()
+        self.device_count = device_count
+        self.backend = backend
+        self.hosts = [Host(shared.custom_calls, shared.libraries) for _ in range(device_count)]
+        self._busy = [threading.Lock() for _ in range(device_count)]
+        self._options: dict[str, Any] = {"threads": threads, "cache": cache, "passes": passes}
+        self._compiled: WeakKeyDictionary[
+            XlaComputation, dict[tuple[int, int], LoadedExecutable]
+        ] = WeakKeyDictionary()
+
+    # --- data -----------------------------------------------------------------------------------
+
+    def transfer_to_server(self, value: Any, device: int = 0) -> GlobalData:
+        """Return a copy of a value on a device.
+
+        value: a literal, a numpy array, numbers in lists, or a tuple of such. Python's numbers
+        become pred, s32, f32 or c64, numpy's keep their type.
+        """
+        self._need_device(device)
+        literal = _checked(lambda: literal_of(value))
+        return GlobalData(self, device, literal.shape, literal.value)
+
+    def transfer_in_process(self, array: np.ndarray, device: int = 0) -> GlobalData:
+        """Return an array of this process as a value on a device, without a copy.
+
+        It must not change as long as the value is in use.
+        """
+        self._need_device(device)
+        element_type = _checked(lambda: type_of(array.dtype))
+        return GlobalData(self, device, array_shape(element_type, array.shape), array)
+
+    def transfer(self, data: GlobalData) -> Literal:
+        """Return a value on a device as a literal."""
+        self._need_own(data)
+        return literal_of_result(data._value)
+
+    def deconstruct_tuple(self, data: GlobalData) -> list[GlobalData]:
+        """Return the elements of a tuple on a device, which are not copied."""
+        self._need_own(data)
+        elements = getattr(data.shape, "elements", None)
+        if elements is None:
+            raise HloError.at("type-mismatch", f"{data!r} is no tuple")
+        return [
+            GlobalData(self, data.device, shape, value)
+            for shape, value in zip(elements, data._value, strict=True)
+        ]
+
+    def transfer_to_infeed(self, value: Any, device: int = 0) -> None:
+        """Put a value at the end of a device's infeed; see `transfer_to_server`."""
+        data = self.transfer_to_server(value, device)
+        self.hosts[device].infeed.append(data._value)
+
+    def transfer_from_outfeed(self, device: int = 0) -> Literal:
+        """Take the first value out of a device's outfeed."""
+        self._need_device(device)
+        outfeed = self.hosts[device].outfeed
+        if not outfeed:
+            raise HloError.at("empty-queue", f"the outfeed of device {device} has no value")
+        return literal_of_result(outfeed.pop(0))
+
+    # --- programs -------------------------------------------------------------------------------
+
+    def compile(
+        self, program: XlaComputation | Module, *, num_replicas: int | None = None,
+        num_partitions: int | None = None,
+    ) -> LoadedExecutable:  # fmt: skip
+        """Return a program ready to run.
+
+        num_replicas, num_partitions: in place of those that the module's header names.
+        """
+        module = program.clone() if isinstance(program, Module) else program.module()
+        for key, count in (("replica_count", num_replicas), ("num_partitions", num_partitions)):
+            if count is not None:
+                module.attrs[key] = count
+        verify(module)
+        if self.backend == "compiled":
+            start = _compiled(module, self._options, self.hosts[0])
+        else:
+            start = _interpreted(module)
+        return LoadedExecutable(self, module, start)
+
+    def execute(
+        self, program: Program, arguments: Sequence[Any] = (), device: int | None = None
+    ) -> GlobalData:
+        """Run a program on one device; returns its result there.
+
+        arguments: one for each parameter, or all array leaves flat: values on the device, or what
+        `hlo.compile`d functions take. device: by default that of the first argument on one.
+        """
+        if device is None:
+            device = next((a.device for a in arguments if isinstance(a, GlobalData)), 0)
+        self._need_device(device)
+        loaded = self._loaded(program, None)
+        if not loaded.runs_alone:
+            raise HloError.at(
+                "bad-device", f"{loaded.name} runs on {_said(loaded.device_counts)}, execute runs "
+                "on one device", hint="execute_replicated takes arguments for each",
+            )  # fmt: skip
+        return self._run(loaded, [arguments], [device], (1, 1))[0]
+
+    def execute_and_transfer(
+        self, program: Program, arguments: Sequence[Any] = (), device: int | None = None
+    ) -> Literal:
+        """Run a program on one device; returns its result as a literal. See `execute`."""
+        return self.transfer(self.execute(program, arguments, device))
+
+    def execute_replicated(
+        self, program: Program, arguments: Sequence[Sequence[Any]]
+    ) -> list[GlobalData]:
+        """Run a program on several devices at the same time; returns the result of each.
+
+        arguments: those of each device, from device 0 on, as for `execute`. What a builder built
+        runs on so many replicas; a module on as many devices as its header says, which its
+        `replica_count` and `num_partitions` are.
+        """
+        loaded = self._loaded(program, (max(1, len(arguments)), 1))
+        if len(arguments) != prod(loaded.device_counts):
+            raise HloError.at(
+                "argument-count", f"{loaded.name} runs on {_said(loaded.device_counts)}, there are "
+                f"arguments for {len(arguments)}",
+            )  # fmt: skip
+        if len(arguments) > self.device_count:
+            raise HloError.at(
+                "bad-device", f"{loaded.name} runs on {_said(loaded.device_counts)}, the client "
+                f"has {self.device_count}", hint=f"hlo.Client(device_count={len(arguments)})",
+            )  # fmt: skip
+        return self._run(loaded, arguments, range(len(arguments)), loaded.device_counts)
+
+    def compute_constant(self, program: XlaComputation | Module) -> Literal:
+        """Return the result of a program without parameters, found by the interpreter."""
+        module = program if isinstance(program, Module) else program.module()
+        verify(module)
+        if module.entry.parameters:
+            raise HloError.at(
+                "not-constant", f"{module.name} depends on parameter "
+                f"{module.entry.parameters[0].name}",
+            )  # fmt: skip
+        return literal_of_result(run_values(module, [], Host()))
+
+    # --- running --------------------------------------------------------------------------------
+
+    def _loaded(self, program: Program, counts: tuple[int, int] | None) -> LoadedExecutable:
+        """Return a program ready to run; one that was built is for so many devices."""
+        if isinstance(program, LoadedExecutable):
+            if program.client is not self:
+                raise HloError.at("bad-device", f"{program.name} is of another client")
+            return program
+        if isinstance(program, Module):
+            return self.compile(program)
+        replicas, partitions = counts or (1, 1)
+        found = self._compiled.setdefault(program, {})
+        if (replicas, partitions) not in found:
+            found[replicas, partitions] = self.compile(
+                program, num_replicas=replicas, num_partitions=partitions
+            )
+        return found[replicas, partitions]
+
+    def _run(
+        self, loaded: LoadedExecutable, arguments: Sequence[Sequence[Any]], devices: Sequence[int],
+        counts: tuple[int, int],
+    ) -> list[GlobalData]:  # fmt: skip
+        values = [
+            bind_arguments(loaded.parameters, [self._value(a, device) for a in args])
+            for device, args in zip(devices, arguments, strict=True)
+        ]
+        with ExitStack() as stack:
+            for device in devices:
+                stack.enter_context(self._busy[device])
+            runs = [partial(loaded.on(d), v) for d, v in zip(devices, values, strict=True)]
+            hosts = [self.hosts[d] for d in devices]
+            results = run_together(hosts, counts, runs)
+        return [
+            GlobalData(self, d, _actual(loaded.result_shape, r), r)
+            for d, r in zip(devices, results, strict=True)
+        ]
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    def _value(self, argument: Any, device: int) -> Any:
+        if not isinstance(argument, GlobalData):
+            return argument
+        self._need_own(argument)
+        if argument.device != device:
+            raise HloError.at(
+                "bad-device", f"{argument!r} is an argument on device {device}",
+                hint="transfer_to_server(transfer(data), device) brings it there",
+            )  # fmt: skip
+        return argument._value
+
+    def _need_own(self, data: GlobalData) -> None:
+        if not isinstance(data, GlobalData) or data.client is not self:
+            raise HloError.at("bad-device", f"{data!r} is not on a device of this client")
+
+    def _need_device(self, device: int) -> None:
+        if not 0 <= device < self.device_count:
+            raise HloError.at(
+                "bad-device", f"there is no device {device}, the client has {self.device_count}"
+            )
+
+
+def _compiled(module: Module, options: dict[str, Any], host: Host) -> Start:
+    executable = compile(module, **options, host=host)
+    return lambda host: on_host(executable, host).run_values
+
+
+def _interpreted(module: Module) -> Start:
+    return lambda host: partial(_interpret, module, host)
+
+
+def _interpret(module: Module, host: Host, values: Sequence[Any]) -> Any:
+    return run_values(module, values, host)
+
+
+def _checked(make: Callable[[], _T]) -> _T:
+    """Return what a rule of the op table makes of a value. Raises HloError where it does not."""
+    try:
+        return make()
+    except InferError as e:
+        raise HloError.at(e.code, e.message, hint=e.hint) from None
+
+
+def _said(counts: tuple[int, int]) -> str:
+    if prod(counts) == 1:
+        return "one device"
+    return f"{prod(counts)} devices ({counts[0]} replicas, {counts[1]} partitions)"
+
+
+def _actual(shape: Shape, value: Any) -> Shape:
+    """Return the shape of a result, with the sizes that it has in place of bounds."""
+    if not shape.is_dynamic:
+        return shape
+    return literal_of_result(value).shape
