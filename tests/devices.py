@@ -68,4 +68,5 @@ def assert_equal(got: Sequence[Sequence[Any]], want: Sequence[Sequence[Any]]) ->
     assert len(got) == len(want)
     for device, (mine, theirs) in enumerate(zip(got, want, strict=True)):
         for g, w in zip(mine, theirs, strict=True):
+            g = np.asarray(g)
             np.testing.assert_array_equal(g, np.asarray(w, g.dtype), f"device {device}")

@@ -7,7 +7,13 @@ from dataclasses import replace
 from hlo import replica_groups
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INT, Attr, Codec, enum
-from hlo.ops.device_groups import CROSS_BOTH, CROSS_PARTITION, CROSS_REPLICA, FLATTENED
+from hlo.ops.device_groups import (
+    CROSS_BOTH,
+    CROSS_PARTITION,
+    CROSS_REPLICA,
+    FLATTENED,
+    group_mode,
+)
 from hlo.ops.rules import need_tuple
 from hlo.ops.spec import OpView, Trait
 from hlo.types import ArrayShape, Shape, TupleShape
@@ -54,7 +60,7 @@ def need_groups(op: OpView) -> None:
     That is: no group is empty, the ids are 0 and so on, each once, groups are of one size, and data
     is split or joined in as many parts as that. The `verify` rule of collectives with groups.
     """
-    mode = kernels.group_mode(op.attrs)
+    mode = group_mode(op.attrs)
     if mode is None:
         raise InferError(
             f"{op.opcode}: use_global_device_ids needs a channel_id", attr="use_global_device_ids",
@@ -62,7 +68,7 @@ def need_groups(op: OpView) -> None:
         )  # fmt: skip
     lists = op.attrs["replica_groups"].lists()
     problem = _groups_problem(op, lists, mode)
-    if problem is None and lists and mode != kernels.CROSS_BOTH:
+    if problem is None and lists and mode != CROSS_BOTH:
         problem = parts_problem(op, len(lists[0]))
     if problem is not None:
         raise InferError(
@@ -72,7 +78,7 @@ def need_groups(op: OpView) -> None:
 
 def _groups_problem(op: OpView, lists: tuple[tuple[int, ...], ...], mode: str) -> str | None:
     if not lists:
-        return "flattened ids need replica groups" if mode == kernels.FLATTENED else None
+        return "flattened ids need replica groups" if mode == FLATTENED else None
     seen: set[int] = set()
     for group in lists:
         if not group:

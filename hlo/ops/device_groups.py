@@ -160,6 +160,6 @@ def _absent(op: OpView, message: str) -> InferError:
     """Return the error of a collective in which data would come from devices that are not there."""
     return InferError(
         f"{op.opcode}: {message}", code="unsupported-participants",
-        hint="replica_count and num_partitions of the module say how many devices a run has; "
-        "hlo.Client and hlo-run run on several",
+        hint="replica_count and num_partitions of the module say for how many it is; hlo-run "
+        "(--num-replicas) and hlo.Client run it on several",
     )  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hlo.errors import InferError
 from hlo.ir import Instruction, Module
+from hlo.ops.collective_rules import UNEVEN, parts_problem
 from hlo.ops.device_groups import (
     CROSS_BOTH,
     CROSS_PARTITION,
@@ -14,7 +15,6 @@ from hlo.ops.device_groups import (
     FLATTENED,
     group_mode,
 )
-from hlo.ops.collective_rules import UNEVEN, parts_problem
 from hlo.types import ArrayShape, TupleShape
 from hlo.verifier.report import Report
 
