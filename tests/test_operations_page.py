@@ -276,6 +276,17 @@ ENTRY e {
         xla_parse(text)
 
 
+def test_xla_may_leave_out_the_initial_value() -> None:
+    """Where a reduction is over dimensions of size 1 only, whatever the function does with it."""
+    b = XlaBuilder("ones")
+    b.reduce(b.parameter(0, "s32[1,2]"), 5, lambda a, x: x - a, (0,))
+    module, x = b.build().module(), np.int32([[1, 2]])
+    assert hlo.interpret(module, x).tolist() == [-4, -3]
+    assert hlo.compile(module, cache=False)(x).tolist() == [-4, -3]
+    [theirs] = xla_run(str(module), [x])
+    assert theirs.tolist() == [1, 2]
+
+
 def test_xla_selects_no_tuples() -> None:
     text = """HloModule select
 ENTRY e {
