@@ -83,11 +83,10 @@ class MessageType:
     by_name: dict[str, Field] = field(default_factory=dict)
 
     def fields_of(self, message: Message) -> Iterator[tuple[Field, Any]]:
-        """Yield the fields that a message has, with their values, in the order of their numbers."""
-        for _, entry in sorted(self.by_number.items()):
-            value = message.get(entry.name)
-            if value is not None:
-                yield entry, value
+        """Return the fields that a message has, and their values, in the order of their numbers."""
+        found = [(self.by_name[name], value) for name, value in message.items()]
+        found.sort(key=lambda pair: pair[0].number)
+        return (pair for pair in found if pair[1] is not None)
 
 
 @cache

@@ -87,6 +87,8 @@ def _unique_names(order: list[Computation]) -> dict[Instruction, str]:
     XLA wants that where HLO text does not, and changes names of a text in this way.
     """
     used: dict[str, set[int]] = {}
+    # No number below this one is free.
+    least: dict[str, int] = {}
     names: dict[Instruction, str] = {}
     for comp in order:
         for inst in comp.in_order():
@@ -96,7 +98,10 @@ def _unique_names(order: list[Computation]) -> dict[Instruction, str]:
             taken = used.setdefault(base, set())
             number = int(digits)
             if number in taken:
-                number = next(n for n in range(len(taken) + 1) if n not in taken)
+                number = least.get(base, 0)
+                while number in taken:
+                    number += 1
+                least[base] = number
             taken.add(number)
             names[inst] = f"{base}.{number}" if number else base
     return names
