@@ -16,7 +16,6 @@ from hlo.literal import Literal, read_literal
 from hlo.memory import enough_memory
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
-from hlo.sources import is_proto_file, read_snapshot
 from hlo.types import ELEMENT_TYPES, ArrayShape, Shape, array, compatible
 
 _TARGET = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.-]*|\d+)=(.*)", re.S)
@@ -29,18 +28,22 @@ _STARTS_WITH_SHAPE = re.compile(r"[(\s]*[a-z][a-z0-9]*\[")
 
 
 def read_inputs(
-    parameters: Sequence[Parameter], specs: Sequence[str], archive: str | None, seed: int
-) -> tuple[list[Any], list[str]]:
+    parameters: Sequence[Parameter], specs: Sequence[str], archive: str | None, seed: int,
+    device: int = 0, *, vary: bool = False,
+) -> tuple[list[Any], list[str]]:  # fmt: skip
     """Return a value for each parameter, and the names of what had to be made up at random.
 
     specs: `[name=]SOURCE`; one without a name is for the first parameter that has no value yet.
-    SOURCE is `random`, `zeros`, a path ending in `.npy`, an HLO literal with or without its shape,
-    `@FILE` holding one, or `2x3xf32=1 2 3 4 5 6` (one number fills; `=@FILE` reads raw bytes).
-    archive: an npz whose keys are `arg0, arg1, ..` or parameter names; the leaves of a tuple have
-    keys such as `arg0.1`. Or a snapshot that XLA dumped, which holds the arguments of a call.
+    SOURCE is `random`, `zeros`, `device-id` (the number of the device), a path ending in `.npy`, an
+    HLO literal with or without its shape, `@FILE` holding one, or `2x3xf32=1 2 3 4 5 6` (one number
+    fills; `=@FILE` reads raw bytes). archive: an npz whose keys are `arg0, arg1, ..` or parameter
+    names; the leaves of a tuple have keys such as `arg0.1`. Or a snapshot that XLA dumped, which
+    holds the arguments of a call.
+    device: whose inputs these are; vary: what is random differs from that of other devices.
     Everything is checked against the parameters. Raises HloError.
     """
-    inputs = _Inputs(parameters, seed)
+    # A seed that is given has less bits than that.
+    inputs = _Inputs(parameters, seed + (device << 64 if vary else 0), device)
     if archive is not None:
         inputs.take_archive(archive)
     # Named inputs first: the others fill the gaps.
@@ -60,13 +63,16 @@ def _split_target(spec: str) -> tuple[str | None, str]:
 class _Inputs:
     """The values given so far, by parameter number and index path."""
 
-    def __init__(self, parameters: Sequence[Parameter], seed: int) -> None:
+    def __init__(self, parameters: Sequence[Parameter], seed: int, device: int) -> None:
         self._parameters = parameters
         self._seed = seed
+        self._device = device
         self._leaves: dict[int, dict[tuple[int, ...], Any]] = {p.number: {} for p in parameters}
         self._made_up: list[str] = []
 
     def take_archive(self, path: str) -> None:
+        from hlo.sources import is_proto_file, read_snapshot  # a run from the cache needs no parser
+
         keys: dict[str, tuple[Parameter, tuple[int, ...], Shape]] = {}
         for p in self._parameters:
             for index, name, shape in p.leaves():
@@ -93,9 +99,10 @@ class _Inputs:
         if target is not None and self._leaves[parameter.number]:
             raise HloError.at("unknown-input", f"input {parameter.name} is given twice")
         what = f"input {parameter.name}"
-        if source in ("random", "zeros"):
+        makers = {"random": self._random, "zeros": self._zeros, "device-id": self._number}
+        if source in makers:
             for index, name, shape in parameter.leaves():
-                make = self._random if source == "random" else self._zeros
+                make = makers[source]
                 self._leaves[parameter.number][index] = make(parameter, index, name, shape)
             return
         value = _read_source(source, parameter.shape, what)
@@ -124,6 +131,13 @@ class _Inputs:
     def _zeros(self, p: Parameter, index: tuple[int, ...], name: str, shape: Shape) -> np.ndarray:
         with enough_memory(f"input {name}"):
             return zero_array(need_size(shape, f"input {name}"))
+
+    def _number(self, p: Parameter, index: tuple[int, ...], name: str, shape: Shape) -> np.ndarray:
+        with enough_memory(f"input {name}"):
+            dims = need_size(shape, f"input {name}").dims
+            filled = as_leaf(np.full(dims, self._device).tolist(), shape, f"input {name}")
+            assert isinstance(filled, np.ndarray)
+            return filled
 
     def _next(self, spec: str) -> Parameter:
         for p in self._parameters:

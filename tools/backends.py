@@ -8,11 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hlo.arguments import Parameter
     from hlo.host import Host
+    from hlo.ir import Module
     from hlo.types import Shape
 
 
@@ -20,13 +23,15 @@ if TYPE_CHECKING:
 class Runnable:
     """A module that is ready to run.
 
-    run: takes a checked value for each parameter. seconds: how long each stage of getting here
-    took. cost: what one run does, where that was counted.
+    device_counts: the numbers of replicas and of partitions that a run takes. run: takes checked
+    values of the parameters for each device, and returns the result of each. seconds: how long each
+    stage of getting here took. cost: what one device does, where that was counted.
     """
 
     parameters: Sequence[Parameter]
     result: Shape
-    run: Callable[[Sequence[Any]], Any]
+    device_counts: tuple[int, int]
+    run: Callable[[Sequence[Sequence[Any]]], list[Any]]
     seconds: Mapping[str, float]
     cost: Mapping[str, int] = field(default_factory=dict)
 
@@ -37,24 +42,54 @@ def compiled(
     *,
     cache: bool,
     threads: int | None,
-    host: Host | None = None,
+    host: Callable[[], Host | None],
     passes: str = "default",
+    device_counts: tuple[int, int] | None = None,
 ) -> Runnable:
-    """Return the native code of a module's text. Raises HloError."""
-    from hlo.compiler import compile_text
+    """Return the native code of a module's text. Raises HloError.
 
-    exe = compile_text(source, name, cache=cache, threads=threads, host=host, passes=passes)
+    host: makes what a device sees besides arguments. device_counts: by default those that the
+    module needs.
+    """
+    from hlo.compiler import compile_text, on_host
 
-    def run(values: Sequence[Any]) -> Any:
+    exe = compile_text(source, name, cache=cache, threads=threads, host=host(), passes=passes)
+    counts = device_counts or exe.device_counts
+    together = None
+    if counts != (1, 1):
+        hosts = _hosts(host, counts)
+        together = partial(_together, hosts, counts, [on_host(exe, h).run_values for h in hosts])
+
+    def run(values: Sequence[Sequence[Any]]) -> list[Any]:
         with _interruptible():
-            return exe.run_values(values)
+            return [exe.run_values(values[0])] if together is None else together(values)
 
-    return Runnable(exe.parameters, exe.result_shape, run, exe.compile_seconds, exe.cost)
+    return Runnable(exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.cost)
 
 
-def reference(source: bytes, name: str, host: Host | None = None) -> Runnable:
-    """Return a module's text for the interpreter. Raises HloError."""
+def _hosts(host: Callable[[], Host | None], counts: tuple[int, int]) -> list[Host]:
+    from hlo.host import Host
+
+    return [host() or Host() for _ in range(prod(counts))]
+
+
+def _together(
+    hosts: list[Host], counts: tuple[int, int], runs: Sequence[Callable[[Sequence[Any]], Any]],
+    values: Sequence[Sequence[Any]],
+) -> list[Any]:  # fmt: skip
+    from hlo.host import run_together
+
+    bound = [partial(run, own) for run, own in zip(runs, values, strict=True)]
+    return run_together(hosts, counts, bound)
+
+
+def reference(
+    source: bytes, name: str, host: Callable[[], Host | None],
+    device_counts: tuple[int, int] | None = None,
+) -> Runnable:  # fmt: skip
+    """Return a module's text for the interpreter; see `compiled`. Raises HloError."""
     from hlo import api
+    from hlo.analysis.devices import devices_of
     from hlo.sources import read_module
 
     start = time.perf_counter()
@@ -62,10 +97,19 @@ def reference(source: bytes, name: str, host: Host | None = None) -> Runnable:
     parsed = time.perf_counter()
     api.verify(module)
     seconds = {"parse": parsed - start, "verify": time.perf_counter() - parsed}
+    counts = device_counts or devices_of(module)
+    hosts = _hosts(host, counts)
+    runs = [partial(_interpret, module, h) for h in hosts]
     return Runnable(
-        api.parameters_of(module), module.entry.result_shape,
-        lambda values: api.run_values(module, values, host), seconds,
+        api.parameters_of(module), module.entry.result_shape, counts,
+        partial(_together, hosts, counts, runs), seconds,
     )  # fmt: skip
+
+
+def _interpret(module: Module, host: Host, values: Sequence[Any]) -> Any:
+    from hlo.api import run_values
+
+    return run_values(module, values, host)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ from .common import (
     read_source,
     show_error,
 )
+from .devices import for_devices, inputs_by_device, named_results
+from .outcome import Outcome, comparison, made_up_text, speed, times, verdict
 
 if TYPE_CHECKING:
     from hlo.compare import Comparison
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 
 # Results of more elements are shown by what is in them.
 _SHOWN_ELEMENTS = 100
-_NAMED_INPUTS = 6
 
 
 @dataclass
@@ -38,7 +40,7 @@ class _Job:
     """What the flags ask for, for every file alike."""
 
     inputs: tuple[str, ...]
-    archive: str | None
+    archives: tuple[str, ...]
     output: str | None
     seed: int
     backend: str
@@ -48,6 +50,9 @@ class _Job:
     cache: bool
     passes: str
     many: bool
+    replicas: int | None
+    partitions: int | None
+    vary: bool
     loaded: Host | None = None
 
     def host(self) -> Host | None:
@@ -59,34 +64,17 @@ class _Job:
         return Host(self.loaded.custom_calls, self.loaded.libraries)
 
 
-@dataclass
-class _Outcome:
-    """What came of one file."""
-
-    file: str
-    results: dict[str, Any] = field(default_factory=dict)
-    made_up: list[str] = field(default_factory=list)
-    prepare_s: dict[str, float] = field(default_factory=dict)
-    runs_s: list[float] = field(default_factory=list)
-    cost: Mapping[str, int] = field(default_factory=dict)
-    # How each result compares with the interpreter's, where that was asked.
-    checks: dict[str, Comparison] = field(default_factory=dict)
-
-    @property
-    def failed(self) -> bool:
-        return not all(c.same for c in self.checks.values())
-
-
 @click.command("hlo-run", cls=Tool, no_args_is_help=True)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="[NAME=]SPEC",
-    help="An input: random, zeros, a .npy file, an HLO literal such as '{1,2}', @FILE with one, "
-    "or '2x3xf32=1 2 3 4 5 6'. Without NAME it is for the next parameter.",
+    help="An input: random, zeros, device-id, a .npy file, an HLO literal such as '{1,2}', @FILE "
+    "with one, or '2x3xf32=1 2 3 4 5 6'. Without NAME it is for the next parameter.",
 )  # fmt: skip
 @click.option(
-    "--inputs", "archive", metavar="FILE",
-    help="Inputs by parameter name, or arg0, arg1, ... of an npz, or those of a dumped snapshot.",
+    "--inputs", "archives", multiple=True, metavar="FILE",
+    help="Inputs by parameter name, or arg0, arg1, ... of an npz, or those of a dumped snapshot. "
+    "Once, or once for each device.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", metavar="OUT",
@@ -111,31 +99,48 @@ class _Outcome:
     metavar="A,B,fix(C,D)",
     help="What optimizes compiled modules first, as in hlo-opt; '' for nothing.",
 )
+@click.option(
+    "--num-replicas",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Devices that run the module side by side, in place of its replica_count.",
+)
+@click.option(
+    "--num-partitions",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Devices that share each replica's work, in place of its num_partitions.",
+)
+@click.option("--random-by-device", is_flag=True,
+              help="Random inputs differ from device to device.")  # fmt: skip
 @click.option("--load", multiple=True, metavar="FILE",
               help="Functions for custom calls: a shared library, or a .py file with a dictionary "
               "custom_calls. May be given more than once.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Results or errors as JSON on stdout.")
 @common_options
 def main(
-    files: tuple[str, ...], inputs: tuple[str, ...], archive: str | None, output: str | None,
+    files: tuple[str, ...], inputs: tuple[str, ...], archives: tuple[str, ...], output: str | None,
     seed: int, backend: str, check: bool, repeat: int, show_time: bool, threads: int | None,
-    cache: bool, passes: str, load: tuple[str, ...], as_json: bool,
+    cache: bool, passes: str, num_replicas: int | None, num_partitions: int | None,
+    random_by_device: bool, load: tuple[str, ...], as_json: bool,
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
 
     Inputs that are not given are random, from the seed. Results do not depend on the number of
-    threads.
+    threads. A module whose collectives are for several devices runs on as many, in threads; inputs
+    are for all of them, results are device0.out0, device1.out0, ...
 
     \b
-    Example:
+    Examples:
       hlo-run model.hlo --input x=image.npy --input '{1, 2, 3}' -o result.npz
+      hlo-run sharded.hlo --num-partitions 2 --inputs part0.npz --inputs part1.npz --check
     """
     from hlo.errors import HloError
     from hlo.memory import enough_memory
 
     backend = "compiled" if check else backend
-    job = _Job(inputs, archive, output, seed, backend, check, repeat, threads, cache, passes,
-               len(files) > 1)  # fmt: skip
+    job = _Job(inputs, archives, output, seed, backend, check, repeat, threads, cache, passes,
+               len(files) > 1, num_replicas, num_partitions, random_by_device)  # fmt: skip
     try:
         _check_output(files, job)
         job.loaded = _loaded(load)
@@ -163,9 +168,9 @@ def main(
             reports.append(_report(outcome, job))
             continue
         if check:
-            note(_verdict(outcome))
+            note(verdict(outcome))
         if show_time:
-            note(_times(outcome))
+            note(times(outcome))
     if as_json:
         emit_json(reports if job.many else reports[0])
     elif job.many:
@@ -198,7 +203,7 @@ def _check_output(files: tuple[str, ...], job: _Job) -> None:
     sources = [spec.rpartition("=")[2].removeprefix("@") for spec in job.inputs]
     need_places(
         [_place(file, output) for file in files],
-        [*files, *sources, *([job.archive] if job.archive else [])],
+        [*files, *sources, *job.archives],
     )
 
 
@@ -214,75 +219,73 @@ def _is_folder(output: str) -> bool:
     return output.endswith("/") or Path(output).is_dir()
 
 
-def _run(file: str, job: _Job) -> _Outcome:
-    from hlo.arguments import named_leaves
-    from hlo.inputs import read_inputs
-
-    outcome = _Outcome(file)
+def _run(file: str, job: _Job) -> Outcome:
+    outcome = Outcome(file)
     source, name = read_source(file)
     with progress(f"preparing {file}"):
-        module = _prepared(source, name, job)
-        values, outcome.made_up = read_inputs(module.parameters, job.inputs, job.archive, job.seed)
-    leaves = len(named_leaves(module.result))
+        source, counts = for_devices(source, name, job.replicas, job.partitions)
+        if counts is not None:
+            name += " (printed for other devices)"
+        module = _prepared(source, name, job, counts)
+        values, outcome.made_up = inputs_by_device(
+            module.parameters, prod(module.device_counts), job.inputs, job.archives, job.seed,
+            vary=job.vary,
+        )  # fmt: skip
+    outcome.devices = len(values)
+    leaves = len(named_results(module.result, [None] * len(values)))
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
         raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
     outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
     if outcome.made_up:
-        note(_made_up(outcome, job.seed))
+        note(made_up_text(outcome, job.seed, vary=job.vary))
     with progress(f"running {file}"):
         for _ in range(job.repeat):
             start = time.perf_counter()
-            result = module.run(values)
+            results = module.run(values)
             outcome.runs_s.append(time.perf_counter() - start)
-    outcome.results = {name: leaf for name, _, leaf in named_leaves(module.result, result)}
+    outcome.results = named_results(module.result, results)
     if job.check:
         with progress(f"checking {file}"):
-            outcome.checks = _compared(outcome.results, source, name, job, values)
+            outcome.checks = _compared(outcome.results, source, name, job, values, counts)
     return outcome
 
 
-def _prepared(source: bytes, name: str, job: _Job) -> Runnable:
+def _prepared(source: bytes, name: str, job: _Job, counts: tuple[int, int] | None) -> Runnable:
     if job.backend == "reference":
-        return reference(source, name, job.host())
+        return reference(source, name, job.host, counts)
     return compiled(
-        source, name, cache=job.cache, threads=job.threads, host=job.host(), passes=job.passes
-    )
+        source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
+        device_counts=counts,
+    )  # fmt: skip
 
 
 def _compared(
-    results: Mapping[str, Any], source: bytes, name: str, job: _Job, values: list[Any]
-) -> dict[str, Comparison]:
+    results: Mapping[str, Any], source: bytes, name: str, job: _Job, values: list[list[Any]],
+    counts: tuple[int, int] | None,
+) -> dict[str, Comparison]:  # fmt: skip
     """Compare results with the interpreter's.
 
     Where they differ it runs again, on inputs that differ in their last places: results may be off
     by a few times what that changes.
     """
-    from hlo.arguments import named_leaves
     from hlo.compare import compare, nudged, spread
 
-    def wanted(values: list[Any]) -> dict[str, Any]:
-        module = reference(source, name, job.host())
-        return {n: leaf for n, _, leaf in named_leaves(module.result, module.run(values))}
+    def wanted(values: list[list[Any]]) -> dict[str, Any]:
+        module = reference(source, name, job.host, counts)
+        return named_results(module.result, module.run(values))
 
     want = wanted(values)
     found = {n: compare(results[n], w) for n, w in want.items()}
     if all(c.same for c in found.values()):
         return found
-    near = wanted([nudged(v) for v in values])
+    near = wanted([[nudged(v) for v in own] for own in values])
     for n, c in found.items():
         if not c.same:
             found[n] = compare(results[n], want[n], sensitivity=spread(want[n], near[n]))
     return found
 
 
-def _made_up(outcome: _Outcome, seed: int) -> str:
-    names = outcome.made_up
-    which = ", ".join(names[:_NAMED_INPUTS]) + (", ..." if len(names) > _NAMED_INPUTS else "")
-    plural = "s are" if len(names) > 1 else " is"
-    return f"{outcome.file}: {len(names)} input{plural} random from seed {seed}: {which}"
-
-
-def _deliver(outcome: _Outcome, job: _Job, quiet: bool) -> None:
+def _deliver(outcome: Outcome, job: _Job, quiet: bool) -> None:
     """Write the results where they are wanted, or show them."""
     from hlo.files import literal_text, write_npy, write_npz
 
@@ -307,41 +310,7 @@ def _shown(value: Any) -> str:
     return literal_text(value) if value.size <= _SHOWN_ELEMENTS else statistics_text(value)
 
 
-def _verdict(outcome: _Outcome) -> str:
-    checks = outcome.checks.items()
-    noted = [f"{outcome.file}: {n}: {c}" for n, c in checks if not c.same or c.sensitivity]
-    same = sum(c.same for c in outcome.checks.values())
-    summary = f"{outcome.file}: {same} of {len(outcome.checks)} results are the interpreter's"
-    return "\n".join([*noted, summary])
-
-
-def _times(outcome: _Outcome) -> str:
-    stages = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.prepare_s.items())
-    ran = _speed(outcome)
-    text = f"{outcome.file}: prepared in {sum(outcome.prepare_s.values()):.3f} s ({stages})\n"
-    text += f"{outcome.file}: ran in {ran['median']:.6f} s"
-    if len(outcome.runs_s) > 1:
-        text += f" (median of {len(outcome.runs_s)}; min {ran['min']:.6f}, max {ran['max']:.6f})"
-    if outcome.cost:
-        about = "" if outcome.cost["exact"] else "at least "
-        text += f", {about}{ran['gflops']:.4g} GFLOP/s, {about}{ran['gbytes']:.4g} GB/s"
-    return text
-
-
-def _speed(outcome: _Outcome) -> dict[str, float]:
-    """Return seconds a run, and at the median 10^9 operations and bytes a second."""
-    from statistics import median
-
-    runs = outcome.runs_s
-    found = {"min": min(runs), "median": median(runs), "max": max(runs)}
-    if outcome.cost:
-        rate = 1e-9 / max(found["median"], 1e-9)
-        found["gflops"] = rate * (outcome.cost["operations"] + outcome.cost["transcendentals"])
-        found["gbytes"] = rate * outcome.cost["bytes"]
-    return found
-
-
-def _report(outcome: _Outcome, job: _Job) -> dict[str, Any]:
+def _report(outcome: Outcome, job: _Job) -> dict[str, Any]:
     """Return the JSON object of a file that ran."""
     from hlo.files import literal_text
 
@@ -357,19 +326,11 @@ def _report(outcome: _Outcome, job: _Job) -> dict[str, Any]:
         "results": results,
         "seed": job.seed,
         "random_inputs": outcome.made_up,
+        "devices": outcome.devices,
         "seconds": {"prepare": outcome.prepare_s, "runs": outcome.runs_s},
-        "speed": _speed(outcome),
+        "speed": speed(outcome),
         "cost": dict(outcome.cost),
     }
     if job.check:
-        report["check"] = {name: _comparison(c) for name, c in outcome.checks.items()}
+        report["check"] = {name: comparison(c) for name, c in outcome.checks.items()}
     return report
-
-
-def _comparison(c: Comparison) -> dict[str, Any]:
-    found: dict[str, Any] = {"elements": c.elements, "mismatches": c.mismatches}
-    if c.sensitivity:
-        found["sensitivity"] = c.sensitivity
-    if not c.same:
-        found |= {"worst": c.worst, "got": str(c.got), "want": str(c.want)}
-    return found

@@ -1,0 +1,66 @@
+"""What `hlo-run` does for modules that run on several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from hlo.arguments import Parameter
+    from hlo.types import Shape
+
+
+def for_devices(
+    source: bytes, name: str, replicas: int | None, partitions: int | None
+) -> tuple[bytes, tuple[int, int] | None]:
+    """Return a module with other numbers of devices in its header, and these; None for its own.
+
+    Raises HloError for a module that is not valid for as many.
+    """
+    if replicas is None and partitions is None:
+        return source, None
+    from hlo.sources import read_module
+    from hlo.verifier import verify
+
+    module = read_module(source, name)
+    for key, count in (("replica_count", replicas), ("num_partitions", partitions)):
+        if count is not None:
+            module.attrs[key] = count
+    verify(module)
+    return str(module).encode(), module.device_counts
+
+
+def inputs_by_device(
+    parameters: Sequence[Parameter], count: int, specs: Sequence[str], archives: Sequence[str],
+    seed: int, *, vary: bool,
+) -> tuple[list[list[Any]], list[str]]:  # fmt: skip
+    """Return the values of the parameters for each device, and the names of those made up."""
+    from hlo.inputs import read_inputs
+
+    if len(archives) not in (0, 1, count):
+        raise click.UsageError(
+            f"--inputs is given {len(archives)} times, the run has {count} device"
+            f"{'s: one file is for all, or there is one for each' if count > 1 else ''}"
+        )
+    values: list[list[Any]] = []
+    made_up: list[str] = []
+    for device in range(count):
+        archive = archives[device if len(archives) > 1 else 0] if archives else None
+        own, names = read_inputs(parameters, specs, archive, seed, device, vary=vary)
+        values.append(own)
+        # A file for one device may lack what that for another one has.
+        made_up += [n for n in names if n not in made_up]
+    return values, made_up
+
+
+def named_results(shape: Shape, results: Sequence[Any]) -> dict[str, Any]:
+    """Return the arrays of results: `out0`, `out1`, ..; of several devices `device0.out0`, .."""
+    from hlo.arguments import named_leaves
+
+    return {
+        name if len(results) == 1 else f"device{device}.{name}": leaf
+        for device, result in enumerate(results)
+        for name, _, leaf in named_leaves(shape, result)
+    }

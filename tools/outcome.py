@@ -1,0 +1,87 @@
+"""What came of a run of `hlo-run`, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hlo.compare import Comparison
+
+_NAMED_INPUTS = 6
+
+
+@dataclass
+class Outcome:
+    """What came of one file."""
+
+    file: str
+    devices: int = 1
+    results: dict[str, Any] = field(default_factory=dict)
+    made_up: list[str] = field(default_factory=list)
+    prepare_s: dict[str, float] = field(default_factory=dict)
+    runs_s: list[float] = field(default_factory=list)
+    cost: Mapping[str, int] = field(default_factory=dict)
+    # How each result compares with the interpreter's, where that was asked.
+    checks: dict[str, Comparison] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        return not all(c.same for c in self.checks.values())
+
+
+def made_up_text(outcome: Outcome, seed: int, *, vary: bool) -> str:
+    """Return a note of the inputs that are random."""
+    names = outcome.made_up
+    which = ", ".join(names[:_NAMED_INPUTS]) + (", ..." if len(names) > _NAMED_INPUTS else "")
+    plural = "s are" if len(names) > 1 else " is"
+    each = ("other ones" if vary else "the same") + " on each device"
+    whose = f", {each}" if outcome.devices > 1 else ""
+    return f"{outcome.file}: {len(names)} input{plural} random from seed {seed}{whose}: {which}"
+
+
+def verdict(outcome: Outcome) -> str:
+    """Return which results are the interpreter's, and how the others differ."""
+    checks = outcome.checks.items()
+    noted = [f"{outcome.file}: {n}: {c}" for n, c in checks if not c.same or c.sensitivity]
+    same = sum(c.same for c in outcome.checks.values())
+    summary = f"{outcome.file}: {same} of {len(outcome.checks)} results are the interpreter's"
+    return "\n".join([*noted, summary])
+
+
+def times(outcome: Outcome) -> str:
+    """Return how long it took, and how fast that is."""
+    stages = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.prepare_s.items())
+    ran = speed(outcome)
+    text = f"{outcome.file}: prepared in {sum(outcome.prepare_s.values()):.3f} s ({stages})\n"
+    text += f"{outcome.file}: ran in {ran['median']:.6f} s"
+    if len(outcome.runs_s) > 1:
+        text += f" (median of {len(outcome.runs_s)}; min {ran['min']:.6f}, max {ran['max']:.6f})"
+    if outcome.cost:
+        about = "" if outcome.cost["exact"] else "at least "
+        text += f", {about}{ran['gflops']:.4g} GFLOP/s, {about}{ran['gbytes']:.4g} GB/s"
+    return text
+
+
+def speed(outcome: Outcome) -> dict[str, float]:
+    """Return seconds a run, and at the median 10^9 operations and bytes a second."""
+    from statistics import median
+
+    runs = outcome.runs_s
+    found = {"min": min(runs), "median": median(runs), "max": max(runs)}
+    if outcome.cost:
+        rate = 1e-9 / max(found["median"], 1e-9)
+        found["gflops"] = rate * (outcome.cost["operations"] + outcome.cost["transcendentals"])
+        found["gbytes"] = rate * outcome.cost["bytes"]
+    return found
+
+
+def comparison(c: Comparison) -> dict[str, Any]:
+    """Return the JSON object of a comparison."""
+    found: dict[str, Any] = {"elements": c.elements, "mismatches": c.mismatches}
+    if c.sensitivity:
+        found["sensitivity"] = c.sensitivity
+    if not c.same:
+        found |= {"worst": c.worst, "got": str(c.got), "want": str(c.want)}
+    return found
