@@ -97,6 +97,9 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "call with too few operands": (
         lambda b, p: b.call(b_computation(b, "f32[]"), []),
         "bad-computation", "takes 1 parameters, 0 are passed"),
+    "call of a builder": (
+        lambda b, p: b.call(b.create_sub_builder("unbuilt"), []),  # type: ignore[arg-type]
+        "bad-computation", "call: callee is a XlaBuilder, a computation is needed"),
     "call with an operand of another type": (
         lambda b, p: b.call(b_computation(b, "f32[]"), [p("s32[]")]), "bad-computation",
         "parameter 0 has shape f32[], s32[] is passed"),

@@ -21,6 +21,7 @@ from hlo.builder import (
     ScatterDimensionNumbers,
     XlaBuilder,
     XlaOp,
+    literal_of,
 )
 
 
@@ -141,6 +142,19 @@ def test_negative_padding_takes_from_what_holes_have_made_longer() -> None:
     b = XlaBuilder("pad")
     b.pad(b.constant([1, 2, 3]), 0, [(-1, -1, 1)])
     assert as_lists(run(b)) == [0, 2, 0]
+
+
+def test_reduce_window_by_a_computation_that_was_built() -> None:
+    """The program of the pages: a reducer's last operation is its result."""
+    inner = XlaBuilder("max")
+    inner.max_(inner.parameter(0, "f32[]", "y"), inner.parameter(1, "f32[]", "x"))
+    largest = inner.build()
+    b = XlaBuilder("reduce_window_2x3")
+    given = b.parameter(0, "f32[4,6]", "input")
+    start = b.constant_literal(literal_of(np.finfo(np.float32).min))
+    b.reduce_window(given, start, largest, (2, 3), (2, 3), "VALID")
+    values = -np.arange(24, dtype=np.float32).reshape(4, 6)
+    assert as_lists(run(b, values)) == [[0, -3], [-12, -15]]
 
 
 def test_broadcast_rev_and_transpose_are_their_formulas() -> None:

@@ -30,8 +30,9 @@ def callee_of(
     if isinstance(callee, XlaComputation):
         return callee.computation
     if not callable(callee):
+        found = "None" if callee is None else f"a {type(callee).__name__}"
         raise Unnamed.at(
-            "bad-computation", f"{role} is {callee!r}, a computation is needed", call_site(),
+            "bad-computation", f"{role} is {found}, a computation is needed", call_site(),
             "a function from handles to a handle, or what build() returns",
         )  # fmt: skip
     name = getattr(callee, "__name__", role).strip("<>")

@@ -98,7 +98,13 @@ class Collective(Control):
     ) -> XlaOp:  # fmt: skip
         """Append the arrays of all devices of a group, one after the other along a dimension.
 
+        operand: an array, or a tuple of arrays.
         shard_count: the devices of a group.
+        replica_groups: lists of devices, none for all of them.
+        layout: that the result has, and keeps.
+
+        Raises HloError for a dimension that is not there and groups of another size. Source:
+        "AllGather" (002, 003).
         """
         parts, is_tuple = self._split("all-gather", operand)
         shape = self._resized(
@@ -117,7 +123,14 @@ class Collective(Control):
         channel_id: int | None = None, shape_with_layout: ShapeLike | None = None,
         use_global_device_ids: bool = False,
     ) -> XlaOp:  # fmt: skip
-        """Append the arrays of all devices of a group combined; of a tuple element by element."""
+        """Append the arrays of all devices of a group combined; of a tuple element by element.
+
+        computation: from two scalars to one; the order in which it combines is open.
+        replica_groups: lists of devices, none for all of them.
+        The result has the operand's shape.
+
+        Raises HloError for a computation of another type. Source: "AllReduce" (002, 003).
+        """
         parts, is_tuple = self._split("all-reduce", operand)
         scalar = array(parts[0].element_type, ())
         shape = None
@@ -135,7 +148,12 @@ class Collective(Control):
 
     @operation
     def cross_replica_sum(self, operand: XlaOp, replica_groups: Groups = ()) -> XlaOp:
-        """Append the sum over the devices of a group; of pred, whether any is true."""
+        """Append the sum over the devices of a group; of pred, whether any is true.
+
+        The result has the operand's shape.
+
+        Source: "CrossReplicaSum" (000, 002, 003).
+        """
 
         def total(a: XlaOp, b: XlaOp) -> XlaOp:
             return a | b if a.element_type is PRED else a + b
@@ -148,7 +166,13 @@ class Collective(Control):
         replica_groups: Groups = (), channel_id: int | None = None,
         layout: Layout | None = None, use_global_device_ids: bool = False,
     ) -> XlaOp:  # fmt: skip
-        """Append the arrays of a group combined, of which each device keeps its part."""
+        """Append the arrays of a group combined, of which each device keeps its part.
+
+        computation, replica_groups: as for `all_reduce`.
+        scatter_dimension: the one that is divided into `shard_count` parts, one a device.
+
+        Raises HloError where it does not divide. Source: "ReduceScatter" (002, 003).
+        """
         parts, is_tuple = self._split("reduce-scatter", operand)
         shape = self._resized(
             "reduce-scatter", parts, scatter_dimension, shard_count, smaller=True, layout=layout
@@ -243,7 +267,10 @@ class Collective(Control):
     def collective_broadcast(
         self, operand: XlaOp, replica_groups: Groups = (), channel_id: int | None = None
     ) -> XlaOp:
-        """Append the array of the first device of a group."""
+        """Append the array of the first device of a group.
+
+        Source: "CollectiveBroadcast" (003).
+        """
         return self._emit(
             "collective-broadcast", operand, replica_groups=groups_of(replica_groups),
             channel_id=channel_id,
@@ -269,7 +296,10 @@ class Collective(Control):
 
     @operation
     def replica_id(self) -> XlaOp:
-        """Append the number of this replica, a u32 scalar."""
+        """Append the number of this replica, a u32 scalar.
+
+        Source: "ReplicaId" (002, 003).
+        """
         return self._emit("replica-id")
 
     @operation

@@ -97,7 +97,13 @@ class Contraction(Indexing):
         dimension_numbers: DotDimensionNumbers, precision_config: Precision = None,
         preferred_element_type: TypeLike | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append `dot_general` of operands that are multiplied, block by block, by scales."""
+        """Append `dot_general` of operands that are multiplied, block by block, by scales.
+
+        lhs_scale, rhs_scale: of the rank of their operand, with a divisor of its size in each
+        dimension.
+
+        Raises HloError for others. Source: "ScaledDot" (003).
+        """
         return self._emit(
             "scaled-dot", lhs, rhs, lhs_scale, rhs_scale,
             element_type=_preferred(preferred_element_type),
@@ -110,7 +116,12 @@ class Contraction(Indexing):
         dimension_numbers: RaggedDotDimensionNumbers, precision_config: Precision = None,
         preferred_element_type: TypeLike | None = None,
     ) -> XlaOp:  # fmt: skip
-        """Append products in groups of varying sizes along a dimension of `lhs`."""
+        """Append products in groups of varying sizes along a dimension of `lhs`.
+
+        group_sizes: how much of that dimension belongs to each group.
+
+        Raises HloError for dimension numbers that do not fit. Source: "RaggedDot" (003).
+        """
         return self._emit(
             "ragged-dot", lhs, rhs, group_sizes, element_type=_preferred(preferred_element_type),
             **dimension_numbers.attrs(), **_precisions(precision_config, 2),
@@ -245,8 +256,16 @@ class Contraction(Indexing):
     ) -> XlaOp:  # fmt: skip
         """Append a convolution with holes between elements of the input and of the kernel.
 
-        Dilations of None are 1 everywhere. window_reversal: the spatial dimensions in which the
-        kernel is read backwards.
+        window_strides, lhs_dilation, rhs_dilation: one number for each spatial dimension, None for
+        1 everywhere.
+        padding: `VALID`, `SAME`, or a pair a dimension.
+        dimension_numbers: a `ConvDims`, or labels: `b01f_01io->b01f`.
+        feature_group_count, batch_group_count: how many convolutions stand side by side, with parts
+        of the features or of the batch; one of the two is 1.
+        window_reversal: the spatial dimensions in which the kernel is read backwards. Shapes and
+        errors as for `conv`.
+
+        Source: "ConvGeneralDilated" (003).
         """
         dims = conv_dims(dimension_numbers)
         for i, (operand, space) in enumerate(
@@ -275,13 +294,23 @@ class Contraction(Indexing):
     def fft(self, operand: XlaOp, fft_type: str, fft_length: Sequence[int]) -> XlaOp:
         """Append a Fourier transform of the last dimensions: FFT, IFFT, RFFT or IRFFT.
 
-        fft_length: the sizes of those dimensions in the time domain, from 1 to 3 of them.
+        fft_length: the sizes of those dimensions in the time domain, from 1 to 3 of them. RFFT
+        takes real numbers and leaves the first half, n // 2 + 1, of the last dimension; IRFFT is
+        its inverse.
+
+        Raises HloError for other types and lengths. Source: "Fft" (002, 003).
         """
         return self._emit("fft", operand, fft_type=fft_type.upper(), fft_length=tuple(fft_length))
 
     @operation
     def cholesky(self, a: XlaOp, lower: bool) -> XlaOp:
-        """Append the Cholesky factors of positive definite matrices, lower or upper triangles."""
+        """Append the Cholesky factors of positive definite matrices, lower or upper triangles.
+
+        a: floats [..., n, n], of which one triangle is read.
+        The result has its shape.
+
+        Raises HloError for others. Source: "Cholesky" (002, 003).
+        """
         return self._emit("cholesky", a, lower=lower)
 
     @operation
@@ -291,7 +320,13 @@ class Contraction(Indexing):
     ) -> XlaOp:  # fmt: skip
         """Append x with `op(a) x = b`, or with `x op(a) = b` if not `left_side`.
 
+        a: [..., n, n], of which the triangle that `lower` names is read, or that without its
+        diagonal, which is 1, if `unit_diagonal`.
+        b: of the same batch, with n rows, or columns.
         transpose_a: what op is: NO_TRANSPOSE, TRANSPOSE or ADJOINT.
+        The result has the shape of b.
+
+        Raises HloError for others. Source: "TriangularSolve" (002, 003).
         """
         return self._emit(
             "triangular-solve", a, b, left_side=left_side, lower=lower,

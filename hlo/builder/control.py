@@ -49,7 +49,10 @@ class Control(Data):
 
     @operation
     def after_all(self, tokens: Sequence[XlaOp]) -> XlaOp:
-        """Append a token that comes after all others that are given."""
+        """Append a token that comes after all others that are given.
+
+        Raises HloError for what is no token. Source: "AfterAll" (002, 003).
+        """
         for i, token in enumerate(tokens):
             if not token.shape.is_token:
                 raise InferError(
@@ -60,7 +63,10 @@ class Control(Data):
 
     @operation
     def optimization_barrier(self, operand: XlaOp) -> XlaOp:
-        """Append a value that no optimization moves anything across; a tuple for several."""
+        """Append a value that no optimization moves anything across; a tuple for several.
+
+        Source: "OptimizationBarrier" (002, 003).
+        """
         return self._emit("opt-barrier", operand)
 
     # --- calls ----------------------------------------------------------------------------------

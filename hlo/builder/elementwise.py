@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hlo.builder.broadcasting import broadcast
-from hlo.builder.core import BuilderCore, TypeLike, operation, type_of
+from hlo.builder.broadcasting import Broadcasting
+from hlo.builder.core import TypeLike, operation, type_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.elementwise import ResultAccuracy
-from hlo.types import F32, UNBOUNDED, array, compatible
+from hlo.types import F32, compatible
 
 Accuracy = ResultAccuracy | str | None
 """The error that a function may have; `default`, as None, or `highest`."""
@@ -101,7 +101,7 @@ def _documented(method: Callable[..., XlaOp], first: str, what: str) -> Callable
     return method
 
 
-class Elementwise(BuilderCore):
+class Elementwise(Broadcasting):
     """Operations on each element by itself.
 
     Those on two arrays take numbers in place of one operand, and `broadcast_dimensions`: for each
@@ -178,7 +178,16 @@ class Elementwise(BuilderCore):
         self, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = (), *,
         direction: str, total_order: bool = False,
     ) -> XlaOp:  # fmt: skip
-        """Compare two arrays, which broadcast together. direction: EQ, NE, GE, GT, LE or LT."""
+        """Compare two arrays, which broadcast together. direction: EQ, NE, GE, GT, LE or LT.
+
+        lhs, rhs, broadcast_dimensions: as for `add`.
+        total_order: floats as ordered by their bits, where NaN is above all, rather than as IEEE
+        754 has it.
+        The result is a pred array.
+
+        Raises HloError for others, and for complex numbers by order. Source: "Element-wise
+        comparison operations" (004, 000, 002), "Compare" (003).
+        """
         lhs, rhs = self._broadcast("compare", lhs, rhs, broadcast_dimensions)
         ordered = lhs.element_type.is_float or lhs.element_type.is_complex
         # The order of integers is total already.
@@ -201,17 +210,26 @@ class Elementwise(BuilderCore):
 
     @operation
     def logical_and(self, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()) -> XlaOp:
-        """Append `and` of two arrays, which broadcast together."""
+        """Append `and` of two arrays, which broadcast together; of integers bit by bit.
+
+        Raises HloError for floats. Source: "Element-wise binary arithmetic operations" (000, 002).
+        """
         return self.and_(lhs, rhs, broadcast_dimensions)
 
     @operation
     def logical_or(self, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] = ()) -> XlaOp:
-        """Append `or` of two arrays, which broadcast together."""
+        """Append `or` of two arrays, which broadcast together; of integers bit by bit.
+
+        Raises HloError for floats. Source: "Element-wise binary arithmetic operations" (000, 002).
+        """
         return self.or_(lhs, rhs, broadcast_dimensions)
 
     @operation
     def logical_not(self, operand: XlaOp) -> XlaOp:
-        """Append `not` of each element."""
+        """Append `not` of each element; of integers bit by bit.
+
+        Raises HloError for floats. Source: "Element-wise unary functions" (000, 002).
+        """
         return self.not_(operand)
 
     @operation
@@ -337,46 +355,6 @@ class Elementwise(BuilderCore):
         return self._emit(
             "stochastic-convert", operand, random, element_type=type_of(new_element_type)
         )
-
-    # --- broadcasting ---------------------------------------------------------------------------
-
-    def _broadcast(
-        self, opcode: str, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int]
-    ) -> tuple[XlaOp, XlaOp]:
-        """Return two operands in the dimensions in which they meet."""
-        if not isinstance(lhs, XlaOp):
-            lhs = self._value(lhs, rhs)
-        rhs = self._value(rhs, lhs)
-        found = broadcast(opcode, lhs.array_shape, rhs.array_shape, broadcast_dimensions)
-        return (
-            self._spread(opcode, lhs, found.dims, found.lhs),
-            self._spread(opcode, rhs, found.dims, found.rhs),
-        )
-
-    def _spread(
-        self, opcode: str, operand: XlaOp, dims: Sequence[int], places: Sequence[int]
-    ) -> XlaOp:
-        """Return an array repeated along the dimensions that `places` does not name, and along
-        those in which it has size 1."""
-        shape = operand.array_shape
-        repeated = [i for i, at in enumerate(places) if shape.dims[i] == 1 != dims[at]]
-        if tuple(places) == tuple(range(len(dims))) and not repeated:
-            return operand
-        missing = set(range(len(dims))) - set(places)
-        if any(dims[d] == UNBOUNDED for d in (*missing, *(places[i] for i in repeated))):
-            raise InferError(
-                f"{opcode}: {shape.to_string(False)} cannot be repeated to a size without a bound",
-                code="unsupported",
-            )
-        kept = [i for i in range(shape.rank) if i not in repeated]
-        flags = [shape.is_dynamic_dim(i) for i in kept]
-        if repeated:
-            part = array(shape.element_type, [shape.dims[i] for i in kept], flags)
-            operand = self._emit("reshape", operand, shape=part)
-        at = [places[i] for i in kept]
-        dynamic = [d in at and flags[at.index(d)] for d in range(len(dims))]
-        result = array(shape.element_type, dims, dynamic)
-        return self._emit("broadcast", operand, shape=result, dimensions=tuple(at))
 
 
 for _name, _method in list(vars(Elementwise).items()):

@@ -49,7 +49,13 @@ class HostExchange(Collective):
     def outfeed(
         self, operand: XlaOp, shape_with_layout: ShapeLike | None = None, outfeed_config: str = ""
     ) -> XlaOp:
-        """Append the writing of a value to the device's outfeed; returns a token."""
+        """Append the writing of a value to the device's outfeed; returns a token.
+
+        operand: an array, or a tuple of arrays, which comes to `Host.outfeed`.
+        shape_with_layout: its shape, in the layout in which the host gets it.
+
+        Raises HloError for others. Source: "Outfeed" (003).
+        """
         token = self.create_token()
         return self.outfeed_with_token(operand, token, shape_with_layout, outfeed_config)
 
@@ -146,7 +152,12 @@ class HostExchange(Collective):
 
     @operation
     def send_done(self, context: XlaOp) -> XlaOp:
-        """Append the end of a sending; returns a token."""
+        """Append the end of a sending; returns a token.
+
+        context: what `create_send` gave, and nothing else.
+
+        Source: "SendDone" (000, 002, 003).
+        """
         return self._emit("send-done", context, **_channel_of(context, "send"))
 
     @operation
@@ -161,7 +172,12 @@ class HostExchange(Collective):
 
     @operation
     def recv_done(self, context: XlaOp) -> XlaOp:
-        """Append the end of a receipt: a tuple of the value and a token."""
+        """Append the end of a receipt: a tuple of the value and a token.
+
+        context: what `create_recv` gave, and nothing else.
+
+        Source: "RecvDone" (000, 002, 003).
+        """
         return self._emit("recv-done", context, **_channel_of(context, "recv"))
 
 

@@ -57,8 +57,11 @@ class Movement(Elementwise):
     ) -> XlaOp:
         """Append copies of an array in a larger one.
 
+        out_dim_size: the dimensions of the result.
         broadcast_dimensions: for each dimension of the operand its place in the result, in any
         order, where it has its own size or, if that is 1, any.
+
+        Raises HloError for others. Source: "BroadcastInDim" (002, 003).
         """
         shape = operand.array_shape
         out_dim_size = sizes_of("broadcast_in_dim", out_dim_size)
