@@ -105,6 +105,8 @@ def _tile_order(kept: int, tiled: int) -> list[int]:
 def _to_bits(elements: np.ndarray, et: ElementType, bits: int) -> np.ndarray:
     """Return elements as bytes, each in `bits` bits, the first in the low-order bits of a byte."""
     octets = _extend(elements.view(np.uint8), et)
+    if bits == 8 * et.byte_width:
+        return octets
     if bits >= 8:
         wide = np.zeros((len(elements), bits // 8), np.uint8)
         wide[:, : et.byte_width] = octets.reshape(-1, et.byte_width)

@@ -66,6 +66,12 @@ def test_arrays_of_a_tuple() -> None:
     assert [(a["index"], a["bytes"]) for a in found["arrays"]] == [([0], 96), ([1, 0], 2)]
 
 
+def test_a_physical_shape_is_shown_in_place_of_a_sparse_one() -> None:
+    result = run("f32[2,3]{1,0:D(D,C)P(f32[4]{0:L(8)})}")
+    assert "lies in the memory of f32[4]{0:L(8)}, which is shown" in result.stderr
+    assert "8, 4 of them padding of the tail" in result.stdout
+
+
 def test_padded_dimensions() -> None:
     """The figure of document 004."""
     np.save("x.npy", np.frombuffer(b"abcdef", np.uint8).reshape(2, 3))
@@ -139,7 +145,8 @@ def test_types_that_numpy_does_not_know() -> None:
         (("(f32[2])", "--svg", "t.svg"), "is not the shape of an array"),
         (("(f32[2])", "--at", "0"), "is not the shape of an array"),
         (("(f32[2], f32[?])",), "has no size"),
-        (("f32[2,3]{1,0:D(D,C)P(f32[4])}",), "says nothing of where elements are"),
+        (("f32[2,3]{1,0:D(D,C)P(f32[4])}", "--at", "0,0"), "says nothing of where elements are"),
+        (("f32[2]{0:D(C)P((f32[4], s32[4]))}",), "is not the shape of an array"),
         ((TILED, "--padded", "4,6"), "has tiles"),
         (("u8[3]", "--padded", "4", "--padding-value", "256"), "--padding-value 256: "),
         (("f32[?]",), "has no size"),

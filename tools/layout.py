@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import BAD_INPUT, Tool, common_options, diagnostics_json, emit, emit_json
+from .common import BAD_INPUT, Tool, common_options, diagnostics_json, emit, emit_json, note
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +78,7 @@ def main(
             elif at is not None or place is not None:
                 _show_element(array, at, place, as_json)
             else:
-                _show(array, svg, limit, letters, padding_value or "", as_json)
+                _show(_stored(array), svg, limit, letters, padding_value or "", as_json)
     except HloError as e:
         if not as_json:
             raise
@@ -102,6 +102,17 @@ def _show(
         emit_json(view.facts.to_json() | {"indices": _indices(shape, view.facts.places)})
     elif svg is None:
         emit(f"{explorer.facts_text(view.facts)}\n{explorer.layout_text(view)}")
+
+
+def _stored(shape: ArrayShape) -> ArrayShape:
+    """Return the shape whose places can be shown: another one if the layout names it."""
+    from hlo.physical import array_shape
+
+    if shape.layout is None or shape.layout.physical_shape is None:
+        return shape
+    stored = array_shape(shape.layout.physical_shape)
+    note(f"{shape} lies in the memory of {stored}, which is shown: what is where depends on values")
+    return stored
 
 
 def _show_tuple(shape: TupleShape, limit: int, letters: bool, as_json: bool) -> None:
