@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -69,6 +70,20 @@ def test_every_method_is_on_the_page() -> None:
     assert set(operations(XlaBuilder)) <= listed
     for section in ("operations", "beyond"):
         assert all(hasattr(XlaBuilder, row.method) for row in ROWS[section])
+
+
+def test_a_methods_docstring_names_its_arguments_and_its_section() -> None:
+    """An argument that many methods have may be in a docstring of their class instead."""
+    classes = " ".join(inspect.getdoc(c) or "" for c in XlaBuilder.__mro__[:-1])
+    documented = {row.method for row in ROWS["operations"]}
+    for name, method in operations(XlaBuilder).items():
+        said = inspect.getdoc(method) or ""
+        assert name not in documented or "Source:" in said, name
+        if "as for" not in said and "the arguments" not in said:
+            wanted = set(inspect.signature(method).parameters)
+            wanted -= {"self", "operand", "operands", "lhs", "rhs"}
+            words = set(re.findall(r"\w+", said + classes))
+            assert wanted <= words, (name, wanted - words)
 
 
 @pytest.mark.parametrize("row", ROWS["operations"], ids=lambda row: row.name)

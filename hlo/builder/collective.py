@@ -99,12 +99,11 @@ class Collective(Control):
         """Append the arrays of all devices of a group, one after the other along a dimension.
 
         operand: an array, or a tuple of arrays.
+        all_gather_dimension: which becomes `shard_count` times as large.
         shard_count: the devices of a group.
-        replica_groups: lists of devices, none for all of them.
-        layout: that the result has, and keeps.
+        layout: of the result, which has to be kept.
 
-        Raises HloError for a dimension that is not there and groups of another size. Source:
-        "AllGather" (002, 003).
+        Raises HloError for groups of another size. Source: "AllGather" (002, 003).
         """
         parts, is_tuple = self._split("all-gather", operand)
         shape = self._resized(
@@ -125,9 +124,8 @@ class Collective(Control):
     ) -> XlaOp:  # fmt: skip
         """Append the arrays of all devices of a group combined; of a tuple element by element.
 
-        computation: from two scalars to one; the order in which it combines is open.
-        replica_groups: lists of devices, none for all of them.
-        The result has the operand's shape.
+        computation: from two scalars to one, in any order.
+        shape_with_layout: the operand's shape, in a layout that has to be kept.
 
         Raises HloError for a computation of another type. Source: "AllReduce" (002, 003).
         """
@@ -193,8 +191,13 @@ class Collective(Control):
     ) -> XlaOp:  # fmt: skip
         """Append the parts that all devices of a group have for this one.
 
-        Each splits its array along a dimension into a part for each, and puts the parts that it
-        gets one after the other along another. layout: how parts lie in memory when they are sent.
+        split_dimension: along which each device cuts its array into a part for each.
+        concat_dimension: along which it puts the parts that it gets one after the other.
+        split_count: the devices of a group.
+        layout: how parts lie in memory when they are sent.
+
+        Raises HloError for a dimension that does not divide, a tuple, and groups of another size.
+        Source: "AllToAll" (002, 003).
         """
         shape = operand.array_shape
         for what, dim in (("split", split_dimension), ("concat", concat_dimension)):
@@ -256,7 +259,11 @@ class Collective(Control):
         """Append `output` with rows that the devices of a group send each other written into it.
 
         Device i gets `send_sizes[i]` rows of `input` from `input_offsets[i]` on, and writes them
-        from `output_offsets[i]` on.
+        from `output_offsets[i]` on; this one gets `recv_sizes[i]` rows from it. Offsets and sizes
+        are integers, [devices], or [devices, updates] for several pieces for each.
+
+        Raises HloError where their shapes, or rows of input and output, differ. Source:
+        "RaggedAllToAll" (003).
         """
         return self._emit(
             "ragged-all-to-all", input, output, input_offsets, send_sizes, output_offsets,
@@ -284,8 +291,11 @@ class Collective(Control):
     ) -> XlaOp:  # fmt: skip
         """Append the array of the device that sends to this one, zeros where none does.
 
+        source_target_pairs: pairs of ids, in which no source and no target is twice.
         inplace: the operand is a tuple of input, output, and tuples of offsets into each, and
         slices of `slice_sizes` are sent.
+
+        Raises HloError for other pairs. Source: "CollectivePermute" (002, 003).
         """
         return self._emit(
             "collective-permute", *(list(operand) if inplace else [operand]),
@@ -304,5 +314,10 @@ class Collective(Control):
 
     @operation
     def partition_id(self, shape: ShapeLike = "u32[]") -> XlaOp:
-        """Append the number of this partition, a u32 scalar."""
+        """Append the number of this partition.
+
+        shape: it has to be u32[].
+
+        Source: "PartitionID" (003).
+        """
         return self._emit("partition-id", shape=shape_of(shape))

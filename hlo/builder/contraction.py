@@ -47,7 +47,9 @@ class Contraction(Indexing):
     """Products and convolutions.
 
     preferred_element_type: the element type of the result. precision_config: how exact multiplied
-    numbers have to be; this implementation is exact whatever it says.
+    numbers have to be; this implementation is exact whatever it says. feature_group_count: into how
+    many groups input features and output features are split, each convolved by itself.
+    batch_group_count: into how many batches and output features are. One of the two may be above 1.
     """
 
     # --- dot ------------------------------------------------------------------------------------
@@ -81,7 +83,8 @@ class Contraction(Indexing):
         """Append sums of products over any dimensions, with any batch dimensions, which come first
         in the result.
 
-        After them come the other dimensions of `lhs`, then those of `rhs`.
+        dimension_numbers: which dimensions are summed over, and which are of a batch. After the
+        latter come the other dimensions of `lhs`, then those of `rhs`.
 
         Raises HloError where dimensions that belong together differ in number or size, or one is
         named twice. Source: "DotGeneral" (000, 002, 003).
@@ -99,10 +102,11 @@ class Contraction(Indexing):
     ) -> XlaOp:  # fmt: skip
         """Append `dot_general` of operands that are multiplied, block by block, by scales.
 
-        lhs_scale, rhs_scale: of the rank of their operand, with a divisor of its size in each
-        dimension.
+        lhs_scale, rhs_scale: of the operand's rank; each size divides the operand's.
+        dimension_numbers: as for `dot_general`, and so the result.
 
-        Raises HloError for others. Source: "ScaledDot" (003).
+        Raises HloError for scales that make no blocks, and as for `dot_general`. Source:
+        "ScaledDot" (003).
         """
         return self._emit(
             "scaled-dot", lhs, rhs, lhs_scale, rhs_scale,
@@ -118,9 +122,14 @@ class Contraction(Indexing):
     ) -> XlaOp:  # fmt: skip
         """Append products in groups of varying sizes along a dimension of `lhs`.
 
-        group_sizes: how much of that dimension belongs to each group.
+        group_sizes: integers, [groups]: how many positions of the ragged dimension each group has.
+        dimension_numbers: with the ragged dimension of `lhs`. It may be one of its own: `rhs` has a
+        dimension of groups, and the result is as for `dot_general`. It may be summed over: the
+        result has a dimension of groups in front. It may be one of a batch: the groups change
+        nothing.
 
-        Raises HloError for dimension numbers that do not fit. Source: "RaggedDot" (003).
+        Raises HloError for dimensions and sizes that do not fit. Source: "RaggedDot" (003), which
+        refers to StableHLO's `chlo.ragged_dot`.
         """
         return self._emit(
             "ragged-dot", lhs, rhs, group_sizes, element_type=_preferred(preferred_element_type),
@@ -174,6 +183,7 @@ class Contraction(Indexing):
         rhs: [output feature, input feature, window...].
         window_strides: one for each spatial dimension. `SAME` pads so that with strides of 1 the
         result is as large as the input.
+        lhs_dilation, rhs_dilation: distances between elements, 1 unless given.
         The result is [batch, output feature, positions of the window...].
 
         Raises HloError for other ranks, features that differ, and strides below 1. Source: "Conv"
@@ -216,8 +226,7 @@ class Contraction(Indexing):
     ) -> XlaOp:  # fmt: skip
         """Append a convolution in any dimension numbers; `padding` is `VALID` or `SAME`.
 
-        dimension_numbers: a `ConvDims`, or labels: `b01f_01io->b01f`. Shapes and errors as for
-        `conv`.
+        dimension_numbers: a `ConvDims`, or labels: `b01f_01io->b01f`. All else as for `conv`.
 
         Source: "C++ interface" (004), "ConvWithGeneralDimensions" (003).
         """
@@ -294,11 +303,12 @@ class Contraction(Indexing):
     def fft(self, operand: XlaOp, fft_type: str, fft_length: Sequence[int]) -> XlaOp:
         """Append a Fourier transform of the last dimensions: FFT, IFFT, RFFT or IRFFT.
 
-        fft_length: the sizes of those dimensions in the time domain, from 1 to 3 of them. RFFT
-        takes real numbers and leaves the first half, n // 2 + 1, of the last dimension; IRFFT is
-        its inverse.
+        fft_type: FFT and IFFT are from complex to complex numbers, of one shape. RFFT is from real
+        numbers, and keeps n // 2 + 1 of n elements in the last dimension; IRFFT is its inverse.
+        fft_length: the sizes of those dimensions in the time domain, from 1 to 3 of them.
 
-        Raises HloError for other types and lengths. Source: "Fft" (002, 003).
+        Raises HloError for other sizes, and types other than f32, f64, c64 and c128. Source: "Fft"
+        (002, 003).
         """
         return self._emit("fft", operand, fft_type=fft_type.upper(), fft_length=tuple(fft_length))
 

@@ -35,7 +35,7 @@ class Control(Data):
     def get_tuple_element(self, tuple_data: XlaOp, index: int) -> XlaOp:
         """Append an element of a tuple.
 
-        index: counts from 0.
+        index: counts from 0 in `tuple_data`.
 
         Raises HloError for an index that is not there, and for what is no tuple. Source:
         "GetTupleElement" (004, 000, 002, 003).
@@ -50,6 +50,8 @@ class Control(Data):
     @operation
     def after_all(self, tokens: Sequence[XlaOp]) -> XlaOp:
         """Append a token that comes after all others that are given.
+
+        tokens: any number of them.
 
         Raises HloError for what is no token. Source: "AfterAll" (002, 003).
         """
@@ -88,8 +90,12 @@ class Control(Data):
     ) -> XlaOp:  # fmt: skip
         """Append a call under a name that a compiler may know; the computation says what it means.
 
-        name: as in `foo.bar`. attributes: a dictionary as text, as in `{n = 1 : i32}`; empty unless
-        given. version: from 0 on, 0 unless given.
+        name: as in `foo.bar`.
+        attributes: a dictionary as text, as in `{n = 1 : i32}`; empty unless given.
+        version: from 0 on, 0 unless given.
+
+        Raises HloError for an empty name, empty text of attributes, a negative version, and as for
+        `call`. Source: "CompositeCall" (003).
         """
         said = {
             "composite.name": name,

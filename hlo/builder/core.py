@@ -312,7 +312,7 @@ class BuilderCore:
 
     @operation
     def check_shape(self, operand: XlaOp, expected_shape: ShapeLike) -> XlaOp:
-        """Return the operand if it has a shape, but for layout; else that is an error."""
+        """Return the operand if it has `expected_shape`, but for layout; else that is an error."""
         want = shape_of(expected_shape)
         if not compatible(operand.shape, want):
             raise InferError(

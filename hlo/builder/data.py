@@ -69,9 +69,11 @@ class Data(Reduction):
         self, parameter_number: int, shape: ShapeLike, name: str = "",
         replicated_at_leaf_buffers: Sequence[bool] = (),
     ) -> XlaOp:  # fmt: skip
-        """Append a parameter. Numbers count from 0, in any order, each once.
+        """Append a parameter.
 
+        parameter_number: counts from 0; parameters come in any order, each number once.
         shape: also as text, `f32[2,3]{0,1}`.
+        replicated_at_leaf_buffers: for each array of it, whether all replicas get the same.
 
         Raises HloError for a number that is taken. Source: "C++ interface" (004), "Parameter"
         (003).
@@ -95,9 +97,12 @@ class Data(Reduction):
 
     @operation
     def constant(self, value: Any, element_type: TypeLike | None = None) -> XlaOp:
-        """Append a constant: of a literal, a numpy array, a number, or nested lists of numbers.
+        """Append a constant.
 
-        Python's numbers become pred, s32, f32 or c64 unless an element type is given.
+        value: a literal, a numpy array, a number, nested lists of numbers, or a tuple of such.
+        element_type: of Python's numbers, which become pred, s32, f32 or c64 unless it is given.
+
+        Raises HloError for numbers that the type does not hold. Source: "Constant" (003).
         """
         et = None if element_type is None else type_of(element_type)
         return self._literal(literal_of(value, et))
@@ -114,8 +119,8 @@ class Data(Reduction):
     def constant_r0(self, value: Any, element_type: TypeLike | None = None) -> XlaOp:
         """Append a scalar constant.
 
-        Python's bool, int, float and complex are pred, s32, f32 and c64 unless a type is given;
-        numpy's numbers keep theirs.
+        value: Python's bool, int, float and complex are pred, s32, f32 and c64 unless an
+        element_type is given; numpy's numbers keep theirs.
 
         Raises HloError for numbers that the type does not hold. Source: "C++ interface" (004).
         """
@@ -148,17 +153,32 @@ class Data(Reduction):
 
     @operation
     def constant_r2_from_array2d(self, values: np.ndarray) -> XlaOp:
-        """Append a matrix from a numpy array."""
+        """Append a matrix from a numpy array.
+
+        values: of that rank, else it is an error.
+
+        Source: "C++ interface" (004).
+        """
         return self._of_rank(2, values)
 
     @operation
     def constant_r3_from_array3d(self, values: np.ndarray) -> XlaOp:
-        """Append an array of rank 3 from a numpy array."""
+        """Append an array of rank 3 from a numpy array.
+
+        values: of that rank, else it is an error.
+
+        Source: "C++ interface" (004).
+        """
         return self._of_rank(3, values)
 
     @operation
     def constant_r4_from_array4d(self, values: np.ndarray) -> XlaOp:
-        """Append an array of rank 4 from a numpy array."""
+        """Append an array of rank 4 from a numpy array.
+
+        values: of that rank, else it is an error.
+
+        Source: "C++ interface" (004).
+        """
         return self._of_rank(4, values)
 
     def _of_rank(self, rank: int, value: Any, element_type: TypeLike | None = None) -> XlaOp:
@@ -172,7 +192,13 @@ class Data(Reduction):
 
     @operation
     def iota(self, shape: ShapeLike, iota_dimension: int) -> XlaOp:
-        """Append an array that counts from 0 along a dimension."""
+        """Append an array that counts from 0 along a dimension.
+
+        shape: of numbers of any type but pred; floats are the integers, rounded.
+        iota_dimension: the dimension that counts; all others repeat it.
+
+        Raises HloError for a dimension that is not there. Source: "Iota" (002, 003).
+        """
         return self._emit(
             "iota", shape=array_shape_of(shape, "iota"), iota_dimension=iota_dimension
         )
@@ -210,6 +236,8 @@ class Data(Reduction):
     def rng_bernoulli(self, mean: XlaOp, shape: ShapeLike) -> XlaOp:
         """Append u32 numbers, each 1 with probability `mean`, an f32 scalar or a number, else 0.
 
+        shape: of u32.
+
         Raises HloError for an array, and other types. Source: "RngBernoulli" (004).
         """
         result = array_shape_of(shape, "rng_bernoulli")
@@ -234,9 +262,14 @@ class Data(Reduction):
 
     @operation
     def rng_bit_generator(self, algorithm: str, initial_state: XlaOp, shape: ShapeLike) -> XlaOp:
-        """Append random bits and the state after them: a tuple of u64 state and array.
+        """Append random bits and the state after them: a tuple of both.
 
-        algorithm: rng_default, rng_three_fry (a state of 2) or rng_philox (of 3).
+        algorithm: rng_three_fry, which has a state of u64[2], rng_philox, of u64[3] or u64[2], or
+        rng_default, which is rng_philox.
+        initial_state: the bits depend on it alone, and the new one has its shape.
+        shape: of the bits.
+
+        Raises HloError for another state. Source: "RngBitGenerator" (002, 003).
         """
         result = TupleShape((initial_state.shape, array_shape_of(shape, "rng-bit-generator")))
         return self._emit(
@@ -247,12 +280,21 @@ class Data(Reduction):
 
     @operation
     def get_dimension_size(self, operand: XlaOp, dimension: int) -> XlaOp:
-        """Append the size of a dimension, an s32 scalar."""
+        """Append the size of a dimension, an s32 scalar; of a dynamic one that which it has.
+
+        Raises HloError for a dimension that is not there. Source: "GetDimensionSize" (002, 003).
+        """
         return self._emit("get-dimension-size", operand, dimensions=(dimension,))
 
     @operation
     def set_dimension_size(self, operand: XlaOp, val: Any, dimension: int) -> XlaOp:
-        """Append an array of which only the first `val` elements along a dimension are meant."""
+        """Append an array of which only the first `val` elements along a dimension are meant.
+
+        val: an s32 scalar, or a number. The result has the operand's shape, where that dimension
+        varies up to its size: `f32[<=10]`. Reductions leave out what lies beyond.
+
+        Raises HloError for a dimension that is not there. Source: "SetDimensionSize" (002, 003).
+        """
         return self._emit(
             "set-dimension-size", operand, self._value(val, S32), dimensions=(dimension,)
         )
@@ -262,7 +304,15 @@ class Data(Reduction):
         self, operand: XlaOp, dim_sizes: Sequence[XlaOp], new_size_bounds: Sequence[int],
         dims_are_dynamic: Sequence[bool],
     ) -> XlaOp:  # fmt: skip
-        """Append an array in dimensions whose sizes are s32 scalars, within bounds."""
+        """Append an array in dimensions whose sizes are values.
+
+        dim_sizes: an s32 scalar, or a number, for each dimension of the result.
+        new_size_bounds: what it is at most.
+        dims_are_dynamic: whether it varies; else it is the bound.
+
+        Raises HloError for bounds of another product than the operand's sizes. Source:
+        "DynamicReshape" (003).
+        """
         bounds = sizes_of("dynamic-reshape", new_size_bounds)
         result = array(operand.element_type, bounds, dims_are_dynamic)
         sizes = [self._value(n, S32) for n in dim_sizes]

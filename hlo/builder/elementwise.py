@@ -42,7 +42,7 @@ def _unary(opcode: str) -> Callable[[Any, XlaOp], XlaOp]:
     def method(self: Elementwise, operand: XlaOp) -> XlaOp:
         return self._emit(opcode, operand)
 
-    return _documented(method, f"Append `{opcode}` of each element.", _ARRAY)
+    return _documented(method, f"Append `{opcode}` of each element.", _ARRAY, _UNARY)
 
 
 def _accurate(opcode: str) -> Callable[..., XlaOp]:
@@ -53,7 +53,7 @@ def _accurate(opcode: str) -> Callable[..., XlaOp]:
         return self._emit(opcode, operand, result_accuracy=_accuracy(opcode, result_accuracy))
 
     what = _ARRAY + "result_accuracy: `default`, `highest`, or a ResultAccuracy with tolerances.\n"
-    return _documented(method, f"Append `{opcode}` of each element.", what)
+    return _documented(method, f"Append `{opcode}` of each element.", what, _UNARY)
 
 
 def _binary(opcode: str) -> Callable[..., XlaOp]:
@@ -66,7 +66,7 @@ def _binary(opcode: str) -> Callable[..., XlaOp]:
         return self._emit(opcode, *self._broadcast(opcode, lhs, rhs, broadcast_dimensions))
 
     first = f"Append `{opcode}` of two arrays, which broadcast together."
-    return _documented(method, first, _ARRAYS)
+    return _documented(method, first, _ARRAYS, _BINARY)
 
 
 def _comparison(direction: str, *, total_order: bool = False) -> Callable[..., XlaOp]:
@@ -82,7 +82,7 @@ def _comparison(direction: str, *, total_order: bool = False) -> Callable[..., X
 
     kind = "by total order" if total_order else "as IEEE 754 has it"
     first = f"Compare two arrays, {direction}, {kind}; the result is a pred array."
-    return _documented(method, first, _ARRAYS)
+    return _documented(method, first, _ARRAYS, _COMPARISON)
 
 
 _ARRAY = "operand: an array of any dimensions, which the result has too.\n"
@@ -91,13 +91,18 @@ broadcast_dimensions: for each dimension of the array of lower rank the dimensio
 that it is matched to. Arrays of one rank, and scalars, need none.
 The result has the larger of two sizes that meet, one of which is 1 if they differ.
 """
+_UNARY = """Raises HloError for an element type that the operation does not take. Source:
+"Element-wise unary functions" (004, 000, 002), under its own name (003)."""
+_BINARY = """Raises HloError for an element type that the operation does not take, and for sizes
+that do not meet. Source: "Element-wise binary arithmetic operations" (004, 000, 002), under its own
+name (003), and "Broadcasting semantics" (004)."""
+_COMPARISON = _BINARY.replace("binary arithmetic", "comparison")
 
 
-def _documented(method: Callable[..., XlaOp], first: str, what: str) -> Callable[..., XlaOp]:
-    errors = "Raises HloError for an element type that the operation does not take"
-    if what is _ARRAYS:
-        errors += ',\nand for sizes that do not meet. Source: "Broadcasting semantics" (004)'
-    method.__doc__ = f"{first}\n\n{what}\n{errors}."
+def _documented(
+    method: Callable[..., XlaOp], first: str, arguments: str, rest: str
+) -> Callable[..., XlaOp]:
+    method.__doc__ = f"{first}\n\n{arguments}\n{rest}"
     return method
 
 
@@ -198,12 +203,18 @@ class Elementwise(Broadcasting):
 
     @operation
     def real(self, operand: XlaOp) -> XlaOp:
-        """Append the real part of each element; of a real number the number."""
+        """Append the real part of each element; of a real number the number.
+
+        Raises HloError for integers. Source: "Element-wise unary functions" (002), "Real" (003).
+        """
         return self._emit("real", operand)
 
     @operation
     def imag(self, operand: XlaOp) -> XlaOp:
-        """Append the imaginary part of each element; of a real number 0."""
+        """Append the imaginary part of each element; of a real number 0.
+
+        Raises HloError for integers. Source: "Element-wise unary functions" (002), "Imag" (003).
+        """
         return self._emit("imag", operand)
 
     # --- names of the first documents -----------------------------------------------------------
@@ -315,8 +326,9 @@ class Elementwise(Broadcasting):
     def convert_element_type(self, operand: XlaOp, new_element_type: TypeLike) -> XlaOp:
         """Append the conversion of each element to another type.
 
-        Floats become integers by cutting off, within the type's limits, and NaN becomes 0; numbers
-        become floats by rounding to the nearest, ties to even.
+        new_element_type: by name, or as a numpy dtype. Floats become integers by cutting off,
+        within the type's limits, and NaN becomes 0; numbers become floats by rounding to the
+        nearest, ties to even.
 
         Raises HloError for a tuple. Source: "ConvertElementType" (004, 000, 002, 003).
         """
@@ -326,7 +338,8 @@ class Elementwise(Broadcasting):
     def bitcast_convert_type(self, operand: XlaOp, new_element_type: TypeLike) -> XlaOp:
         """Append the bits of an array as elements of another type.
 
-        A narrower type adds a last dimension, a wider one takes it away.
+        new_element_type: by name, or as a numpy dtype, of real numbers as the operand or of complex
+        ones. A narrower type adds a last dimension, a wider one takes it away.
 
         Raises HloError where that has another size than fits. Source: "BitcastConvertType" (000,
         002, 003).
@@ -351,7 +364,10 @@ class Elementwise(Broadcasting):
     def stochastic_convert(
         self, operand: XlaOp, random: XlaOp, new_element_type: TypeLike
     ) -> XlaOp:
-        """Append the conversion of each element that rounds up or down by random bits."""
+        """Append the conversion of each element that rounds up or down by random bits.
+
+        random: unsigned integers of the operand's shape and width. new_element_type: narrower.
+        """
         return self._emit(
             "stochastic-convert", operand, random, element_type=type_of(new_element_type)
         )

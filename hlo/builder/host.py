@@ -33,7 +33,7 @@ class HostExchange(Collective):
         """Append the next value of the device's infeed.
 
         shape: an array, or a tuple of arrays; nothing is read for an empty tuple. Values are those
-        of `Host.infeed`, in the order in which infeeds run.
+        of `Host.infeed`, in the order in which infeeds run. config: text that goes with it.
 
         Raises HloError for a tuple in a tuple. Source: "Infeed" (004, 000, 002, 003).
         """
@@ -41,7 +41,10 @@ class HostExchange(Collective):
 
     @operation
     def infeed_with_token(self, token: XlaOp, shape: ShapeLike, config: str = "") -> XlaOp:
-        """Append the next value of the device's infeed after a token: a tuple of it and a token."""
+        """Append the next value of the device's infeed after a token: a tuple of it and a token.
+
+        shape, config and errors as for `infeed`.
+        """
         data = _flat("infeed", shape_of(shape))
         return self._emit("infeed", token, shape=TupleShape((data, TOKEN)), infeed_config=config)
 
@@ -51,10 +54,10 @@ class HostExchange(Collective):
     ) -> XlaOp:
         """Append the writing of a value to the device's outfeed; returns a token.
 
-        operand: an array, or a tuple of arrays, which comes to `Host.outfeed`.
-        shape_with_layout: its shape, in the layout in which the host gets it.
+        shape_with_layout: the operand's shape, in the layout in which the host gets it.
+        outfeed_config: text that goes with it.
 
-        Raises HloError for others. Source: "Outfeed" (003).
+        Raises HloError for a tuple in a tuple. Source: "Outfeed" (003).
         """
         token = self.create_token()
         return self.outfeed_with_token(operand, token, shape_with_layout, outfeed_config)
@@ -66,7 +69,8 @@ class HostExchange(Collective):
     ) -> XlaOp:  # fmt: skip
         """Append the writing of a value to the device's outfeed after a token; returns a token.
 
-        shape_with_layout: the layout in which the host gets it.
+        shape_with_layout: the operand's shape, in the layout in which the host gets it.
+        outfeed_config: text that goes with it.
         """
         shape = operand.shape if shape_with_layout is None else shape_of(shape_with_layout)
         return self._emit(
@@ -96,7 +100,12 @@ class HostExchange(Collective):
 
     @operation
     def send_with_token(self, operand: XlaOp, token: XlaOp, handle: int) -> XlaOp:
-        """Append the sending of a value after a token; returns a token."""
+        """Append the sending of a value after a token; returns a token.
+
+        handle: the number that the receipt has too.
+
+        Source: "Send" (003).
+        """
         return self.send_done(self.create_send(operand, token, handle))
 
     @operation
@@ -106,6 +115,9 @@ class HostExchange(Collective):
         """Append the sending of a value to the host after a token; returns a token.
 
         shape_with_layout: the operand's shape, in the layout in which the host gets it.
+        handle: the number of the channel.
+
+        Source: "Send" (003).
         """
         shape = shape_of(shape_with_layout)
         operand = self.check_shape(operand, shape)
@@ -126,12 +138,24 @@ class HostExchange(Collective):
 
     @operation
     def recv_with_token(self, token: XlaOp, shape: ShapeLike, handle: int) -> XlaOp:
-        """Append the value that another program sends, after a token: a tuple of it and a token."""
+        """Append the value that another program sends, after a token: a tuple of it and a token.
+
+        shape: of the value.
+        handle: the number that the sending has too.
+
+        Source: "Recv" (003).
+        """
         return self.recv_done(self.create_recv(token, shape, handle))
 
     @operation
     def recv_from_host(self, token: XlaOp, shape: ShapeLike, handle: int) -> XlaOp:
-        """Append the value that the host sends, after a token: a tuple of it and a token."""
+        """Append the value that the host sends, after a token: a tuple of it and a token.
+
+        shape: of the value.
+        handle: the number of the channel.
+
+        Source: "Recv" (003), as RecvToHost.
+        """
         return self.recv_done(self.create_recv(token, shape, handle, is_host_transfer=True))
 
     # The newest document's spellings.
@@ -145,7 +169,13 @@ class HostExchange(Collective):
     def create_send(
         self, operand: XlaOp, token: XlaOp, channel_id: int, is_host_transfer: bool = False
     ) -> XlaOp:
-        """Append the start of a sending: a context for `send_done` alone."""
+        """Append the start of a sending after a token: a context for `send_done` alone.
+
+        channel_id: the number that the receipt has too.
+        is_host_transfer: whether it is the host that receives.
+
+        Source: "Send" (002, 003).
+        """
         return self._emit(
             "send", operand, token, channel_id=channel_id, is_host_transfer=is_host_transfer
         )
@@ -164,7 +194,14 @@ class HostExchange(Collective):
     def create_recv(
         self, token: XlaOp, shape: ShapeLike, channel_id: int, is_host_transfer: bool = False
     ) -> XlaOp:
-        """Append the start of a receipt: a context for `recv_done` alone."""
+        """Append the start of a receipt after a token: a context for `recv_done` alone.
+
+        shape: of the value.
+        channel_id: the number that the sending has too.
+        is_host_transfer: whether it is the host that sends.
+
+        Source: "Recv" (002, 003).
+        """
         result = TupleShape((shape_of(shape), array(U32, ()), TOKEN))
         return self._emit(
             "recv", token, shape=result, channel_id=channel_id, is_host_transfer=is_host_transfer

@@ -66,6 +66,8 @@ class Indexing(Movement):
         operand: of rank r.
         start_indices: integers; their dimension `index_vector_dim` holds positions, the others are
         a batch.
+        dimension_numbers: how the dimensions belong together.
+        indices_are_sorted: a promise, which changes no result if it is kept.
         slice_sizes: r sizes, at most the operand's. Positions are moved so that slices lie inside.
         The result has the batch's dimensions, and at `offset_dims` those of a slice without its
         collapsed ones.
@@ -86,8 +88,17 @@ class Indexing(Movement):
     ) -> XlaOp:  # fmt: skip
         """Append arrays with slices of updates combined into them, at positions from an array.
 
+        operands: an array, or several of the same dimensions.
+        scatter_indices: integers; their dimension `index_vector_dim` holds positions.
+        updates: for each operand an array with the other dimensions of the indices, and at
+        `update_window_dims` those of a slice. What lies outside the operand is skipped.
         update_computation: from the present elements and those of the updates to the new elements,
         a tuple for several arrays.
+        dimension_numbers: how the dimensions belong together.
+        indices_are_sorted, unique_indices: promises, which change no result if they are kept.
+        The result has the operand's shape, and is a tuple for several.
+
+        Raises HloError naming the dimension numbers that do not fit. Source: "Scatter" (002, 003).
         """
         arrays, new = listed("scatter", operands), listed("scatter", updates)
         if len(arrays) != len(new):
@@ -113,6 +124,7 @@ class Indexing(Movement):
         operands: of the same dimensions.
         comparator: from two elements of each array, side by side, to whether the first come first;
         by default whether the element of the first array is smaller, floats by total order.
+        is_stable: whether the order of equal elements stays.
         The result has the operand's shape, a tuple for several.
 
         Raises HloError for a dimension that is not there and a comparator of another type. Source:
@@ -138,9 +150,12 @@ class Indexing(Movement):
     ) -> XlaOp:  # fmt: skip
         """Append the `k` largest or smallest elements along the last dimension, and their indices.
 
-        comparator: another order, as for `sort`, also in place of `largest`; the first of that
-        order are taken. Of equal elements the first come first, and NaN is above all. Returns a
-        tuple of values and s32 indices.
+        operand: of rank 1 at least, with `k` elements at least in its last dimension.
+        largest: whether those are taken; NaN is above all. In its place there may be a comparator.
+        comparator: another order, as for `sort`; the first of that order are taken.
+        Returns a tuple of values and s32 indices, [..., k]; of equal elements the first come first.
+
+        Raises HloError for a larger `k`. Source: "Top-K" (002), "TopK" (003).
         """
         if not isinstance(largest, bool):
             comparator = largest

@@ -102,7 +102,7 @@ class Movement(Elementwise):
 
         `reshape(x, sizes)` takes the elements in row-major order. `reshape(x, dimensions, sizes)`
         takes them with `dimensions`, a permutation, from slowest to fastest. `reshape(shape, x)`
-        names the whole shape, dynamic dimensions with it.
+        names the whole shape, dynamic dimensions with it. Sizes may be given as new_sizes.
 
         Raises HloError for sizes of another product and for what is no permutation. Source:
         "Reshape" (004, 000, 002, 003).
@@ -191,7 +191,10 @@ class Movement(Elementwise):
 
     @operation
     def copy(self, operand: XlaOp, layout: Layout | None = None) -> XlaOp:
-        """Append a copy of a value; of an array also into another layout."""
+        """Append a copy of a value; of an array also into another layout.
+
+        Source: "Copy" (003).
+        """
         shape = operand.array_shape.with_layout(layout) if layout is not None else operand.shape
         return self._emit("copy", operand, shape=shape)
 

@@ -74,7 +74,7 @@ class Reduction(Contraction):
 
     @operation
     def reduce_all(self, operand: XlaOp, init_value: Any, computation: Callee) -> XlaOp:
-        """Append an array reduced over all its dimensions to a scalar."""
+        """Append an array reduced over all its dimensions to a scalar, from `init_value`."""
         return self.reduce(operand, init_value, computation, range(operand.rank))
 
     @operation
@@ -118,6 +118,8 @@ class Reduction(Contraction):
 
         computation: from slices without the dimension, then carries, to slices of the results, then
         carries. A function in its place gets parameters of those shapes.
+        init_values: the carries at first, which the result has as they are at last.
+        is_reverse: the last slice comes first. is_associative: a promise, which changes no result.
         """
         slices = [
             array(o.element_type, (*o.dims[:dimension], *o.dims[dimension + 1 :])) for o in operands
@@ -216,6 +218,8 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append `select_and_scatter` with a pair of padding a dimension.
 
+        All else as for that.
+
         Source: "C++ interface" (004).
         """
         return self.select_and_scatter(
@@ -233,6 +237,7 @@ class Reduction(Contraction):
 
         operand: floats of any dimensions; dimension `feature_index` has f features.
         scale, offset: [f].
+        epsilon: what is added to the variances before their root is taken.
         Returns a tuple of the result, of the operand's shape, the means and the variances, [f].
 
         Raises HloError for a feature_index that is no dimension, and other shapes and types.
@@ -250,8 +255,8 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append an array normalized by the given mean and variance of each feature.
 
-        operand, scale, offset, feature_index and errors as for `batch_norm_training`; mean,
-        variance: [f].
+        operand, scale, offset, epsilon, feature_index and errors as for `batch_norm_training`;
+        mean, variance: [f].
         The result has the operand's shape.
 
         Source: "BatchNormInference" (000, 002, 003).
@@ -268,7 +273,9 @@ class Reduction(Contraction):
     ) -> XlaOp:  # fmt: skip
         """Append the gradients of `batch_norm_training`.
 
-        grad_output: of the operand's shape; the others and errors as for `batch_norm_inference`.
+        batch_mean, batch_var: [f], as that operation returns them.
+        grad_output: of the operand's shape; epsilon, feature_index and errors as for
+        `batch_norm_training`.
         Returns a tuple of the gradients of the operand, of the scale and of the offset.
 
         Source: "BatchNormGrad" (000, 002, 003).
