@@ -34,6 +34,7 @@ operations: $(BIN)/pytest  ## write docs/operations.md
 fuzz: $(BIN)/pytest  ## 20,000 mutated modules through the parser and the verifier
 	$(BIN)/python tests/fuzz.py --count 20000
 	$(BIN)/python tests/fuzz_protos.py --count 5000
+	$(BIN)/python tests/fuzz_stablehlo.py --count 20000
 
 sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, interpreted, on XLA:CPU
 	$(BIN)/python tests/compare_generated.py --count 1000 --xla

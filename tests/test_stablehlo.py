@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fuzz import _bytes, _names, _numbers, _tokens, _truncate, watched
+from fuzz_stablehlo import failure, mutants
 from hlo_tools.opt import main as hlo_opt
 
 import hlo
@@ -231,18 +230,60 @@ def test_errors_have_name_line_and_column(body: str, code: str, words: str) -> N
 
 
 def test_mutated_texts_give_only_our_errors() -> None:
-    rng = random.Random(3)
-    texts = [function(f"{b}\nreturn %r : {t}", result=t) for b, t, _ in CASES.values()]
-    mutations = (_bytes, _tokens, _tokens, _numbers, _numbers, _names, _truncate)
+    """Four hundred of what `make fuzz` has twenty thousand of."""
+    for text in mutants(400, 3):
+        assert failure(text) is None, text[:2000]
 
-    def check(text: str) -> None:
-        module = hlo.from_stablehlo(text)
-        hlo.verify(module)
 
-    def judge(error: HloError) -> str | None:
-        return None if re.match(r"<string>:\d+:\d+: error: ", str(error)) else str(error)
+@pytest.mark.parametrize("depth", [100, 100_000])
+@pytest.mark.parametrize(
+    "opening", ["tuple<", "[", "{a = ", '"stablehlo.if"(%a) ({', 'loc("a"(', "tensor<tensor<"]
+)
+def test_deep_nesting_is_an_error(opening: str, depth: int) -> None:
+    text = function(f"%r = stablehlo.custom_call @t(%a) {{x = {opening * depth}")
+    assert failure(text) is None
+    with pytest.raises(HloError):
+        hlo.from_stablehlo(text)
 
-    for _ in range(400):
-        text = rng.choice(mutations)(rng, rng.choice(texts), texts)
-        found = watched(lambda text=text: check(text), judge)  # type: ignore[misc]
-        assert found is None, f"{found}\n{text}"
+
+def test_long_chains_of_calls_and_circles() -> None:
+    line = "func.func private @f{}(%x: tensor<f32>) -> tensor<f32> {{\n  %0 = call @f{}(%x) : "
+    line += "(tensor<f32>) -> tensor<f32>\n  return %0 : tensor<f32>\n}}\n"
+    last = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }\n"
+    head = "func.func @main(%x: tensor<f32>) -> tensor<f32> {{ %0 = call @f0(%x) : (tensor<f32>) "
+    head = head.replace("{{", "{") + "-> tensor<f32>\n return %0 : tensor<f32> }\n"
+    chain = "".join(line.format(i, i + 1) for i in range(3000))
+    end = last.replace("@main", "@f3000")
+    assert hlo.from_stablehlo(head + chain + end).entry.root.opcode == "call"
+    with pytest.raises(HloError, match="@f0 calls itself"):
+        hlo.from_stablehlo(head + chain + line.format(3000, 0))
+
+
+def test_a_huge_constant_is_read_at_once() -> None:
+    digits = np.arange(300_000, dtype=np.int32).tobytes().hex()
+    body = f'%r = stablehlo.constant dense<"0x{digits}"> : tensor<300000xi32>'
+    module = hlo.from_stablehlo(function(f"{body}\nreturn %r : tensor<300000xi32>",
+                                         result="tensor<300000xi32>"))  # fmt: skip
+    assert hlo.interpret(module, np.zeros((2, 3), np.float32))[299_999] == 299_999
+    splat = "%r = stablehlo.constant dense<1> : tensor<1000000x1000000xi8>"
+    module = hlo.from_stablehlo(function(f"{splat}\nreturn %r : tensor<1000000x1000000xi8>",
+                                         result="tensor<1000000x1000000xi8>"))  # fmt: skip
+    assert module.entry.root.opcode == "broadcast"
+
+
+def test_an_inlined_mesh_shards() -> None:
+    text = function(
+        "return %a : tensor<4x2xf32>",
+        '%a: tensor<4x2xf32> {sdy.sharding = #sdy.sharding<mesh<["q"=4]>, [{"q"}, {}]>}',
+        "tensor<4x2xf32>",
+    )
+    (parameter,) = hlo.from_stablehlo(text).entry.parameters
+    assert str(parameter.annotations["sharding"]) == "{devices=[4,1]<=[4]}"
+
+
+def test_bytecode_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_bytes(b"ML\xefR\rStableHLO_v1.0.0")
+    with pytest.raises(HloError, match="MLIR bytecode") as e:
+        hlo.load(path)
+    assert e.value.code == "mlir-bytecode" and "stablehlo-translate" in str(e.value)

@@ -48,6 +48,8 @@ def atan(c: Context) -> Instruction:
 def is_inf(c: Context) -> Instruction:
     """Append whether numbers are infinite, of any sign or of one."""
     x = Number(c.b, c.operand(0))
+    if not x.element_type.is_float:
+        raise InferError(f"there are no infinities in {x.element_type}", code="type-mismatch")
     sign = c.op.name.removeprefix("chlo.is_")
     if sign == "inf":
         return abs(x).is_("EQ", math.inf).inst
@@ -85,19 +87,24 @@ def constant_like(c: Context) -> Instruction:
     """Append one number in the form of the operand."""
     shape = c.shape
     value = c.attr("value")
-    if not isinstance(shape, ArrayShape) or not isinstance(value, int | float):
+    if not isinstance(shape, ArrayShape) or type(value) not in (int, float):
         raise InferError("value is a number", code="bad-value")
+    et = shape.element_type
+    if not (et.is_float or et.is_complex or type(value) is int):
+        raise InferError(f"value is a number of {et}, not {value}", code="bad-value")
     return c.b.broadcast(c.b.constant(shape.element_type, value), shape)
 
 
 def scan(c: Context) -> Instruction:
     """Append a scan: what goes through a dimension, step by step."""
     sizes = c.op.attrs.get("operandSegmentSizes")
-    inits = c.ints("operandSegmentSizes")[-1] if sizes is not None else c.op.groups[-1]
+    counts = list(c.ints("operandSegmentSizes")) if sizes is not None else c.op.groups
+    if len(counts) != 2:
+        raise InferError("operands are of two kinds, inputs and starts", code="operand-count")
     block = c.region(0)
     body = c.converter.region(block, "region", [s for _, s in block.arguments], c.op, c.values)
     return c.make(
-        "scan", dimensions=(c.integer("dimension"),), num_carries=inits,
+        "scan", dimensions=(c.integer("dimension"),), num_carries=counts[1],
         is_reverse=c.flag("is_reverse"), is_associative=c.flag("is_associative"), to_apply=body,
     )  # fmt: skip
 

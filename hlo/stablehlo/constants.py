@@ -92,6 +92,8 @@ def _from_numbers(text: str, et: ElementType, start: int) -> np.ndarray:
     except (ValueError, OverflowError):
         raise TextError(f"elements of a constant that are no {et}", start,
                         code="bad-value") from None  # fmt: skip
+    if et.is_complex and len(values) % 2:
+        raise TextError("a complex number is two numbers", start, code="literal-shape")
     return values.view(et.dtype) if et.is_complex else values
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hlo.errors import InferError
+from hlo.errors import InferError, did_you_mean
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ops import OPS
@@ -128,7 +128,14 @@ class Context:
 
     def make(self, opcode: str, **attrs: Any) -> Instruction:
         """Append an instruction on the operands, of the shape that the operation says."""
-        OPS[opcode].check_arity(len(self.operands))
+        spec = OPS[opcode]
+        spec.check_arity(len(self.operands))
+        for key, value in attrs.items():
+            words = spec.attrs[key].codec.words
+            if words and value is not None and value not in words:
+                hint = did_you_mean(str(value), words)
+                message = f"{key} is one of {', '.join(words)}, not {value!r}"
+                raise InferError(message, code="bad-value", hint=hint)
         shape = self.shape if self._sized() else None
         return self.b.op(opcode, *self.operands, shape=shape, **attrs)
 

@@ -13,11 +13,13 @@ from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_m
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.stablehlo.context import Context, is_constant, shape_of
+from hlo.stablehlo.cursor import Tagged
+from hlo.stablehlo.functions import Function, Parser, Program, callees_first
 from hlo.stablehlo.locations import Locations
-from hlo.stablehlo.meshes import read_mesh
+from hlo.stablehlo.meshes import Mesh, read_mesh
 from hlo.stablehlo.ops import HANDLERS, NOT_TAKEN
 from hlo.stablehlo.signature import annotate, set_header, shard_results
-from hlo.stablehlo.syntax import Block, Function, Op, Parser, Program, free_names
+from hlo.stablehlo.syntax import Block, Op, free_names
 from hlo.stablehlo.types import FUTURE
 from hlo.types import Shape, TupleShape, compatible
 
@@ -39,14 +41,20 @@ class Converter:
         self._program = program
         self._module = Module(_identifier(program.name) or _ENTRY, source=source)
         self._functions: dict[str, Function] = {}
-        self._computations: dict[str, Computation | None] = {}
+        self._computations: dict[str, Computation] = {}
         self._locations = Locations(source.text, self._module)
-        self.meshes = {name: read_mesh(text) for name, text in program.meshes.items()}
+        self.meshes = {name: self._mesh(mesh) for name, mesh in program.meshes.items()}
         for function in program.functions:
             if function.name in self._functions:
                 raise TextError(f"function @{function.name} is there twice", function.start,
                                 code="duplicate-name")  # fmt: skip
             self._functions[function.name] = function
+
+    def _mesh(self, mesh: Tagged) -> Mesh:
+        try:
+            return read_mesh(mesh.text)
+        except TextError as e:
+            raise TextError(f"sdy.mesh: {e.message}", mesh.start, code=e.code) from None
 
     def module(self) -> Module:
         main = self._functions.get(_ENTRY)
@@ -55,8 +63,11 @@ class Converter:
         if main is None:
             raise TextError(f"there is no function @{_ENTRY}", 0, code="no-entry",
                             hint=did_you_mean(_ENTRY, self._functions))  # fmt: skip
-        entry = self.function(main.name, main.start)
-        self._module.set_entry(entry)
+        if main.block is None:
+            raise TextError(f"function @{main.name} has no body", main.start, code="no-entry")
+        for function in callees_first(main, self._functions):
+            self._convert(function)
+        self._module.set_entry(self.function(main.name, main.start))
         try:
             set_header(self._module, self._program, main)
         except InferError as e:
@@ -74,37 +85,45 @@ class Converter:
     # --- functions ------------------------------------------------------------------------------
 
     def function(self, name: str, start: int) -> Computation:
-        """Return the computation of a function."""
+        """Return the computation of a function, which has been converted before its callers."""
         if name in self._computations:
-            found = self._computations[name]
-            if found is None:
-                raise TextError(f"function @{name} calls itself", start, code="recursive-call")
-            return found
-        function = self._functions.get(name)
-        if function is None:
-            raise TextError(f"there is no function @{name}", start, code="undefined-computation",
-                            hint=did_you_mean(name, self._functions))  # fmt: skip
-        if function.block is None:
+            return self._computations[name]
+        if name in self._functions:
             raise TextError(f"function @{name} has no body", start, code="undefined-computation")
-        self._computations[name] = None
-        comp = Computation(_identifier(name) or "function")
+        raise TextError(f"there is no function @{name}", start, code="undefined-computation",
+                        hint=did_you_mean(name, self._functions))  # fmt: skip
+
+    def _convert(self, function: Function) -> None:
+        assert function.block is not None
+        comp = Computation(_identifier(function.name) or "function")
         values: Values = {}
-        for number, (argument, shape) in enumerate(function.block.arguments):
-            inst = Builder(comp).parameter(number, shape, _identifier(argument) or "arg")
-            location = function.argument_locations[number]
-            metadata = self._locations.name(location, function.start) if location else None
+        names = [name for name, _ in function.block.arguments]
+        for number, (name, declared) in enumerate(zip(names, function.arguments, strict=True)):
+            inst = Builder(comp).parameter(number, declared.shape, _identifier(name) or "arg")
+            inst.span = InstructionSpan(self._source, declared.start, declared.end)
+            metadata = self._locations.name(declared.location, declared.start)
             if metadata is not None:
                 inst.annotations["metadata"] = metadata
-            values[argument] = [inst]
+            values[name] = [inst]
         self._body(comp, function.block, values, function.start)
+        self._check_results(comp, function)
         try:
-            for inst, attrs in zip(comp.parameters, function.argument_attrs, strict=True):
-                annotate(inst, [inst], attrs, self.meshes)
-            shard_results(comp, function.result_attrs, self.meshes)
+            for inst, declared in zip(comp.parameters, function.arguments, strict=True):
+                annotate(inst, [inst], declared.attrs, self.meshes)
+            shard_results(comp, [r.attrs for r in function.results], self.meshes)
         except InferError as e:
             raise TextError(e.message, function.start, code=e.code) from None
-        self._computations[name] = self._module.add(comp)
-        return comp
+        self._computations[function.name] = self._module.add(comp)
+
+    def _check_results(self, comp: Computation, function: Function) -> None:
+        """Raise TextError unless a function returns what it says."""
+        shapes = [r.shape for r in function.results]
+        declared = shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
+        if not compatible(comp.result_shape, declared):
+            raise TextError(
+                f"function @{function.name} returns {comp.result_shape.to_string(False)}, its type "
+                f"says {declared.to_string(False)}", function.start, code="signature-mismatch",
+            )  # fmt: skip
 
     def region(
         self, block: Block, name: str, shapes: Sequence[Shape], op: Op, outer: Values
@@ -216,7 +235,7 @@ class Converter:
                 inst = made if made in b.built else b.built[-1]
                 annotate(inst, b.built, op.attrs, self.meshes)
         except InferError as e:
-            self.fail(op, e.message, e.code)
+            raise TextError(f"{op.name}: {e.message}", op.start, code=e.code, hint=e.hint) from None
         span = InstructionSpan(self._source, op.start, op.end)
         for inst in b.built:
             inst.span = span

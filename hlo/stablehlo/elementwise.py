@@ -74,8 +74,7 @@ def rng(c: Context) -> Instruction:
     """Append random numbers; the shape is the result's, its operand says it again."""
     word = c.word(9, "distribution", "rng_distribution")
     c.constants(2)
-    return c.b.op("rng", c.operand(0), c.operand(1), shape=c.shape,
-                  distribution=f"rng_{word.lower()}")  # fmt: skip
+    return c.on(c.operands[:2]).make("rng", distribution=f"rng_{word.lower()}")
 
 
 def rng_bit_generator(c: Context) -> Instruction:

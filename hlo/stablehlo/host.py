@@ -7,11 +7,12 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ir import Instruction
-from hlo.ops.attrs import OutputAlias
+from hlo.ops.attrs import OutputAlias, SliceDim
 from hlo.ops.custom import API_VERSIONS
 from hlo.stablehlo.collective import channel_id, pairs_of
 from hlo.stablehlo.constants import dense_array
 from hlo.stablehlo.context import Context, integers
+from hlo.stablehlo.cursor import Cursor
 from hlo.types import TOKEN, U32, ArrayShape, Layout, Shape, TupleShape, array
 
 
@@ -52,6 +53,10 @@ def custom_call(c: Context) -> Instruction:
         results = _layouts(c, "result_layouts", results)
         shape = results[0] if len(results) == 1 else TupleShape(tuple(results))
     version = c.integer("api_version", default=1)
+    config = attrs.get("backend_config")
+    if version == 1 and "mhlo.backend_config" in attrs:
+        # As XLA: a configuration of attributes is of the newest interface.
+        version, config = len(API_VERSIONS), attrs["mhlo.backend_config"]
     if not 1 <= version <= len(API_VERSIONS):
         raise InferError(f"api_version {version} is not known", code="bad-value")
     aliases = []
@@ -75,10 +80,40 @@ def custom_call(c: Context) -> Instruction:
         ) if "operand_layouts" in attrs else None,
         **_called(c, called),
     )  # fmt: skip
-    config = attrs.get("mhlo.backend_config") or attrs.get("backend_config")
     if config:
         inst.annotations["backend_config"] = str(config)
     return inst
+
+
+def approx_top_k(c: Context) -> Instruction:
+    """Append what finds the first elements in an order; those that are asked for are found exactly.
+
+    The operands are arrays and as many scalars, which the other form of it fills buffers with.
+    """
+    count = len(c.operands) // 2
+    config = Cursor(str(c.attr("mhlo.backend_config", "backend_config"))).attribute()
+    dim = config.get("reduction_dim") if isinstance(config, dict) else None
+    names = c.op.attrs.get("called_computations")
+    shapes = c.op.result_types
+    if (
+        type(dim) is not int
+        or not isinstance(names, list)
+        or len(names) != 1
+        or (len(shapes) != count or not 0 <= dim < c.operand(0).array_shape.rank)
+    ):
+        raise InferError("ApproxTopK has a reduction_dim and one computation", code="bad-value")
+    comparator = c.converter.function(str(names[0]), c.op.start)
+    arrays = c.operands[:count]
+    shape = TupleShape(tuple(a.shape for a in arrays)) if count > 1 else arrays[0].shape
+    ordered = c.b.op("sort", *arrays, shape=shape, dimensions=(dim,), to_apply=comparator)
+    parts = [c.b.element(ordered, i) for i in range(count)] if count > 1 else [ordered]
+    found = []
+    for part, result in zip(parts, shapes, strict=True):
+        if not isinstance(result, ArrayShape) or result.rank != part.array_shape.rank:
+            raise InferError("its results are parts of its operands", code="shape-mismatch")
+        bounds = tuple(SliceDim(0, n, 1) for n in result.dims)
+        found.append(c.b.op("slice", part, slice=bounds))
+    return found[0] if count == 1 else c.b.tuple(*found)
 
 
 def _called(c: Context, names: list[str]) -> dict[str, Any]:
@@ -121,7 +156,7 @@ def send(c: Context) -> Instruction:
 def recv(c: Context) -> Instruction:
     """Append a receive, which waits until it is done."""
     *values, _ = _results_with_token(c)
-    (token,) = _with_token(c)
+    token = _only_token(c)
     value = values[0] if len(values) == 1 else TupleShape(tuple(values))
     transfer = _transfer(c)
     start = c.b.op("recv", token, shape=TupleShape((value, array(U32, ()), TOKEN)), **transfer)
@@ -139,6 +174,12 @@ def _with_token(c: Context) -> list[Instruction]:
     if not c.operands or not c.operands[-1].shape.is_token:
         raise InferError("its last operand is a token", code="type-mismatch")
     return c.operands
+
+
+def _only_token(c: Context) -> Instruction:
+    if len(c.operands) != 1:
+        raise InferError(f"a token is due, not {len(c.operands)} operands", code="operand-count")
+    return _with_token(c)[0]
 
 
 def _results_with_token(c: Context) -> list[Shape]:
@@ -160,7 +201,7 @@ def infeed(c: Context) -> Instruction:
             raise InferError("layout has a list for each result", code="bad-layout")
         shapes = [_with_order(s, list(integers(o, "layout")), "layout")
                   for s, o in zip(shapes, orders, strict=True)]  # fmt: skip
-    (token,) = _with_token(c)
+    token = _only_token(c)
     shape = TupleShape((TupleShape(tuple(shapes)), TOKEN))
     fed = c.b.op(
         "infeed", token, shape=shape, infeed_config=str(c.op.attrs.get("infeed_config", ""))

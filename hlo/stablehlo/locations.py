@@ -73,6 +73,8 @@ class Locations:
 
     def name(self, text: str, start: int) -> OpMetadata | None:
         """Return the name alone that `loc(text)` says. Raises TextError at start."""
+        if not text:
+            return None
         try:
             names, _ = _names(self._decode(text))
         except TextError as e:
@@ -209,7 +211,8 @@ def _names(location: _Location) -> tuple[list[str], list[str]]:
     if not isinstance(location, _Name):
         return [], []
     if not location.name.endswith(":"):
-        return [location.name.partition("@")[0]], []
+        name = location.name.partition("@")[0]
+        return [name] if name else [], []
     names, kinds = _names(location.inside)
     return names, [location.name[:-1], *kinds]
 

@@ -222,11 +222,15 @@ def _split(mesh: Mesh, used: list[Axis]) -> list[tuple[str, int, int]]:
     return parts
 
 
-def per_value(shardings: list[AxisSharding], shape: Shape) -> Sharding | None:
-    """Return the sharding of a value of several parts, None where the numbers differ."""
+def per_value(shardings: list[AxisSharding], shape: Shape) -> Sharding:
+    """Return the sharding of a value of one or several parts. Raises InferError."""
     leaves = [s for _, s in shape.leaves()]
+    if not leaves and len(shardings) == 1:
+        # An operation without results is on a device.
+        return TupleSharding((as_tiles(shardings[0]),))
     if len(leaves) != len(shardings):
-        return None
+        raise InferError(f"{len(shardings)} shardings for {len(leaves)} values",
+                         code="bad-sharding")  # fmt: skip
     for sharding, leaf in zip(shardings, leaves, strict=True):
         if isinstance(leaf, ArrayShape) and sharding.dims and len(sharding.dims) != leaf.rank:
             message = f"a sharding cuts {len(sharding.dims)} dimensions, the value is {leaf}"

@@ -39,6 +39,9 @@ def broadcast_to(c: Context, dims: tuple[int, ...], result: Shape) -> Instructio
     # HLO's broadcast repeats no dimension of size one.
     sizes = x.array_shape.dims
     kept = [i for i, d in enumerate(dims) if sizes[i] == result.dims[d]]
+    if any(sizes[i] != 1 for i in set(range(len(dims))) - set(kept)) or len(set(dims)) < len(dims):
+        raise InferError(f"{x.shape.to_string(False)} does not fit dims {list(dims)} of "
+                         f"{result.to_string(False)}", code="bad-dimension")  # fmt: skip
     if len(kept) < len(dims):
         x = c.b.reshape(x, [sizes[i] for i in kept])
         dims = tuple(dims[i] for i in kept)

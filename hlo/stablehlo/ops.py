@@ -7,6 +7,8 @@ StableHLO specification.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hlo.errors import InferError
 from hlo.ir import Instruction
 from hlo.ops import OPS
@@ -64,6 +66,24 @@ def _batch_norm(opcode: str) -> Handler:
         return c.make(opcode, epsilon=float(epsilon), feature_index=c.integer("feature_index"))
 
     return append
+
+
+# Custom calls that say an operation of CHLO, as portable artifacts have them.
+_RECOMPOSED = frozenset("acos acosh asin asinh atanh cosh erf sinh tan topk".split())
+
+
+def _custom_call(c: Context) -> Instruction:
+    target = str(c.attr("@", "call_target_name"))
+    prefix, _, name = target.partition(".")
+    if prefix == "mhlo" and name in _RECOMPOSED:
+        inside = c.op.attrs.get("mhlo.attributes")
+        attrs = inside if isinstance(inside, dict) else {}
+        if attrs.get("largest") is not False:
+            op = replace(c.op, attrs=c.op.attrs | attrs)
+            return HANDLERS[f"chlo.{name.replace('topk', 'top_k')}"](replace(c, op=op))
+    if target == "ApproxTopK":
+        return host.approx_top_k(c)
+    return host.custom_call(c)
 
 
 _SAME = (
@@ -149,7 +169,7 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.convolution": windows.convolution,
     "stablehlo.create_token": plain("after-all"),
     "stablehlo.cross-replica-sum": collective.cross_replica_sum,
-    "stablehlo.custom_call": host.custom_call,
+    "stablehlo.custom_call": _custom_call,
     "stablehlo.dot": windows.dot,
     "stablehlo.dot_general": windows.dot_general,
     "stablehlo.dynamic_broadcast_in_dim": dynamic.dynamic_broadcast_in_dim,

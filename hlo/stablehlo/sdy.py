@@ -36,8 +36,7 @@ def annotate(inst: Instruction, value: Any, meshes: Mapping[str, Mesh]) -> None:
     except TextError as e:
         raise InferError(f"sdy.sharding: {e.message}", code=e.code) from None
     found = per_value(shardings, inst.shape)
-    if found is not None:
-        inst.annotations["sharding"] = found
+    inst.annotations["sharding"] = found
     note(inst, NOTE, value)
 
 
@@ -172,7 +171,6 @@ def result_sharding(
         found = per_value([read_sharding(value.text, meshes)], x.shape)
     except TextError as e:
         raise InferError(f"sdy.sharding: {e.message}", code=e.code) from None
-    assert found is not None
     inst = b.op("custom-call", x, shape=x.shape, custom_call_target="xla.sdy.FuncResultSharding",
              custom_call_has_side_effect=True)  # fmt: skip
     note(inst, NOTE, Tagged(_EACH, f"[<{value.text}>]", value.start))

@@ -15,8 +15,8 @@ from hlo.scan import Scanner
 from hlo.sharding import Sharding, TupleSharding, WholeSharding
 from hlo.sharding_text import read_sharding
 from hlo.stablehlo import sdy
+from hlo.stablehlo.functions import Function, Program
 from hlo.stablehlo.meshes import Mesh
-from hlo.stablehlo.syntax import Function, Program
 from hlo.text.header import ProgramShape
 from hlo.types import ArrayShape, Layout, Shape, TupleShape
 
@@ -96,20 +96,20 @@ def set_header(module: Module, program: Program, main: Function) -> None:
     notes = program.attrs.get("mhlo.frontend_attributes")
     known = {k: str(v) for k, v in notes.items()} if isinstance(notes, dict) else {}
     if program.meshes:
-        listed = (f"{name} = #sdy.mesh<{' '.join(text.split())}>"
-                  for name, text in sorted(program.meshes.items()))  # fmt: skip
+        listed = (f"{name} = #sdy.mesh<{' '.join(mesh.text.split())}>"
+                  for name, mesh in sorted(program.meshes.items()))  # fmt: skip
         known["xla.sdy.meshes"] = f"{{{', '.join(listed)}}}"
     if known:
         attrs["frontend_attributes"] = MappingProxyType(known)
     _alias(module, main)
-    parameters = [_laid_out(p.shape, a) for p, a in
-                  zip(entry.parameters, main.argument_attrs, strict=True)]  # fmt: skip
+    parameters = [_laid_out(p.shape, a.attrs) for p, a in
+                  zip(entry.parameters, main.arguments, strict=True)]  # fmt: skip
     result = entry.result_shape
-    if len(main.result_attrs) == 1:
-        result = _laid_out(result, main.result_attrs[0])
-    elif isinstance(result, TupleShape) and len(main.result_attrs) == len(result.elements):
+    if len(main.results) == 1:
+        result = _laid_out(result, main.results[0].attrs)
+    elif isinstance(result, TupleShape) and len(main.results) == len(result.elements):
         result = TupleShape(tuple(
-            _laid_out(s, a) for s, a in zip(result.elements, main.result_attrs, strict=True)
+            _laid_out(s, r.attrs) for s, r in zip(result.elements, main.results, strict=True)
         ))  # fmt: skip
     if parameters != [p.shape for p in entry.parameters] or result != entry.result_shape:
         attrs["entry_computation_layout"] = ProgramShape(tuple(parameters), result)
@@ -117,8 +117,9 @@ def set_header(module: Module, program: Program, main: Function) -> None:
 
 def _alias(module: Module, main: Function) -> None:
     aliases, donors = [], []
-    count = len(main.result_attrs)
-    for number, attrs in enumerate(main.argument_attrs):
+    count = len(main.results)
+    for number, declared in enumerate(main.arguments):
+        attrs = declared.attrs
         output = attrs.get("tf.aliasing_output")
         if output is not None:
             if type(output) is not int or not 0 <= output < max(count, 1):

@@ -53,164 +53,23 @@ class Op:
     location: str = ""
 
 
-@dataclass
-class Function:
-    """A function: its name, attributes of arguments and of results, and body.
+class OperationReader(Cursor):
+    """Reads operations, with their regions."""
 
-    argument_locations: what stands in `loc(..)` behind them. block: None where it has no body.
-    """
-
-    name: str
-    start: int
-    block: Block | None
-    argument_attrs: list[dict[str, Any]]
-    result_attrs: list[dict[str, Any]]
-    argument_locations: list[str]
-
-
-@dataclass
-class Program:
-    """What a text says: a module's name and attributes, its functions and its meshes."""
-
-    name: str
-    attrs: dict[str, Any]
-    functions: list[Function] = field(default_factory=list)
-    meshes: dict[str, str] = field(default_factory=dict)
-
-
-class Parser(Cursor):
-    """Reads functions and operations."""
-
-    def program(self) -> Program:
-        """Read a whole text."""
-        self._definitions()
-        if self.peek('"'):
-            program = self._generic_module()
-        else:
-            program = self._module()
-        self._definitions()
-        if not self.at_end():
-            self.fail(f"expected the end, found {self.found()}")
-        return program
-
-    def _module(self) -> Program:
-        program = Program("", {})
-        wrapped = self.accept("module")
-        if wrapped:
-            if self.peek("@"):
-                program.name = self.symbol()
-            if self.accept("attributes"):
-                program.attrs = self.dictionary()
-            self.expect("{")
-        while not (self.accept("}") if wrapped else self.at_end()):
-            if self.accept("sdy.mesh"):
-                name = self.symbol()
-                self.expect("=")
-                program.meshes[name] = self.balanced("<")
-                self._location()
-            else:
-                program.functions.append(self._function())
-                if not wrapped:
-                    self._definitions()
-        self._location()
-        return program
-
-    def _generic_module(self) -> Program:
-        """Read a text in which modules and functions are operations like all others."""
-        whole = self._operation()
-        is_module = whole.name == "builtin.module"
-        ops = whole.regions[0].ops if whole.regions and is_module else [whole]
-        program = Program(str(whole.attrs.get("sym_name", "")), whole.attrs if is_module else {})
-        for op in ops:
-            name = str(op.attrs.get("sym_name", ""))
-            if op.name == "sdy.mesh":
-                mesh = op.attrs.get("mesh")
-                program.meshes[name] = mesh.text if isinstance(mesh, Tagged) else ""
-                continue
-            if op.name != "func.func" or not op.regions:
-                self.fail(f"expected a function, found {op.name}", op.start)
-            block = op.regions[0]
-            count = len(block.arguments)
-            notes = [_notes(op, "arg_attrs", i) for i in range(count)]
-            results = op.attrs.get("res_attrs")
-            count_results = len(results) if isinstance(results, list) else 0
-            program.functions.append(
-                Function(name, op.start, block if block.ops else None, notes,
-                         [_notes(op, "res_attrs", i) for i in range(count_results)], [""] * count)
-            )  # fmt: skip
-        return program
-
-    def _definitions(self) -> None:
-        """Pass over definitions of aliases, which are read where they are used, and resources."""
-        while m := re.compile(r"[#!][A-Za-z_][\w$.]*+\s*=\s*").match(self.text, self.pos):
-            self.pos = m.end()
-            if not self._location():
-                self.type() if m[0][0] == "!" else self.attribute()
-        if self.peek("{-#"):
-            end = self.text.find("#-}", self.pos)
-            self.pos = end + 3 if end >= 0 else len(self.text)
-            self.skip()
-
-    def _function(self) -> Function:
-        start = self.pos
-        if not (self.accept("func.func") or self.accept("func")):
-            self.fail(f"expected a function, found {self.found()}")
-        for word in ("public", "private", "nested"):
-            if self.accept(word):
-                break
-        name = self.symbol()
-        block = Block([])
-        found = Function(name, start, block, [], [], [])
-        self.expect("(")
-        while not self.accept(")"):
-            if block.arguments:
-                self.expect(",")
-            if self.peek("%"):
-                block.arguments.append(self._argument())
-            else:
-                # A declaration has types only.
-                block.arguments.append((str(len(block.arguments)), self.type()))
-            found.argument_attrs.append(self._optional_attributes())
-            found.argument_locations.append(self._location())
-        if self.accept("->"):
-            self._results(found)
-        if self.accept("attributes"):
-            self.dictionary()
-        if not self.accept("{"):
-            found.block = None
-            return found
-        self._body(block)
-        self._location()
-        return found
-
-    def _results(self, function: Function) -> None:
-        if not self.accept("("):
-            self.type()
-            function.result_attrs.append({})
-            return
-        while not self.accept(")"):
-            if function.result_attrs:
-                self.expect(",")
-            self.type()
-            function.result_attrs.append(self._optional_attributes())
-
-    def _optional_attributes(self) -> dict[str, Any]:
-        return self.dictionary() if self.peek("{") else {}
-
-    def _argument(self) -> Argument:
+    def argument(self) -> Argument:
         name = self.match(VALUE, "an argument")[1]
         self.expect(":")
         return name, self.type()
 
-    def _location(self) -> str:
+    def location(self) -> str:
         """Read a location if there is one; returns what is inside."""
         return self.balanced("(") if self.accept("loc") else ""
 
-    def _body(self, block: Block) -> None:
+    def body(self, block: Block) -> None:
         """Read operations up to the closing brace of their region."""
         with self.nested():
             while not self.accept("}"):
-                block.ops.append(self._operation())
+                block.ops.append(self.operation())
 
     def _region(self) -> Block:
         self.expect("{")
@@ -220,7 +79,7 @@ class Parser(Cursor):
             if self.accept("("):
                 block.arguments = self._arguments()
             self.expect(":")
-        self._body(block)
+        self.body(block)
         return block
 
     def _arguments(self) -> list[Argument]:
@@ -228,11 +87,11 @@ class Parser(Cursor):
         while not self.accept(")"):
             if found:
                 self.expect(",")
-            found.append(self._argument())
-            self._location()
+            found.append(self.argument())
+            self.location()
         return found
 
-    def _operation(self) -> Op:
+    def operation(self) -> Op:
         results: list[tuple[str, int]] = []
         while self.peek("%"):
             m = self.match(_RESULT, "a value")
@@ -257,7 +116,7 @@ class Parser(Cursor):
             self._signature(op)
         self._trailing_regions(op)
         op.end = self.pos
-        op.location = self._location()
+        op.location = self.location()
         return op
 
     def _items(self, op: Op, closing: str) -> None:
@@ -292,6 +151,8 @@ class Parser(Cursor):
                 op.attrs["value"] = value = self.attribute()
                 if isinstance(value, Tagged) and value.type is not None:
                     op.result_types = [value.type]
+                return
+            elif self.peek("loc("):
                 return
             elif self.at(WORD):
                 self._word(op)
@@ -339,7 +200,7 @@ class Parser(Cursor):
             if word == "dim_numbers":
                 op.attrs[word] = self.match(re.compile(r"[^=]*?(?=,\s*window)"), "labels")[0]
                 return
-            if word in _SHARDY:
+            if word in _SHARDY and self.text[self.pos : self.pos + 1] in ("[", "{", "<"):
                 # Shardy's lists hold names of axes in braces.
                 start = self.pos
                 op.attrs[word] = Tagged("", self.balanced(self.text[start : start + 1]), start)
@@ -382,13 +243,6 @@ _ARGUMENT = re.compile(r"%[\w$.-]++\s*:")
 # A dictionary begins with a key; a region with a block, a value, or what it returns.
 _REGION = re.compile(r"\{\s*(?:\^|%|[\w.]*\breturn\b)")
 _SHARDY = ("in_shardings", "out_shardings", "manual_axes", "out_sharding")
-
-
-def _notes(op: Op, key: str, index: int) -> dict[str, Any]:
-    """Return the attributes of one of a function's arguments or results."""
-    listed = op.attrs.get(key)
-    found = listed[index] if isinstance(listed, list) and index < len(listed) else {}
-    return found if isinstance(found, dict) else {}
 
 
 def free_names(block: Block) -> list[str]:

@@ -56,3 +56,18 @@ func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
   %1 = stablehlo.get_tuple_element %0[0] : (tuple<tensor<2xf32>, tensor<i32>>) -> tensor<2xf32>
   return %1 : tensor<2xf32>
 }
+// -----
+// Custom calls that say operations.
+func.func @main(%a: tensor<3x7xf32>) -> (tensor<3x7xf32>, tensor<3x2xf32>, tensor<3x2xi32>, tensor<3x2xf32>, tensor<3x2xi32>) {
+  %0 = stablehlo.custom_call @mhlo.erf(%a) {mhlo.attributes = {}, mhlo.version = 1 : i64} : (tensor<3x7xf32>) -> tensor<3x7xf32>
+  %1:2 = stablehlo.custom_call @mhlo.topk(%a) {mhlo.attributes = {k = 2 : i64, largest = true}, mhlo.version = 1 : i64} : (tensor<3x7xf32>) -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  %2 = stablehlo.iota dim = 1 : tensor<3x7xi32>
+  %3 = stablehlo.constant dense<-1> : tensor<i32>
+  %4 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %5:2 = stablehlo.custom_call @ApproxTopK(%a, %2, %4, %3) {backend_config = "", called_computations = [@greater], mhlo.backend_config = {aggregate_to_topk = true, is_fallback = true, recall_target = 0.949999988 : f32, reduction_dim = 1 : i64, reduction_input_size_override = -1 : i64, top_k = 2 : i64}} : (tensor<3x7xf32>, tensor<3x7xi32>, tensor<f32>, tensor<i32>) -> (tensor<3x2xf32>, tensor<3x2xi32>)
+  return %0, %1#0, %1#1, %5#0, %5#1 : tensor<3x7xf32>, tensor<3x2xf32>, tensor<3x2xi32>, tensor<3x2xf32>, tensor<3x2xi32>
+}
+func.func private @greater(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<i32>, %d: tensor<i32>) -> tensor<i1> {
+  %0 = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  return %0 : tensor<i1>
+}
