@@ -157,6 +157,27 @@ def test_sub_builders_and_return_values() -> None:
     assert_same(hlo.interpret(b.build().module(), X), np.sort(X, 1))
 
 
+def test_the_value_named_last_is_returned() -> None:
+    """What is appended afterwards has no effect, unless it is named in turn."""
+    b = XlaBuilder("named")
+    first = b.constant(1)
+    b.set_return_value(first)
+    second = b.constant(2)
+    assert hlo.interpret(b.build().module()) == 1
+    b.set_return_value(second)
+    b.constant(3)
+    assert hlo.interpret(b.build().module()) == 2
+    assert hlo.interpret(b.build(first).module()) == 1
+    assert repr(b) == "<XlaBuilder named: 3 operations>"
+
+
+def test_layouts_are_no_part_of_the_shapes_that_are_checked() -> None:
+    b = XlaBuilder("checked")
+    x, y = b.parameter(0, "f32[2,3]{0,1}"), b.parameter(1, "f32[2,3]{1,0}")
+    assert b.check_shape(x, "f32[2,3]{1,0}") is x
+    b.check_same_shape(x, y)
+
+
 def test_constants_of_the_program() -> None:
     b, (x,) = parameters(X)
     three = b.add(b.constant(1), b.constant(2))

@@ -446,6 +446,8 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "slice: 2 start indices, 1 limit indices"),
     "slice of too few indices": (
         lambda b, p: b.slice_(p("f32[4,5]"), (1,), (2,)), "bad-dimension", "slice"),
+    "sort of a scalar": (
+        lambda b, p: b.sort(p("f32[]")), "bad-dimension", "sort: a scalar has no dimension"),
     "sort by no comparison": (
         lambda b, p: b.sort(p("f32[4]"), plus), "bad-computation", "pred[] is needed"),
     "sort of other dimensions": (

@@ -23,3 +23,6 @@ class XlaBuilder(Internal):
     `set_die_immediately_on_error(False)` `build` raises it. Operations that fail leave nothing
     behind. Sources are the documents of `docs/operations.md`, by their numbers there.
     """
+
+    def __repr__(self) -> str:
+        return f"<XlaBuilder {self.name}: {len(self._computation)} operations>"

@@ -133,6 +133,8 @@ class Indexing(Movement):
         arrays = listed("sort", operands)
         pairs = [s for s in scalars(arrays) for _ in range(2)]
         if dimension == -1:
+            if not arrays[0].rank:
+                raise InferError("sort: a scalar has no dimension", code="bad-dimension")
             dimension = arrays[0].rank - 1
 
         def less(first: XlaOp, second: XlaOp, *_: XlaOp) -> XlaOp:
