@@ -119,15 +119,18 @@ def _write_accuracy(value: ResultAccuracy, m: Message) -> None:
     )  # fmt: skip
 
 
-def _read_comparison(m: Message, operands: Operands) -> str | None:
-    """Return the type of a comparison, or None for that which its operands have anyway."""
-    kind: str = m.get("comparison_type", "")
+def usual_comparison(operands: Operands) -> str:
+    """Return the type of a comparison of these operands that does not say it."""
     first = operands[0] if operands else None
-    usual = "UNSIGNED"
-    if isinstance(first, ArrayShape):
-        et = first.element_type
-        usual = "SIGNED" if et.is_signed else usual if et.is_integer or et.is_pred else "FLOAT"
-    return None if kind in ("", usual) else kind
+    if not isinstance(first, ArrayShape):
+        return "UNSIGNED"
+    et = first.element_type
+    return "SIGNED" if et.is_signed else "UNSIGNED" if et.is_integer or et.is_pred else "FLOAT"
+
+
+def _read_comparison(m: Message, operands: Operands) -> str | None:
+    kind: str = m.get("comparison_type", "")
+    return None if kind in ("", usual_comparison(operands)) else kind
 
 
 def _read_layouts(m: Message, operands: Operands) -> tuple[Shape, ...] | None:

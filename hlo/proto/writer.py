@@ -13,7 +13,7 @@ from typing import Any
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import LITERAL
-from hlo.proto.attributes import called, places
+from hlo.proto.attributes import called, places, usual_comparison
 from hlo.proto.metadata import (
     write_frontend_attributes,
     write_metadata,
@@ -193,6 +193,9 @@ def _instruction(
             m["literal"] = write_literal(value)
         elif value is not None:
             place.write(value, m)
+    if inst.opcode == "compare":
+        # XLA says it even where there is no choice.
+        m.setdefault("comparison_type", usual_comparison([o.shape for o in inst.operands]))
     callees: list[Computation] = []
     for key in called(inst.spec):
         value = inst.attrs[key]
