@@ -38,6 +38,8 @@ def test_json_has_the_index_of_each_place() -> None:
     assert (found["bytes"], found["physical_dims"], found["waste"]) == (96, [2, 3, 2, 2], 0.375)
     assert found["indices"][17] == [2, 3] and found["indices"][23] is None
     assert json.loads(run("f32[99,99]", "--json").stdout)["indices"] is None
+    split = json.loads(run("f32[8,<=3]{1,0:SC(0:3,5)}", "--json").stdout)
+    assert split["splits"] == [{"dim": 0, "indices": [3, 5]}] and split["dynamic"] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ class LayoutFacts:
         return {
             "shape": str(self.shape),
             "dims": list(self.shape.dims),
+            "dynamic": [self.shape.is_dynamic_dim(d) for d in range(self.shape.rank)],
             "minor_to_major": list(layout.minor_to_major),
             "physical_dims": list(self.physical_dims),
             "elements": self.elements,
@@ -78,6 +79,7 @@ class LayoutFacts:
             "bytes": self.bytes,
             "waste": self.waste,
             "memory_space": layout.memory_space,
+            "splits": [{"dim": s.dim, "indices": list(s.indices)} for s in layout.splits],
             "formula": self.formula,
         }
 
