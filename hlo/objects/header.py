@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import hlo
 from hlo.errors import HloError
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
+from hlo.runtime.outside import Import
 
 _SHARED = """\
 #ifndef HLO_TYPES
@@ -180,14 +182,21 @@ def _workspace_note(interface: Interface) -> list[str]:
     ]
 
 
+def _with_attributes(which: Import) -> str:
+    """Return an operation as its function has to know it: the groups of a collective, and so on."""
+    said = re.search(rf"^  ROOT .* {which.opcode}\([^()]*\)(.*)$", which.text, re.M)
+    attributes = said[1] if said is not None else ""
+    return which.opcode + attributes.partition(", metadata=")[0]
+
+
 def _host_note(interface: Interface) -> list[str]:
     """Say what the table of outside functions has to hold."""
     if not interface.uses_host:
         return []
     lines = [" * host: who calls, and the functions that are called; see hlo_ffi.h. In this order:"]
     lines += [
-        f" *   {n}: {comment(target)}"
-        for n, target in enumerate(i.target or i.opcode for i in interface.imports)
+        f" *   {n}: {comment(i.target or _with_attributes(i))}"
+        for n, i in enumerate(interface.imports)
     ]
     if not interface.imports:
         return [" * host: who calls; see hlo_ffi.h. Null counts as replica 0 of partition 0."]
