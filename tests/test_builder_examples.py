@@ -177,6 +177,12 @@ EXAMPLES: dict[str, Example] = {
     ),
     "Pad by nothing": (lambda b: b.pad(b.constant([1, 2]), 0, [(0, 0, 0)]), [1, 2]),
     "Pad within, then cut": (lambda b: b.pad(b.constant([1, 2, 3]), 0, [(-1, -1, 1)]), [0, 2, 0]),
+    "Map of three, and a value for every call": (
+        lambda b: b.map_(
+            [b.constant([1, 2]), b.constant([10, 20]), b.constant([5, 6])],
+            lambda x, y, z, s: x * y + z - s, static_operands=[b.constant(3)]),
+        [12, 43],
+    ),
     "Reduce a vector": (
         lambda b: b.reduce(b.constant([10, 11, 12, 13]), 0, plus, (0,)), 46),
     "Reduce 0 of a matrix": (

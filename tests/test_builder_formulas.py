@@ -157,6 +157,11 @@ def test_reduce_window_by_a_computation_that_was_built() -> None:
     assert as_lists(run(b, values)) == [[0, -3], [-12, -15]]
 
 
+def test_collapse_of_the_interfaces_comment() -> None:
+    b = XlaBuilder("collapse")
+    assert b.collapse(b.parameter(0, "f32[256,2,2,32]"), (0, 1, 2)).dims == (1024, 32)
+
+
 def test_broadcast_rev_and_transpose_are_their_formulas() -> None:
     x = np.arange(24, dtype=np.int32).reshape(4, 2, 3)
     order = (2, 0, 1)
