@@ -373,6 +373,47 @@ def test_an_empty_infeed_reads_nothing() -> None:
         assert not host.infeed
 
 
+@pytest.mark.parametrize(
+    ("sizes", "shape"),
+    [((6,), "f32[<=6]"), ((3, 1, 2), "f32[<=3,1,2]"), ((1, 6), "f32[1,<=6]")],
+)
+def test_a_reshape_varies_where_its_operand_does(sizes: tuple[int, ...], shape: str) -> None:
+    x = whole(3, 2)
+    b = XlaBuilder("varies")
+    two = b.set_dimension_size(b.constant(x), 2, 0)
+    got = b.reshape(two, sizes)
+    assert got.shape.to_string(False) == shape
+    axis = shape.split("<")[0].count(",")
+    want = x[:2].reshape([-1 if d == axis else n for d, n in enumerate(sizes)])
+    need_same(b, (got, want))
+
+
+def test_a_reshape_that_leaves_open_what_varies_is_an_error() -> None:
+    b = XlaBuilder("open")
+    x = whole(6)
+    four = b.set_dimension_size(b.constant(x), 4, 0)
+    with pytest.raises(hlo.HloError, match="ambiguous which of the dimensions"):
+        b.reshape(four, (3, 2))
+    need_same(b, (b.reshape("f32[<=3,2]", four), x[:4].reshape(2, 2)))
+
+
+def test_normalization_counts_what_is_meant() -> None:
+    """Means and gradients of a batch that varies are those of the batch that is there."""
+    x, grad = whole(4, 3), whole(4, 3)
+    ones, zeros = np.ones(3, np.float32), np.zeros(3, np.float32)
+    b = XlaBuilder("batch")
+    short, dy = (b.set_dimension_size(b.constant(v), 3, 0) for v in (x, grad))
+    scale, offset = b.constant(ones), b.constant(zeros)
+    train = b.batch_norm_training(short, scale, offset, 0.5, 1)
+    whole_batch = b.batch_norm_training(b.constant(x[:3]), scale, offset, 0.5, 1)
+    mean, variance = train[1], train[2]
+    slope = b.batch_norm_grad(short, scale, mean, variance, dy, 0.5, 1)
+    want = b.batch_norm_grad(b.constant(x[:3]), scale, mean, variance, b.constant(grad[:3]), 0.5, 1)
+    need_same(
+        b, *((train[i], whole_batch[i]) for i in range(3)), *((slope[i], want[i]) for i in range(3))
+    )
+
+
 def test_a_size_that_is_set_leaves_its_bound() -> None:
     b = XlaBuilder("size")
     shorter = b.set_dimension_size(b.constant(whole(10)), 5, 0)

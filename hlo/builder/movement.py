@@ -11,6 +11,7 @@ from hlo.builder.elementwise import Elementwise
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import PadDim, SliceDim
+from hlo.ops.reshape_groups import reshaped
 from hlo.types import Layout, Shape, array
 
 Operands = XlaOp | Sequence[XlaOp]
@@ -102,10 +103,11 @@ class Movement(Elementwise):
 
         `reshape(x, sizes)` takes the elements in row-major order. `reshape(x, dimensions, sizes)`
         takes them with `dimensions`, a permutation, from slowest to fastest. `reshape(shape, x)`
-        names the whole shape, dynamic dimensions with it. Sizes may be given as new_sizes.
+        names the whole shape, dynamic dimensions with it; the others find them. Sizes may be given
+        as new_sizes.
 
-        Raises HloError for sizes of another product and for what is no permutation. Source:
-        "Reshape" (004, 000, 002, 003).
+        Raises HloError for sizes of another product, for what is no permutation, and where it is
+        open which dimension varies. Source: "Reshape" (004, 000, 002, 003).
         """
         if not isinstance(operand, XlaOp):
             shape = array_shape_of(operand, "reshape")
@@ -121,7 +123,7 @@ class Movement(Elementwise):
                     f"of those of {operand.array_shape.to_string(False)}", code="bad-dimension",
                 )  # fmt: skip
             operand = self.transpose(operand, order)
-        shape = array(operand.element_type, sizes_of("reshape", sizes))
+        shape = reshaped(operand.array_shape, sizes_of("reshape", sizes))
         return self._emit("reshape", operand, shape=shape)
 
     @operation

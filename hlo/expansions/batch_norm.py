@@ -24,8 +24,18 @@ class _Batch(Draft):
         self.features = array(self.et, self.shape.dims[self.feature : self.feature + 1])
         self.values = [self.convert(p, self.et) for p in self.parameters]
         self.epsilon = self.spread(self.number(float(np.float32(inst.attrs["epsilon"]))))
-        count = math.prod(n for d, n in enumerate(self.shape.dims) if d != self.feature)
-        self.count = self.spread(self.number(count))
+        self.count = self.spread(self._count())
+
+    def _count(self) -> Instruction:
+        """The number of a feature's elements, of those that are meant where sizes vary."""
+        others = [d for d in range(self.shape.rank) if d != self.feature]
+        fixed = [self.shape.dims[d] for d in others if not self.shape.is_dynamic_dim(d)]
+        count = self.number(math.prod(fixed))
+        for d in others:
+            if self.shape.is_dynamic_dim(d):
+                size = self.op("get-dimension-size", self.parameters[0], dimensions=(d,))
+                count = self.op("multiply", count, self.convert(size, self.et))
+        return count
 
     def number(self, value: float) -> Instruction:
         return self.constant(self.et, value)

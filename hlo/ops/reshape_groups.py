@@ -5,11 +5,12 @@ Source: XLA's `dynamic_dimension_inference.cc`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from hlo.errors import InferError
 from hlo.ops.spec import OpView
-from hlo.types import ArrayShape
+from hlo.types import ArrayShape, array
 
 
 def dimension_groups(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[range, range]]:
@@ -34,9 +35,26 @@ def varying_dimension(op: OpView, outs: range) -> int:
 
     The order of preference is XLA's. Raises InferError where it leaves a choice.
     """
-    result = op.shape
-    assert isinstance(result, ArrayShape)
-    inferred = op.attrs["inferred_dimension"]
+    assert isinstance(op.shape, ArrayShape)
+    return _varying(op.shape, outs, op.attrs["inferred_dimension"])
+
+
+def reshaped(operand: ArrayShape, sizes: Sequence[int]) -> ArrayShape:
+    """Return an array in other dimensions, of which those vary that what varies in it goes into.
+
+    Raises InferError where there is a choice.
+    """
+    result = array(operand.element_type, sizes)
+    if not operand.is_dynamic or math.prod(operand.dims) != math.prod(sizes) or 0 in sizes:
+        return result
+    flags = [False] * len(sizes)
+    for ins, outs in dimension_groups(operand.dims, sizes):
+        if any(map(operand.is_dynamic_dim, ins)) and outs:
+            flags[_varying(result, outs, None)] = True
+    return array(operand.element_type, sizes, flags)
+
+
+def _varying(result: ArrayShape, outs: range, inferred: int | None) -> int:
     choices = (
         [d for d in outs if d == inferred],
         [d for d in outs if result.is_dynamic_dim(d)][-1:],
