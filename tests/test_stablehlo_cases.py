@@ -148,7 +148,9 @@ def test_every_operation_is_taken_or_has_a_reason(dialect: str) -> None:
 
 def test_every_operation_that_is_taken_has_a_case() -> None:
     texts = "\n".join(t for t in CASES.values() if _note(t)[0] != "ERROR")
-    missing = [n for n in HANDLERS if not re.search(rf"\b{re.escape(n)}(?![\w.-])", texts)]
+    # MHLO's operations are StableHLO's by other names.
+    names = [n for n in HANDLERS if not n.startswith("mhlo.")]
+    missing = [n for n in names if not re.search(rf"\b{re.escape(n)}(?![\w.-])", texts)]
     assert not missing
 
 

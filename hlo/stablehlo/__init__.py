@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 from hlo.errors import Diagnostic, HloError, Source, Span, TextError
 from hlo.ir import Module
 from hlo.memory import collector_paused
 from hlo.stablehlo.convert import convert
 
 __all__ = ["from_stablehlo"]
+
+
+_WORD = re.compile(r"%?[\w.$-]*")
+
+
+def _word_end(text: str, start: int) -> int:
+    m = _WORD.match(text, start)
+    return max(m.end() if m else start, start + 1)
 
 
 def from_stablehlo(text: str, name: str = "<string>") -> Module:
@@ -22,5 +32,5 @@ def from_stablehlo(text: str, name: str = "<string>") -> Module:
         with collector_paused():
             return convert(source)
     except TextError as e:
-        span = Span(source, e.offset, e.offset + 1)
+        span = Span(source, e.offset, _word_end(text, e.offset))
         raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None

@@ -24,7 +24,8 @@ def square(c: Context) -> Instruction:
 
 def top_k(c: Context) -> Instruction:
     """Append the largest elements of rows and their places."""
-    return c.make("topk", k=c.integer("k"), largest=True)
+    largest = c.flag("largest") if "largest" in c.op.attrs else True
+    return c.make("topk", k=c.integer("k"), largest=largest)
 
 
 def conj(c: Context) -> Instruction:

@@ -84,7 +84,7 @@ def conditional(c: Context) -> Instruction:
         names, captured = _captured(c, block)
         arguments.append(captured[0] if len(captured) == 1 else c.b.tuple(*captured))
         branches.append(c.converter.unpacking(block, "branch", names, captured, c))
-    if c.op.name == "stablehlo.if":
+    if c.op.kind == "if":
         if len(branches) != 2:
             raise InferError("two regions are due", code="bad-computation")
         attrs = {"true_computation": branches[0], "false_computation": branches[1]}

@@ -25,7 +25,8 @@ from hlo.types import Shape, TupleShape, compatible
 
 Values = dict[str, list[Instruction]]
 _ENTRY = "main"
-_RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return")
+_DIALECTS = ("stablehlo", "chlo", "sdy", "mhlo", "func")
+_RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return")
 
 
 def convert(source: Source) -> Module:
@@ -213,8 +214,9 @@ class Converter:
             base, _, index = name.partition("#")
             known = values.get(base, [])
             if len(index) > 9 or int(index or 0) >= len(known):
-                raise TextError(f"there is no value %{name} here", start, code="undefined-operand",
-                                hint=did_you_mean(base, values))  # fmt: skip
+                hint = did_you_mean(f"%{base}", [f"%{v}" for v in values])
+                raise TextError(f"there is no value %{name} here", start,
+                                code="undefined-operand", hint=hint)  # fmt: skip
             found.append(known[int(index or 0)])
         return found
 
@@ -246,8 +248,12 @@ class Converter:
         reason = NOT_TAKEN.get(op.name)
         if reason is not None:
             self.fail(op, f"there is no operation of HLO for it: {reason}", "unknown-opcode")
+        dialect = op.name.partition(".")[0]
+        hint = did_you_mean(op.name, HANDLERS)
+        if dialect not in _DIALECTS:
+            hint = f"the dialects that are read are {', '.join(_DIALECTS)}"
         raise TextError(f"there is no operation of HLO for {op.name}", op.start,
-                        code="unknown-opcode", hint=did_you_mean(op.name, HANDLERS))  # fmt: skip
+                        code="unknown-opcode", hint=hint)  # fmt: skip
 
     def _locate(self, instructions: Sequence[Instruction], location: str, start: int) -> None:
         """Note where instructions are from."""

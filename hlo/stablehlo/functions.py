@@ -20,13 +20,17 @@ _DEFINITION = re.compile(r"[#!][A-Za-z_][\w$.]*+\s*=\s*")
 
 @dataclass
 class Declared:
-    """An argument or a result of a function: its type, attributes, place, and `loc(..)`."""
+    """An argument or a result of a function: its type, attributes, place, and `loc(..)`.
+
+    named: whether it has a name; only arguments of functions with a body have.
+    """
 
     shape: Shape
     attrs: dict[str, Any]
     start: int
     end: int
     location: str = ""
+    named: bool = False
 
 
 @dataclass
@@ -155,16 +159,20 @@ class Parser(OperationReader):
             named = self.argument() if self.peek("%") else (str(len(block.arguments)), self.type())
             block.arguments.append(named)
             attrs, end = self._attributes(), self.pos
-            found.arguments.append(Declared(named[1], attrs, at, end, self.location()))
+            location = self.location()
+            is_named = self.text[at] == "%"
+            found.arguments.append(Declared(named[1], attrs, at, end, location, is_named))
         if self.accept("->"):
             self._results(found)
         if self.accept("attributes"):
             self.dictionary()
-        if self.accept("{"):
-            self.body(block)
-            self.location()
-        else:
+        is_declared = not any(a.named for a in found.arguments)
+        if is_declared and not self.peek("{"):
             found.block = None
+            return found
+        self.expect("{")
+        self.body(block)
+        self.location()
         return found
 
     def _results(self, function: Function) -> None:

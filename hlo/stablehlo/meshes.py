@@ -75,6 +75,9 @@ def _mesh(c: Cursor) -> Mesh:
         devices = tuple(int(w) for w in words if w.strip())
     if not all(size for _, size in axes) or len({n for n, _ in axes}) != len(axes):
         c.fail("a mesh has axes of different names, of at least one device", 0, code="bad-sharding")
+    count = math.prod(size for _, size in axes)
+    if devices and (len(devices) != count or len(set(devices)) != count):
+        c.fail(f"a mesh of {count} devices has {len(devices)} device ids", 0, code="bad-sharding")
     return Mesh(tuple(axes), devices)
 
 

@@ -231,6 +231,16 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.while": while_,
 }  # fmt: skip
 
+# MHLO is what StableHLO was made of: its operations have the same names and attributes.
+_MHLO_OF_CHLO = "acos acosh asin asinh atanh cosh erf mulhi ragged_dot scan sinh tan".split()
+HANDLERS |= {
+    **{n.replace("stablehlo.", "mhlo."): h for n, h in HANDLERS.items() if n[:9] == "stablehlo"},
+    **{f"mhlo.{name}": HANDLERS[f"chlo.{name}"] for name in _MHLO_OF_CHLO},
+    **{f"mhlo.{name}": plain(name.replace("_", "-"))
+       for name in ("add_dependency", "bitcast", "copy", "stochastic_convert")},
+    "mhlo.topk": chlo.top_k,
+}  # fmt: skip
+
 _QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math writes it with integers"
 _PARTITIONED = "it is of programs that a partitioner is in the middle of, XLA does not convert it"
 _INSIDE = "it stands inside of StableHLO's and Shardy's own passes only"

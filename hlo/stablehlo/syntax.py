@@ -52,6 +52,11 @@ class Op:
     groups: list[int] = field(default_factory=list)
     location: str = ""
 
+    @property
+    def kind(self) -> str:
+        """The name without its dialect."""
+        return self.name.partition(".")[2]
+
 
 class OperationReader(Cursor):
     """Reads operations, with their regions."""
@@ -108,7 +113,7 @@ class OperationReader(Cursor):
         m = self.match(STRING if quoted else WORD, "an operation")
         op = Op(m[1] if quoted else m[0], start, results=results)
         self._items(op, "")
-        if op.name == "stablehlo.reduce" and not op.regions:
+        if op.kind == "reduce" and not op.regions:
             # Each operand is next to its start; all operands come first elsewhere.
             op.operands = [*op.operands[::2], *op.operands[1::2]]
             op.operand_starts = [*op.operand_starts[::2], *op.operand_starts[1::2]]
@@ -221,14 +226,14 @@ class OperationReader(Cursor):
 
     def _trailing_regions(self, op: Op) -> None:
         """Read the regions that loops and reductions have behind their types."""
-        if op.name == "stablehlo.while" and not op.regions:
+        if op.kind == "while" and not op.regions:
             if self.accept("attributes"):
                 op.attrs |= self.dictionary()
             self.expect("cond")
             op.regions.append(self._region())
             self.expect("do")
             op.regions.append(self._region())
-        elif op.name == "stablehlo.reduce" and self.accept("reducer"):
+        elif op.kind == "reduce" and self.accept("reducer"):
             pairs: list[list[Argument]] = []
             while self.accept("("):
                 pairs.append(self._arguments())
