@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from hlo.codegen.fusion import Role, assign_roles
+from hlo.codegen.rejoining import is_joint
 from hlo.codegen.rows import absorb_rows
 from hlo.ir import Computation, Instruction
 from hlo.types import ArrayShape
@@ -163,7 +164,7 @@ class Liveness:
         match inst.opcode:
             case "parameter" if params is not None:
                 return self.storage[params[inst.attrs["number"]], path]
-            case "tuple":
+            case "tuple" if not is_joint(inst):
                 return self.storage[operands[path[0]], path[1:]]
             case "get-tuple-element":
                 return self.storage[operands[0], (inst.attrs["index"], *path)]

@@ -46,9 +46,10 @@ from hlo.codegen.kernel import (
 from hlo.codegen.kernels.rows import emit_rows
 from hlo.codegen.llvm import Builder, Module, Val
 from hlo.codegen.memory import Leaf, Memory
-from hlo.codegen.on_demand import emit_on_demand
+from hlo.codegen.on_demand import emit_joint, emit_on_demand
 from hlo.codegen.outputs import deliver_outputs, shared_parameter
 from hlo.codegen.prepare import flatten
+from hlo.codegen.rejoining import is_joint
 from hlo.codegen.rows import rows_of
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.schedule import schedule
@@ -186,7 +187,8 @@ class EntryEmitter:
 
     def _cost(self, comp: Computation) -> Cost:
         unstored = (Role.FUSED, Role.SCALAR)
-        return cost_of(comp, lambda inst: self.live.roles.get(inst) in unstored)
+        roles = self.live.roles
+        return cost_of(comp, lambda i: roles.get(i) in unstored and not any(map(is_joint, i.users)))
 
     def assign(self, moves: Sequence[tuple[Buffer, Buffer, ArrayShape]], position: int) -> None:
         """Copy sources to targets in parallel: sources that are targets too are saved first."""
@@ -303,7 +305,9 @@ class EntryEmitter:
                 scalars.append(leaf)
         inputs = Inputs(leaves, buffer_of, scalars)
         planner = PLANNERS.get(inst.opcode)
-        if is_on_demand(inst):
+        if is_joint(inst):
+            plan = Plan((emit_joint,))
+        elif is_on_demand(inst):
             by_rows = rows_of(inst, self.live.roles) is not None
             plan = Plan((emit_rows if by_rows else emit_on_demand,))
         elif planner is None:

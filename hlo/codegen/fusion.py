@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from hlo.codegen.address import is_plain
 from hlo.codegen.lower_movement import UNINITIALIZED
-from hlo.codegen.rejoining import rejoining
+from hlo.codegen.rejoining import is_joint, rejoining
 from hlo.ir import Computation, Instruction
 from hlo.ops import Emitter, Trait
 from hlo.ops.casts import widens
@@ -139,6 +139,8 @@ def assign_roles(comp: Computation) -> dict[Instruction, Role]:
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
         apart = frozenset(o for o in inst.operands if roles[o] is not Role.FUSED)
         reads[inst] = apart.union(*(reads[o] for o in inlined))
+        if any(map(is_joint, inst.users)):
+            continue
         is_large = depth[inst] > _MAX_DEPTH or len(reads[inst]) > _MAX_READS
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
         if is_large or _must_keep(inst, roles, cost, comp, is_whole):
@@ -171,6 +173,8 @@ def _is_same_memory(inst: Instruction) -> bool:
 def _forced_role(inst: Instruction) -> Role | None:
     if inst.opcode == "parameter":
         return Role.PARAMETER
+    if is_joint(inst):
+        return Role.KERNEL
     if inst.opcode in ALIASES:
         return Role.ALIAS
     if inst.opcode in ("while", "conditional"):
@@ -235,6 +239,7 @@ def _must_keep(
         and not (u.opcode in _READS_VIEWS and _is_view(inst, roles))
         and u.spec.emitter not in (Emitter.REDUCTION, Emitter.WINDOW, Emitter.SORT)
         and not is_on_demand(u)
+        and not is_joint(u)
         and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate", "copy")
         for u in users
     )

@@ -23,6 +23,7 @@ from hlo.codegen.buffers import (
 )
 from hlo.codegen.fusion import Role, is_on_demand, updated_operands
 from hlo.codegen.llvm import Builder
+from hlo.codegen.rejoining import is_joint
 from hlo.codegen.scalar import Value
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
@@ -156,7 +157,7 @@ class Memory:
             operand = changed.get(path)
             buffer = self._in_place(inst, operand, taken) if operand is not None else None
             if buffer is None:
-                buffer = self._wish_granted(inst, path, taken) or self._reused(inst, taken)
+                buffer = self._wish_granted(inst, path, taken) or self._reused(inst, shape, taken)
             if buffer is None:
                 buffer = self.new(shape, position)
             taken.append(buffer)
@@ -190,11 +191,13 @@ class Memory:
             return None
         return buffer
 
-    def _reused(self, inst: Instruction, taken: Sequence[Buffer]) -> Buffer | None:
-        """Return the buffer of an operand that dies here, where the result can take its place."""
-        if not inst.spec.has(Trait.ELEMENTWISE) or not isinstance(inst.shape, ArrayShape):
+    def _reused(
+        self, inst: Instruction, shape: ArrayShape, taken: Sequence[Buffer]
+    ) -> Buffer | None:
+        """Return the buffer of an operand that dies here, where a result can take its place."""
+        if not (inst.spec.has(Trait.ELEMENTWISE) or is_joint(inst)):
             return None
-        if inst.shape.byte_size < _REUSED_BYTES:
+        if shape.byte_size < _REUSED_BYTES:
             return None
         for operand in leaves_below(inst.operands, self.live.roles):
             buffer = self.buffer_of(operand) if operand.shape.is_array else None
@@ -202,8 +205,8 @@ class Memory:
                 buffer is not None
                 and buffer.origin is Origin.TEMP
                 and buffer not in taken
-                and buffer.size_bytes == size_bytes(inst.shape)
-                and buffer.space == (inst.shape.layout.memory_space if inst.shape.layout else 0)
+                and buffer.size_bytes == size_bytes(shape)
+                and buffer.space == (shape.layout.memory_space if shape.layout else 0)
                 and self.can_take(buffer, self.live.position[inst])
                 and self._may_read_and_write(inst, buffer)
             ):
@@ -221,9 +224,10 @@ class Memory:
 
     def _may_read_and_write(self, inst: Instruction, buffer: Buffer) -> bool:
         """True when an instruction reads a buffer at the index that it writes there, if at all."""
-        if not is_on_demand(inst) or not isinstance(inst.shape, ArrayShape):
+        if not is_on_demand(inst) and not is_joint(inst):
             return not self._reads(inst.operands, buffer)
-        stack, seen = [inst], set[Instruction]()
+        results = list(inst.operands) if is_joint(inst) else [inst]
+        stack, seen = list(results), set[Instruction]()
         while stack:
             node = stack.pop()
             if node in seen:
@@ -236,8 +240,8 @@ class Memory:
             for operand in node.operands:
                 if self.live.roles[operand] is Role.FUSED:
                     stack.append(operand)
-                elif self.buffer_of(operand) is buffer and not _lie_alike(
-                    operand.shape, inst.shape
+                elif self.buffer_of(operand) is buffer and not all(
+                    _lie_alike(operand.shape, result.shape) for result in results
                 ):
                     return False
         return True

@@ -15,7 +15,7 @@ from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import Extent, Kernel, loop_order, over_elements
 from hlo.codegen.llvm import Builder, Index, RareFlag
 from hlo.codegen.math.functions import has_rare_cases
-from hlo.codegen.merge import Crossing, crossings, mergeable
+from hlo.codegen.merge import Crossing, crossings, mergeable, mergeable_reads
 from hlo.ir import Instruction
 from hlo.types import ArrayShape
 
@@ -38,6 +38,21 @@ def emit_on_demand(k: Kernel) -> Extent:
     if across and (blocks := Blocks(k.shape, merged, across)).is_worthwhile:
         return blocks.run(k, body)
     return over_elements(k, k.shape, body, merged)
+
+
+def emit_joint(k: Kernel) -> Extent:
+    """Emit a kernel that computes several results element by element."""
+    results = k.inst.operands
+    shape = results[0].array_shape
+    merged = mergeable_reads(results, k.roles, loop_order(shape))
+
+    def body(at: Indices) -> None:
+        # All is read before anything is written: a result may take the place of an operand.
+        values = [k.elements.at(result, at) for result in results]
+        for number, value in enumerate(values):
+            k.store(value, at, number)
+
+    return over_elements(k, shape, body, merged)
 
 
 def _to_turn(k: Kernel, order: Sequence[int]) -> list[Crossing]:

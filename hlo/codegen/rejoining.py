@@ -14,6 +14,14 @@ _MAX_DETOUR = 100
 # them loses more time than it takes to write what they share to memory.
 _MAX_DELAY = 20.0
 
+# An annotation of tuples whose elements one kernel computes, see `siblings`.
+JOINT = "joint"
+
+
+def is_joint(inst: Instruction) -> bool:
+    """True for a tuple that is a kernel."""
+    return JOINT in inst.annotations
+
 
 def rejoining(comp: Computation, cost: Callable[[Instruction], float]) -> dict[Instruction, int]:
     """Return what has several users whose results come together again, element by element.
@@ -60,6 +68,8 @@ def _longest_ways(
 def _is_pointwise(user: Instruction, operand: Instruction) -> bool:
     """True when an element of a value is used for the element of the same index only."""
     before, after = operand.shape, user.shape
+    if is_joint(user):
+        return True
     if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
         return False
     return user.spec.has(Trait.ELEMENTWISE) and after.dims == before.dims

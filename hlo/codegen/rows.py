@@ -232,7 +232,7 @@ def _absorbed(
             if trial[inst] is not Role.KERNEL or inst.opcode == "constant":
                 continue
             if inst not in readers:
-                readers[inst] = _readers(inst, comp, roles)
+                readers[inst] = readers_of(inst, comp, roles)
             if readers[inst] <= members and _can_absorb(rows, inst):
                 changes[inst] = Role.FUSED
                 members.add(inst)
@@ -274,7 +274,7 @@ def _can_absorb(rows: Rows, inst: Instruction) -> bool:
     return is_on_demand(inst) and (rows.is_row_value(inst) or rows.is_row_array(inst))
 
 
-def _readers(
+def readers_of(
     inst: Instruction, comp: Computation, roles: Mapping[Instruction, Role]
 ) -> set[Instruction]:
     """Return the instructions that are not fused and read a value, under any name."""

@@ -14,6 +14,7 @@ from hlo.codegen.address import size_bytes
 from hlo.codegen.buffers import Liveness, Path, Storage
 from hlo.codegen.fusion import Role, updated_operands
 from hlo.codegen.recompute import recompute
+from hlo.codegen.siblings import join_siblings
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.types import ArrayShape
@@ -29,6 +30,9 @@ def schedule(entry: Computation) -> None:
     """
     live = Liveness()
     live.visit(entry)
+    if any([join_siblings(comp, live.roles) for comp in _all_of(entry)]):
+        live = Liveness()
+        live.visit(entry)
     for comp in _all_of(entry):
         graph, updated = _graph(comp, live)
         if graph.peak(graph.given) < _LARGE_BYTES:
