@@ -12,6 +12,7 @@ import numpy as np
 from hlo.arguments import Parameter, as_leaf, assemble, need_size, random_array, zero_array
 from hlo.errors import HloError, Source, Span, TextError, did_you_mean
 from hlo.files import read_npy, read_npz, read_raw, read_text
+from hlo.forms import is_proto_file
 from hlo.literal import Literal, read_literal
 from hlo.memory import enough_memory
 from hlo.scan import Scanner
@@ -82,7 +83,13 @@ class _Inputs:
                 keys[name] = (p, index, shape)
         # XLA's names for the text form of snapshots end in .txt.
         is_snapshot = is_proto_file(path) or path.endswith(".txt")
-        found = read_snapshot(path) if is_snapshot else read_npz(path)
+        if is_snapshot:
+            # A run from the cache needs none of what reads protos.
+            from hlo.sources import read_snapshot
+
+            found = read_snapshot(path)
+        else:
+            found = read_npz(path)
         for key, value in found.items():
             if key not in keys:
                 raise HloError.at(

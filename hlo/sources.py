@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 
 from hlo.errors import HloError
 from hlo.files import decode, read_bytes, write_files
-from hlo.forms import is_mlir_bytecode, is_pbtxt, is_proto, is_stablehlo
+from hlo.forms import (
+    PROTO_BYTES,
+    PROTO_TEXT,
+    is_mlir_bytecode,
+    is_pbtxt,
+    is_proto,
+    is_proto_file,
+    is_stablehlo,
+)
 from hlo.ir import Module
 from hlo.text import parse, print_module
 from hlo.types import ArrayShape
@@ -21,14 +29,12 @@ from hlo.types import ArrayShape
 if TYPE_CHECKING:
     import numpy as np
 
-_BINARY = (".pb", ".binpb")
 _MLIR = (".mlir", ".stablehlo")
 _NOT_TEXT = "its bytes are not UTF-8 text, so it is read as an HloModuleProto"
 _BYTECODE = (
     "stablehlo-translate --deserialize writes the text, as str() of an Exported's mlir_module() "
     "in JAX does"
 )
-_TEXT = (".pbtxt", ".textproto", ".txtpb")
 
 
 def read_module(data: bytes, name: str) -> Module:
@@ -39,10 +45,10 @@ def read_module(data: bytes, name: str) -> Module:
     if is_mlir_bytecode(data):
         message = f"{name} is MLIR bytecode, a portable artifact of StableHLO; its text is read"
         raise HloError.at("mlir-bytecode", message, None, _BYTECODE)
-    if name.endswith(_BINARY) or is_proto(data):
+    if name.endswith(PROTO_BYTES) or is_proto(data):
         return _read_proto(data, name)
     text = decode(data, name)
-    if name.endswith(_TEXT) or is_pbtxt(text):
+    if name.endswith(PROTO_TEXT) or is_pbtxt(text):
         from hlo.proto import from_pbtxt
 
         return from_pbtxt(text, name)
@@ -59,14 +65,9 @@ def _read_proto(data: bytes, name: str) -> Module:
     try:
         return from_proto(data, name)
     except HloError as e:
-        if e.code != "bad-proto" or name.endswith(_BINARY):
+        if e.code != "bad-proto" or name.endswith(PROTO_BYTES):
             raise
         raise HloError(replace(d, hint=d.hint or _NOT_TEXT) for d in e.diagnostics) from None
-
-
-def is_proto_file(path: str) -> bool:
-    """Tell by its name whether a file is, or is to be, a proto, and not HLO text."""
-    return path.endswith((*_BINARY, *_TEXT))
 
 
 def read_snapshot(path: str) -> dict[str, np.ndarray]:
@@ -108,4 +109,4 @@ def _proto_of(module: Module, name: str) -> bytes | None:
         return None
     from hlo.proto import to_pbtxt, to_proto
 
-    return to_proto(module) if name.endswith(_BINARY) else to_pbtxt(module).encode()
+    return to_proto(module) if name.endswith(PROTO_BYTES) else to_pbtxt(module).encode()

@@ -164,7 +164,8 @@ def main(
         raise click.UsageError("This needs --passes, for example --passes=default.")
     from hlo.errors import HloError
     from hlo.files import write_text
-    from hlo.sources import is_proto_file, write_module
+    from hlo.forms import is_proto_file
+    from hlo.sources import write_module
 
     texts: list[str] = []
     options = _options(form, limit, rest)
