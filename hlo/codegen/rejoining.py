@@ -43,7 +43,7 @@ def rejoining(comp: Computation, cost: Callable[[Instruction], float]) -> dict[I
     for inst in reversed(order):
         height[inst] = 0
         users = inst.users
-        if inst is comp.root or not users or not all(_is_pointwise(u, inst) for u in users):
+        if inst is comp.root or not users or not all(is_pointwise(u, inst) for u in users):
             continue
         place: Instruction | None = users[0]
         for user in users[1:]:
@@ -65,7 +65,7 @@ def _longest_ways(
     return ways
 
 
-def _is_pointwise(user: Instruction, operand: Instruction) -> bool:
+def is_pointwise(user: Instruction, operand: Instruction) -> bool:
     """True when an element of a value is used for the element of the same index only."""
     before, after = operand.shape, user.shape
     if is_joint(user):

@@ -15,7 +15,7 @@ from hlo.codegen.fusion import Role, is_on_demand, own_cost
 from hlo.codegen.kernel import loop_order
 from hlo.codegen.math.functions import has_rare_cases
 from hlo.codegen.merge import crossings
-from hlo.codegen.rejoining import JOINT
+from hlo.codegen.rejoining import JOINT, is_pointwise
 from hlo.codegen.rows import readers_of, rows_of
 from hlo.ir import Computation, Instruction
 from hlo.types import ArrayShape, TupleShape
@@ -30,13 +30,15 @@ _NEAR = 8
 class _Group:
     """Kernels that become one.
 
-    nodes: what they compute, fused instructions included. leaves: what they read from memory.
-    readers: what else reads their results.
+    nodes: what they compute, fused instructions included. leaves: what they read from memory;
+    turned: the ones among them that they read at another index. readers: what else reads their
+    results.
     """
 
     members: list[Instruction]
     nodes: set[Instruction]
     leaves: set[Instruction]
+    turned: set[Instruction]
     readers: set[Instruction]
 
 
@@ -86,16 +88,22 @@ class _Siblings:
         del near[:-_NEAR]
 
     def _alone(self, inst: Instruction) -> _Group:
-        nodes, leaves = {inst}, set[Instruction]()
-        stack = [inst]
+        nodes, leaves, turned = {inst}, set[Instruction](), set[Instruction]()
+        seen = {(inst, True)}
+        stack = [(inst, True)]
         while stack:
-            for operand in stack.pop().operands:
+            node, straight = stack.pop()
+            for operand in node.operands:
+                way = operand, straight and is_pointwise(node, operand)
                 if self.roles[operand] is not Role.FUSED:
                     leaves.add(operand)
-                elif operand not in nodes:
+                    if not way[1]:
+                        turned.add(operand)
+                elif way not in seen:
+                    seen.add(way)
                     nodes.add(operand)
-                    stack.append(operand)
-        return _Group([inst], nodes, leaves, readers_of(inst, self.comp, self.roles))
+                    stack.append(way)
+        return _Group([inst], nodes, leaves, turned, readers_of(inst, self.comp, self.roles))
 
     def _belongs(self, alone: _Group, group: _Group) -> bool:
         (inst,) = alone.members
@@ -110,7 +118,7 @@ class _Siblings:
         if any(self.position[r] <= here for r in group.readers - {inst}):
             return False
         known = {*group.members, inst}
-        if not known.isdisjoint(self._renamed(alone.leaves)):
+        if not known.isdisjoint(alone.turned | self._renamed(alone.leaves)):
             return False
         # What computes with a result on the way to this kernel does so for nothing else.
         return all(
