@@ -72,8 +72,6 @@ class _Inputs:
         self._made_up: list[str] = []
 
     def take_archive(self, path: str) -> None:
-        from hlo.sources import is_proto_file, read_snapshot  # a run from the cache needs no parser
-
         keys: dict[str, tuple[Parameter, tuple[int, ...], Shape]] = {}
         for p in self._parameters:
             for index, name, shape in p.leaves():

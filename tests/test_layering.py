@@ -69,7 +69,7 @@ ALLOWED: dict[str, set[str]] = {
     "arguments": _VALUES,
     "compare": set(),
     "files": _VALUES,
-    "inputs": _VALUES | {"arguments", "files", "sources"},
+    "inputs": _VALUES | {"arguments", "files", "forms", "sources"},
     "binding": _VALUES | {"ops", "ir", "text", "runtime", "host", "eval"},
     "compiler": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}
