@@ -220,7 +220,7 @@ class Client:
                 "bad-device", f"{loaded.name} runs on {_said(loaded.device_counts)}, execute runs "
                 "on one device", hint="execute_replicated takes arguments for each",
             )  # fmt: skip
-        return self._run(loaded, [arguments], [device], (1, 1))[0]
+        return self._run([loaded], [arguments], [device], (1, 1))[0]
 
     def execute_and_transfer(
         self, program: Program, arguments: Sequence[Any] = (), device: int | None = None
@@ -237,18 +237,36 @@ class Client:
         runs on so many replicas; a module on as many devices as its header says, which its
         `replica_count` and `num_partitions` are.
         """
-        loaded = self._loaded(program, (max(1, len(arguments)), 1))
-        if len(arguments) != prod(loaded.device_counts):
+        count = len(arguments)
+        loaded = self._loaded(program, (max(1, count), 1))
+        if count != prod(loaded.device_counts):
             raise HloError.at(
                 "argument-count", f"{loaded.name} runs on {_said(loaded.device_counts)}, there are "
-                f"arguments for {len(arguments)}",
+                f"arguments for {count}",
             )  # fmt: skip
-        if len(arguments) > self.device_count:
+        self._need_devices(count, loaded.device_counts)
+        return self._run([loaded] * count, arguments, range(count), loaded.device_counts)
+
+    def execute_parallel(
+        self, instances: Sequence[tuple[Program, Sequence[Any]]]
+    ) -> list[GlobalData]:
+        """Run a program of its own on each device at the same time; returns the result of each.
+
+        instances: program and arguments by device, as for `execute`. Programs send to each other,
+        on channels that have one sender and one receiver, and meet in collectives of one channel.
+        Those that name numbers of replicas and partitions all name the same.
+        """
+        count = len(instances)
+        loaded = [self._loaded(program, None) for program, _ in instances]
+        named = {p.device_counts for p in loaded} - {(1, 1)} or {(count, 1)}
+        counts = min(named)
+        if len(named) > 1 or prod(counts) != count:
             raise HloError.at(
-                "bad-device", f"{loaded.name} runs on {_said(loaded.device_counts)}, the client "
-                f"has {self.device_count}", hint=f"hlo.Client(device_count={len(arguments)})",
+                "bad-device", f"there are {count} programs, which run on "
+                + " and on ".join(map(_said, sorted(named))),
             )  # fmt: skip
-        return self._run(loaded, arguments, range(len(arguments)), loaded.device_counts)
+        self._need_devices(count, counts)
+        return self._run(loaded, [own for _, own in instances], range(count), counts)
 
     def compute_constant(self, program: XlaComputation | Module) -> Literal:
         """Return the result of a program without parameters, found by the interpreter."""
@@ -280,22 +298,22 @@ class Client:
         return found[replicas, partitions]
 
     def _run(
-        self, loaded: LoadedExecutable, arguments: Sequence[Sequence[Any]], devices: Sequence[int],
-        counts: tuple[int, int],
+        self, loaded: Sequence[LoadedExecutable], arguments: Sequence[Sequence[Any]],
+        devices: Sequence[int], counts: tuple[int, int],
     ) -> list[GlobalData]:  # fmt: skip
         values = [
-            bind_arguments(loaded.parameters, [self._value(a, device) for a in args])
-            for device, args in zip(devices, arguments, strict=True)
+            bind_arguments(program.parameters, [self._value(a, device) for a in args])
+            for program, device, args in zip(loaded, devices, arguments, strict=True)
         ]
         with ExitStack() as stack:
             for device in devices:
                 stack.enter_context(self._busy[device])
-            runs = [partial(loaded.on(d), v) for d, v in zip(devices, values, strict=True)]
+            runs = [partial(p.on(d), v) for p, d, v in zip(loaded, devices, values, strict=True)]
             hosts = [self.hosts[d] for d in devices]
             results = run_together(hosts, counts, runs)
         return [
-            GlobalData(self, d, _actual(loaded.result_shape, r), r)
-            for d, r in zip(devices, results, strict=True)
+            GlobalData(self, d, _actual(p.result_shape, r), r)
+            for p, d, r in zip(loaded, devices, results, strict=True)
         ]
 
     # --- checks ---------------------------------------------------------------------------------
@@ -314,6 +332,13 @@ class Client:
     def _need_own(self, data: GlobalData) -> None:
         if not isinstance(data, GlobalData) or data.client is not self:
             raise HloError.at("bad-device", f"{data!r} is not on a device of this client")
+
+    def _need_devices(self, count: int, counts: tuple[int, int]) -> None:
+        if count > self.device_count:
+            raise HloError.at(
+                "bad-device", f"the run takes {_said(counts)}, the client has {self.device_count}",
+                hint=f"hlo.Client(device_count={count})",
+            )  # fmt: skip
 
     def _need_device(self, device: int) -> None:
         if not 0 <= device < self.device_count:

@@ -49,6 +49,13 @@ class _Wait(NamedTuple):
 
     op: OpView
     missing: Callable[[], set[int]]
+    # Where any one of the missing would do.
+    one_is_enough: bool = False
+
+    def may_end(self, going: set[int]) -> bool:
+        """True when those that have to come may be among devices that go on."""
+        missing = self.missing()
+        return bool(missing & going) if missing and self.one_is_enough else missing <= going
 
 
 class Exchange:
@@ -64,6 +71,9 @@ class Exchange:
         self._ended: set[int] = set()
         self._meetings: dict[tuple[int | None, tuple[int, ...]], _Meeting] = {}
         self._sent: dict[Line, deque[Any]] = {}
+        # Of channels between two programs: what was sent, and who sends and receives.
+        self._channels: dict[int, deque[Any]] = {}
+        self._ends: dict[tuple[int, str], int] = {}
         self._stopped = False
         # Why nobody can go on, once that is so.
         self._deadlock = ""
@@ -119,6 +129,42 @@ class Exchange:
             del self._waits[line.target]
             return queue.popleft()
 
+    def send_on(self, channel: int, device: int, value: Any) -> None:
+        """Leave a value for the one device that receives on a channel.
+
+        Raises InferError if another device sends on it.
+        """
+        with self._lock:
+            self._need_going()
+            self._claim(channel, "send", device)
+            self._channels.setdefault(channel, deque()).append(value)
+            self._lock.notify_all()
+
+    def receive_on(self, op: OpView, channel: int, device: int) -> Any:
+        """Return the next value that the one sender of a channel has sent.
+
+        Raises InferError if none can come, or another device receives on it.
+        """
+        with self._lock:
+            self._need_going()
+            self._claim(channel, "receive", device)
+            queue = self._channels.setdefault(channel, deque())
+            others = set(range(self._count)) - {device}
+            wait = _Wait(op, lambda: set() if queue else others, one_is_enough=True)
+            self._wait(device, wait, lambda: bool(queue))
+            del self._waits[device]
+            return queue.popleft()
+
+    def _claim(self, channel: int, end: str, device: int) -> None:
+        other = self._ends.setdefault((channel, end), device)
+        if other != device:
+            raise InferError(
+                f"devices {min(device, other)} and {max(device, other)} both {end} on channel "
+                f"{channel}", code="bad-channel",
+                hint="_xla_send_recv_source_target_pairs, a frontend attribute, says who sends to "
+                "whom",
+            )  # fmt: skip
+
     def end(self, device: int) -> None:
         """Say that a device has come to the end of its program."""
         with self._lock:
@@ -154,7 +200,7 @@ class Exchange:
         """Find devices that wait for others which cannot come, and tell all of it."""
         going = set(range(self._count)) - self._ended - set(self._waits)
         stuck = dict(self._waits)
-        while found := [d for d, wait in stuck.items() if wait.missing() <= going]:
+        while found := [d for d, wait in stuck.items() if wait.may_end(going)]:
             going.update(found)
             for device in found:
                 del stuck[device]

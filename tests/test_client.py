@@ -93,6 +93,35 @@ def test_what_was_built_runs_on_as_many_replicas_as_there_are_arguments(client: 
     assert int(np.asarray(client.execute(ids(), device=1))) == 0
 
 
+def test_programs_send_to_each_other(client: hlo.Client) -> None:
+    # Send and receive of two computations that share a channel.
+    b = XlaBuilder("sends")
+    b.send(b.parameter(0, "f32[3]") * b.constant_r0(2.0), 7)
+    sends = b.build(b.tuple_([]))
+    b = XlaBuilder("receives")
+    receives = b.build(b.recv("f32[3]", 7) + b.parameter(0, "f32[]"))
+    for _ in range(2):
+        _, got = client.execute_parallel([(sends, [X]), (receives, [1.0])])
+        assert client.transfer(got) == literal_of((2 * X + 1).tolist())
+    for programs, words in (
+        ([(receives, [1.0]), (receives, [1.0])], "devices 0 and 1 both receive on channel 7"),
+        ([(axpy(), [1.0, X, X]), (receives, [1.0])], "for device 0; device 0 came to the end"),
+    ):
+        with pytest.raises(hlo.HloError, match=words):
+            client.execute_parallel(programs)
+
+
+def test_programs_meet_on_a_channel(client: hlo.Client) -> None:
+    def part(value: float) -> hlo.Module:
+        b = XlaBuilder("part")
+        total = b.all_reduce(b.constant(value), lambda x, y: x * y, [[0, 1]], channel_id=1,
+                             use_global_device_ids=True)  # fmt: skip
+        return b.build(total).module(num_partitions=2)
+
+    got = client.execute_parallel([(part(2.0), []), (part(3.0), [])])
+    assert [client.transfer(d) for d in got] == [literal_of(6.0)] * 2
+
+
 def test_queues_are_those_of_the_device(client: hlo.Client) -> None:
     b = XlaBuilder("queues")
     b.outfeed(b.infeed("f32[3]") + b.constant_r0(1.0))
@@ -144,6 +173,9 @@ ERRORS: dict[str, tuple[Callable[[hlo.Client], Any], str, str]] = {
     "a program for several devices on one": (
         lambda c: c.execute(ids().module(replica_count=2)),
         "bad-device", "2 devices (2 replicas, 1 partitions), execute runs on one device"),
+    "programs for other devices": (
+        lambda c: c.execute_parallel([(ids().module(replica_count=3), [])] * 2),
+        "bad-device", "2 programs, which run on 3 devices"),
     "arguments for other devices": (
         lambda c: c.execute_replicated(ids().module(num_partitions=2), [[]]),
         "argument-count", "there are arguments for 1"),

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ import hlo
 from hlo.compare import compare
 from hlo.errors import HloError
 from hlo.eval import interpret
+from hlo.host import run_together
 from hlo.objects.exports import Reserved
 from hlo.objects.header import header
 from hlo.objects.interface import Interface, find_interfaces, identifiers, is_symbol, symbol_of_file
@@ -555,6 +557,22 @@ def test_a_library_calls_python(tmp_path: Path) -> None:
     assert library(np.float32([1, 2, 3])).tolist() == [3, 6, 9]
     with pytest.raises(HloError, match="triple"):
         hlo.load_library(tmp_path / "libm.so")
+
+
+def test_a_library_meets_itself_on_other_devices(tmp_path: Path) -> None:
+    text = """HloModule m, replica_count=2
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[3] parameter(0)
+  ROOT y = f32[3] all-reduce(x), replica_groups={{0,1}}, to_apply=add
+}"""
+    path = saved(tmp_path, text, header=str(tmp_path / "m.h"))
+    assert "0: all-reduce, replica_groups={{0,1}}, to_apply=%add" in (tmp_path / "m.h").read_text()
+    hosts = [hlo.Host(), hlo.Host()]
+    x = np.float32([1, 2, 3])
+    runs = [partial(hlo.load_library(path, host=h), (n + 1) * x) for n, h in enumerate(hosts)]
+    assert [y.tolist() for y in run_together(hosts, (2, 1), runs)] == [[3, 6, 9]] * 2
+    with pytest.raises(HloError, match="devices 0, 1, and the run has one device"):
+        hlo.load_library(path)(x)
 
 
 def test_several_functions_in_one_library(tmp_path: Path) -> None:

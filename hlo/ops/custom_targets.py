@@ -49,7 +49,7 @@ def need_annotation(op: OpView) -> None:
         return
     raise InferError(
         f"custom-call: {name} turns ({', '.join(s.to_string(False) for s in op.operand_shapes)}) "
-        f"into {op.shape.to_string(False)}, which takes several devices",
+        f"into {op.shape.to_string(False)}: a partitioner has to expand it",
         code="unsupported-participants",
     )
 

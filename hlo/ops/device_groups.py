@@ -65,6 +65,11 @@ def exchanges(attrs: Mapping[str, Any], device_counts: tuple[int, int]) -> bool:
     return members * across > 1
 
 
+def device_number(ctx: EvalContext) -> int:
+    """Return the number of the device that runs."""
+    return int(ctx.host.replica_id * ctx.device_counts[1] + ctx.host.partition_id)
+
+
 def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
     """Return the devices that this one meets in a collective, in group order, and its place there.
 
@@ -72,7 +77,7 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
     """
     _, partitions = ctx.device_counts
     replica, partition = ctx.host.replica_id, ctx.host.partition_id
-    here = replica * partitions + partition
+    here = device_number(ctx)
     mode = group_mode(op.attrs)
     mine = {CROSS_PARTITION: partition, FLATTENED: here}.get(mode or "", replica)
     group = next((g for g in id_groups(op.attrs, ctx.device_counts) if mine in g), None)

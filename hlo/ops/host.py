@@ -8,7 +8,7 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INT, SHAPE, STRING, Attr
-from hlo.ops.device_groups import line_of, names_devices
+from hlo.ops.device_groups import device_number, line_of, names_devices
 from hlo.ops.outside import conforming, zeros
 from hlo.ops.rules import need_compatible, need_token
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
@@ -140,6 +140,11 @@ def _channel(op: OpView, ctx: EvalContext) -> deque[Any]:
     return queue
 
 
+def _is_between_programs(op: OpView, ctx: EvalContext) -> bool:
+    """True for a transfer of one device's program to another's: a channel has two ends."""
+    return ctx.host.exchange is not None and not op.attrs["is_host_transfer"]
+
+
 def _infer_send(op: OpView) -> Shape:
     need_token(op, 1)
     return TupleShape((op.operand_shapes[0], _HANDLE, TOKEN))
@@ -147,7 +152,10 @@ def _infer_send(op: OpView) -> Shape:
 
 def _send(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     if not names_devices(op):
-        _channel(op, ctx).append(args[0])
+        if _is_between_programs(op, ctx):
+            ctx.host.exchange.send_on(op.attrs["channel_id"] or 0, device_number(ctx), args[0])
+        else:
+            _channel(op, ctx).append(args[0])
     elif (line := line_of(op, ctx, sends=True)) is not None:
         if line.source == line.target:
             _channel(op, ctx).append(args[0])
@@ -210,6 +218,10 @@ def _recv_done(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         if line.source != line.target:
             value = ctx.host.exchange.receive(op, line)
             return conforming(op, value, shape, f"the value of device {line.source}"), TOKEN_VALUE
+    elif _is_between_programs(op, ctx):
+        channel = op.attrs["channel_id"] or 0
+        value = ctx.host.exchange.receive_on(op, channel, device_number(ctx))
+        return conforming(op, value, shape, f"the value on channel {channel}"), TOKEN_VALUE
     if not queue:
         raise InferError(
             f"recv-done: nothing was sent on channel {op.attrs['channel_id'] or 0}, "

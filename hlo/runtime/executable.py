@@ -96,7 +96,7 @@ class Executable:
 
     def beside(self, outside: Outside | None) -> Executable:
         """Return the same code with other functions outside: as another device runs it."""
-        other = object.__new__(Executable)
+        other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._outside, other._frames = outside, self._no_frames()
         return other
