@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -541,6 +544,24 @@ def test_an_error_shows_the_line_that_made_it() -> None:
     line = "        b.transpose(x, (0, 2))\n"
     assert line.strip() in str(e.value)
     assert str(e.value).startswith(__file__)
+
+
+def test_the_line_of_a_program_that_was_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook that loads a module anew: its lines have moved."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    file = tmp_path / "edited_program.py"
+    for blank in (0, 50, 3):
+        file.write_text("\n" * blank + f"def program(b):\n    b.neg(b.tuple_([]))  # {blank}\n")
+        importlib.invalidate_caches()
+        sys.modules.pop("edited_program", None)
+        program = importlib.import_module("edited_program").program
+        with pytest.raises(hlo.HloError) as e:
+            program(XlaBuilder("edited"))
+        assert str(e.value).startswith(f"{file}:{blank + 2}:5: error: negate")
+        assert f"b.neg(b.tuple_([]))  # {blank}\n" in str(e.value)
 
 
 def test_a_broken_rule_leaves_no_trace() -> None:

@@ -6,12 +6,16 @@ import linecache
 import os
 import sys
 from dataclasses import replace
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
 
 from hlo.errors import Diagnostic, HloError, InferError, InstructionSpan, Source, TextError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_sources: dict[str, Source] = {}
+# The lines of files as linecache has them, which reads a file anew when it has changed.
+_sources: dict[str, tuple[list[str], Source]] = {}
+_spans: dict[tuple[str, CodeType, int], InstructionSpan | None] = {}
+_MOST_SPANS = 100_000
 
 
 class Unnamed(HloError):
@@ -27,18 +31,31 @@ def call_site() -> InstructionSpan | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    if frame is None:
+    if frame is None or frame.f_lineno is None:
         return None
-    name = frame.f_code.co_filename
-    source = _sources.get(name)
-    if source is None:
-        source = _sources[name] = Source(name, "".join(linecache.getlines(name, frame.f_globals)))
-    if not source.text or frame.f_lineno is None:
+    # Code that is loaded anew, from a file that has changed, is other code.
+    key = (frame.f_code.co_filename, frame.f_code, frame.f_lineno)
+    try:
+        return _spans[key]
+    except KeyError:
+        if len(_spans) == _MOST_SPANS:
+            _spans.clear()
+        found = _spans[key] = _line(key[0], key[2], frame.f_globals)
+        return found
+
+
+def _line(name: str, number: int, names: dict[str, Any]) -> InstructionSpan | None:
+    """Return a line of a file as it is now; names: the globals of its code, which may have it."""
+    linecache.checkcache(name)
+    lines = linecache.getlines(name, names)
+    if not 0 < number <= len(lines):
         return None
-    line = source.line(frame.f_lineno)
-    start = source.line_start(frame.f_lineno)
-    text = line.strip()
-    return InstructionSpan(source, start + line.find(text), start + line.find(text) + len(text))
+    if name not in _sources or _sources[name][0] is not lines:
+        _sources[name] = lines, Source(name, "".join(lines))
+    source = _sources[name][1]
+    line = source.line(number)
+    start = source.line_start(number) + len(line) - len(line.lstrip())
+    return InstructionSpan(source, start, start + len(line.strip()))
 
 
 def error_here(error: InferError | TextError | HloError) -> HloError:
