@@ -14,12 +14,14 @@ from hlo.ir import Module
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.passes.validate import Validate
+from hlo.signature import checked
 from hlo.sources import read_module, write_module
 from hlo.text import parse as parse_text
 from hlo.values import DynamicArray
 from hlo.verifier import verify as verify_module
 
 
+@checked
 def parse(source: str, name: str = "<string>") -> Module:
     """Return the module that a text spells. `name` stands for the text in error messages.
 
@@ -29,6 +31,7 @@ def parse(source: str, name: str = "<string>") -> Module:
     return parse_text(source, name)
 
 
+@checked
 def load(path: str | Path) -> Module:
     """Return the module in a file: HLO text, or a proto as XLA dumps it, binary or text.
 
@@ -38,6 +41,7 @@ def load(path: str | Path) -> Module:
     return read_module(read_bytes(path), str(path))
 
 
+@checked
 def save(module: Module, path: str | Path) -> None:
     """Write a module to a file: as a proto for `.pb` and `.pbtxt`, as HLO text for other names.
 
@@ -47,6 +51,7 @@ def save(module: Module, path: str | Path) -> None:
     write_module(path, module)
 
 
+@checked
 def to_proto(module: Module) -> bytes:
     """Return the bytes of a module's HloModuleProto, as XLA writes and reads it.
 
@@ -58,6 +63,7 @@ def to_proto(module: Module) -> bytes:
     return proto.to_proto(module)
 
 
+@checked
 def from_proto(data: bytes, name: str = "<bytes>") -> Module:
     """Return the module in the bytes of a HloModuleProto, a HloProto or a HloSnapshot.
 
@@ -69,11 +75,13 @@ def from_proto(data: bytes, name: str = "<bytes>") -> Module:
     return proto.from_proto(data, name)
 
 
+@checked
 def verify(module: Module) -> None:
     """Check that a module is valid. Raises HloError with everything that is wrong."""
     verify_module(module)
 
 
+@checked
 def optimize(module: Module, passes: str = "default", *, validate: bool = False) -> Module:
     """Verify a module and run passes on it, in place; returns the module.
 
@@ -97,6 +105,7 @@ def run_values(module: Module, values: Sequence[Any], host: Host | None = None) 
     return _visible(evaluate(module, values, host))
 
 
+@checked
 def interpret(module: Module, *args: Any, host: Host | None = None) -> Any:
     """Verify a module and run it on the reference interpreter.
 

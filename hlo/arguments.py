@@ -139,6 +139,23 @@ def as_leaf(value: Any, shape: Shape, what: str) -> np.ndarray | DynamicArray:
     return array
 
 
+def as_constant(value: Any, et: ElementType, what: str) -> np.ndarray:
+    """Return a number, an array or nested lists as an array of an element type. Raises HloError."""
+    data = as_leaf(value, ArrayShape(et, dims_of(value, what)), what)
+    assert isinstance(data, np.ndarray)
+    return data
+
+
+def dims_of(value: Any, what: str) -> tuple[int, ...]:
+    """Return the dimensions that a number, an array or nested lists have. Raises HloError."""
+    try:
+        return np.asarray(value).shape
+    except ValueError:
+        raise HloError.at(
+            "shape-mismatch", f"{what}: its lists differ in length, or are too deep"
+        ) from None
+
+
 # numpy's kinds of numbers, and the kinds of element types that hold their values.
 _HELD_BY = {
     "b": set(Kind),

@@ -121,13 +121,13 @@ def test_load_and_errors_of_files(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("value", ["HloModule m", None])
 def test_what_is_no_module(use: Callable[[Any], Any], value: Any) -> None:
-    with pytest.raises(TypeError, match=f"a Module is needed, not {type(value).__name__}"):
+    with pytest.raises(TypeError, match="a Module is needed"):
         use(value)
 
 
 def test_what_is_no_text() -> None:
     for value in (None, b"HloModule m", 3):
-        with pytest.raises(TypeError, match="HLO text is a str, not"):
+        with pytest.raises(TypeError, match="parse: source is"):
             hlo.parse(value)  # type: ignore[arg-type]
 
 

@@ -46,7 +46,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     # name: (program, code, words of the message)
     "parameter without a shape": (
         lambda b, p: b.parameter(0, None),  # type: ignore[arg-type]
-        "type-mismatch", "None is no shape"),
+        "type-mismatch", "parameter: shape is None"),
     "permutation of no pairs": (
         lambda b, p: b.collective_permute(p("f32[]"), [(0, 1, 2)]),  # type: ignore[list-item]
         "bad-replica-groups", "(0, 1, 2) is not a pair"),
@@ -102,13 +102,13 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "bad-computation", "takes 1 parameters, 0 are passed"),
     "call of a builder": (
         lambda b, p: b.call(b.create_sub_builder("unbuilt"), []),  # type: ignore[arg-type]
-        "bad-computation", "call: callee is a XlaBuilder, a computation is needed"),
+        "bad-computation", "call: computation is <XlaBuilder unbuilt: 0 operations>"),
     "call with an operand of another type": (
         lambda b, p: b.call(b_computation(b, "f32[]"), [p("s32[]")]), "bad-computation",
         "parameter 0 has shape f32[], s32[] is passed"),
     "call of no computation": (
         lambda b, p: b.call(None, [p("f32[]")]),  # type: ignore[arg-type]
-        "bad-computation", "call: callee is None, a computation is needed"),
+        "bad-computation", "call: computation is None, an XlaComputation or a function"),
     "cholesky of no square": (
         lambda b, p: b.cholesky(p("f32[2,3]"), True), "shape-mismatch", "square matrices"),
     "clamp between other shapes": (

@@ -189,7 +189,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "conditional: branch_computations pair takes 2 parameters, 1 are passed"),
     "custom-call in place of nothing": (
         lambda b, p: b.custom_call("f", [p("f32[2]")], "f32[2]", output_operand_aliasing=[0]),  # type: ignore[list-item]
-        "bad-value", "custom-call: 0 is no alias"),
+        "type-mismatch", "custom_call: output_operand_aliasing is [0]"),
     "custom-call in no version": (
         lambda b, p: b.custom_call("f", [p("f32[2]")], "f32[2]", api_version="NEW"), "bad-value",
         "custom-call: api_version is 'NEW'"),

@@ -37,7 +37,7 @@ def callee_of(
         )  # fmt: skip
     name = getattr(callee, "__name__", role).strip("<>")
     given = ", ".join(s.to_string(False) for s in shapes)
-    _check_arity(callee, role, len(shapes), given)
+    check_arity(callee, role, len(shapes), given)
     try:
         return _built(builder.create_sub_builder(name), callee, shapes)
     except HloError as e:
@@ -45,7 +45,7 @@ def callee_of(
         raise HloError(replace(d, notes=(*d.notes, note)) for d in e.diagnostics) from None
 
 
-def _check_arity(callee: Callable[..., XlaOp], role: str, count: int, given: str) -> None:
+def check_arity(callee: Callable[..., XlaOp], role: str, count: int, given: str) -> None:
     try:
         signature = inspect.signature(callee)
     except ValueError:  # some that are written in C have none

@@ -6,6 +6,7 @@ from typing import Any
 
 from hlo.ir import Computation, Module
 from hlo.ir.extract import module_of
+from hlo.signature import fitted
 from hlo.text.header import ProgramShape
 
 
@@ -32,7 +33,7 @@ class XlaComputation:
         the header, such as `replica_count=2` or `num_partitions=4`.
         """
         module = module_of(self.computation.clone(self.name))
-        module.name = name or self.name
+        module.name = fitted(name, str | None, "module: name") or self.name
         module.attrs.update(attrs)
         return module
 

@@ -20,7 +20,8 @@ from hlo.builder.indexing import Indexing
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import ConvDims
-from hlo.types import ElementType
+from hlo.signature import shown
+from hlo.types import MAX_RANK, ElementType
 
 Precision = str | Sequence[str] | None
 """`default`, `high` or `highest`, for all operands or for each."""
@@ -34,7 +35,8 @@ def _precisions(precision: Precision, operands: int) -> dict[str, Any]:
     for name in each:
         if name.lower() not in known:
             raise InferError(
-                f"precision_config: {name!r} is not one of {', '.join(known)}", code="bad-value"
+                f"precision_config: {shown(name)} is not one of {', '.join(known)}",
+                code="bad-value",
             )
     return {"operand_precision": tuple(name.lower() for name in each)}
 
@@ -139,12 +141,19 @@ class Contraction(Indexing):
     # --- convolution ----------------------------------------------------------------------------
 
     @staticmethod
+    @query
     def create_default_conv_dimension_numbers(num_spatial_dims: int = 2) -> ConvDims:
         """Return batch, feature, space for input and result, and output, input, space for the
         kernel.
 
-        Source: "C++ interface" (004), which has two spatial dimensions.
+        Raises HloError for numbers that no array has. Source: "C++ interface" (004), which has two
+        spatial dimensions.
         """
+        if not 0 <= num_spatial_dims <= MAX_RANK - 2:
+            raise InferError(
+                f"create_default_conv_dimension_numbers: {num_spatial_dims} spatial dimensions, "
+                f"0 to {MAX_RANK - 2} are possible", code="bad-value",
+            )  # fmt: skip
         return default_conv_dims(num_spatial_dims)
 
     @staticmethod

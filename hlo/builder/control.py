@@ -11,6 +11,7 @@ from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.literal import Literal
 from hlo.ops.attrs import OutputAlias
+from hlo.signature import fitted, shown
 from hlo.types import PRED
 
 Alias = OutputAlias | tuple[Sequence[int], tuple[int, Sequence[int]]]
@@ -182,7 +183,9 @@ class Control(Data):
         if not isinstance(true_operand, XlaOp) and branch_index is None:
             # The second form by position.
             branch_index, branch_computations = predicate, true_operand
-            branch_operands = cast(Sequence[XlaOp], true_computation)
+            branch_operands = fitted(
+                true_computation, Sequence[XlaOp] | None, "conditional: branch_operands"
+            )
         if branch_index is not None:
             if branch_computations is None or branch_operands is None:
                 raise _incomplete("branch_computations and branch_operands")
@@ -247,7 +250,7 @@ def _alias(given: Alias) -> OutputAlias:
         return OutputAlias(tuple(output), operand, tuple(index))
     except (TypeError, ValueError):
         raise InferError(
-            f"custom-call: {given!r} is no alias", attr="output_to_operand_aliasing",
+            f"custom-call: {shown(given)} is no alias", attr="output_to_operand_aliasing",
             code="bad-value", hint="((), (0, ())) puts the result in the place of operand 0",
         ) from None  # fmt: skip
 

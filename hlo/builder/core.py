@@ -6,12 +6,13 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from operator import index
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from hlo.arguments import as_leaf
+from hlo.arguments import as_constant
 from hlo.builder.callee import callee_of
 from hlo.builder.computation import XlaComputation
 from hlo.builder.op import XlaOp
@@ -23,6 +24,7 @@ from hlo.ops import OPS
 from hlo.ops.attrs import INT, INTS
 from hlo.shape_text import parse_shape
 from hlo.sharding import Sharding
+from hlo.signature import fitted, fitted_arguments, shown
 from hlo.text.annotations import ANNOTATIONS, OpMetadata
 from hlo.text.header import ProgramShape
 from hlo.types import (
@@ -60,7 +62,8 @@ def operation(
     def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
         size, last = len(self._computation), self._last
         try:
-            return method(self, *args, **kwargs)
+            given, named = fitted_call(method, (self, *args), kwargs)
+            return method(*given, **named)
         except Unnamed as e:
             error = e.named(checked.__name__.rstrip("_"))
         except (InferError, TextError, HloError) as e:
@@ -84,13 +87,35 @@ def query(method: Callable[_P, _R]) -> Callable[_P, _R]:
     @functools.wraps(method)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
-            return method(*args, **kwargs)
+            given, named = fitted_call(method, args, kwargs)
+            return method(*given, **named)
         except Unnamed as e:
             raise e.named(method.__name__) from None
-        except (InferError, TextError) as e:
+        except (InferError, TextError, HloError) as e:
             raise error_here(e) from None
 
     return checked
+
+
+def fitted_call(
+    method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return all arguments of a method as its annotations have them. Raises Unnamed."""
+    try:
+        return fitted_arguments(method, args, kwargs)
+    except HloError as e:
+        (what,), here = e.diagnostics, call_site()
+        code, hint = next((v for k, v in _NEEDED.items() if k in what.message), (what.code, None))
+        raise Unnamed([replace(what, code=code, span=here, hint=hint)]) from None
+
+
+# What to say besides where one of these is needed.
+_NEEDED = {
+    "an XlaOp": ("type-mismatch", "constant() makes one of a number"),
+    "XlaComputation": (
+        "bad-computation", "a function from handles to a handle, or what build() returns"),
+    "a Shape": ("type-mismatch", "a text such as 'f32[2,3]' is one"),
+}  # fmt: skip
 
 
 def legal_name(name: str) -> str:
@@ -104,7 +129,9 @@ def shape_of(shape: ShapeLike) -> Shape:
     found = parse_shape(shape) if isinstance(shape, str) else shape
     if not isinstance(found, Shape):
         raise InferError(
-            f"{shape!r} is no shape", code="type-mismatch", hint="a text such as 'f32[2,3]' is one"
+            f"{shown(shape)} is no shape",
+            code="type-mismatch",
+            hint="a text such as 'f32[2,3]' is one",
         )
     return found
 
@@ -129,7 +156,8 @@ def type_of(element_type: TypeLike) -> ElementType:
     try:
         return element_type_of(np.dtype(element_type))
     except (TypeError, KeyError, ValueError, SyntaxError):  # numpy reads some text as Python
-        raise InferError(f"{element_type!r} is no element type", code="unknown-type") from None
+        message = f"{shown(element_type)} is no element type"
+        raise Unnamed.at("unknown-type", message, call_site()) from None
 
 
 def sharding_of(sharding: Sharding | str) -> Sharding:
@@ -147,7 +175,7 @@ def _annotation(name: str, text: str) -> Any:
 
 def sizes_of(opcode: str, sizes: Sequence[int]) -> tuple[int, ...]:
     """Return sizes of dimensions, which have to be whole numbers from 0 on."""
-    found = tuple(map(index, sizes))
+    found: tuple[int, ...] = fitted(sizes, Sequence[int], f"{opcode}: sizes")
     if any(n < 0 for n in found):
         raise InferError(f"{opcode}: {min(found)} is no size of a dimension", code="bad-value")
     return found
@@ -157,7 +185,7 @@ class BuilderCore:
     """The state of a builder. The operations are in its subclasses, a family each."""
 
     def __init__(self, name: str, client: Any = None, *, parent: BuilderCore | None = None) -> None:
-        self.name = legal_name(name)
+        self.name = legal_name(fitted(name, str, "XlaBuilder: name"))
         self.client: Any = client if parent is None else parent.client
         self._computation = Computation(self.name)
         self._parent = parent
@@ -249,9 +277,7 @@ class BuilderCore:
                 "an operand has to be a value of the program", code="type-mismatch",
                 hint="constant() makes one of a number",
             )  # fmt: skip
-        data = as_leaf(value, array(et, np.shape(value)), "a constant operand")
-        assert isinstance(data, np.ndarray)
-        return self._literal(Literal.of(data))
+        return self._literal(Literal.of(as_constant(value, et, "a constant operand")))
 
     def _literal(self, literal: Literal) -> XlaOp:
         return self._emit("constant", shape=literal.shape, literal=literal)
@@ -262,6 +288,7 @@ class BuilderCore:
 
     # --- errors ---------------------------------------------------------------------------------
 
+    @query
     def set_die_immediately_on_error(self, enabled: bool) -> None:
         """Say whether a broken rule raises at once, as it does at first, or in `build`."""
         self._die_immediately = enabled
@@ -276,14 +303,19 @@ class BuilderCore:
 
     # --- scopes ---------------------------------------------------------------------------------
 
+    @query
     def metadata(self, **fields: Any) -> AbstractContextManager[None]:
         """Give the operations of a `with` block metadata: `op_name="..."`, `source_line=3`, ..."""
+        for name, value in fields.items():
+            fitted(value, str | int | Sequence[int], f"metadata: {name}")
         return self._scope("metadata", _annotation("metadata", str(OpMetadata(fields))))
 
+    @query
     def sharding(self, sharding: Sharding | str) -> AbstractContextManager[None]:
         """Give the operations of a `with` block a sharding, also as text: `{replicated}`."""
         return self._scope("sharding", sharding_of(sharding))
 
+    @query
     def frontend_attributes(self, attributes: Mapping[str, str]) -> AbstractContextManager[None]:
         """Give the operations of a `with` block attributes, besides those of scopes around it."""
         outer = self._annotations.get("frontend_attributes", {})
@@ -332,6 +364,7 @@ class BuilderCore:
 
     # --- finishing ------------------------------------------------------------------------------
 
+    @query
     def create_sub_builder(self: _B, name: str) -> _B:
         """Return a builder for a computation that this one's program calls."""
         return type(self)(name, parent=self)
@@ -391,7 +424,7 @@ def _checked(opcode: str, key: str, value: Any) -> Any:
         return index(value)
     if codec.words and value is not None and value not in codec.words:
         raise InferError(
-            f"{opcode}: {key} is {value!r}", attr=key, code="bad-value",
+            f"{opcode}: {key} is {shown(value)}", attr=key, code="bad-value",
             hint="one of " + ", ".join(codec.words),
         )  # fmt: skip
     return value

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo.arguments import as_leaf
+from hlo.arguments import as_constant, dims_of
 from hlo.builder.core import (
     ShapeLike,
     TypeLike,
@@ -29,6 +29,7 @@ from hlo.ir.extract import extract
 from hlo.layout import validate_layout
 from hlo.literal import Literal
 from hlo.ops.spec import Trait
+from hlo.signature import shown
 from hlo.types import ELEMENT_TYPES, F32, PRED, S32, U32, ElementType, Layout, TupleShape, array
 from hlo.values import DynamicArray
 
@@ -36,6 +37,7 @@ from hlo.values import DynamicArray
 _DEFAULTS = {"b": PRED, "i": S32, "f": F32, "c": ELEMENT_TYPES["c64"]}
 
 
+@query
 def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
     """Return a value as a literal: a literal, a numpy array, numbers in lists, or a tuple of such.
 
@@ -50,15 +52,11 @@ def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
     if element_type is None and isinstance(value, (np.ndarray, np.generic)):
         type_of(value.dtype)  # raises for what is no number
         return Literal.of(value)
-    try:
-        et = element_type or _DEFAULTS.get(np.asarray(value).dtype.kind)
-    except ValueError:
-        raise InferError("constant: its lists differ in length") from None
+    dims_of(value, "the constant")
+    et = element_type or _DEFAULTS.get(np.asarray(value).dtype.kind)
     if et is None:
-        raise InferError(f"constant: {value!r} is not a number", code="bad-value")
-    data = as_leaf(value, array(et, np.shape(value)), "the constant")
-    assert isinstance(data, np.ndarray)
-    return Literal.of(data)
+        raise InferError(f"constant: {shown(value)} is not a number", code="bad-value")
+    return Literal.of(as_constant(value, et, "the constant"))
 
 
 class Data(Reduction):
@@ -301,7 +299,7 @@ class Data(Reduction):
 
     @operation
     def dynamic_reshape(
-        self, operand: XlaOp, dim_sizes: Sequence[XlaOp], new_size_bounds: Sequence[int],
+        self, operand: XlaOp, dim_sizes: Sequence[Any], new_size_bounds: Sequence[int],
         dims_are_dynamic: Sequence[bool],
     ) -> XlaOp:  # fmt: skip
         """Append an array in dimensions whose sizes are values.

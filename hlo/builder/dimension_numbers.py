@@ -8,6 +8,7 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ops.attrs import CONV_DIMS, ConvDims, WindowDim
+from hlo.signature import shown
 
 Dims = Sequence[int]
 Padding = str | Sequence[tuple[int, int]]
@@ -201,7 +202,7 @@ def make_padding(
         return [(0, 0)] * len(base)
     if padding.upper() != "SAME":
         raise InferError(
-            f"{opcode}: padding {padding!r} is neither VALID nor SAME", code="bad-value"
+            f"{opcode}: padding {shown(padding)} is neither VALID nor SAME", code="bad-value"
         )
     pairs = []
     for n, d in zip(base, window, strict=True):

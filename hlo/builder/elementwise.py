@@ -10,6 +10,7 @@ from hlo.builder.core import TypeLike, operation, type_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.elementwise import ResultAccuracy
+from hlo.signature import shown
 from hlo.types import F32, compatible
 
 Accuracy = ResultAccuracy | str | None
@@ -23,8 +24,8 @@ def _accuracy(opcode: str, wanted: Accuracy) -> ResultAccuracy | None:
         return ResultAccuracy(True)
     if not isinstance(wanted, ResultAccuracy):
         raise InferError(
-            f"{opcode}: result_accuracy is {wanted!r}", attr="result_accuracy", code="bad-value",
-            hint="default, highest, or a ResultAccuracy with tolerances",
+            f"{opcode}: result_accuracy is {shown(wanted)}", attr="result_accuracy",
+            code="bad-value", hint="default, highest, or a ResultAccuracy with tolerances",
         )  # fmt: skip
     for what in ("atol", "rtol", "ulps"):
         if not getattr(wanted, what) >= 0:  # nor is a NaN

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hlo.builder.callee import check_arity
 from hlo.builder.core import Callee, operation
 from hlo.builder.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from hlo.builder.movement import Movement, Operands, listed, scalars
@@ -20,7 +21,7 @@ class Indexing(Movement):
 
     @operation
     def dynamic_slice(
-        self, operand: XlaOp, start_indices: Operands, slice_sizes: Sequence[int]
+        self, operand: XlaOp, start_indices: XlaOp | Sequence[Any], slice_sizes: Sequence[int]
     ) -> XlaOp:
         """Append a part of an array at a position that is a value.
 
@@ -34,7 +35,9 @@ class Indexing(Movement):
         return self._emit("dynamic-slice", operand, *starts, dynamic_slice_sizes=tuple(slice_sizes))
 
     @operation
-    def dynamic_update_slice(self, operand: XlaOp, update: XlaOp, start_indices: Operands) -> XlaOp:
+    def dynamic_update_slice(
+        self, operand: XlaOp, update: XlaOp, start_indices: XlaOp | Sequence[Any]
+    ) -> XlaOp:
         """Append an array with a part replaced, at a position that is a value.
 
         update: of the operand's type and rank, nowhere larger.
@@ -173,6 +176,9 @@ class Indexing(Movement):
         places = array(S32, shape.dims, shape.dynamic)
         indices = self._emit("iota", shape=places, iota_dimension=last)
         scalar, callee = array(shape.element_type, ()), comparator
+
+        if callable(callee):
+            check_arity(callee, "comparator", 2, f"{scalar}, {scalar}")
 
         def by_value(a: XlaOp, b: XlaOp, *_: XlaOp) -> XlaOp:
             if callable(callee):

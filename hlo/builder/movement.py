@@ -12,6 +12,7 @@ from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import PadDim, SliceDim
 from hlo.ops.reshape_groups import reshaped
+from hlo.signature import fitted
 from hlo.types import Layout, Shape, array
 
 Operands = XlaOp | Sequence[XlaOp]
@@ -243,12 +244,15 @@ class Movement(Elementwise):
         dims, kept = [], []
         for d, (part, size) in enumerate(zip(wanted, shape.dims, strict=True)):
             if isinstance(part, slice):
-                start, limit, step = part.indices(size)
+                ends = (part.start, part.stop, part.step)
+                ends = fitted(ends, Sequence[int | None], f"index: part {d}")
+                start, limit, step = slice(*ends).indices(size)
                 if step < 1:
                     raise InferError(f"index: step {step} is not positive", code="bad-value")
                 limit = max(start, limit)
                 kept.append(-(-(limit - start) // step))
             else:
+                part = fitted(part, int, f"index: part {d}")
                 start = part + size if part < 0 else part
                 limit, step = start + 1, 1
                 if not 0 <= start < size:

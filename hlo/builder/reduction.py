@@ -11,6 +11,7 @@ from hlo.builder.dimension_numbers import Dims, Padding, make_window
 from hlo.builder.movement import Operands, listed, scalars
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
+from hlo.signature import fitted
 from hlo.types import array
 
 
@@ -37,6 +38,7 @@ class Reduction(Contraction):
         inits = init_values
         if isinstance(operands, XlaOp) and not isinstance(init_values, (list, tuple)):
             inits = [init_values]
+        inits = fitted(inits, Sequence[Any], f"{opcode}: init_values")
         if len(inits) != len(arrays):
             raise InferError(
                 f"{opcode}: {len(inits)} initial values for {len(arrays)} operands",
