@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "plugins": _VALUES | {"files", "foreign", "host"},
     "ir": _VALUES | {"ops"},
     "text": _VALUES | {"ops", "ir"},
-    "proto": _VALUES | {"forms", "ops", "ir", "text"},
+    "proto": _VALUES | {"forms", "ops", "ir", "text", "verifier"},
     "frontend": {"errors", "ir", "proto"},
     "stablehlo": _VALUES | {"ops", "ir", "text", "eval"},
     "sources": {"errors", "files", "forms", "ir", "proto", "stablehlo", "text", "types"},

@@ -362,6 +362,22 @@ def test_recovery_tables_beside_xla() -> None:
     assert xla_from_proto(xla_to_proto(str(read))) == xla_from_proto(theirs)
 
 
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("ENTRY r { ROOT q = f32[2] nope() }", "unknown-opcode"),
+        ("HloModule r, entry_computation_layout={()->f32[2]}\n\n"
+         "ENTRY r { ROOT q = f32[2] parameter(0) }", "bad-entry-layout"),
+    ],
+)  # fmt: skip
+def test_modules_of_recovery_tables_are_verified(module: str, code: str) -> None:
+    table = f'{{\n  {{"a"}} : {{"b"}},\n  "{module}"\n}}'
+    text = entry(head=f"HloModule m, origin_recovery_table={table}\n\n")
+    with pytest.raises(HloError, match=r"^origin_recovery_table:") as e:
+        hlo.to_proto(hlo.parse(text))
+    assert e.value.code == code
+
+
 # --- text form ----------------------------------------------------------------------------------
 
 

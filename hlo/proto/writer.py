@@ -26,6 +26,7 @@ from hlo.proto.shardings import write_sharding
 from hlo.scan import to_bytes
 from hlo.text import parse
 from hlo.text.header import FileLocation, StackFrame
+from hlo.verifier import verify
 
 # Annotations by name: the field they are in, and how it is written.
 _ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -127,7 +128,7 @@ def _header(module: Module, m: Message) -> None:
     m.update(module.unprinted)
     if "origin_recovery_table" in attrs:
         m["original_value_recovery_table"] = write_recovery(
-            attrs["origin_recovery_table"], lambda text: write_module(parse(text))
+            attrs["origin_recovery_table"], _recovery_module
         )
     if attrs.get("frontend_attributes"):
         m["frontend_attributes"] = write_frontend_attributes(attrs["frontend_attributes"])
@@ -143,6 +144,12 @@ def _header(module: Module, m: Message) -> None:
                 for f in tables.get("StackFrames", ())
             ),
         )
+
+
+def _recovery_module(text: str) -> Message:
+    module = parse(text, "origin_recovery_table")
+    verify(module)
+    return write_module(module)
 
 
 def _records(lines: Any) -> list[Message]:
