@@ -198,6 +198,13 @@ class DeviceMeshSharding(Sharding):
         return f"{{maximal_mesh[device_id={self.device}]{notes}}}"
 
 
+def for_leaves(sharding: Sharding, shape: Shape) -> Sharding:
+    """Return what a sharding of a value means: that of a tuple is one for each leaf, as in XLA."""
+    if not shape.is_tuple or isinstance(sharding, TupleSharding):
+        return sharding
+    return TupleSharding((sharding,) * max(1, sum(1 for _ in shape.leaves())))
+
+
 @dataclass(frozen=True, slots=True)
 class TupleSharding(Sharding):
     """One sharding for each leaf of a tuple shape, in order."""

@@ -469,6 +469,14 @@ def test_broken_modules_are_one_error(path: str, value: object, code: str, words
     assert re.match(r"error: m\.pb: byte \d+: ", str(e.value))
 
 
+@pytest.mark.parametrize("shape", ["(s32[2], (s4[3], token[]))", "()", "s32[]"])
+def test_a_sharding_of_a_tuple_is_one_for_each_leaf(shape: str) -> None:
+    text = f"HloModule m\n\nENTRY e {{\n  b = {shape} parameter(0)\n  ROOT c = () tuple()\n}}\n"
+    path = "computations.0.instructions.0.sharding"
+    data = changed(path, Message(type="REPLICATED"), text)
+    assert str(hlo.parse(xla_from_proto(data, "default"))) == str(hlo.from_proto(data))
+
+
 def test_a_literal_has_the_elements_of_its_shape() -> None:
     text = "f32[3] constant({1, 2, 3})"
     path = "computations.0.instructions.0.literal."

@@ -28,6 +28,7 @@ from hlo.proto.schema import UNPRINTED, Message
 from hlo.proto.shapes import read_literal, read_shape
 from hlo.proto.shardings import read_sharding
 from hlo.scan import from_bytes
+from hlo.sharding import for_leaves
 from hlo.text import terminals
 from hlo.text.annotations import ANNOTATIONS
 from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape
@@ -225,7 +226,9 @@ class _ModuleReader:
                 _fail(f"{opcode} needs {key}", m, "missing-attribute")
             attrs[key] = value
         attrs |= self._callees(m, spec, shapes)
-        return Instruction(name, opcode, shape, operands, attrs, annotations=self._annotations(m))
+        return Instruction(
+            name, opcode, shape, operands, attrs, annotations=self._annotations(m, shape)
+        )
 
     def _callees(self, m: Message, spec: OpSpec, operands: list[Shape]) -> dict[str, Any]:
         """Return the attributes that hold computations."""
@@ -250,7 +253,7 @@ class _ModuleReader:
                   "bad-computation")  # fmt: skip
         return dict(zip(keys, found, strict=False))
 
-    def _annotations(self, m: Message) -> dict[str, Any]:
+    def _annotations(self, m: Message, shape: Shape) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, (field, read) in _ANNOTATIONS.items():
             if field not in m:
@@ -261,6 +264,8 @@ class _ModuleReader:
                     found[key] = value
             elif value:
                 found[key] = _checked(ANNOTATIONS[key], value, key, m)
+        if "sharding" in found:
+            found["sharding"] = for_leaves(found["sharding"], shape)
         payload = m.get("backend_config_payload")
         if payload is not None:
             found["backend_config"] = self._payloads.read(payload)

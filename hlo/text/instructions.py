@@ -14,7 +14,7 @@ from hlo.ops import OPS, OpSpec, Trait
 from hlo.ops.attrs import LITERAL
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
-from hlo.sharding import TupleSharding
+from hlo.sharding import for_leaves
 from hlo.text import terminals
 from hlo.text.attributes import AttributeReader, Attributes, Schema, read_names
 from hlo.text.report import Report
@@ -62,9 +62,8 @@ def _complete(
         if key not in attributes.own and operands:
             attributes.own[key] = implied([o.shape for o in operands])
     sharding = attributes.annotations.get("sharding")
-    if sharding is not None and shape.is_tuple and not isinstance(sharding, TupleSharding):
-        leaves = sum(1 for _ in shape.leaves())
-        attributes.annotations["sharding"] = TupleSharding((sharding,) * max(1, leaves))
+    if sharding is not None:
+        attributes.annotations["sharding"] = for_leaves(sharding, shape)
 
 
 class InstructionBuilder:
