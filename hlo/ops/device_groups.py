@@ -118,10 +118,13 @@ def line_of(op: OpView, ctx: EvalContext, *, sends: bool) -> Line | None:
                          code="bad-value") from None  # fmt: skip
     _, partitions = ctx.device_counts
     replica, partition = ctx.host.replica_id, ctx.host.partition_id
+    if any(len(pair) != 2 for pair in pairs):
+        raise InferError(f"{op.opcode}: {_PAIRS} are not pairs", attr="frontend_attributes",
+                         code="bad-value")  # fmt: skip
     channel = op.attrs["channel_id"] or 0
     across_partitions = channel > 0
     mine = partition if across_partitions else replica
-    found = next((p for p in pairs if len(p) == 2 and p[0 if sends else 1] == mine), None)
+    found = next((p for p in pairs if p[0 if sends else 1] == mine), None)
     if found is None:
         return None
     if across_partitions:
@@ -141,7 +144,8 @@ def names_devices(op: OpView) -> bool:
 def need_devices(op: OpView, devices: Devices, ctx: EvalContext) -> None:
     """Raise InferError unless the run has all of some devices."""
     replicas, partitions = ctx.device_counts
-    if ctx.host.exchange is not None and max(devices) < replicas * partitions:
+    exist = 0 <= min(devices) and max(devices) < replicas * partitions
+    if ctx.host.exchange is not None and exist:
         return
     has = "one device"
     if ctx.host.exchange is not None:

@@ -6,13 +6,18 @@ from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.algsimp._rules import rule
+from hlo.types import compatible
 
 
 def _is_alone(inst: Instruction) -> bool:
     """True where each device is in a group with no other."""
-    alone = inst.attrs["replica_groups"].group_size == 1
-    # A group of one replica may be of several partitions.
-    return alone and group_mode(inst.attrs) != CROSS_BOTH
+    # A group of one replica may be of several partitions. A result for more devices than there are
+    # is no error before it is run.
+    return (
+        inst.attrs["replica_groups"].group_size == 1
+        and group_mode(inst.attrs) != CROSS_BOTH
+        and all(map(compatible, inst.operand_shapes, (s for _, s in inst.shape.leaves())))
+    )
 
 
 @rule("all-reduce reduce-scatter", "all-reduce(x) = x, in groups of one")
