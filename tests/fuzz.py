@@ -95,7 +95,7 @@ def _tokens(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
 
 def _numbers(rng: random.Random, text: str, _: Sequence[str]) -> str:
     """Change one number, which keeps the text well-formed and makes it mean something else."""
-    places = [m for m in re.finditer(r"(?<![\w.])-?\d+", text)]
+    places = [m for m in re.finditer(r"(?<![\w.])-?\d{1,40}(?!\d)", text)]
     if not places:
         return text
     m = rng.choice(places)

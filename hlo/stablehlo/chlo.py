@@ -13,7 +13,7 @@ from hlo.ops import OPS
 from hlo.stablehlo.context import Context, Handler
 from hlo.stablehlo.elementwise import compare
 from hlo.stablehlo.formulas import Number
-from hlo.types import ELEMENT_TYPES, ArrayShape, array
+from hlo.types import ELEMENT_TYPES, ArrayShape, array, integer_range
 
 
 def square(c: Context) -> Instruction:
@@ -91,7 +91,8 @@ def constant_like(c: Context) -> Instruction:
     if not isinstance(shape, ArrayShape) or type(value) not in (int, float):
         raise InferError("value is a number", code="bad-value")
     et = shape.element_type
-    if not (et.is_float or et.is_complex or type(value) is int):
+    low, high = integer_range(et) if et.is_integer else (0, 1)
+    if not (et.is_float or et.is_complex or (type(value) is int and low <= value <= high)):
         raise InferError(f"value is a number of {et}, not {value}", code="bad-value")
     return c.b.broadcast(c.b.constant(shape.element_type, value), shape)
 

@@ -72,7 +72,9 @@ def _mesh(c: Cursor) -> Mesh:
         c.accept("device_ids")
         c.expect("=")
         words = c.match(_NUMBERS, "device ids")[1].split(",")
-        devices = tuple(int(w) for w in words if w.strip())
+        if not all(w.strip().isdecimal() for w in words):
+            c.fail("device ids are numbers", 0, code="bad-sharding")
+        devices = tuple(int(w) for w in words)
     if not all(size for _, size in axes) or len({n for n, _ in axes}) != len(axes):
         c.fail("a mesh has axes of different names, of at least one device", 0, code="bad-sharding")
     count = math.prod(size for _, size in axes)

@@ -24,6 +24,7 @@ from hlo.stablehlo import (
     sdy,
     windows,
 )
+from hlo.stablehlo.asin_acos import asin_acos_kernel
 from hlo.stablehlo.context import Context, Handler
 from hlo.stablehlo.control import call, composite, conditional, while_
 from hlo.stablehlo.elementwise import (
@@ -114,6 +115,7 @@ HANDLERS: dict[str, Handler] = {
     **{f"chlo.broadcast_{name}": chlo.broadcasting(name.replace("_", "-"))
        for name in _CHLO_BROADCAST},
     "call": call,
+    "chlo._asin_acos_kernel": asin_acos_kernel,
     "chlo.atan": chlo.atan,
     "chlo.bessel_i1e": erf.bessel_i1e,
     "chlo.broadcast_compare": chlo.broadcast_compare,
@@ -245,7 +247,6 @@ _QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math write
 _PARTITIONED = "it is of programs that a partitioner is in the middle of, XLA does not convert it"
 _INSIDE = "it stands inside of StableHLO's and Shardy's own passes only"
 NOT_TAKEN: dict[str, str] = {
-    "chlo._asin_acos_kernel": _INSIDE,
     "func.call_indirect": "HLO has no values that are functions",
     "func.constant": "HLO has no values that are functions",
     **{f"sdy.{name}": _PARTITIONED for name in (

@@ -203,7 +203,7 @@ def _convolution(c: Context, padding: list[list[int]] | None) -> Instruction:
     if not isinstance(window, dict):
         raise InferError("window is {..}", code="bad-value")
     if "dim_numbers" in c.op.attrs:
-        text = c.op.attrs["dim_numbers"]
+        text = str(c.op.attrs["dim_numbers"])
     else:
         value = c.attr("dimension_numbers")
         text = value.text if isinstance(value, Tagged) else ""

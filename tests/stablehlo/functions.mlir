@@ -172,3 +172,9 @@ func.func @main(%a: tensor<6xi64>, %b: tensor<6xi64>) -> (tensor<6xi64>, tensor<
   %7 = chlo.broadcast_subtract %a, %b : (tensor<6xi64>, tensor<6xi64>) -> tensor<6xi64>
   return %0, %1, %2, %3, %4, %5, %6, %7 : tensor<6xi64>, tensor<6xi64>, tensor<6xi64>, tensor<6xi64>, tensor<6xi64>, tensor<6xi64>, tensor<6xi64>, tensor<6xi64>
 }
+// -----
+func.func @main(%a: tensor<60xcomplex<f32>>, %b: tensor<60xcomplex<f64>>) -> (tensor<60xcomplex<f32>>, tensor<60xcomplex<f64>>) {
+  %0 = chlo._asin_acos_kernel %a : tensor<60xcomplex<f32>> -> tensor<60xcomplex<f32>>
+  %1 = chlo._asin_acos_kernel %b : tensor<60xcomplex<f64>> -> tensor<60xcomplex<f64>>
+  return %0, %1 : tensor<60xcomplex<f32>>, tensor<60xcomplex<f64>>
+}
