@@ -21,6 +21,7 @@ from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
 from hlo.runtime.pool import default_threads, pool_code
 from hlo.runtime.program import NativeProgram, constant_data
+from hlo.signature import need
 
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
@@ -70,7 +71,14 @@ def compile(
     `optimize`, none if empty; `default` is without its fusions here, which code generation chooses.
     Raises HloError if the module is not valid. It stays as it is.
     """
+    from hlo.host import Host
     from hlo.text import print_module
+
+    for name, value, needed in (
+        ("cache", cache, bool | Cache), ("threads", threads, int | None),
+        ("features", features, str), ("host", host, Host | None), ("passes", passes, str),
+    ):  # fmt: skip
+        need(value, needed, f"compile: {name}")
 
     def text() -> bytes:
         return print_module(module).encode()

@@ -9,9 +9,11 @@ import numpy as np
 
 from hlo import packing, shape_text
 from hlo.errors import HloError, InferError, Source, Span, TextError
+from hlo.signature import checked
 from hlo.types import ArrayShape, Shape
 
 
+@checked
 def parse_shape(text: str) -> Shape:
     """Return the shape that a text spells, such as `f32[3,5]{1,0:T(2,2)}`. Raises HloError.
 
@@ -41,6 +43,7 @@ def layout_errors() -> Iterator[None]:
         raise HloError.at(e.code, e.message, hint=e.hint) from None
 
 
+@checked
 def pack(array: np.ndarray, shape: Shape | str, padding: np.ndarray | None = None) -> np.ndarray:
     """Return the physical buffer of an array given in logical order.
 
@@ -52,6 +55,7 @@ def pack(array: np.ndarray, shape: Shape | str, padding: np.ndarray | None = Non
         return packing.pack(array, array_shape(shape), padding)
 
 
+@checked
 def unpack(buffer: np.ndarray, shape: Shape | str) -> np.ndarray:
     """Return the array, in logical order, whose physical buffer this is: the inverse of `pack`."""
     with layout_errors():

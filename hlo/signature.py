@@ -57,6 +57,14 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return wrapper
 
 
+def need(value: Any, hint: Any, name: str) -> None:
+    """Raise TypeError unless a value is of a type; `name` stands for it in the error."""
+    try:
+        fitted(value, hint, name)
+    except HloError as e:
+        raise TypeError(e.diagnostics[0].message) from None
+
+
 @functools.cache
 def _signature(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any], bool]:
     """Return positional parameters, what each parameter takes, and whether any number follow."""
@@ -180,9 +188,8 @@ def _fields(record: type) -> dict[str, Fit]:
 
 _SIMPLE: dict[Any, Fit] = {
     Any: lambda value: value,
-    # What numbers there may be, in arrays and lists, is said by who reads them.
-    np.ndarray: lambda value: value,
     types.NoneType: lambda value: value if value is None else _MISFIT,
+    np.ndarray: lambda value: value if isinstance(value, (np.ndarray, np.generic)) else _MISFIT,
     int: _integer,
     float: _real,
     bool: lambda value: bool(value) if isinstance(value, (bool, np.bool_)) else _MISFIT,

@@ -150,7 +150,7 @@ class Data(Reduction):
         return self._of_rank(2, values, element_type)
 
     @operation
-    def constant_r2_from_array2d(self, values: np.ndarray) -> XlaOp:
+    def constant_r2_from_array2d(self, values: Any) -> XlaOp:
         """Append a matrix from a numpy array.
 
         values: of that rank, else it is an error.
@@ -160,7 +160,7 @@ class Data(Reduction):
         return self._of_rank(2, values)
 
     @operation
-    def constant_r3_from_array3d(self, values: np.ndarray) -> XlaOp:
+    def constant_r3_from_array3d(self, values: Any) -> XlaOp:
         """Append an array of rank 3 from a numpy array.
 
         values: of that rank, else it is an error.
@@ -170,7 +170,7 @@ class Data(Reduction):
         return self._of_rank(3, values)
 
     @operation
-    def constant_r4_from_array4d(self, values: np.ndarray) -> XlaOp:
+    def constant_r4_from_array4d(self, values: Any) -> XlaOp:
         """Append an array of rank 4 from a numpy array.
 
         values: of that rank, else it is an error.

@@ -7,6 +7,7 @@ import re
 from hlo.errors import Diagnostic, HloError, Source, Span, TextError
 from hlo.ir import Module
 from hlo.memory import collector_paused
+from hlo.signature import checked
 from hlo.stablehlo.convert import convert
 
 __all__ = ["from_stablehlo"]
@@ -20,6 +21,7 @@ def _word_end(text: str, start: int) -> int:
     return max(m.end() if m else start, start + 1)
 
 
+@checked
 def from_stablehlo(text: str, name: str = "<string>") -> Module:
     """Return the module that a StableHLO program says: its function `main` is the entry.
 
