@@ -88,4 +88,8 @@ def run_together(
     exchange = Exchange(len(hosts)) if len(hosts) > 1 else None
     for device, host in enumerate(hosts):
         host.begin(device, device_counts, exchange)
-    return [runs[0]()] if exchange is None else run_devices(exchange, runs)
+    try:
+        return [runs[0]()] if exchange is None else run_devices(exchange, runs)
+    finally:
+        for host in hosts:
+            host.exchange = None
