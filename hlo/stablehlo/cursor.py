@@ -65,10 +65,15 @@ class Cursor(TypeReader):
         return repr(rest.split("\n")[0]) if rest else "the end"
 
     def accept(self, word: str) -> bool:
-        end = self.pos + len(word)
-        if word[-1].isalnum() and re.match(r"[\w.$]", self.text[end : end + 1]):
+        text, end = self.text, self.pos + len(word)
+        if not text.startswith(word, self.pos):
             return False
-        return super().accept(word)
+        if word[-1].isalnum() and (after := text[end : end + 1]):
+            if after.isalnum() or after in "_.$":
+                return False
+        self.pos = end
+        self.skip()
+        return True
 
     def at(self, pattern: re.Pattern[str]) -> bool:
         return pattern.match(self.text, self.pos) is not None
@@ -244,4 +249,4 @@ class Cursor(TypeReader):
 
 
 _VERBATIM = ("backend_config", "mhlo.backend_config", "composite_attributes")
-_RESOURCE = re.compile(r'("(?:[^"\\\n]|\\.)*+"|[\w$.-]++)\s*:\s*"0x([0-9a-fA-F]*+)"')
+_RESOURCE = re.compile(r'(?<![\w$.-])("(?:[^"\\\n]|\\.)*+"|[\w$.-]++)\s*:\s*"0x([0-9a-fA-F]*+)"')

@@ -92,7 +92,7 @@ _SAME = (
     "is_finite maximum minimum multiply negate not or popcnt power real remainder "
     "round_nearest_afz round_nearest_even select shift_left shift_right_arithmetic "
     "shift_right_logical sign subtract xor bitcast_convert reshape replica_id partition_id "
-    "after_all tuple dynamic_update_slice"
+    "after_all dynamic_update_slice"
 ).split()
 _FUNCTIONS = (
     "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
@@ -229,6 +229,7 @@ HANDLERS: dict[str, Handler] = {
         lower=c.flag("lower"), unit_diagonal=c.flag("unit_diagonal"),
         transpose_a=c.word(9, "transpose_a"),
     ),
+    "stablehlo.tuple": lambda c: c.b.tuple(*c.operands),
     "stablehlo.unary_einsum": windows.unary_einsum,
     "stablehlo.while": while_,
 }  # fmt: skip
@@ -245,7 +246,7 @@ HANDLERS |= {
 
 _QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math writes it with integers"
 _PARTITIONED = "it is of programs that a partitioner is in the middle of, XLA does not convert it"
-_INSIDE = "it stands inside of StableHLO's and Shardy's own passes only"
+_INSIDE = "it stands inside of Shardy's own passes only"
 NOT_TAKEN: dict[str, str] = {
     "func.call_indirect": "HLO has no values that are functions",
     "func.constant": "HLO has no values that are functions",

@@ -25,6 +25,7 @@ from hlo.types import (
 _GAP = re.compile(r"(?:\s++|//[^\n]*+)*+")
 _DIM = re.compile(r"(\d{1,19}|\?)x")
 _ELEMENT = re.compile(r"complex<(\w+)>|(\w+)")
+_PLAIN = re.compile(r"tensor<[\w?]+>")
 _BOUNDS = re.compile(r"#(?:stablehlo|mhlo)\.(?:bounds|type_extensions)<([^>]*)>")
 _ALIAS = re.compile(r"^[ \t]*([#!][A-Za-z_][\w$.]*+)[ \t]*=", re.M)
 _ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$]*+(?![\w$.<])")
@@ -47,7 +48,7 @@ def element_type(word: str) -> ElementType | None:
 class TypeReader(Scanner):
     """A place in the text, and the reading of types."""
 
-    __slots__ = ("_aliases", "_known", "depth")
+    __slots__ = ("_aliases", "_known", "_shapes", "depth")
     gap = _GAP
 
     def __init__(self, text: str) -> None:
@@ -55,6 +56,7 @@ class TypeReader(Scanner):
         self.depth = 0
         self._aliases: dict[str, int] | None = None
         self._known: dict[str, Any] = {}
+        self._shapes: dict[str, Shape] = {}
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -95,6 +97,19 @@ class TypeReader(Scanner):
     def type(self) -> Shape:
         """Read `tensor<2x3xf32>`, a tuple, a token or a bare element type, which is a scalar's."""
         start = self.pos
+        plain = _PLAIN.match(self.text, start)
+        if plain is None:
+            return self._any_type(start)
+        # A text has many types and few different ones.
+        shape = self._shapes.get(plain[0])
+        if shape is None:
+            shape = self._shapes[plain[0]] = self._any_type(start)
+            return shape
+        self.pos = plain.end()
+        self.skip()
+        return shape
+
+    def _any_type(self, start: int) -> Shape:
         if self.accept("!stablehlo.token") or self.accept("!mhlo.token"):
             return TOKEN
         if self.accept("!stablehlo.future"):
