@@ -400,8 +400,8 @@ def test_lapack_without_scipy_names_the_extra(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setitem(sys.modules, "scipy.linalg", None)
     text = module(
-        '(f32[2,2]{0,1}, s32[]) custom-call(x), custom_call_target="lapack_spotrf_ffi", '
-        "api_version=API_VERSION_TYPED_FFI, backend_config={uplo = 76 : ui8}",
+        "(f32[2,2]{0,1}, s32[2], s32[]) custom-call(x), api_version=API_VERSION_TYPED_FFI, "
+        'custom_call_target="lapack_sgetrf_ffi"',
         "x = f32[2,2]{0,1} parameter(0)",
     )
     with pytest.raises(HloError) as e:
@@ -423,13 +423,66 @@ def test_lapack_with_attributes_that_make_no_sense(config: str) -> None:
         run_leaves(text, [np.eye(2, dtype=np.float32)])
 
 
-def test_lapack_with_shapes_that_do_not_fit() -> None:
+@pytest.mark.parametrize("call", [
+    '(f32[2,2]{0,1}, s32[7]) custom-call(x), custom_call_target="lapack_spotrf_ffi"',
+    '(f32[2,2]{0,1}, s32[]) custom-call(x), custom_call_target="lapack_dpotrf_ffi"',
+    '(f32[2,2]{0,1}, s32[]) custom-call(x, x), custom_call_target="lapack_spotrf_ffi"',
+    '(f32[2,2]{0,1}, s32[7], s32[]) custom-call(x), custom_call_target="lapack_sgetrf_ffi"',
+])  # fmt: skip
+def test_lapack_with_shapes_that_do_not_fit(call: str) -> None:
     pytest.importorskip("scipy")
     text = module(
-        '(f32[2,2]{0,1}, s32[7]) custom-call(x), custom_call_target="lapack_spotrf_ffi", '
-        "api_version=API_VERSION_TYPED_FFI, backend_config={uplo = 76 : ui8}",
+        f"{call}, api_version=API_VERSION_TYPED_FFI, backend_config={{uplo = 76 : ui8}}",
         "x = f32[2,2]{0,1} parameter(0)",
     )
     with pytest.raises(HloError) as e:
         run_leaves(text, [np.eye(2, dtype=np.float32)])
     assert e.value.code == "bad-value"
+
+
+# --- Cholesky factors ---------------------------------------------------------------------------
+
+
+def _factor_text(shape: str, batch: str, letter: str, uplo: str) -> str:
+    return module(
+        f"({shape}, s32[{batch}]) custom-call(x), api_version=API_VERSION_TYPED_FFI, "
+        f'custom_call_target="lapack_{letter}potrf_ffi", '
+        f"backend_config={{uplo = {ord(uplo)} : ui8}}",
+        f"x = {shape} parameter(0)",
+    )
+
+
+@pytest.mark.parametrize("uplo", "LU")
+@pytest.mark.parametrize("letter", "sdcz")
+def test_cholesky_factors_without_scipy(
+    letter: str, uplo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The minor that fails first has its order in `info`; NaN is not positive."""
+    import sys
+
+    monkeypatch.setitem(sys.modules, "scipy.linalg", None)
+    dtype = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}[letter]
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((2, 3, 9, 9))
+    x = (x @ x.swapaxes(-1, -2) + 9 * np.eye(9)).astype(dtype)
+    x[0, 1, 0, 0], x[1, 0, 4, 4], x[1, 2, 8, 8] = -1, 0, np.nan
+    name = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}[letter]
+    text = _factor_text(f"{name}[2,3,9,9]{{2,3,1,0}}", "2,3", letter, uplo)
+    compiled, info = run_leaves(text, [x])
+    interpreted, same = interpret(parse(text), [x])
+    np.testing.assert_array_equal(info, [[0, 1, 0], [5, 0, 9]])
+    np.testing.assert_array_equal(info, same)
+    np.testing.assert_allclose(compiled, interpreted, rtol=1e-5, atol=1e-5)
+    triangle = np.tril if uplo == "L" else np.triu
+    other = np.triu if uplo == "L" else np.tril
+    k = 1 if uplo == "L" else -1
+    np.testing.assert_array_equal(other(compiled, k), other(x, k))
+    wanted = np.linalg.cholesky(x[0, 0])
+    wanted = wanted if uplo == "L" else np.conj(wanted.T)
+    np.testing.assert_allclose(triangle(compiled[0, 0]), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_cholesky_factors_of_empty_matrices() -> None:
+    text = _factor_text("f32[3,0,0]{1,2,0}", "3", "s", "L")
+    factor, info = run_leaves(text, [np.zeros((3, 0, 0), np.float32)])
+    assert factor.shape == (3, 0, 0) and list(info) == [0, 0, 0]

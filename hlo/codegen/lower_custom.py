@@ -6,6 +6,7 @@ in the layouts that it asks for.
 
 from __future__ import annotations
 
+from hlo.codegen.lower_lapack import cholesky_factor
 from hlo.errors import InferError
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
@@ -27,6 +28,9 @@ def _custom_call(inst: Instruction) -> Computation | None:
         return d.done(d.relaid(d.parameters[0], inst.shape))
     if name == "TopK":
         return _top_k(inst)
+    factor = cholesky_factor(inst)
+    if factor is not None:
+        return factor
     solve = triangle(inst)
     return _with_layouts(inst) if solve is None else _triangular_solve(inst, solve)
 

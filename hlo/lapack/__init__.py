@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hlo.lapack.call import Call, need_library
-from hlo.lapack.factors import geqp3, geqrf, getrf, gtsv, orgqr, ormqr, potrf
+from hlo.lapack.factors import geqp3, geqrf, getrf, gtsv, orgqr, ormqr
 from hlo.lapack.spectra import gees, geev, gehrd, gesdd, gesvd, syevd, sytrd
 from hlo.ops.spec import OpView
 from hlo.types import TupleShape
@@ -49,7 +49,7 @@ def _run(routine: Callable[[Call], Any], letter: str, op: OpView, args: Sequence
 
 
 _ROUTINES: dict[str, tuple[Callable[[Call], Any], str]] = {
-    "potrf": (potrf, "sdcz"), "getrf": (getrf, "sdcz"), "geqrf": (geqrf, "sdcz"),
+    "getrf": (getrf, "sdcz"), "geqrf": (geqrf, "sdcz"),
     "geqp3": (geqp3, "sdcz"), "orgqr": (orgqr, "sd"), "ungqr": (orgqr, "cz"),
     "ormqr": (ormqr, "sd"), "unmqr": (ormqr, "cz"), "gesdd": (gesdd, "sdcz"),
     "gesvd": (gesvd, "sdcz"), "syevd": (syevd, "sd"), "heevd": (syevd, "cz"),

@@ -9,17 +9,6 @@ import numpy as np
 from hlo.lapack.call import Call
 
 
-def potrf(c: Call) -> Any:
-    c.batch_rank = len(c.need("m", "mn"))
-    uplo = c.letter_of("uplo", "LU")
-    n = c.args[0].shape[-1]
-    c.need_dims((c.args[0].shape, (*c.args[0].shape[:-1], c.args[0].shape[-2])))
-    a, info = c.matrices(c.args[0]), c.empty(1)
-    for at in range(len(a)):
-        info[at] = c.lapack("potrf", uplo, n, a[at], max(1, n))
-    return c.results(a, info)
-
-
 def getrf(c: Call) -> Any:
     c.batch_rank = len(c.need("m", "min"))
     m, n = c.args[0].shape[-2:]

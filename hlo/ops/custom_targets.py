@@ -17,12 +17,12 @@ from hlo.errors import InferError
 from hlo.ops.ffi_attributes import ffi_values
 from hlo.ops.jax_targets import csr_product, tridiagonal_solve_perturbed
 from hlo.ops.linalg import triangular_solve_shape
-from hlo.ops.linalg_eval import triangular_solve
+from hlo.ops.linalg_eval import cholesky_and_info, triangular_solve
 from hlo.ops.outside import zeros
 from hlo.ops.rules import array_operand
 from hlo.ops.sorting_eval import key_order
 from hlo.ops.spec import OpView
-from hlo.types import S32, ArrayShape, BufferShape, Shape, TupleShape, compatible
+from hlo.types import S32, ArrayShape, BufferShape, Shape, TupleShape, array, compatible
 from hlo.values import DynamicArray, at_bounds, with_sizes
 
 Target = Callable[[OpView, Sequence[Any]], Any]
@@ -144,20 +144,23 @@ def triangle(op: OpView) -> Triangle | None:
     name = op.attrs["custom_call_target"]
     if name not in _SOLVES:
         return None
-    letters = {}
-    for key, allowed in (("side", "LR"), ("uplo", "LU"), ("diag", "UN"), ("trans_x", "NTC")):
-        value = ffi_values(op).get(key)
-        letters[key] = chr(value) if isinstance(value, int) and 0 < value < 128 else ""
-        if letters[key] not in tuple(allowed):
-            raise InferError(
-                f"custom-call: {name}: {key} is {value!r}, the code of one of "
-                f"{', '.join(allowed)} is needed",
-                code="bad-value",
-            )
     return Triangle(
-        letters["side"] == "L", letters["uplo"] == "L", letters["diag"] == "U",
-        _TRANSPOSES[letters["trans_x"]],
+        _letter(op, "side", "LR") == "L", _letter(op, "uplo", "LU") == "L",
+        _letter(op, "diag", "UN") == "U", _TRANSPOSES[_letter(op, "trans_x", "NTC")],
     )  # fmt: skip
+
+
+def _letter(op: OpView, key: str, allowed: str) -> str:
+    """Return the letter whose code is an attribute of a call. Raises InferError."""
+    value = ffi_values(op).get(key)
+    letter = chr(value) if isinstance(value, int) and 0 < value < 128 else ""
+    if letter not in tuple(allowed):
+        raise InferError(
+            f"custom-call: {op.attrs['custom_call_target']}: {key} is {value!r}, the code of one "
+            f"of {', '.join(allowed)} is needed",
+            code="bad-value",
+        )
+    return letter
 
 
 def _triangular_solve(op: OpView, args: Sequence[Any]) -> Any:
@@ -172,6 +175,60 @@ def _triangular_solve(op: OpView, args: Sequence[Any]) -> Any:
     )  # fmt: skip
 
 
+# --- Cholesky factors ---------------------------------------------------------------------------
+
+_FACTORS = {f"lapack_{t}potrf_ffi" for t in "sdcz"}
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A Cholesky factorization as LAPACK has it: of matrices of this shape, in which triangle."""
+
+    shape: ArrayShape
+    lower: bool
+
+
+def factor(op: OpView) -> Factor | None:
+    """Return what a call of LAPACK's potrf asks for, None for any other target.
+
+    Raises InferError for shapes and attributes that the routine does not take.
+    """
+    name = op.attrs["custom_call_target"]
+    if name not in _FACTORS:
+        return None
+    shape = array_operand(op, 0)
+    if len(op.operand_shapes) != 1 or shape.rank < 2 or shape.dims[-1] != shape.dims[-2]:
+        raise InferError(
+            f"custom-call: {name}: one array of square matrices is needed, "
+            f"{shape.to_string(False)} is no such", operand=0, code="bad-value",
+        )  # fmt: skip
+    if _LETTERS.get(shape.element_type.name) != name[len("lapack_")]:
+        raise InferError(
+            f"custom-call: {name} on {shape.to_string(False)}: the type is not the routine's",
+            operand=0, code="bad-value",
+        )  # fmt: skip
+    result = TupleShape((shape, array(S32, shape.dims[:-2])))
+    if not compatible(result, op.shape):
+        raise InferError(
+            f"custom-call: {name} returns {result.to_string(False)}, not "
+            f"{op.shape.to_string(False)}", code="bad-value",
+        )  # fmt: skip
+    return Factor(shape, _letter(op, "uplo", "LU") == "L")
+
+
+_LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+
+
+def _potrf(op: OpView, args: Sequence[Any]) -> Any:
+    """Factor as LAPACK's potrf does: the other triangle stays, the second result is its `info`."""
+    wanted = factor(op)
+    assert wanted is not None
+    (a,) = args
+    found, info = cholesky_and_info(a, wanted.lower, wanted.shape.element_type)
+    triangle = np.tri(a.shape[-1], dtype=np.bool_)
+    return np.where(triangle if wanted.lower else triangle.T, found, a), info
+
+
 _ANNOTATIONS = frozenset(
     {
         "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "InspectSharding",
@@ -183,6 +240,7 @@ _ANNOTATIONS = frozenset(
 _TARGETS: dict[str, Target] = {
     **dict.fromkeys(_ANNOTATIONS, _annotation),
     **dict.fromkeys(_SOLVES, _triangular_solve),
+    **dict.fromkeys(_FACTORS, _potrf),
     "SetBound": _first_operand,
     "AllocateBuffer": _fresh,
     "CreateBuffer": _fresh,

@@ -44,26 +44,32 @@ def cholesky(a: np.ndarray, lower: bool, et: ElementType) -> np.ndarray:
     Only the triangle that `lower` names is read, and of the diagonal only the real part. A matrix
     that is not positive definite gives NaN throughout.
     """
+    return cholesky_and_info(a, lower, et)[0]
+
+
+def cholesky_and_info(a: np.ndarray, lower: bool, et: ElementType) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `cholesky` does, and for each matrix the order of its first leading minor that is
+    not positive, 0 if there is none."""
     n = a.shape[-1]
     matrix = _wide(a)
     if not lower:
         matrix = np.conj(np.swapaxes(matrix, -1, -2))
     factor = np.zeros_like(matrix)
-    failed = np.zeros(matrix.shape[:-2], np.bool_)
+    info = np.zeros(matrix.shape[:-2], np.int32)
     with np.errstate(all="ignore"):
         for j in range(n):
             row = np.conj(factor[..., j, :j, None])
             column = matrix[..., j:, j] - np.matmul(factor[..., j:, :j], row)[..., 0]
             # The diagonal of a Hermitian matrix is real, whatever is stored there.
             pivot = np.real(column[..., 0])
-            failed |= ~(pivot > 0)
+            info = np.where((info == 0) & ~(pivot > 0), np.int32(j + 1), info)
             root = np.sqrt(pivot)
             factor[..., j:, j] = column / root[..., None]
             factor[..., j, j] = root
-        factor[failed] = np.nan
+        factor[info != 0] = np.nan
         if not lower:
             factor = np.conj(np.swapaxes(factor, -1, -2))
-        return casts.narrow(factor, et)
+        return casts.narrow(factor, et), info
 
 
 def triangular_solve(
