@@ -309,3 +309,36 @@ def test_all_small_sizes() -> None:
     for m, k, n in itertools.product((1, 3), (1, 2, 17), (1, 5)):
         text, args = dot(m, k, n, ("f32", "f32", "f32"))
         check(text, args, **_WIDE)
+
+
+_E8_TINY = {
+    "elementwise": "f8e8m0fnu[2] multiply(a, b)",
+    "dot": "f8e8m0fnu[2,2] dot(a, b), lhs_contracting_dims={}, rhs_contracting_dims={}",
+    "into it": "f8e8m0fnu[2,2] dot(f, g), lhs_contracting_dims={}, rhs_contracting_dims={}",
+    "convolution": "f8e8m0fnu[1,2,1] convolution(x, y), window={size=1}, dim_labels=b0f_0io->b0f",
+    "cholesky": "f8e8m0fnu[2,2] cholesky(m), lower=true",
+    "triangular-solve": "f8e8m0fnu[2,1] triangular-solve(m, w), left_side=true, lower=true, "
+    "transpose_a=NO_TRANSPOSE",
+}
+
+
+@pytest.mark.parametrize("name", _E8_TINY)
+def test_what_underflows_in_a_type_without_zero_is_nan(name: str) -> None:
+    """Arithmetic is f32's: what is a positive number there rounds up to the least, zero is NaN."""
+    text = f"""HloModule m
+ENTRY main {{
+  a = f8e8m0fnu[2] parameter(0)  b = f8e8m0fnu[2] parameter(1)  m = f8e8m0fnu[2,2] parameter(2)
+  f = f32[2] convert(a)  g = f32[2] convert(b)  w = f8e8m0fnu[2,1] reshape(a)
+  x = f8e8m0fnu[1,2,1] reshape(a)  c = f8e8m0fnu[1] slice(b), slice={{[1:2]}}
+  y = f8e8m0fnu[1,1,1] reshape(c)
+  ROOT r = {_E8_TINY[name]}
+}}"""
+    a, b, m = (
+        np.array(v).astype(ml_dtypes.float8_e8m0fnu)
+        for v in ([2.0**-127, 2.0**-60], [2.0**-4, 2.0**-120], [[2.0**120, 1], [2.0**-127, 1]])
+    )
+    (got,) = check(text, [a, b, m])
+    values = got.astype(np.float32)
+    assert np.isnan(values).any()
+    if name in ("elementwise", "dot", "into it"):
+        assert (values == 2.0**-127).any()

@@ -147,6 +147,13 @@ def test_what_is_wrong_is_said(parameter: str, result: str, code: str) -> None:
     assert [c for c, _ in errors(program([parameter], [result]))] == [code]
 
 
+@pytest.mark.parametrize("et", ["bf16", "u8", "pred", "c64"])
+def test_only_conversions_to_signed_integers_are_stochastic(et: str) -> None:
+    text = program(["f32[2]", "u32[2]"], [f"{et}[2] stochastic-convert(p0, p1)"])
+    ((code, message),) = errors(text)
+    assert code == "type-mismatch" and f"to {et} has no defined result" in message
+
+
 # --- reduce-precision ---------------------------------------------------------------------------
 
 

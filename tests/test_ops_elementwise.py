@@ -17,7 +17,6 @@ import pytest
 from oracle import assert_same, xla_run
 from run_both import errors, run
 
-from hlo.errors import HloError
 from hlo.text import parse
 from hlo.types import ELEMENT_TYPES, element_type, element_type_of, integer_range
 
@@ -406,10 +405,3 @@ def test_accuracy_prints_as_it_is_read() -> None:
         assert f"result_accuracy={value}" in str(parse(text))
     default = parse("f32[2] tanh(f32[2] x), result_accuracy={mode=default}")
     assert "result_accuracy" not in str(default)
-
-
-def test_unsupported_conversion_names_the_operation() -> None:
-    text = program(["f32[2]", "u32[2]"], ["bf16[2] stochastic-convert(p0, p1)"])
-    with pytest.raises(HloError, match="stochastic-convert") as caught:
-        run(text, [np.zeros(2, np.float32), np.zeros(2, np.uint32)])
-    assert caught.value.code == "unsupported"

@@ -1,8 +1,8 @@
 """Sums of products on numpy arrays: the arithmetic that dot and convolution share.
 
-Floats are multiplied and added in f64 and rounded once, complex numbers in c128, integers exactly
-modulo the width of the sum, pred as "any of all". The order of additions is BLAS's: the
-specification states none.
+Floats are multiplied and added in f64 (for a result in f8e8m0fnu, which has no zero, in f32) and
+rounded once, complex numbers in c128, integers exactly modulo the width of the sum, pred as "any of
+all". The order of additions is BLAS's: the specification states none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from hlo.ops import casts
 from hlo.types import ElementType
 
-_F64, _C128, _I64 = np.dtype(np.float64), np.dtype(np.complex128), np.dtype(np.int64)
+_F32, _F64, _C128, _I64 = map(np.dtype, (np.float32, np.float64, np.complex128, np.int64))
 # Elements of one operand's block in wide form: 128 MiB of f64.
 BLOCK_ELEMENTS = 1 << 24
 # Integers up to here are exact in f64, and so are sums of products that stay below it.
@@ -44,6 +44,9 @@ class Products:
         """Return the arithmetic of operands whose common type is `total`, stored as `result`."""
         if total.is_complex or result.is_complex:
             return Products(_C128, total, result)
+        if not casts.has_zero(result) and total.bits < 64:
+            # What underflows is NaN, not the least number: with f32's exponents, as in `multiply`.
+            return Products(_F32, total, result)
         if total.is_float or result.is_float:
             return Products(_F64, total, result)
         # Addition and multiplication wrap alike, so that only the last width counts.

@@ -186,7 +186,14 @@ def _infer_stochastic_convert(op: OpView) -> Shape:
             f"as many bits as {value.element_type} has are needed",
             operand=1, code="type-mismatch",
         )  # fmt: skip
-    return merge_dims(op, array_operands(op)).with_type(array_result(op).element_type)
+    et = array_result(op).element_type
+    if not et.is_signed:
+        # XLA's verifier takes these, and its compiler refuses all of them.
+        raise InferError(
+            f"stochastic-convert: to {et} has no defined result: only signed integers have",
+            code="type-mismatch",
+        )
+    return merge_dims(op, array_operands(op)).with_type(et)
 
 
 def stochastic_convert(x: np.ndarray, random: np.ndarray, et: ElementType) -> np.ndarray:
@@ -209,13 +216,7 @@ def stochastic_convert(x: np.ndarray, random: np.ndarray, et: ElementType) -> np
 
 
 def _evaluate_stochastic_convert(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    et = array_result(op).element_type
-    if not et.is_signed:
-        raise InferError(
-            f"stochastic-convert: to {et} has no defined result: only signed integers have",
-            code="unsupported",
-        )
-    return stochastic_convert(args[0], args[1], et)
+    return stochastic_convert(args[0], args[1], array_result(op).element_type)
 
 
 # --- copy, bitcast ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Fourier transforms, Cholesky factors and triangular systems on numpy arrays.
 
-All run in f64 or c128 and are rounded once at the end.
+All run in f64 or c128 (f8e8m0fnu, which has no zero: in f32) and are rounded once at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hlo.ops import casts
-from hlo.types import ElementType
+from hlo.types import ElementType, element_type_of
 
 _TRANSFORMS: dict[str, Callable[..., np.ndarray]] = {
     "FFT": np.fft.fftn,
@@ -21,7 +21,10 @@ _TRANSFORMS: dict[str, Callable[..., np.ndarray]] = {
 
 
 def _wide(a: np.ndarray) -> np.ndarray:
-    return casts.widen(a).astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+    x = casts.widen(a)
+    if not casts.has_zero(element_type_of(a.dtype)):
+        return np.array(x)  # what underflows is NaN, with f32's exponents, as it is elementwise
+    return x.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
 def fourier(

@@ -19,7 +19,7 @@ def stochastic_convert_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 def _expanded(inst: Instruction) -> Computation | None:
     to, source = inst.array_shape, inst.operands[0].array_shape
-    if not to.element_type.is_signed or to.is_dynamic or source.is_dynamic:
+    if to.is_dynamic or source.is_dynamic:
         return None
     d = Draft(inst)
     # In f32 at least: whole parts, fractions, and fractions times a power of two are exact.
