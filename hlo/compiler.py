@@ -74,16 +74,21 @@ def compile(
     from hlo.host import Host
     from hlo.text import print_module
 
-    for name, value, needed in (
-        ("cache", cache, bool | Cache), ("threads", threads, int | None),
-        ("features", features, str), ("host", host, Host | None), ("passes", passes, str),
-    ):  # fmt: skip
-        need(value, needed, f"compile: {name}")
+    _need(
+        "compile", cache=(cache, bool | Cache), threads=(threads, int | None),
+        features=(features, str), host=(host, Host | None), passes=(passes, str),
+    )  # fmt: skip
 
     def text() -> bytes:
         return print_module(module).encode()
 
     return _compile(text, lambda _: module, _store(cache), threads, features, host, passes)
+
+
+def _need(function: str, **arguments: tuple[Any, Any]) -> None:
+    """Raise TypeError unless each argument of a function, by name, is of the type beside it."""
+    for name, (value, needed) in arguments.items():
+        need(value, needed, f"{function}: {name}")
 
 
 def compile_text(
@@ -150,7 +155,7 @@ def _compile(
 
     def saver(path: str, **options: Any) -> None:
         given = {"features": features, "passes": passes}
-        save(module(Clock()), path, **{**given, **options})
+        save(lambda: module(Clock()), path, **{**given, **options})
 
     executable.saver = saver
     return executable
@@ -267,32 +272,38 @@ def _need_address_space(interface: Interface, platform: Platform) -> None:
 
 
 def save(
-    module: Module, path: str, *, name: str | None = None, header: str | None = None,
+    module: Callable[[], Module], path: str, *, name: str | None = None, header: str | None = None,
     target: str | None = None, cpu: str | None = None, features: str = "",
     debug_info: bool = True, linker: str = "", passes: str = "default",
 ) -> None:  # fmt: skip
-    """Write a module to a file: `.so`, `.o`, `.a`, `.s`, `.ll` or `.bc`. Raises HloError.
+    """Write the module that a function returns to a file: `.so`, `.o`, `.a`, `.s`, `.ll` or `.bc`.
 
+    Raises HloError.
     name: of the exported function, by default from the file's. header: where to write a C header.
     target, cpu, features: the machine, as for `hlo-compile`. linker: the command that links.
     passes: as for `compile`.
     """
-    from hlo.files import write_files
+    from hlo.files import need_places, write_files
     from hlo.objects.code import kind_of
     from hlo.objects.header import headers
-    from hlo.objects.interface import symbol_of_file
+    from hlo.objects.interface import need_symbol, symbol_of_file
     from hlo.objects.targets import platform
 
-    kind, machine = kind_of(path), platform(target, cpu, features)
-    span = module.entry.root.span
-    file = span.source.name if span is not None else None
-    code = translate(
-        module, machine, name or symbol_of_file(path), source=file if debug_info else None,
-        passes=passes,
+    _need(
+        "save", name=(name, str | None), header=(header, str | None), target=(target, str | None),
+        cpu=(cpu, str | None), features=(features, str), debug_info=(debug_info, bool),
+        linker=(linker, str), passes=(passes, str),
     )  # fmt: skip
+    kind, machine = kind_of(path), platform(target, cpu, features)
+    symbol = symbol_of_file(path) if name is None else need_symbol(name)
+    need_places([path] if header is None else [path, header])
+    source = module()
+    span = source.entry.root.span
+    file = span.source.name if span is not None else None
+    code = translate(source, machine, symbol, source=file if debug_info else None, passes=passes)
     written = {path: code.write(kind, Path(path).name, linker)}
     if header is not None:
-        written |= headers(code.interface, file or module.name, header)
+        written |= headers(code.interface, file or source.name, header)
     write_files(written)
 
 

@@ -28,12 +28,29 @@ from hlo.types import ArrayShape, array, element_type_of
 # --- reading ------------------------------------------------------------------------------------
 
 
+def named_file(path: str | Path) -> Path:
+    """Return a path that the system takes: all opening of files comes through here.
+
+    Raises HloError for names that no file can have.
+    """
+    name = str(path)
+    if not name or "\0" in name:
+        raise HloError.at("bad-file", f"{name!r} cannot be the name of a file")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise HloError.at(
+            "bad-file", f"{name!r} cannot be the name of a file: it is not Unicode text"
+        ) from None
+    return Path(path)
+
+
 def read_bytes(path: str | Path) -> bytes:
     """Return what is in a file. Raises HloError."""
     try:
-        return Path(path).read_bytes()
+        return named_file(path).read_bytes()
     except OSError as e:
-        raise HloError.at("bad-file", f"{path}: {_reason(e)}") from None
+        raise HloError.at("bad-file", f"{path}: {reason_of(e)}") from None
 
 
 def decode(data: bytes, name: str) -> str:
@@ -56,7 +73,8 @@ def read_text(path: str | Path) -> str:
     return decode(read_bytes(path), str(path))
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
+    """Return what the system said of a file, as errors here have it."""
     return (error.strerror or str(error)).lower()
 
 
@@ -67,14 +85,15 @@ _FILE_ERRORS = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, R
 @contextlib.contextmanager
 def _reading(path: str | Path, what: str) -> Iterator[IO[bytes]]:
     """Open a file, and turn whatever goes wrong in reading it into one HloError."""
+    place = named_file(path)
     try:
-        with open(path, "rb") as file:
+        with open(place, "rb") as file:
             yield file
     except MemoryError:
         raise HloError.at("out-of-memory", f"{path}: no memory for what it says to hold") from None
     except _FILE_ERRORS as e:
         if isinstance(e, OSError) and e.errno is not None:
-            message = _reason(e)
+            message = reason_of(e)
         elif "allow_pickle" in str(e):
             message = "it holds Python objects, which are never unpickled"
         else:
@@ -140,10 +159,10 @@ def need_places(outputs: Sequence[str], inputs: Sequence[str] = ()) -> None:
 
     Said before the work starts, not after it.
     """
-    read = {os.path.realpath(path) for path in inputs}
+    read = {os.path.realpath(named_file(path)) for path in inputs}
     written: set[str] = set()
     for path in outputs:
-        place = os.path.realpath(path)
+        place = os.path.realpath(named_file(path))
         if place in read:
             raise HloError.at("bad-output", f"{path} is an input, which is not written over")
         if place in written:
@@ -182,7 +201,7 @@ def write_npy(path: str | Path, value: np.ndarray) -> None:
 @contextlib.contextmanager
 def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its place only when all went well."""
-    path = Path(path)
+    path = named_file(path)
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe has no place to take; a directory is refused by open().
@@ -200,7 +219,7 @@ def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
             os.unlink(name)
             raise
     except OSError as e:
-        raise HloError.at("bad-file", f"cannot write {path}: {_reason(e)}") from None
+        raise HloError.at("bad-file", f"cannot write {path}: {reason_of(e)}") from None
 
 
 def _mode(target: Path) -> int:
@@ -221,9 +240,9 @@ def write_text(path: str | Path, text: str) -> None:
 def make_folder(path: str | Path) -> None:
     """Make a folder if it is not there. Raises HloError."""
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        named_file(path).mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise HloError.at("bad-file", f"cannot make {path}: {_reason(e)}") from None
+        raise HloError.at("bad-file", f"cannot make {path}: {reason_of(e)}") from None
 
 
 def write_files(contents: Mapping[str, bytes]) -> None:

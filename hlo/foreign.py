@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError, InferError
+from hlo.files import named_file
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.ops.spec import OpView
 from hlo.scan import to_bytes
@@ -83,7 +84,9 @@ class FfiStatus(ctypes.Structure):
 def library(path: str) -> ctypes.CDLL:
     """Return a loaded library; it stays for the life of the process. Raises HloError."""
     # Without a slash the system would look in its own folders.
-    name = None if path == PROCESS else os.path.abspath(path) if os.path.exists(path) else path
+    name = None if path == PROCESS else str(named_file(path))
+    if name is not None and os.path.exists(name):
+        name = os.path.abspath(name)
     try:
         return ctypes.CDLL(name, mode=getattr(os, "RTLD_NOW", 0) | getattr(os, "RTLD_LOCAL", 0))
     except OSError as e:

@@ -190,7 +190,7 @@ def _literal_value(text: str, shape: Shape, where: str) -> Any:
     try:
         if _STARTS_WITH_SHAPE.match(text):
             scanner = Scanner(text)
-            given = read_shape(scanner)
+            given = read_shape(scanner, before_literal=True)
             at = scanner.pos
             if not compatible(given, shape):
                 raise HloError.at(

@@ -33,7 +33,8 @@ from hlo.types import (
 MAX_NESTING = 64
 
 _PLAIN = re.compile(
-    r"([a-z][a-z0-9]*)\[((?:\d{1,18}(?:,\d{1,18})*+)?)\](?:\{(\d{1,3}(?:,\d{1,3})*+)\}|(?!\{))"
+    r"([a-z][a-z0-9]*)\[((?:\d{1,18}(?:,\d{1,18})*+)?)\]"
+    r"(?:\{(\d{1,3}(?:,\d{1,3})*+)\}|(?!\s*+[{/]))"
 )
 _LAYOUT_START = re.compile(r"\{(?=\s*[\d:}])")
 
@@ -50,8 +51,11 @@ def parse_shape(text: str, fill_layout: bool = True) -> Shape:
     return shape
 
 
-def read_shape(s: Scanner, fill_layout: bool = True) -> Shape:
-    """Read an array, tuple, token, opaque or buffer shape. Raises TextError."""
+def read_shape(s: Scanner, fill_layout: bool = True, *, before_literal: bool = False) -> Shape:
+    """Read an array, tuple, token, opaque or buffer shape. Raises TextError.
+
+    before_literal: a brace behind a blank is not a layout, but the literal of the shape.
+    """
     open_tuples: list[list[Shape]] = []
     while True:
         if s.accept("("):
@@ -62,7 +66,7 @@ def read_shape(s: Scanner, fill_layout: bool = True) -> Shape:
                 continue
             shape: Shape = TupleShape(tuple(open_tuples.pop()))
         else:
-            shape = _read_leaf(s, fill_layout)
+            shape = _read_leaf(s, fill_layout, before_literal)
         # Close every tuple that ends here.
         while open_tuples:
             open_tuples[-1].append(shape)
@@ -75,7 +79,7 @@ def read_shape(s: Scanner, fill_layout: bool = True) -> Shape:
             return shape
 
 
-def _read_leaf(s: Scanner, fill_layout: bool) -> Shape:
+def _read_leaf(s: Scanner, fill_layout: bool, before_literal: bool = False) -> Shape:
     m = _PLAIN.match(s.text, s.pos)
     if m is not None and m[1] in ELEMENT_TYPES:
         # The usual case in one step: static dimensions and a bare permutation.
@@ -113,7 +117,8 @@ def _read_leaf(s: Scanner, fill_layout: bool) -> Shape:
         )  # fmt: skip
     dims, dynamic = _read_dims(s, ELEMENT_TYPES[word])
     layout: Layout | None = Layout.default(len(dims)) if fill_layout else None
-    if _LAYOUT_START.match(s.text, s.pos):
+    is_apart = before_literal and s.text[s.pos - 1] != "]"
+    if not is_apart and _LAYOUT_START.match(s.text, s.pos):
         layout = read_layout(s, len(dims))
     return ArrayShape(ELEMENT_TYPES[word], dims, layout, dynamic)
 

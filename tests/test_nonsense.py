@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,16 @@ import pytest
 from test_builder_nonsense import NONSENSE
 
 import hlo
+from hlo.passes import load_plugin
 
 TEXT = "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }"
 MODULE, X = hlo.parse(TEXT), np.float32([1, 2])
+RUN = hlo.compile(MODULE)
 
 CALLS: dict[str, Callable[[Any], object]] = {
     "interpret": lambda v: hlo.interpret(MODULE, v),
     "interpret host": lambda v: hlo.interpret(MODULE, X, host=v),
-    "run": hlo.compile(MODULE),
+    "run": RUN,
     "parse name": lambda v: hlo.parse(TEXT, v),
     "from_proto": hlo.from_proto, "to_proto": hlo.to_proto, "verify": hlo.verify,
     "optimize passes": lambda v: hlo.optimize(hlo.parse(TEXT), v),
@@ -30,12 +33,21 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "from_stablehlo": hlo.from_stablehlo, "parse_shape": hlo.parse_shape,
     "print_module": hlo.print_module, "Literal.of": hlo.Literal.of,
     "pack": lambda v: hlo.pack(v, "f32[2]"), "pack shape": lambda v: hlo.pack(X, v),
+    "load": hlo.load, "save": lambda v: hlo.save(MODULE, v), "load_library": hlo.load_library,
+    "Executable.save": RUN.save,
+    **{
+        f"Executable.save {name}": lambda v, name=name: RUN.save("unwritten/x.o", **{name: v})
+        for name in "name header target cpu features debug_info linker passes".split()
+    },
     "unpack": lambda v: hlo.unpack(v, "f32[2]"), "unpack shape": lambda v: hlo.unpack(X, v),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nonsense_is_an_error_with_words(name: str) -> None:
+def test_nonsense_is_an_error_with_words(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     for value in NONSENSE:
         try:
             CALLS[name](value)
@@ -43,3 +55,22 @@ def test_nonsense_is_an_error_with_words(name: str) -> None:
             assert str(e)
         except TypeError as e:
             assert "needed" in str(e)
+
+
+@pytest.mark.parametrize(
+    "path", ["", "\0", "a/\0.so", "/", ".", "x" * 5000, "\ud800", "nowhere/x.so"]
+)
+def test_a_path_that_is_no_file_is_an_error_with_its_name(path: str) -> None:
+    doors: list[Callable[[str], object]] = [
+        hlo.load, hlo.load_library, lambda p: hlo.save(MODULE, p), RUN.save, load_plugin,
+    ]  # fmt: skip
+    for door in doors:
+        with pytest.raises(hlo.HloError) as e:
+            door(path)
+        assert path in str(e.value) or repr(path) in str(e.value)
+
+
+@pytest.mark.parametrize("name", ["", "1x", "int", "a b", "a\nb", "é", "\0"])
+def test_the_name_of_a_saved_function_is_one_of_c(name: str, tmp_path: Path) -> None:
+    with pytest.raises(hlo.HloError, match="C has no function of the name"):
+        RUN.save(tmp_path / "x.o", name=name)

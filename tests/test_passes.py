@@ -23,6 +23,7 @@ from hlo.passes import (
     parse_pipeline,
     run_pipeline,
 )
+from hlo.passes.default import default_pipeline, pipeline_of
 from hlo.passes.observers import VerifyEach
 from hlo.passes.validate import Validate
 from hlo.verifier import verify
@@ -175,6 +176,14 @@ def test_optimize_runs_the_default_pipeline() -> None:
     assert len(module.entry) == 3
 
 
+def test_the_default_pipeline_is_a_word_of_pipelines() -> None:
+    stages = list(map(str, default_pipeline()))
+    found = pipeline_of("default,fix(default),dce")
+    assert list(map(str, found)) == [*stages, f"fix({','.join(stages)})", "dce"]
+    with pytest.raises(HloError, match="expected ',' or the end"):
+        pipeline_of("default{x=1}")
+
+
 def test_the_default_pipeline_fuses_unless_code_is_generated() -> None:
     text = """HloModule m
 ENTRY e { a = f32[8] parameter(0) b = f32[8] negate(a) ROOT c = f32[8] exponential(b) }"""
@@ -272,4 +281,6 @@ def test_a_broken_plugin_is_an_error(tmp_path: Path, content: str, words: str) -
     code, _, err = run(f"--load-pass-plugin={path}")
     assert code == 1
     assert "bad-plugin" in err and words in err
-    assert run("--load-pass-plugin=/nowhere.py")[0] == 1
+    assert run("--load-pass-plugin=/nowhere.py")[2].endswith(
+        "/nowhere.py: no such file or directory [bad-file]\n"
+    )

@@ -48,6 +48,22 @@ def test_a_type_may_stand_apart_from_its_dimensions() -> None:
     assert module.entry.root.shape == array("f32", [2])
 
 
+@pytest.mark.parametrize("gap", [" ", "\n", "/*a*/ /*b*/"])
+def test_a_layout_may_stand_apart_from_its_shape(gap: str) -> None:
+    text = """HloModule m, entry_computation_layout={{(f32[2,2]{0}{{0,1}})->f32[1]}}
+
+    c (p: f32[2,2]{0}{{0,1}}) -> f32[2,2]{0}{{0,1}} {{
+      ROOT p = f32[2,2]{0}{{0,1}} parameter(0)
+    }}
+    ENTRY e {{
+      x = f32[2,2]{0}{{0,1}} parameter(0)
+      y = f32[2,2]{0}{{0,1}} negate(f32[2,2]{0}{{0,1}} x)
+      ROOT z = f32[1] custom-call(y), custom_call_target="t", literal=f32[1] {{0}}
+      t = (f32[2,2]{0}{{0,1}}, f32[1]) tuple(x, z)
+    }}"""
+    assert str(parse(text.format(gap))) == str(parse(text.format("")))
+
+
 def test_the_header_is_decoded() -> None:
     module = parse(TEXT)
     assert module.name == "m" and module.is_scheduled

@@ -48,7 +48,8 @@ def pass_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that run passes."""
     options = [
         click.option("--passes", metavar="A,B{X=V},fix(C,D)", help="Run these passes in order; "
-                     "`fix` repeats until nothing changes; `default` is the default pipeline."),
+                     "`fix` repeats until nothing changes; `default`, also as one of several, "
+                     "is the default pipeline."),
         click.option("--list-passes", "list", is_flag=True, help="List the passes, and exit."),
         click.option("--load-pass-plugin", "plugins", multiple=True, metavar="FILE.py",
                      help="Run a Python file that registers passes."),

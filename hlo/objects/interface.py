@@ -12,10 +12,11 @@ from pathlib import PurePath
 from typing import Any
 
 from hlo.arguments import Parameter
-from hlo.errors import TextError
+from hlo.errors import HloError, TextError
 from hlo.layout import element_bits, physical_bytes
 from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
+from hlo.signature import shown
 from hlo.types import ArrayShape, Shape, arrays_of, complex_part
 
 # Constants and temporary memory are aligned to so many bytes.
@@ -45,6 +46,13 @@ _TAKEN = frozenset(
 def is_symbol(name: str) -> bool:
     """True when a name can be that of an exported function in C and C++."""
     return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and name not in _TAKEN
+
+
+def need_symbol(name: str) -> str:
+    """Return the name of an exported function. Raises HloError for one that C does not take."""
+    if not is_symbol(name):
+        raise HloError.at("bad-value", f"C has no function of the name {shown(name)}")
+    return name
 
 
 def symbol_for(text: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from hlo.binding import bind
 from hlo.errors import HloError, did_you_mean
+from hlo.files import named_file, reason_of
 from hlo.host import Host
 from hlo.objects.interface import Interface, find_interfaces
 from hlo.objects.targets import architecture
@@ -23,6 +24,7 @@ from hlo.runtime.jit import host_machine
 from hlo.runtime.outside import Outside
 from hlo.runtime.pool import pool_code
 from hlo.runtime.program import NativeProgram
+from hlo.signature import checked
 
 
 class Library(Executable):
@@ -55,6 +57,7 @@ class Library(Executable):
         return lambda args, results, arena, _, threads, host: call(args, results, arena, threads)
 
 
+@checked
 def load_library(
     path: str | Path,
     name: str | None = None,
@@ -78,11 +81,15 @@ def load_library(
 
 def _interfaces(path: str | Path) -> dict[str, Interface]:
     """Return the interfaces in a file by symbol."""
+    place = named_file(path)
     try:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with (
+            open(place, "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
             found = find_interfaces(data)
     except OSError as e:
-        raise HloError.at("bad-file", f"{path}: {(e.strerror or str(e)).lower()}") from None
+        raise HloError.at("bad-file", f"{path}: {reason_of(e)}") from None
     except ValueError as e:
         reason = str(e) if Path(path).stat().st_size else "it is empty"
         raise HloError.at("bad-file", f"{path}: {reason}") from None

@@ -109,6 +109,8 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     """
     features = _checked_features(features)
     cpu = cpu or ("native" if triple is None else "generic")
+    if "\0" in cpu:
+        raise HloError.at("bad-target", f"{cpu!r} is no processor")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     host = llvm.get_process_triple()

@@ -41,7 +41,7 @@ def _read_typed_literal(s: Scanner, depth: int = 0) -> Literal:
             s.fail(f"tuples are nested more than {MAX_NESTING} deep", code="nesting-too-deep")
         parts = [_read_typed_literal(s, depth + 1) for _ in s.items("(", ")")]
         return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
-    shape = read_shape(s)
+    shape = read_shape(s, before_literal=True)
     start = s.pos
     try:
         literal = read_literal(s.text, shape, start, _end_of_array(s.text, start))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
 
 
@@ -74,8 +76,8 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
 
 
 def pipeline_of(text: str, *, fuses: bool = True) -> list[Step | Fix]:
-    """Return the pipeline that a text spells; `default` is the default pipeline.
+    """Return the pipeline that a text spells; `default` in it is the default pipeline.
 
     fuses: as for `default_pipeline`. Raises HloError for a text that is no pipeline.
     """
-    return default_pipeline(fuses=fuses) if text == "default" else parse_pipeline(text)
+    return parse_pipeline(text, default=partial(default_pipeline, fuses=fuses))

@@ -1,17 +1,18 @@
 """Pipelines as text: `a,b{opt=v},fix(c,d)`.
 
     pipeline = pass ("," pass)*
-    pass     = name options?  |  "fix" options? "(" pipeline ")"
+    pass     = name options?  |  "fix" options? "(" pipeline ")"  |  "default"
     options  = "{" option ("," option)* "}"
     option   = name "=" value, or a name alone for `=true`
 
-`fix` repeats what it holds until nothing changes, at most `max-iters` times.
+`fix` repeats what it holds until nothing changes, at most `max-iters` times. `default` stands
+for the stages of the default pipeline.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,10 @@ class Fix:
         return f"fix{limit}({','.join(map(str, self.steps))})"
 
 
+Pipeline = Callable[[], Sequence[Step | Fix]]
+"""Returns steps that a word stands for: made when it is read, which imports their passes."""
+
+
 def step(name: str, **options: Any) -> Step:
     """Return the step that runs a pass by name. Raises HloError for unknown names and options."""
     spec = find_pass(name)
@@ -62,17 +67,22 @@ def step(name: str, **options: Any) -> Step:
     return Step(spec, options)
 
 
-def parse_pipeline(text: str, name: str = "--passes") -> list[Step | Fix]:
+def parse_pipeline(
+    text: str, name: str = "--passes", *, default: Pipeline | None = None
+) -> list[Step | Fix]:
     """Return the pipeline that a text spells. `name` stands for the text in error messages.
+
+    default: returns what the word `default` stands for; without it no such word is known.
 
     Raises HloError with the place in the text: `pass-syntax`, `unknown-pass`, `bad-pass-option`.
     """
-    return _Parser(Source(name, text)).whole()
+    return _Parser(Source(name, text), default).whole()
 
 
 class _Parser:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, default: Pipeline | None) -> None:
         self._source = source
+        self._default = default
         self._text = source.text
         self._at = 0
 
@@ -96,8 +106,11 @@ class _Parser:
                 groups.append((self._max_iters(), []))
                 self._expect("(")
                 continue
-            spec = find_pass(name, span)
-            groups[-1][1].append(Step(spec, self._options(name, spec.options)))
+            if name == "default" and self._default is not None:
+                groups[-1][1].extend(self._default())
+            else:
+                spec = find_pass(name, span)
+                groups[-1][1].append(Step(spec, self._options(name, spec.options)))
             while len(groups) > 1 and self._take(")"):
                 limit, steps = groups.pop()
                 groups[-1][1].append(Fix(steps, limit))

@@ -24,8 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from hlo.errors import HloError, Span, did_you_mean
+from hlo.files import read_bytes
 from hlo.ir import Module
 from hlo.passes.rewrites import Rewrites
+from hlo.signature import checked
 
 _TYPES: Mapping[type, str] = {bool: "true|false", int: "N", float: "X", str: "WORD"}
 
@@ -103,11 +105,13 @@ def all_passes() -> list[Pass]:
     return [p for _, p in sorted(_PASSES.items())]
 
 
+@checked
 def load_plugin(path: str) -> None:
     """Run a Python file that registers passes with `module_pass`.
 
     Raises HloError if it cannot be read, or fails.
     """
+    read_bytes(path)  # what cannot be read is an error in our words
     spec = importlib.util.spec_from_file_location(f"hlo_pass_plugin_{Path(path).stem}", path)
     if spec is None or spec.loader is None:
         raise HloError.at("bad-plugin", f"{path}: not a Python file")

@@ -20,6 +20,7 @@ from hlo.runtime.jit import NativeCode
 from hlo.runtime.outside import HostTable, Outside
 from hlo.runtime.pool import default_threads, pool_of
 from hlo.runtime.program import NativeProgram, array_leaves
+from hlo.signature import need
 from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
 from hlo.values import TOKEN_VALUE
 
@@ -114,7 +115,8 @@ class Executable:
         """
         if self.saver is None:
             raise HloError.at("unsupported", f"{self.name}: what is loaded is not saved again")
-        self.saver(os.fspath(path), **options)
+        need(path, str | os.PathLike, "save: path")
+        self.saver(str(os.fspath(path)), **options)
 
     def __repr__(self) -> str:
         shapes = ", ".join(p.shape.to_string(False) for p in self.parameters)

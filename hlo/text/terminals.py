@@ -56,7 +56,7 @@ INSTRUCTION_LINE = rf"\s*+(?:ROOT |%|{NAME} = (?:\(|[a-z0-9]++\[|[a-z-]++\())"
 _IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!{INSTRUCTION_LINE})|{COMMENT}|/"""
 BRACES = balanced("{", "}", _IN_BRACES)
 PARENS = balanced("(", ")", rf"[^()/]++|{COMMENT}|/")
-SHAPE = rf"(?:{ARRAY}|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
+SHAPE = rf"(?:{ARRAY}(?:{GAP}{LAYOUT})?+|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
 # A single instruction may have operands without names.
 _ELEMENT = rf"{NAME}(?!\[)(?:#\d++)*+{GAP}"
 OPERAND = rf"(?:{SHAPE}{GAP}(?:{_ELEMENT})?+|{_ELEMENT})"
@@ -117,7 +117,7 @@ USUAL = {
     "PAYLOAD": r"""\((?:[-.\d][\w.+-]*+|\{[^(){}"'/\[\]]*+\})\)""",
     "HEADER": rf"HloModule {NAME}:?+(?!\s)",
     "DEFINITION": rf"(?:ROOT )?+{NAME} = (?!\s)",
-    "SHAPE": r"[a-z][a-z0-9]*+\[[\d,]*+\](?:\{[\d,]++\})?+ (?![\s/])",
+    "SHAPE": r"[a-z][a-z0-9]*+\[[\d,]*+\](?:\{[\d,]++\})?+ (?![\s/]|\{[\s\d:])",
     "OPCODE": r"(?!b\()[a-z][a-z-]*+(?=\()",
     "COMPUTATION": rf"(?:ENTRY )?+{NAME} (?=[({{])",
 }
