@@ -11,6 +11,7 @@ from oracle import assert_same, xla_parse
 
 import hlo
 from hlo.builder import XlaBuilder, XlaOp, literal_of
+from hlo.text import PrintOptions, print_module
 from hlo.types import Layout
 
 X = np.float32([[1, -2, 3], [4, 5.5, -6]])
@@ -229,6 +230,19 @@ def test_names_that_hlo_cannot_write() -> None:
     assert "HloModule a_b" in text and "_1st_input = " in text and "_1st_input.1 = " in text
     hlo.verify(hlo.parse(text))
     xla_parse(text)
+
+
+@pytest.mark.parametrize("word", ["s4", "pred", "token", "true", "inf", "ROOT", "replicated"])
+def test_names_that_mean_something_else_in_text(word: str) -> None:
+    b = XlaBuilder(word)
+    sub = b.create_sub_builder(word)
+    sub.neg(sub.parameter(0, "f32[]", word))
+    b.call(sub.build(), [b.parameter(0, "f32[]", word)])
+    module = b.build().module()
+    short = print_module(module, PrintOptions.short_parsable())
+    for text in (str(module), short):
+        assert str(hlo.parse(text)) == str(module)
+        xla_parse(text)
 
 
 def test_errors_in_a_program_that_was_built_name_its_lines() -> None:

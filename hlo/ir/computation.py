@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo.errors import Span
 from hlo.ir.instruction import Instruction
-from hlo.types import Shape
+from hlo.types import TYPE_NAMES, Shape
 
 if TYPE_CHECKING:
     from hlo.ir.module import Module
@@ -206,6 +206,8 @@ class Computation:
         self._parameters.insert(at, inst)
 
     def _free_name(self, name: str) -> str:
+        if name in TYPE_NAMES:
+            name += "_"  # as in XLA
         if name not in self._instructions:
             return name
         base = name.rsplit(".", 1)[0] if name.rsplit(".", 1)[-1].isdigit() else name

@@ -19,8 +19,9 @@ from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
 from hlo.text.order import instruction_post_order, post_order
 from hlo.text.sugar import wrapped_root
 from hlo.text.terminals import KEYWORDS
-from hlo.types import Shape
+from hlo.types import TYPE_NAMES, Shape
 
+_TAKEN = KEYWORDS | TYPE_NAMES
 _ASYNC = ("async-start", "async-update", "async-done")
 # Where XLA prints bodies, it has this name for what these apply.
 _CALLS = ("reduce-scatter", "scan")
@@ -128,6 +129,11 @@ def _without_metadata(value: Sharding) -> Sharding:
     return replace(value, metadata=())  # type: ignore[type-var]
 
 
+def _word(name: str, mark: str) -> str:
+    """Return a name after a mark, which is `%` where the name alone would be something else."""
+    return ("%" if name in _TAKEN else mark) + name
+
+
 class _Printer:
     def __init__(self, options: PrintOptions) -> None:
         self.options = options
@@ -149,7 +155,7 @@ class _Printer:
             attrs["entry_computation_layout"] = ProgramShape(
                 tuple(entry.parameter_shapes), entry.result_shape
             )
-        text = f"HloModule {module.name if options.names else ''}"
+        text = f"HloModule {_word(module.name, '') if options.names else ''}"
         for key, codec in MODULE_ATTRS.items():
             if key in attrs:
                 text += f", {key}={codec.write(attrs[key])}"
@@ -178,7 +184,7 @@ class _Printer:
     def computation(self, comp: Computation, *, entry: bool) -> str:
         head = "ENTRY " if entry else ""
         if self.options.names:
-            head += self.mark + comp.name + " "
+            head += _word(comp.name, self.mark) + " "
         if self.options.signatures and comp.has_root:
             head += self.signature(comp) + " "
         tail = ""
@@ -214,8 +220,7 @@ class _Printer:
     def name(self, inst: Instruction) -> str:
         if self.options.canonical_names:
             return f"{self.mark}tmp_{self._numbers[inst]}"
-        mark = "%" if inst.name in KEYWORDS else self.mark
-        return mark + inst.name
+        return _word(inst.name, self.mark)
 
     def shape(self, shape: Shape) -> str:
         text = self._shapes.get(shape)
@@ -326,4 +331,4 @@ class _Printer:
     def callee(self, comp: Computation, indent: str) -> str:
         if self.options.bodies:
             return f"\n{indent}{self.body(self.number(comp, inline=True), indent)}"
-        return self.mark + comp.name
+        return _word(comp.name, self.mark)

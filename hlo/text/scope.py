@@ -12,14 +12,12 @@ from hlo.shape_text import parse_shape
 from hlo.text import terminals
 from hlo.text.report import Report
 from hlo.text.syntax import InstructionRecord
-from hlo.types import ELEMENT_TYPES, Shape, compatible
+from hlo.types import TYPE_NAMES, Shape, compatible
 
 DEFINITION = re.compile(
     rf"(?P<root>ROOT\b{terminals.GAP})?+(?P<name>{terminals.NAME})", re.S
 )  # fmt: skip
 _GAP = re.compile(terminals.GAP, re.S)
-
-_TYPE_NAMES = frozenset(ELEMENT_TYPES) | {"token", "opaque"}
 
 
 class Scope:
@@ -58,7 +56,7 @@ class Scope:
             name = name[1:]
         elif name in terminals.KEYWORDS:
             self.report.error("bad-name", f"{name!r} is a keyword", start, hint=f"write %{name}")
-        if name in _TYPE_NAMES:
+        if name in TYPE_NAMES:
             self.report.error(
                 "bad-name", f"an instruction cannot be called {name!r}, the name of a type", start,
                 hint=f"rename it, to {name}_ for instance",

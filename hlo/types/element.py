@@ -109,6 +109,9 @@ ELEMENT_TYPES: dict[str, ElementType] = {
 PRED, S32, S64, U32, U64, F32 = (
     ELEMENT_TYPES[n] for n in ("pred", "s32", "s64", "u32", "u64", "f32")
 )
+TYPE_NAMES = frozenset(ELEMENT_TYPES) | {"token", "opaque"}
+"""Words that stand for types wherever text has them, so that no instruction can be called so."""
+
 _BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values()}
 
 
