@@ -14,7 +14,9 @@ from test_ops_dynamic import CASES, OURS, SIZES, arguments, program
 
 from hlo.errors import HloError
 from hlo.eval import interpret
+from hlo.shape_text import parse_shape
 from hlo.text import parse
+from hlo.types import ArrayShape
 from hlo.values import DynamicArray
 
 
@@ -111,6 +113,46 @@ ENTRY main {
     a = rng.standard_normal((5, 7, 2)).astype(np.float32)
     k = rng.standard_normal((3, 2, 4)).astype(np.float32)
     check(text, [a, k, np.int32(3), np.int32(5)])
+
+
+_SOLVE = "triangular-solve(t, b), transpose_a=NO_TRANSPOSE"
+
+
+@pytest.mark.parametrize(
+    "b, line",
+    [
+        ("f32[2,5,<=5]", "cholesky(t), lower=true"),
+        ("f32[2,5,<=5]", "cholesky(t), lower=false"),
+        ("f32[2,<=5,3]", f"{_SOLVE}, left_side=true, lower=true"),
+        ("f32[2,<=5,3]", f"{_SOLVE}, left_side=true, lower=false, unit_diagonal=true"),
+        ("f32[2,3,<=5]", f"{_SOLVE}, left_side=false, lower=true"),
+        ("f32[2,<=3,5]", "triangular-solve(a, b), left_side=false, lower=false, "
+         "transpose_a=TRANSPOSE"),
+    ],
+)  # fmt: skip
+def test_matrices_of_every_size(b: str, line: str) -> None:
+    """What lies beyond them is NaN, and reaches nothing."""
+    shape = parse_shape(b)
+    assert isinstance(shape, ArrayShape)
+    whole, dim = b.replace("<=", ""), shape.dynamic.index(True)
+    result = "f32[2,<=5,<=5]" if "cholesky" in line else b
+    text = f"""HloModule m
+ENTRY main {{
+  a = f32[2,5,5] parameter(0)  c = {whole} parameter(1)  n = s32[] parameter(2)
+  s = f32[2,<=5,5] set-dimension-size(a, n), dimensions={{1}}
+  t = f32[2,<=5,<=5] set-dimension-size(s, n), dimensions={{2}}
+  b = {b} set-dimension-size(c, n), dimensions={{{dim}}}
+  ROOT x = {result} {line}
+}}
+"""
+    rng = np.random.default_rng(0)
+    for n in range(shape.dims[dim] + 1):
+        x = rng.standard_normal((2, 5, 5)).astype(np.float32)
+        a, right = x @ x.swapaxes(1, 2) + 4 * np.eye(5, dtype=np.float32), np.ones(shape.dims)
+        if "(t" in line:
+            a[:, n:] = a[:, :, n:] = np.nan
+        right[(slice(None),) * dim + (slice(n, None),)] = np.nan
+        check(text, [a, right.astype(np.float32), np.int32(n)])
 
 
 def test_sizes_that_vary_within_an_asynchronous_computation() -> None:

@@ -71,14 +71,51 @@ def _convolution(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 # --- linear algebra -----------------------------------------------------------------------------
 
 
-@sized("cholesky", "triangular-solve", "fft")
-def _batched(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
-    """Matrices and lines are computed one by one, those in the padding too."""
-    core = len(inst.attrs["fft_length"]) if inst.opcode == "fft" else 2
-    rank = args[0].shape.rank
-    for a in args:
-        if any(a.is_varying(dim) for dim in range(rank - core, rank)):
-            raise unsupported(inst, "matrices" if core == 2 else "lines")
-    made = d.clone(inst, [a.data for a in args])
-    batch = tuple(shared_size(d, [a.sizes[dim] for a in args]) for dim in range(rank - core))
-    return Sized(made, (*batch, *static_array(inst.shape).dims[rank - core :]))
+@sized("fft")
+def _fft(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
+    """Lines are transformed one by one, those in the padding too."""
+    (x,) = args
+    batch = x.shape.rank - len(inst.attrs["fft_length"])
+    if any(map(x.is_varying, range(batch, x.shape.rank))):
+        raise unsupported(inst, "lines")
+    dims = static_array(inst.shape).dims
+    return Sized(d.clone(inst, [x.data]), (*x.sizes[:batch], *dims[batch:]))
+
+
+@sized("cholesky", "triangular-solve")
+def _matrices(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
+    """Matrices are those of the identity beyond their size, and what is solved for is zero there.
+
+    Each is computed alone, those in the padding too.
+    """
+    a, *rest = args
+    last = a.shape.rank - 1
+    batch = tuple(shared_size(d, [x.sizes[dim] for x in args]) for dim in range(last - 1))
+    shared = last - 1 if inst.attrs.get("left_side") else last
+    order = shared_size(d, [a.sizes[last - 1], a.sizes[last], *(b.sizes[shared] for b in rest)])
+    operands = [_as_identity(d, a.data, order)]
+    sizes = [order, order]
+    for b in rest:
+        bounds: list[Size] = list(b.shape.dims)
+        bounds[shared] = order
+        operands.append(d.covered(b.data, bounds, d.zero(b.shape.element_type)))
+        sizes = list(b.sizes[-2:])
+        sizes[shared - last - 1] = order
+    return Sized(d.clone(inst, operands), (*batch, *sizes))
+
+
+def _as_identity(d: SizedDraft, a: Instruction, order: Size) -> Instruction:
+    """Return matrices with the identity's elements where a row or column is not below `order`."""
+    shape = static_array(a.shape)
+    last = shape.rank - 1
+    bounds: list[Size] = [*shape.dims[:-2], order, order]
+    there = d.meant(shape, bounds)
+    if there is None:
+        return a
+    on_diagonal = d.compare(d.positions(shape, last - 1), d.positions(shape, last), "EQ")
+    one, zero = (
+        d.broadcast(x, shape)
+        for x in (d.constant(shape.element_type, 1), d.zero(shape.element_type))
+    )
+    identity = d.op("select", on_diagonal, one, zero, shape=shape)
+    return d.op("select", there, a, identity, shape=shape)
