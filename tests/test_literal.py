@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,8 @@ from hypothesis import strategies as st
 from oracle import xla_parse
 
 import hlo
-from hlo import literal as literal_module
 from hlo.errors import HloError, TextError
-from hlo.literal import Literal, read_literal, write_literal
+from hlo.literal import Literal, read_literal, reader, write_literal
 from hlo.numerals import bits_of
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
@@ -75,7 +75,18 @@ def test_deep_tuples_do_not_recurse() -> None:
     for _ in range(800):
         shape = TupleShape((shape,))
     text = "(" * 800 + "7" + ")" * 800
-    assert "7" in write_literal(literal_module._Reader(text, 0, len(text)).read(shape))
+    assert "7" in write_literal(reader._Reader(text, 0, len(text)).read(shape))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.zeros(2), np.zeros((2, 1), np.float32), [1.0, 2.0], (Literal.of(1),), "{1, 2}"],
+)
+def test_a_literal_holds_what_its_shape_says(value: Any) -> None:
+    with pytest.raises(HloError, match=r"a literal of f32\[2\] cannot hold"):
+        Literal(array("f32", [2]), value)
+    with pytest.raises(HloError, match="is no tuple"):
+        _ = Literal(array("f32", [2])).elements
 
 
 def test_negative_zero_keeps_its_sign() -> None:
@@ -246,8 +257,8 @@ def test_offsets_count_from_the_start_of_the_piece() -> None:
 )
 def test_any_text_is_a_literal_or_an_error_inside_it(text: str, shape: str, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(literal_module, "_CHUNK_CHARS", chunk)
-        patch.setattr(literal_module, "_CACHED_LENGTH", -1)
+        patch.setattr(reader, "_CHUNK_CHARS", chunk)
+        patch.setattr(reader, "_CACHED_LENGTH", -1)
         for candidate in (text, "{" + text + "}", "{{1,2},{" + text + "}}", "(" + text + ")"):
             try:
                 literal = read(candidate, shape)
@@ -262,7 +273,7 @@ def test_any_text_is_a_literal_or_an_error_inside_it(text: str, shape: str, chun
 
 @pytest.mark.parametrize("chunk", [1, 7, 100])
 def test_chunks_of_any_size_read_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(literal_module, "_CHUNK_CHARS", chunk)
+    monkeypatch.setattr(reader, "_CHUNK_CHARS", chunk)
     rng = np.random.default_rng(chunk)
     for dims in [(3,), (2, 3), (4, 1, 2), (5, 0), (3, 4, 5), (2, 2, 2, 2), (7, 1, 1)]:
         for name in ("s4", "u64", "f32", "c64", "pred", "bf16"):
@@ -275,7 +286,7 @@ def test_chunks_of_any_size_read_the_same(chunk: int, monkeypatch: pytest.Monkey
 
 
 def test_an_error_in_a_later_chunk_is_found_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(literal_module, "_CHUNK_CHARS", 64)
+    monkeypatch.setattr(reader, "_CHUNK_CHARS", 64)
     rows = ["{" + ", ".join(f"{i}.{j}" for j in range(8)) + "}" for i in range(50)]
     good = "{" + ",\n".join(rows) + "}"
     at = good.index("40.3")
