@@ -53,6 +53,50 @@ def test_a_broadcast_is_of_the_first_or_of_the_one_that_is_said(backend: str) ->
     assert_equal(run_here(case, backend), [[X[3]]] * 4)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f32[<=4,2] all-reduce(x), replica_groups={}, to_apply=sum",
+        "(f32[<=4,2], f32[2,<=4]) all-reduce(x, y), replica_groups={{0,1}}, to_apply=sum",
+        "f32[<=4,2] all-reduce-done(s)",
+        "f32[<=4,4] all-gather(x), replica_groups={}, dimensions={1}",
+        "f32[<=4,4] all-gather-done(g)",
+        "f32[<=4,1] reduce-scatter(x), replica_groups={}, dimensions={1}, to_apply=sum",
+        "(f32[<=4,2], f32[<=4,2]) all-to-all(x, x), replica_groups={}",
+        "f32[<=4,2] collective-broadcast(x), replica_groups={{1,0}}",
+        "f32[<=4,2] collective-permute(x), source_target_pairs={{0,1}}",
+        "f32[<=4,2] collective-permute-done(p)",
+        # Beside one whose size varies.
+        "(f32[2,2], f32[<=4,2]) tuple(f, x)",
+    ],
+)
+def test_arrays_of_dynamic_size_meet_as_if_of_that_size(backend: str, line: str) -> None:
+    before = """x = f32[<=4,2] set-dimension-size(x0, n), dimensions={0}
+      y = f32[2,<=4] transpose(x), dimensions={1,0}"""
+    used = {
+        "(s)": "s = f32[<=4,2] all-reduce-start(x), replica_groups={}, to_apply=sum",
+        "(g)": "g = (f32[<=4,2], f32[<=4,4]) all-gather-start(x), dimensions={1}, "
+        "replica_groups={}",
+        "(p)": "p = (f32[<=4,2], f32[<=4,2]) collective-permute-start(x), "
+        "source_target_pairs={{0,1},{1,0}}",
+        "(f,": "f = f32[2,2] all-reduce(x1), replica_groups={}, to_apply=sum",
+    }
+    before += "".join(f"\n{text}" for name, text in used.items() if name in line)
+    functions = "sum" + ADD.removeprefix("add")
+    whole, fixed = np.arange(16, dtype=np.float32).reshape(2, 4, 2), np.ones((2, 2, 2), np.float32)
+    for n in (0, 1, 3, 4):
+        got = program(
+            line, (2, 1), [whole, fixed], more=functions,
+            before=f"n = s32[] constant({n})\n{before}",
+        )  # fmt: skip
+        x = "x = f32[<=4,2] copy(x0)\n" + before.split("\n", 1)[1]
+        want = program(
+            line.replace("<=4", str(n)), (2, 1), [whole[:, :n], fixed], more=functions,
+            before=x.replace("<=4", str(n)),
+        )  # fmt: skip
+        assert_equal(run_here(got, backend), run_here(want, "reference"))
+
+
 def test_rows_go_to_several_members_in_several_updates(backend: str) -> None:
     rows = np.arange(16, dtype=np.float32).reshape(2, 4, 2)
     empty = np.full((2, 5, 2), -1, np.float32)

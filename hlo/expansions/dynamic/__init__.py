@@ -11,6 +11,7 @@ Source: `hlo.eval.dynamic`, whose semantics these are; XLA's dynamic padder.
 """
 
 from hlo.expansions.dynamic import (  # noqa: F401  (they register rules)
+    collective,
     contraction,
     elementwise,
     movement,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hlo.errors import HloError, InferError
 from hlo.expansions.dynamic.draft import SizedDraft
 from hlo.expansions.dynamic.sized import declared_flags, flags_of, marked, need_bounds, packed_shape
-from hlo.ir import Computation
+from hlo.ir import Computation, Module
 from hlo.types import ArrayShape, Shape
 
 Path = tuple[int, ...]
@@ -40,6 +40,10 @@ def with_sizes(entry: Computation, aliases: Aliases) -> tuple[Computation, Shape
     shape = marked(entry.root.shape, flags)
     d.inst = entry.root
     d.comp.set_root(d.relaid(d.packed(result, flags), packed_shape(entry.root.shape, flags)))
+    if entry.module is not None:
+        # What collectives do depends on the numbers of devices that a module is for.
+        module = Module(entry.module.name, attrs=entry.module.attrs)
+        module.adopt(module.add(d.comp, entry=True))
     places = {
         _array_in(shape, output): (number, _array_in(entry.parameters[number].shape, path))
         for output, (number, path) in aliases.items()
