@@ -33,7 +33,9 @@ def parse(source: str, name: str = "<string>") -> Module:
 
 @checked
 def load(path: str | Path) -> Module:
-    """Return the module in a file: HLO text, or a proto as XLA dumps it, binary or text.
+    """Return the module in a file: HLO text, StableHLO text, or a proto, binary or text.
+
+    The content says which it is, not the name of the file.
 
     Raises HloError if it cannot be read, for text with all its errors. The module may still break
     rules that `verify` checks.

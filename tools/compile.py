@@ -60,6 +60,8 @@ def main(
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
+    FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
+
     The result needs nothing of this package, and no library but C's own. Equal inputs give equal
     bytes.
 

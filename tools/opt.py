@@ -136,7 +136,7 @@ def main(
 ) -> int:  # fmt: skip
     """Verify the HLO module in FILE (- for standard input), run passes on it, and print it.
 
-    FILE is HLO text, or a proto as XLA dumps it.
+    FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
 
     All errors are reported at once, with their places.
 

@@ -126,6 +126,8 @@ def main(
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
 
+    A FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
+
     Inputs that are not given are random, from the seed. Results do not depend on the number of
     threads. A module whose collectives are for several devices runs on as many, in threads; inputs
     are for all of them, results are device0.out0, device1.out0, ...
