@@ -32,6 +32,7 @@ from hlo.errors import HloError, InferError
 from hlo.host import Host, run_together
 from hlo.ir import Module
 from hlo.literal import Literal
+from hlo.signature import checked
 from hlo.types import Shape
 from hlo.types import array as array_shape
 
@@ -39,6 +40,8 @@ _T = TypeVar("_T")
 Start = Callable[[Host], Callable[[Sequence[Any]], Any]]
 """Returns the function that runs a program beside a host, on bound arguments."""
 
+# Each is a thread while it runs.
+_MOST_DEVICES = 4096
 BACKENDS = ("compiled", "reference")
 
 
@@ -112,12 +115,15 @@ class Client:
     any threads; a device runs one program at a time. All raise HloError.
     """
 
+    @checked
     def __init__(
         self, device_count: int = 1, *, backend: str = "compiled", host: Host | None = None,
         threads: int | None = None, cache: bool = True, passes: str = "default",
     ) -> None:  # fmt: skip
-        if device_count < 1:
-            raise HloError.at("bad-device", f"a client has at least 1 device, not {device_count}")
+        if not 1 <= device_count <= _MOST_DEVICES:
+            raise HloError.at(
+                "bad-device", f"a client has 1 to {_MOST_DEVICES} devices, not {device_count}"
+            )
         if backend not in BACKENDS:
             raise HloError.at(
                 "bad-value", f"{backend!r} is no backend", hint="one of " + ", ".join(BACKENDS)
@@ -134,6 +140,7 @@ class Client:
 
     # --- data -----------------------------------------------------------------------------------
 
+    @checked
     def transfer_to_server(self, value: Any, device: int = 0) -> GlobalData:
         """Return a copy of a value on a device.
 
@@ -144,6 +151,7 @@ class Client:
         literal = _checked(lambda: literal_of(value))
         return GlobalData(self, device, literal.shape, literal.value)
 
+    @checked
     def transfer_in_process(self, array: np.ndarray, device: int = 0) -> GlobalData:
         """Return an array of this process as a value on a device, without a copy.
 
@@ -153,11 +161,13 @@ class Client:
         element_type = _checked(lambda: type_of(array.dtype))
         return GlobalData(self, device, array_shape(element_type, array.shape), array)
 
+    @checked
     def transfer(self, data: GlobalData) -> Literal:
         """Return a value on a device as a literal."""
         self._need_own(data)
         return literal_of_result(data._value)
 
+    @checked
     def deconstruct_tuple(self, data: GlobalData) -> list[GlobalData]:
         """Return the elements of a tuple on a device, which are not copied."""
         self._need_own(data)
@@ -169,11 +179,13 @@ class Client:
             for shape, value in zip(elements, data._value, strict=True)
         ]
 
+    @checked
     def transfer_to_infeed(self, value: Any, device: int = 0) -> None:
         """Put a value at the end of a device's infeed; see `transfer_to_server`."""
         data = self.transfer_to_server(value, device)
         self.hosts[device].infeed.append(data._value)
 
+    @checked
     def transfer_from_outfeed(self, device: int = 0) -> Literal:
         """Take the first value out of a device's outfeed."""
         self._need_device(device)
@@ -184,6 +196,7 @@ class Client:
 
     # --- programs -------------------------------------------------------------------------------
 
+    @checked
     def compile(
         self, program: XlaComputation | Module, *, num_replicas: int | None = None,
         num_partitions: int | None = None,
@@ -203,6 +216,7 @@ class Client:
             start = _interpreted(module)
         return LoadedExecutable(self, module, start)
 
+    @checked
     def execute(
         self, program: Program, arguments: Sequence[Any] = (), device: int | None = None
     ) -> GlobalData:
@@ -222,12 +236,14 @@ class Client:
             )  # fmt: skip
         return self._run([loaded], [arguments], [device], (1, 1))[0]
 
+    @checked
     def execute_and_transfer(
         self, program: Program, arguments: Sequence[Any] = (), device: int | None = None
     ) -> Literal:
         """Run a program on one device; returns its result as a literal. See `execute`."""
         return self.transfer(self.execute(program, arguments, device))
 
+    @checked
     def execute_replicated(
         self, program: Program, arguments: Sequence[Sequence[Any]]
     ) -> list[GlobalData]:
@@ -247,6 +263,7 @@ class Client:
         self._need_devices(count, loaded.device_counts)
         return self._run([loaded] * count, arguments, range(count), loaded.device_counts)
 
+    @checked
     def execute_parallel(
         self, instances: Sequence[tuple[Program, Sequence[Any]]]
     ) -> list[GlobalData]:
@@ -256,6 +273,10 @@ class Client:
         on channels that have one sender and one receiver, and meet in collectives of one channel.
         Those that name numbers of replicas and partitions all name the same.
         """
+        if not instances or any(len(instance) != 2 for instance in instances):
+            raise HloError.at(
+                "argument-count", "execute_parallel takes programs, each beside its arguments"
+            )
         count = len(instances)
         loaded = [self._loaded(program, None) for program, _ in instances]
         named = {p.device_counts for p in loaded} - {(1, 1)} or {(count, 1)}
@@ -268,6 +289,7 @@ class Client:
         self._need_devices(count, counts)
         return self._run(loaded, [own for _, own in instances], range(count), counts)
 
+    @checked
     def compute_constant(self, program: XlaComputation | Module) -> Literal:
         """Return the result of a program without parameters, found by the interpreter."""
         module = program if isinstance(program, Module) else program.module()

@@ -46,12 +46,14 @@ def fitted_arguments(
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Have a function's arguments checked: what does not fit is a TypeError that says so."""
 
+    name = function.__qualname__.removesuffix(".__init__")
+
     @functools.wraps(function)
     def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             given, named = fitted_arguments(function, args, kwargs)
         except HloError as e:
-            raise TypeError(f"{function.__name__}: {e.diagnostics[0].message}") from None
+            raise TypeError(f"{name}: {e.diagnostics[0].message}") from None
         return function(*given, **named)
 
     return wrapper
@@ -225,7 +227,10 @@ def _plural(hint: Any) -> str:
         return f"sequences of {_plural(args[0])}"
     if origin is tuple:
         return f"{len(args)} {_plural(args[0])} each"
-    return "functions" if origin is Callable else _PLURALS.get(hint, f"{hint.__name__}s")
+    if origin is Callable:
+        return "functions"
+    name = hint.__name__
+    return _PLURALS.get(hint, f"{name}{'es' if name.endswith('x') else 's'}")
 
 
 def _pair(args: Sequence[Any]) -> str:

@@ -190,7 +190,7 @@ ERRORS: dict[str, tuple[Callable[[hlo.Client], Any], str, str]] = {
     "an empty outfeed": (
         lambda c: c.transfer_from_outfeed(1), "empty-queue", "the outfeed of device 1"),
     "no constant": (lambda c: c.compute_constant(axpy()), "not-constant", "depends on parameter"),
-    "no devices": (lambda c: hlo.Client(0), "bad-device", "at least 1 device, not 0"),
+    "no devices": (lambda c: hlo.Client(0), "bad-device", "1 to 4096 devices, not 0"),
     "no backend": (lambda c: hlo.Client(backend="gpu"), "bad-value", "compiled, reference"),
 }  # fmt: skip
 

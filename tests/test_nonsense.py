@@ -11,11 +11,12 @@ import pytest
 from test_builder_nonsense import NONSENSE
 
 import hlo
-from hlo.passes import load_plugin
+from hlo import explorer
+from hlo.passes import Fix, Step, find_pass, load_plugin, parse_pipeline, run_pipeline, step
 
 TEXT = "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negate(x) }"
 MODULE, X = hlo.parse(TEXT), np.float32([1, 2])
-RUN = hlo.compile(MODULE)
+RUN, CLIENT = hlo.compile(MODULE), hlo.Client(backend="reference")
 
 CALLS: dict[str, Callable[[Any], object]] = {
     "interpret": lambda v: hlo.interpret(MODULE, v),
@@ -44,6 +45,36 @@ CALLS: dict[str, Callable[[Any], object]] = {
         f"Executable.save {name}": lambda v, name=name: RUN.save("unwritten/x.o", **{name: v})
         for name in "name header target cpu features debug_info linker passes".split()
     },
+    "layout_facts": explorer.layout_facts, "layout_view": explorer.layout_view,
+    "layout_view limit": lambda v: explorer.layout_view("f32[2]", v),
+    "layout_view padding": lambda v: explorer.layout_view("f32[2]", padding=v),
+    "facts_text": explorer.facts_text, "layout_text": explorer.layout_text,
+    "layout_svg": explorer.layout_svg,
+    "run_pipeline": lambda v: run_pipeline(MODULE.clone(), v),
+    "run_pipeline module": lambda v: run_pipeline(v, []),
+    "run_pipeline observers": lambda v: run_pipeline(MODULE.clone(), [step("dce")], v),
+    "parse_pipeline": parse_pipeline, "find_pass": find_pass, "load_plugin": load_plugin,
+    "step option": lambda v: step("cse", nearby_bytes=v),
+    "Step": Step, "Step options": lambda v: Step(find_pass("cse"), v),
+    "Fix": Fix, "Fix max_iters": lambda v: Fix([step("dce")], v),
+    "Client": hlo.Client, "Client backend": lambda v: hlo.Client(backend=v),
+    "Client host": lambda v: hlo.Client(host=v),
+    "transfer_to_server": CLIENT.transfer_to_server,
+    "transfer_to_server device": lambda v: CLIENT.transfer_to_server(X, v),
+    "transfer_in_process": CLIENT.transfer_in_process, "transfer": CLIENT.transfer,
+    "deconstruct_tuple": CLIENT.deconstruct_tuple,
+    "transfer_to_infeed": CLIENT.transfer_to_infeed,
+    "transfer_from_outfeed": CLIENT.transfer_from_outfeed,
+    "Client.compile": CLIENT.compile,
+    "Client.compile replicas": lambda v: CLIENT.compile(MODULE, num_replicas=v),
+    "execute": CLIENT.execute, "execute arguments": lambda v: CLIENT.execute(MODULE, v),
+    "execute device": lambda v: CLIENT.execute(MODULE, [X], v),
+    "execute_replicated": lambda v: CLIENT.execute_replicated(v, [[X]]),
+    "execute_replicated arguments": lambda v: CLIENT.execute_replicated(MODULE, v),
+    "execute_parallel": CLIENT.execute_parallel,
+    "execute_parallel instance": lambda v: CLIENT.execute_parallel([v]),
+    "execute_parallel arguments": lambda v: CLIENT.execute_parallel([(MODULE, v)]),
+    "compute_constant": CLIENT.compute_constant,
     "unpack": lambda v: hlo.unpack(v, "f32[2]"), "unpack shape": lambda v: hlo.unpack(X, v),
 }  # fmt: skip
 

@@ -17,7 +17,8 @@ from hlo.layout import (
     tilings,
 )
 from hlo.physical import array_shape, layout_errors
-from hlo.types import ArrayShape, Tile
+from hlo.signature import checked
+from hlo.types import ArrayShape, Shape, Tile
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class LayoutFacts:
         """The part of the bytes that holds no element."""
         return 1 - self.elements * self.element_bits / (8 * self.bytes) if self.bytes else 0.0
 
+    @checked
     def byte_label(self, place: int) -> str:
         """Return where a place starts in the buffer: `6`, or `6.4` for bit 4 of byte 6."""
         byte, bit = divmod(place * self.element_bits, 8)
@@ -84,7 +86,8 @@ class LayoutFacts:
         }
 
 
-def layout_facts(shape: ArrayShape | str) -> LayoutFacts:
+@checked
+def layout_facts(shape: Shape | str) -> LayoutFacts:
     """Return what a shape takes in memory. Dynamic dimensions count at their bounds.
 
     Raises HloError for a layout that is not valid or does not say where elements are.

@@ -9,6 +9,7 @@ from html import escape
 
 from hlo.explorer.text import bits_text, bytes_text, notes, places_text
 from hlo.explorer.view import GAP, Axis, Cell, LayoutView, Panel
+from hlo.signature import checked
 
 # Pixels. A character is as wide as one of a monospaced font of 11 pixels, on whole pixels: where
 # fonts are hinted, characters are that far apart.
@@ -69,6 +70,7 @@ text {{ font: 11px 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #1f2328
 """
 
 
+@checked
 def layout_svg(view: LayoutView) -> str:
     """Return a drawing of a layout: cells by index, coloured by tile, then the lines of memory.
 

@@ -8,11 +8,13 @@ from itertools import pairwise
 from hlo.explorer.facts import LayoutFacts
 from hlo.explorer.view import GAP, Axis, LayoutView, Panel
 from hlo.layout import checked_layout
+from hlo.signature import checked
 
 # Padding whose value nobody asked for.
 _PADDING = "."
 
 
+@checked
 def facts_text(facts: LayoutFacts) -> str:
     """Return what a layout costs, as lines."""
     layout = checked_layout(facts.shape)
@@ -63,6 +65,7 @@ def bytes_text(facts: LayoutFacts) -> str:
     return f"{facts.bytes} bytes{prefix}, {100 * facts.waste:.3g}% without elements"
 
 
+@checked
 def layout_text(view: LayoutView) -> str:
     """Return where each element lies: the places by index, then memory place by place."""
     return "\n".join([*_by_index(view), "", *_in_memory(view), ""])

@@ -13,7 +13,8 @@ from itertools import accumulate
 
 from hlo.explorer.facts import LayoutFacts, layout_facts
 from hlo.layout import checked_layout, multi_index, place_of, tilings, unravel
-from hlo.types import ArrayShape, Layout
+from hlo.signature import checked
+from hlo.types import ArrayShape, Layout, Shape
 
 # So many panels are shown.
 _PANELS = 4
@@ -118,8 +119,9 @@ def _letters(number: int) -> str:
     return text
 
 
+@checked
 def layout_view(
-    shape: ArrayShape | str, limit: int = 16, *, letters: bool = False, padding: str = ""
+    shape: Shape | str, limit: int = 16, *, letters: bool = False, padding: str = ""
 ) -> LayoutView:
     """Return what to show of a layout.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hlo.ir import Module
 from hlo.memory import collector_paused
 from hlo.passes.pipeline import Fix, Step
 from hlo.passes.rewrites import Rewrite, Rewrites
+from hlo.signature import checked
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class PassRun:
         return bool(self.rewrites)
 
 
+@runtime_checkable
 class Observer(Protocol):
     """Looks at the module around each run of a pass. What it raises ends the pipeline."""
 
@@ -44,6 +46,7 @@ class Observer(Protocol):
     def after(self, module: Module, run: PassRun) -> None: ...
 
 
+@checked
 def run_pipeline(
     module: Module, pipeline: Sequence[Step | Fix], observers: Sequence[Observer] = ()
 ) -> list[PassRun]:

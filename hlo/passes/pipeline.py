@@ -18,6 +18,7 @@ from typing import Any
 
 from hlo.errors import HloError, Source, Span, did_you_mean
 from hlo.passes.registry import Option, Pass, find_pass
+from hlo.signature import checked, need
 
 # XLA's own bound for its simplification pipeline.
 DEFAULT_MAX_ITERS = 25
@@ -30,10 +31,22 @@ _SPACE = re.compile(r"\s*")
 
 @dataclass(frozen=True)
 class Step:
-    """A pass with values for some of its options."""
+    """A pass with values for some of its options.
+
+    Raises TypeError and HloError (`bad-pass-option`) for options that the pass does not take.
+    """
 
     spec: Pass
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        need(self.spec, Pass, "Step: spec")
+        need(self.options, Mapping[str, Any], "Step: options")
+        for name, value in self.options.items():
+            option = self.spec.options.get(name)
+            if option is None:
+                raise _no_option(self.spec.name, name, self.spec.options)
+            need(value, option.type, f"{self.spec.name}: {name}")
 
     def __str__(self) -> str:
         name = self.spec.name.replace("_", "-")
@@ -50,6 +63,10 @@ class Fix:
     steps: Sequence[Step | Fix]
     max_iters: int = DEFAULT_MAX_ITERS
 
+    def __post_init__(self) -> None:
+        need(self.steps, Sequence[Step | Fix], "Fix: steps")
+        need(self.max_iters, int, "Fix: max_iters")
+
     def __str__(self) -> str:
         limit = "" if self.max_iters == DEFAULT_MAX_ITERS else f"{{max-iters={self.max_iters}}}"
         return f"fix{limit}({','.join(map(str, self.steps))})"
@@ -61,12 +78,17 @@ Pipeline = Callable[[], Sequence[Step | Fix]]
 
 def step(name: str, **options: Any) -> Step:
     """Return the step that runs a pass by name. Raises HloError for unknown names and options."""
-    spec = find_pass(name)
-    unknown = options.keys() - spec.options.keys()
-    assert not unknown, f"{name} has no options {sorted(unknown)}"
-    return Step(spec, options)
+    return Step(find_pass(name), options)
 
 
+def _no_option(
+    name: str, word: str, known: Mapping[str, Option], span: Span | None = None
+) -> HloError:
+    hint = did_you_mean(word, known) or (f"it has {', '.join(known)}" if known else None)
+    return HloError.at("bad-pass-option", f"{name} has no option {word}", span, hint)
+
+
+@checked
 def parse_pipeline(
     text: str, name: str = "--passes", *, default: Pipeline | None = None
 ) -> list[Step | Fix]:
@@ -137,10 +159,7 @@ class _Parser:
             word, span = self._word("the name of an option")
             option = known.get(word.replace("-", "_"))
             if option is None:
-                raise HloError.at(
-                    "bad-pass-option", f"{name} has no option {word}", span,
-                    did_you_mean(word, known) or (f"it has {', '.join(known)}" if known else None),
-                )  # fmt: skip
+                raise _no_option(name, word, known, span)
             values[option.name] = self._value(option) if self._take("=") else self._flag(option)
             if self._take("}"):
                 return values

@@ -11,6 +11,7 @@ Each file of this package with a pass is called like it, so that only what runs 
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import inspect
@@ -21,13 +22,14 @@ from dataclasses import dataclass
 from functools import cache
 from keyword import iskeyword
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from hlo.errors import HloError, Span, did_you_mean
 from hlo.files import read_bytes
 from hlo.ir import Module
 from hlo.passes.rewrites import Rewrites
-from hlo.signature import checked
+from hlo.signature import checked, need
 
 _TYPES: Mapping[type, str] = {bool: "true|false", int: "N", float: "X", str: "WORD"}
 
@@ -37,7 +39,7 @@ class Option:
     """An option of a pass, of type bool, int, float or str."""
 
     name: str
-    type: type
+    type: builtins.type  # not the field itself, where annotations are looked up
     default: Any
 
     def __str__(self) -> str:
@@ -65,6 +67,7 @@ _PASSES: dict[str, Pass] = {}
 
 def module_pass(function: Callable[..., None]) -> Callable[..., None]:
     """Register a function as the pass of its name."""
+    need(function, FunctionType, "module_pass: function")
     name = function.__name__.strip("_")
     hints = typing.get_type_hints(function)
     options = {}
@@ -87,6 +90,7 @@ def find_pass(name: str, span: Span | None = None) -> Pass:
 
     span: where the name stands. Raises HloError (`unknown-pass`) for a name that no pass has.
     """
+    need(name, str, "find_pass: name")
     key = name.replace("-", "_")
     if key not in _PASSES and key in _files():
         importlib.import_module(_files()[key])
