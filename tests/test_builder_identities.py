@@ -7,7 +7,6 @@ result. The interpreter and compiled code are compared with numpy, and with each
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -356,21 +355,7 @@ def test_uniform_numbers_of_every_type(et: str) -> None:
         assert (outside == limits[1]).all()
 
 
-# --- what is none -------------------------------------------------------------------------------
-
-
-def test_an_empty_infeed_reads_nothing() -> None:
-    b = XlaBuilder("nothing")
-    module = b.build(b.tuple_([b.infeed("()"), b.infeed("s32[]")])).module()
-    for compiled in (False, True):
-        host = hlo.Host(infeed=deque([np.int32(7)]))
-        got = (
-            hlo.compile(module, host=host, cache=False)()
-            if compiled
-            else hlo.interpret(module, host=host)
-        )
-        assert got == ((), 7)
-        assert not host.infeed
+# --- sizes that vary ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -395,6 +380,16 @@ def test_a_reshape_that_leaves_open_what_varies_is_an_error() -> None:
     with pytest.raises(hlo.HloError, match="ambiguous which of the dimensions"):
         b.reshape(four, (3, 2))
     need_same(b, (b.reshape("f32[<=3,2]", four), x[:4].reshape(2, 2)))
+
+
+def test_a_reshape_to_a_shape_varies_with_its_operand() -> None:
+    b = XlaBuilder("fixed")
+    four = b.set_dimension_size(b.constant(whole(6)), 4, 0)
+    for shape in ("f32[6]", "f32[1,6]", "f32[2,3]"):
+        with pytest.raises(hlo.HloError, match=r"f32\[<=6\] varies in size") as caught:
+            b.reshape(shape, four)
+        assert caught.value.code == "type-mismatch"
+    assert b.reshape("f32[2,<=3]", four).shape.to_string(False) == "f32[2,<=3]"
 
 
 def test_normalization_counts_what_is_meant() -> None:

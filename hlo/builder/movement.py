@@ -11,7 +11,7 @@ from hlo.builder.elementwise import Elementwise
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.ops.reshape_groups import reshaped
+from hlo.ops.reshape_groups import need_varying, reshaped
 from hlo.signature import fitted
 from hlo.types import Layout, Shape, array
 
@@ -107,11 +107,14 @@ class Movement(Elementwise):
         names the whole shape, dynamic dimensions with it; the others find them. Sizes may be given
         as new_sizes.
 
-        Raises HloError for sizes of another product, for what is no permutation, and where it is
-        open which dimension varies. Source: "Reshape" (004, 000, 002, 003).
+        Raises HloError for sizes of another product, for what is no permutation, where it is open
+        which dimension varies, and where a shape says none does. Source: "Reshape" (004, 000, 002,
+        003).
         """
         if not isinstance(operand, XlaOp):
             shape = array_shape_of(operand, "reshape")
+            if isinstance(dimensions, XlaOp):
+                need_varying(dimensions.array_shape, shape)
             return self._emit("reshape", cast(XlaOp, dimensions), shape=shape)
         dimensions = cast(Sequence[int] | None, dimensions)
         order, sizes = (None, dimensions) if new_sizes is None else (dimensions, new_sizes)

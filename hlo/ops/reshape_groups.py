@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from hlo.errors import InferError
 from hlo.ops.spec import OpView
-from hlo.types import ArrayShape, array
+from hlo.types import UNBOUNDED, ArrayShape, array
 
 
 def dimension_groups(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[range, range]]:
@@ -52,6 +52,23 @@ def reshaped(operand: ArrayShape, sizes: Sequence[int]) -> ArrayShape:
         if any(map(operand.is_dynamic_dim, ins)) and outs:
             flags[_varying(result, outs, None)] = True
     return array(operand.element_type, sizes, flags)
+
+
+def need_varying(operand: ArrayShape, result: ArrayShape) -> None:
+    """Raise InferError if the shape of a reshape is fixed where its operand varies in size."""
+    unlike = math.prod(operand.dims) != math.prod(result.dims)
+    if not operand.is_dynamic or unlike or {0, UNBOUNDED} & {*operand.dims, *result.dims}:
+        return
+    for ins, outs in dimension_groups(operand.dims, result.dims):
+        varies, may = (
+            any(map(shape.is_dynamic_dim, dims)) for shape, dims in ((operand, ins), (result, outs))
+        )
+        if varies and outs and not may:
+            raise InferError(
+                f"reshape: {operand.to_string(False)} varies in size where "
+                f"{result.to_string(False)} does not",
+                code="type-mismatch", hint="sizes instead of a shape find what varies",
+            )  # fmt: skip
 
 
 def _varying(result: ArrayShape, outs: range, inferred: int | None) -> int:
