@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from oracle import assert_same, xla_parse
+from oracle import assert_same, xla_from_proto, xla_parse
 
 import hlo
 from hlo.builder import XlaBuilder, XlaOp, literal_of
@@ -242,7 +242,7 @@ def test_names_that_mean_something_else_in_text(word: str) -> None:
     short = print_module(module, PrintOptions.short_parsable())
     for text in (str(module), short):
         assert str(hlo.parse(text)) == str(module)
-        xla_parse(text)
+        assert xla_from_proto(hlo.to_proto(module)) == xla_parse(text)
 
 
 def test_errors_in_a_program_that_was_built_name_its_lines() -> None:

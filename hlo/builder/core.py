@@ -30,6 +30,7 @@ from hlo.text.header import ProgramShape
 from hlo.types import (
     ELEMENT_TYPES,
     TOKEN,
+    TYPE_NAMES,
     ArrayShape,
     ElementType,
     Shape,
@@ -119,8 +120,10 @@ _NEEDED = {
 
 
 def legal_name(name: str) -> str:
-    """Return a name as HLO can write it: letters, digits, `_`, `.` and `-`."""
+    """Return a name as HLO can write it: letters, digits, `_`, `.` and `-`, and no type's name."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    if name in TYPE_NAMES:
+        name += "_"  # as XLA does to the names in protos
     return name if re.match(r"[A-Za-z_]", name) else "_" + name
 
 

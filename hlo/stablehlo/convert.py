@@ -21,7 +21,7 @@ from hlo.stablehlo.ops import HANDLERS, NOT_TAKEN
 from hlo.stablehlo.signature import annotate, set_header, shard_results
 from hlo.stablehlo.syntax import Block, Op, free_names
 from hlo.stablehlo.types import FUTURE
-from hlo.types import Shape, TupleShape, compatible
+from hlo.types import TYPE_NAMES, Shape, TupleShape, compatible
 
 Values = dict[str, list[Instruction]]
 _ENTRY = "main"
@@ -294,4 +294,6 @@ def _repeat(comp: Computation, inst: Instruction) -> Instruction:
 def _identifier(name: str) -> str:
     """Return a name that HLO text can say."""
     word = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name)
+    if word in TYPE_NAMES:
+        return f"{word}_"
     return f"v{word}" if word and not (word[0].isalpha() or word[0] == "_") else word

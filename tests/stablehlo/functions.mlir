@@ -178,3 +178,15 @@ func.func @main(%a: tensor<60xcomplex<f32>>, %b: tensor<60xcomplex<f64>>) -> (te
   %1 = chlo._asin_acos_kernel %b : tensor<60xcomplex<f64>> -> tensor<60xcomplex<f64>>
   return %0, %1 : tensor<60xcomplex<f32>>, tensor<60xcomplex<f64>>
 }
+// -----
+// Names that are types in HLO text.
+module @f32 {
+  func.func public @main(%s4: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = call @pred(%s4) : (tensor<3xf32>) -> tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+  func.func private @pred(%token: tensor<3xf32>) -> tensor<3xf32> {
+    %0 = stablehlo.add %token, %token : tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+}
