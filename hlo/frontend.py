@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import traceback
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hlo.errors import HloError
@@ -18,7 +21,8 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
     does not use. What `trace`, `lower` and `compile` return has its arguments already, as an
     exported function has if none are given here; of what was compiled it is the module after XLA's
     optimizations. Errors of the function itself are JAX's. Raises TypeError for what is no
-    function, HloError for a program that is no HLO, and, code `missing-extra`, without JAX.
+    function, HloError for a program that is no HLO, for arguments at which JAX itself fails, and,
+    code `missing-extra`, without JAX.
     """
     try:
         import jax
@@ -40,7 +44,7 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
         program = function.lower() if isinstance(function, stages.Traced) else function
     elif callable(function):
         jitted = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
-        program = jitted.lower(*args, **kwargs)
+        program = _lowered(function, jitted, args, kwargs)
     else:
         raise TypeError(f"from_jax takes a function, not {type(function).__name__}")
     module = from_proto(_hlo_of(program), "JAX's program")
@@ -51,6 +55,19 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
         if base and number.isdecimal() and entry.get(base) is None:
             entry.rename(parameter, base)
     return module
+
+
+def _lowered(function: Any, jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what JAX lowers. Raises HloError where its own code fails before the function runs."""
+    try:
+        return jitted.lower(*args, **kwargs)
+    except (OverflowError, SystemError) as e:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        if any(frame.f_code is code for frame, _ in traceback.walk_tb(e.__traceback__)):
+            raise
+        said = (str(e.__cause__ or e) or type(e).__name__).splitlines()[0]
+        message = f"from_jax: JAX does not take the arguments: {said}"
+        raise HloError.at("bad-value", message) from None
 
 
 def _hlo_of(program: Any) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from typing import Any
 
@@ -167,3 +168,17 @@ def test_without_jax_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(HloError, match=r"hlo-tools\[jax\]") as e:
         hlo.from_jax(lambda x: x, 1.0)
     assert e.value.code == "missing-extra"
+
+
+def test_arguments_that_jax_cannot_hold_are_one_error() -> None:
+    deep: Any = 1.0
+    for _ in range(20_000):
+        deep = [deep]
+    for argument in (2**70, deep):
+        with pytest.raises(hlo.HloError, match="JAX does not take the arguments"):
+            hlo.from_jax(lambda x: x, argument)
+
+
+def test_an_overflow_in_the_function_is_its_own() -> None:
+    with pytest.raises(OverflowError):
+        hlo.from_jax(lambda x: x * math.exp(1000), 1.0)
