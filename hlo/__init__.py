@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from hlo.eval import Host
     from hlo.frontend import from_jax
     from hlo.ir import Computation, Instruction, Module
+    from hlo.layout.physical import pack, parse_shape, unpack
     from hlo.literal import Literal
     from hlo.objects.library import load_library
     from hlo.ops import OPS
-    from hlo.physical import pack, parse_shape, unpack
     from hlo.stablehlo import from_stablehlo
     from hlo.text import PrintOptions, print_module
     from hlo.types import ArrayShape, Layout, Shape, TupleShape
@@ -91,7 +91,7 @@ _HOMES = {
     "hlo.literal": ("Literal",),
     "hlo.objects.library": ("load_library",),
     "hlo.ops": ("OPS",),
-    "hlo.physical": ("pack", "parse_shape", "unpack"),
+    "hlo.layout.physical": ("pack", "parse_shape", "unpack"),
     "hlo.stablehlo": ("from_stablehlo",),
     "hlo.text": ("PrintOptions", "print_module"),
     "hlo.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),

@@ -25,8 +25,8 @@ from hlo.analysis.devices import devices_of
 from hlo.api import parameters_of, run_values, verify
 from hlo.arguments import Parameter, bind_arguments
 from hlo.builder import XlaComputation
-from hlo.builder.core import type_of
 from hlo.builder.data import literal_of, literal_of_result
+from hlo.builder.meanings import type_of
 from hlo.compiler import compile, on_host
 from hlo.errors import HloError, InferError
 from hlo.host import Host, run_together

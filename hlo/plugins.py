@@ -14,10 +14,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from hlo import foreign
 from hlo.errors import HloError, InferError
 from hlo.files import read_text
-from hlo.host import Host
+from hlo.host import Host, foreign
 
 _TABLE = "custom_calls"
 

@@ -29,7 +29,7 @@ from hlo.compiler import compile as compile_module
 from hlo.eval import interpret
 from hlo.ir import Module
 from hlo.layout import physical_bytes
-from hlo.packing import pack, unpack
+from hlo.layout.packing import pack, unpack
 from hlo.runtime.boundary import PackedPort
 from hlo.sampling import random_array
 from hlo.text import parse

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from hlo.compiler import translate
+from hlo.layout.packing import pack, unpack
 from hlo.objects.code import Code
 from hlo.objects.targets import platform
-from hlo.packing import pack, unpack
 from hlo.text import parse
 
 

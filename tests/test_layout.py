@@ -20,8 +20,8 @@ from hlo.layout import (
     physical_dims,
     physical_elements,
 )
+from hlo.layout.packing import pack, unpack
 from hlo.numerals import bits_of
-from hlo.packing import pack, unpack
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
 from hlo.types import ELEMENT_TYPES, ArrayShape, Layout, Tile

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from test_layout import layouts, shape_of
 
 from hlo.layout import element_bits, linear_index, physical_bytes, physical_elements
+from hlo.layout.packing import pack, unpack
 from hlo.numerals import bits_of
-from hlo.packing import pack, unpack
 from hlo.sampling import random_array
 from hlo.types import ELEMENT_TYPES, ArrayShape, Tile
 

@@ -7,10 +7,10 @@ import pytest
 from oracle import xla_parse
 
 from hlo import replica_groups, sharding
-from hlo.devices import DeviceGrid
 from hlo.errors import InferError, TextError
 from hlo.scan import Scanner
-from hlo.sharding_text import read_sharding
+from hlo.sharding.devices import DeviceGrid
+from hlo.sharding.text import read_sharding
 from hlo.types import Shape, TupleShape, array
 
 

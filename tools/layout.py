@@ -60,7 +60,7 @@ def main(
         raise click.UsageError("-o OUT goes with one of --pack IN and --unpack IN.")
     if sum(map(bool, (files, svg, at, place is not None))) > 1:
         raise click.UsageError("--svg, --at, --place and --pack or --unpack: one of them.")
-    from hlo.physical import array_shape, layout_errors, parse_shape
+    from hlo.layout.physical import array_shape, layout_errors, parse_shape
     from hlo.types import TupleShape
 
     try:
@@ -106,7 +106,7 @@ def _show(
 
 def _stored(shape: ArrayShape) -> ArrayShape:
     """Return the shape whose places can be shown: another one if the layout names it."""
-    from hlo.physical import array_shape
+    from hlo.layout.physical import array_shape
 
     if shape.layout is None or shape.layout.physical_shape is None:
         return shape
@@ -195,7 +195,7 @@ def _packed(
     """Return the buffers of the arrays in a file, by name."""
     from hlo.arguments import as_leaf
     from hlo.files import read_raw
-    from hlo.packing import pack
+    from hlo.layout.packing import pack
     from hlo.values import actual
 
     arrays = _read(source, output, lambda: read_raw(source, shape))
@@ -210,7 +210,7 @@ def _unpacked(shape: ArrayShape, source: str, output: str) -> dict[str, np.ndarr
     import numpy as np
 
     from hlo.files import read_bytes
-    from hlo.packing import unpack
+    from hlo.layout.packing import unpack
 
     buffers = _read(source, output, lambda: np.frombuffer(read_bytes(source), np.uint8))
     # Buffers may come as elements of any type: what counts is their bytes.

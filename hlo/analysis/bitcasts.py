@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hlo.bitcasts import is_order, layout_of, reshape_is_bitcast
 from hlo.ir import Instruction
+from hlo.layout.bitcasts import is_order, layout_of, reshape_is_bitcast
 from hlo.types import ArrayShape
 
 

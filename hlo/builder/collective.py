@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from hlo.builder.control import Control
-from hlo.builder.core import Callee, ShapeLike, operation, shape_of
+from hlo.builder.core import Callee, operation
+from hlo.builder.meanings import ShapeLike, shape_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
-from hlo.replica_groups import ListedGroups, ReplicaGroups
+from hlo.sharding.replica_groups import ListedGroups, ReplicaGroups
 from hlo.types import PRED, ArrayShape, Layout, Shape, TupleShape, array
 
 Groups = ReplicaGroups | Sequence[Sequence[int]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlo.builder.core import TypeLike, operation, query, type_of
+from hlo.builder.core import operation, query
 from hlo.builder.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -17,6 +17,7 @@ from hlo.builder.dimension_numbers import (
     need_different,
 )
 from hlo.builder.indexing import Indexing
+from hlo.builder.meanings import TypeLike, type_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import ConvDims

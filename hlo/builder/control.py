@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from hlo.builder.core import Callee, ShapeLike, operation, shape_of
+from hlo.builder.core import Callee, operation
 from hlo.builder.data import Data
+from hlo.builder.meanings import ShapeLike, shape_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.literal import Literal

@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from operator import index
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
 from hlo.arguments import as_constant
 from hlo.builder.callee import callee_of
 from hlo.builder.computation import XlaComputation
+from hlo.builder.meanings import ShapeLike, annotation_of, shape_of, sharding_of
 from hlo.builder.op import XlaOp
 from hlo.builder.place import Unnamed, call_site, error_here
 from hlo.errors import HloError, InferError, TextError
 from hlo.ir import Computation, Instruction
+from hlo.ir.names import legal_name
 from hlo.literal import Literal
 from hlo.ops import OPS
 from hlo.ops.attrs import INT, INTS
-from hlo.shape_text import parse_shape
 from hlo.sharding import Sharding
 from hlo.signature import fitted, fitted_arguments, shown
-from hlo.text.annotations import ANNOTATIONS, OpMetadata
+from hlo.text.annotations import OpMetadata
 from hlo.text.header import ProgramShape
 from hlo.types import (
-    ELEMENT_TYPES,
     TOKEN,
-    TYPE_NAMES,
-    ArrayShape,
     ElementType,
     Shape,
     array,
     compatible,
-    element_type_of,
 )
 from hlo.verifier.shapes import shape_problem
 
-ShapeLike = Shape | str
-TypeLike = ElementType | str | np.dtype | type
 Callee = XlaComputation | Callable[..., XlaOp]
 """A computation to call: a built one, or a function from handles to a handle that builds it."""
 
@@ -117,71 +109,6 @@ _NEEDED = {
         "bad-computation", "a function from handles to a handle, or what build() returns"),
     "a Shape": ("type-mismatch", "a text such as 'f32[2,3]' is one"),
 }  # fmt: skip
-
-
-def legal_name(name: str) -> str:
-    """Return a name as HLO can write it: letters, digits, `_`, `.` and `-`, and no type's name."""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-    if name in TYPE_NAMES:
-        name += "_"  # as XLA does to the names in protos
-    return name if re.match(r"[A-Za-z_]", name) else "_" + name
-
-
-def shape_of(shape: ShapeLike) -> Shape:
-    """Return a shape, which may be given as HLO text: `f32[2,<=3]{0,1}`. Raises TextError."""
-    found = parse_shape(shape) if isinstance(shape, str) else shape
-    if not isinstance(found, Shape):
-        raise InferError(
-            f"{shown(shape)} is no shape",
-            code="type-mismatch",
-            hint="a text such as 'f32[2,3]' is one",
-        )
-    return found
-
-
-def array_shape_of(shape: ShapeLike, opcode: str) -> ArrayShape:
-    """Return a shape that has to be an array."""
-    found = shape_of(shape)
-    if not isinstance(found, ArrayShape):
-        raise InferError(
-            f"{opcode}: the result has shape {found.to_string(False)}, an array is needed",
-            code="type-mismatch",
-        )
-    return found
-
-
-def type_of(element_type: TypeLike) -> ElementType:
-    """Return an element type, which may be given by name or as a numpy dtype."""
-    if isinstance(element_type, ElementType):
-        return element_type
-    if isinstance(element_type, str) and element_type in ELEMENT_TYPES:
-        return ELEMENT_TYPES[element_type]
-    try:
-        return element_type_of(np.dtype(element_type))
-    except (TypeError, KeyError, ValueError, SyntaxError):  # numpy reads some text as Python
-        message = f"{shown(element_type)} is no element type"
-        raise Unnamed.at("unknown-type", message, call_site()) from None
-
-
-def sharding_of(sharding: Sharding | str) -> Sharding:
-    """Return a sharding, which may be given as HLO text. Raises HloError."""
-    return sharding if isinstance(sharding, Sharding) else _annotation("sharding", sharding)
-
-
-def _annotation(name: str, text: str) -> Any:
-    """Return the value of an annotation that HLO text spells. Raises HloError."""
-    try:
-        return ANNOTATIONS[name].parse(text)
-    except (TextError, InferError) as e:
-        raise error_here(e) from None
-
-
-def sizes_of(opcode: str, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return sizes of dimensions, which have to be whole numbers from 0 on."""
-    found: tuple[int, ...] = fitted(sizes, Sequence[int], f"{opcode}: sizes")
-    if any(n < 0 for n in found):
-        raise InferError(f"{opcode}: {min(found)} is no size of a dimension", code="bad-value")
-    return found
 
 
 class BuilderCore:
@@ -311,7 +238,7 @@ class BuilderCore:
         """Give the operations of a `with` block metadata: `op_name="..."`, `source_line=3`, ..."""
         for name, value in fields.items():
             fitted(value, str | int | Sequence[int], f"metadata: {name}")
-        return self._scope("metadata", _annotation("metadata", str(OpMetadata(fields))))
+        return self._scope("metadata", annotation_of("metadata", str(OpMetadata(fields))))
 
     @query
     def sharding(self, sharding: Sharding | str) -> AbstractContextManager[None]:

@@ -9,23 +9,15 @@ from typing import Any
 import numpy as np
 
 from hlo.arguments import as_constant, dims_of
-from hlo.builder.core import (
-    ShapeLike,
-    TypeLike,
-    array_shape_of,
-    legal_name,
-    operation,
-    query,
-    shape_of,
-    sizes_of,
-    type_of,
-)
+from hlo.builder.core import operation, query
+from hlo.builder.meanings import ShapeLike, TypeLike, array_shape_of, shape_of, sizes_of, type_of
 from hlo.builder.op import XlaOp
 from hlo.builder.reduction import Reduction
 from hlo.errors import InferError
 from hlo.eval import Host, interpret
 from hlo.ir import Instruction, Module
 from hlo.ir.extract import extract
+from hlo.ir.names import legal_name
 from hlo.layout import validate_layout
 from hlo.literal import Literal
 from hlo.ops.spec import Trait

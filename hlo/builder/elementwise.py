@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hlo.builder.broadcasting import Broadcasting
-from hlo.builder.core import TypeLike, operation, type_of
+from hlo.builder.core import operation
+from hlo.builder.meanings import TypeLike, type_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.elementwise import ResultAccuracy

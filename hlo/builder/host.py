@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hlo.builder.collective import Collective
-from hlo.builder.core import ShapeLike, operation, shape_of
+from hlo.builder.core import operation
+from hlo.builder.meanings import ShapeLike, shape_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.types import TOKEN, U32, Shape, TupleShape, array

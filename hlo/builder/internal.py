@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo.builder.collective import Groups, groups_of, pairs_of
-from hlo.builder.core import Callee, ShapeLike, array_shape_of, operation, shape_of, sharding_of
+from hlo.builder.core import Callee, operation
 from hlo.builder.host import HostExchange
+from hlo.builder.meanings import ShapeLike, array_shape_of, shape_of, sharding_of
 from hlo.builder.movement import scalars
 from hlo.builder.op import XlaOp
 from hlo.ops.structure import Domain

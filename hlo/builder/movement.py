@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from hlo.builder.core import ShapeLike, array_shape_of, operation, sizes_of
+from hlo.builder.core import operation
 from hlo.builder.elementwise import Elementwise
+from hlo.builder.meanings import ShapeLike, array_shape_of, sizes_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
 from hlo.ops.attrs import PadDim, SliceDim

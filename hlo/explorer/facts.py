@@ -16,7 +16,7 @@ from hlo.layout import (
     physical_elements,
     tilings,
 )
-from hlo.physical import array_shape, layout_errors
+from hlo.layout.physical import array_shape, layout_errors
 from hlo.signature import checked
 from hlo.types import ArrayShape, Shape, Tile
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hlo.bitcasts import layout_after_reshape, layout_of, reshape_is_bitcast
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
+from hlo.layout.bitcasts import layout_after_reshape, layout_of, reshape_is_bitcast
 from hlo.literal import Literal
 from hlo.types import (
     HOST_MEMORY_SPACE,

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from hlo.bitcasts import is_order
 from hlo.ir.builder import Builder
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.ir.module import Module
+from hlo.layout.bitcasts import is_order
 from hlo.ops import Trait
 from hlo.types import ArrayShape
 

@@ -1,7 +1,7 @@
 """What collectives compute: of the operands of a group's members, the result of each member.
 
 These are the only definitions there are. A group of one is evaluated where it is; the members of
-a larger one meet (`hlo.exchange`), and the last to come evaluates for all. Members are in group
+a larger one meet (`hlo.host`), and the last to come evaluates for all. Members are in group
 order: the order of the ids in `replica_groups`, for each replica its partitions in order, where
 they all take part. Reductions combine in that order: `((m0 + m1) + m2) + ...`, each step as the
 computation has it, in its types, so that every member gets the same bits.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlo import replica_groups
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INT, Attr, Codec, enum
 from hlo.ops.device_groups import (
@@ -16,6 +15,7 @@ from hlo.ops.device_groups import (
 )
 from hlo.ops.rules import need_tuple
 from hlo.ops.spec import OpView, Trait
+from hlo.sharding import replica_groups
 from hlo.types import ArrayShape, Shape, TupleShape
 
 REPLICA_GROUPS = Codec("replica groups", replica_groups.read, replica_groups.write)

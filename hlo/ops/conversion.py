@@ -10,6 +10,7 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.layout import physical_bytes
+from hlo.layout.packing import pack, unpack
 from hlo.ops.attrs import INT, need
 from hlo.ops.casts import convert, float_info, widen
 from hlo.ops.rules import (
@@ -20,7 +21,6 @@ from hlo.ops.rules import (
     need_type,
 )
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
-from hlo.packing import pack, unpack
 from hlo.types import (
     ELEMENT_TYPES,
     UNBOUNDED,

@@ -1,6 +1,6 @@
 """Custom calls that JAX makes on CPU for kernels of its own, and what it calls elsewhere.
 
-They are written in numpy, so they need no library; LAPACK's are in `hlo/lapack.py`.
+They are written in numpy, so they need no library; LAPACK's are in `hlo/host/lapack.py`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from hlo.ops.rules import need_token
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.scan import Scanner
 from hlo.sharding import Sharding
-from hlo.sharding_text import read_sharding
+from hlo.sharding.text import read_sharding
 from hlo.types import TOKEN, Shape, TupleShape
 from hlo.values import TOKEN_VALUE
 

@@ -14,8 +14,8 @@ import numpy as np
 from hlo.errors import InferError, TextError
 from hlo.forms import PROTO_FIELD
 from hlo.layout import physical_bytes
+from hlo.layout.packing import unpack
 from hlo.literal import Literal
-from hlo.packing import unpack
 from hlo.proto import pbtxt, wire
 from hlo.proto.schema import Field, Message, MessageType, schema
 from hlo.proto.shapes import read_literal, read_shape

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hlo.devices import AxisRef, DeviceGrid, Mesh
 from hlo.errors import InferError, TextError
 from hlo.proto.metadata import read_metadata, write_metadata
 from hlo.proto.schema import Message
-from hlo.replica_groups import GridGroups, ListedGroups, MeshGroups, ReplicaGroups
 from hlo.sharding import (
     AXIS_FIELDS,
     WHOLE_KINDS,
@@ -24,6 +22,8 @@ from hlo.sharding import (
     TupleSharding,
     WholeSharding,
 )
+from hlo.sharding.devices import AxisRef, DeviceGrid, Mesh
+from hlo.sharding.replica_groups import GridGroups, ListedGroups, MeshGroups, ReplicaGroups
 from hlo.text.annotations import OpMetadata
 
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from hlo.layout import element_bits, physical_bytes
-from hlo.packing import pack, unpack
+from hlo.layout.packing import pack, unpack
 from hlo.runtime.blocks import Supply
 from hlo.types import ArrayShape
 

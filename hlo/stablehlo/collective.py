@@ -9,9 +9,9 @@ import numpy as np
 from hlo.errors import InferError, TextError
 from hlo.ir import Instruction
 from hlo.ir.builder import build_computation
-from hlo.replica_groups import ListedGroups, ReplicaGroups
-from hlo.replica_groups import read as read_groups
 from hlo.scan import Scanner
+from hlo.sharding.replica_groups import ListedGroups, ReplicaGroups
+from hlo.sharding.replica_groups import read as read_groups
 from hlo.stablehlo.constants import dense_array
 from hlo.stablehlo.context import Context, integers
 from hlo.stablehlo.cursor import Tagged

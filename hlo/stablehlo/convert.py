@@ -12,6 +12,7 @@ from typing import NoReturn
 from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ir.names import legal_name
 from hlo.stablehlo.context import Context, is_constant, shape_of
 from hlo.stablehlo.cursor import Tagged
 from hlo.stablehlo.functions import Function, Parser, Program, callees_first
@@ -21,7 +22,7 @@ from hlo.stablehlo.ops import HANDLERS, NOT_TAKEN
 from hlo.stablehlo.signature import annotate, set_header, shard_results
 from hlo.stablehlo.syntax import Block, Op, free_names
 from hlo.stablehlo.types import FUTURE
-from hlo.types import TYPE_NAMES, Shape, TupleShape, compatible
+from hlo.types import Shape, TupleShape, compatible
 
 Values = dict[str, list[Instruction]]
 _ENTRY = "main"
@@ -40,7 +41,7 @@ class Converter:
     def __init__(self, source: Source, program: Program) -> None:
         self._source = source
         self._program = program
-        self._module = Module(_identifier(program.name) or _ENTRY, source=source)
+        self._module = Module(legal_name(program.name or _ENTRY, "v"), source=source)
         self._functions: dict[str, Function] = {}
         self._computations: dict[str, Computation] = {}
         self._locations = Locations(source.text, self._module)
@@ -96,11 +97,11 @@ class Converter:
 
     def _convert(self, function: Function) -> None:
         assert function.block is not None
-        comp = Computation(_identifier(function.name) or "function")
+        comp = Computation(legal_name(function.name or "function", "v"))
         values: Values = {}
         names = [name for name, _ in function.block.arguments]
         for number, (name, declared) in enumerate(zip(names, function.arguments, strict=True)):
-            inst = Builder(comp).parameter(number, declared.shape, _identifier(name) or "arg")
+            inst = Builder(comp).parameter(number, declared.shape, legal_name(name or "arg", "v"))
             inst.span = InstructionSpan(self._source, declared.start, declared.end)
             metadata = self._locations.name(declared.location, declared.start)
             if metadata is not None:
@@ -130,13 +131,13 @@ class Converter:
         self, block: Block, name: str, shapes: Sequence[Shape], op: Op, outer: Values
     ) -> Computation:
         """Return the computation of a region that takes values of these shapes one by one."""
-        comp = Computation(_identifier(name) or "region")
+        comp = Computation(legal_name(name or "region", "v"))
         values = self._constants(comp, block, outer, op)
         if len(block.arguments) != len(shapes):
             self.fail(op, f"a region of {len(shapes)} arguments is due, "
                       f"not {len(block.arguments)}", "bad-computation")  # fmt: skip
         for number, (argument, shape) in enumerate(block.arguments):
-            values[argument] = [Builder(comp).parameter(number, shape, _identifier(argument))]
+            values[argument] = [Builder(comp).parameter(number, shape, legal_name(argument, "v"))]
         self._body(comp, block, values, op.start)
         return self._module.add(comp)
 
@@ -289,11 +290,3 @@ class Converter:
 def _repeat(comp: Computation, inst: Instruction) -> Instruction:
     """Append a copy of a constant, or of the broadcast of one."""
     return comp.add(inst.clone([_repeat(comp, o) for o in inst.operands]))
-
-
-def _identifier(name: str) -> str:
-    """Return a name that HLO text can say."""
-    word = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name)
-    if word in TYPE_NAMES:
-        return f"{word}_"
-    return f"v{word}" if word and not (word[0].isalpha() or word[0] == "_") else word

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hlo.devices import DeviceGrid
 from hlo.errors import InferError
 from hlo.sharding import Sharding, TiledSharding, TupleSharding, WholeSharding
+from hlo.sharding.devices import DeviceGrid
 from hlo.stablehlo.cursor import STRING, Cursor
 from hlo.types import ArrayShape, Shape, TupleShape
 

@@ -13,7 +13,7 @@ from hlo.ir.aliases import BufferDonor, InputOutputAlias
 from hlo.ir.builder import Builder
 from hlo.scan import Scanner
 from hlo.sharding import Sharding, TupleSharding, WholeSharding
-from hlo.sharding_text import read_sharding
+from hlo.sharding.text import read_sharding
 from hlo.stablehlo import sdy
 from hlo.stablehlo.functions import Function, Program
 from hlo.stablehlo.meshes import Mesh

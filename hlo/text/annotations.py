@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from hlo.errors import TextError
 from hlo.ops.attrs import BOOLS, INTS, Codec
 from hlo.scan import Scanner, escape
-from hlo.sharding_text import read_sharding
+from hlo.sharding.text import read_sharding
 from hlo.text import terminals
 
 # --- metadata -----------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hlo.bitcasts import layout_of, reshape_is_bitcast
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction, Module
+from hlo.layout.bitcasts import layout_of, reshape_is_bitcast
 from hlo.ops import Trait
 from hlo.types import HOST_MEMORY_SPACE, ArrayShape, ElementType, Shape, TupleShape, compatible
 from hlo.verifier.report import Report, VerifyOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hlo.bitcasts import layout_of
 from hlo.layout import layout_problem
+from hlo.layout.bitcasts import layout_of
 from hlo.types import (
     HOST_MEMORY_SPACE,
     MAX_ELEMENTS,

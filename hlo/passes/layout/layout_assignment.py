@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hlo.analysis.congruence import has_control_edges
-from hlo.bitcasts import is_order, layout_of
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import applied_computations
+from hlo.layout.bitcasts import is_order, layout_of
 from hlo.ops import Emitter, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites

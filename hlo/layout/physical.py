@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hlo import packing, shape_text
+from hlo import shape_text
 from hlo.errors import HloError, InferError, Source, Span, TextError
+from hlo.layout import packing
 from hlo.signature import checked
 from hlo.types import ArrayShape, Shape
 

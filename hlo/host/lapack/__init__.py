@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from hlo.lapack.call import Call, need_library
-from hlo.lapack.factors import geqp3, geqrf, getrf, gtsv, orgqr, ormqr
-from hlo.lapack.spectra import gees, geev, gehrd, gesdd, gesvd, syevd, sytrd
+from hlo.host.lapack.call import Call, need_library
+from hlo.host.lapack.factors import geqp3, geqrf, getrf, gtsv, orgqr, ormqr
+from hlo.host.lapack.spectra import gees, geev, gehrd, gesdd, gesvd, syevd, sytrd
 from hlo.ops.spec import OpView
 from hlo.types import TupleShape
 

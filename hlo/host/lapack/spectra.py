@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo.lapack.call import Call, work_size
+from hlo.host.lapack.call import Call, work_size
 
 # --- singular values ----------------------------------------------------------------------------
 

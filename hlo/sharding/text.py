@@ -9,17 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from hlo.devices import (
-    AxisRef,
-    DeviceGrid,
-    Mesh,
-    check_axis_refs,
-    check_not_mergeable,
-    read_axis_ref,
-    read_axis_refs,
-    read_grid,
-    read_mesh,
-)
 from hlo.errors import TextError
 from hlo.scan import Scanner
 from hlo.sharding import (
@@ -35,6 +24,17 @@ from hlo.sharding import (
     TiledSharding,
     TupleSharding,
     WholeSharding,
+)
+from hlo.sharding.devices import (
+    AxisRef,
+    DeviceGrid,
+    Mesh,
+    check_axis_refs,
+    check_not_mergeable,
+    read_axis_ref,
+    read_axis_refs,
+    read_grid,
+    read_mesh,
 )
 
 _T = TypeVar("_T")

@@ -9,8 +9,8 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from hlo import foreign, lapack
-from hlo.exchange import Exchange, run_devices
+from hlo.host import foreign, lapack
+from hlo.host.exchange import Exchange, run_devices
 from hlo.ops.device_groups import Line
 from hlo.ops.spec import OpView
 

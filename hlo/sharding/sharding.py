@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo.devices import (
+from hlo.errors import InferError
+from hlo.sharding.devices import (
     AxisRef,
     DeviceGrid,
     Mesh,
 )
-from hlo.errors import InferError
 from hlo.types import ArrayShape, Shape
 
 # Each says how all devices relate to the whole value.

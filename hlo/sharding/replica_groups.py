@@ -11,7 +11,9 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hlo.devices import (
+from hlo.errors import TextError
+from hlo.scan import Scanner
+from hlo.sharding.devices import (
     AxisRef,
     DeviceGrid,
     Mesh,
@@ -20,8 +22,6 @@ from hlo.devices import (
     read_grid,
     read_mesh,
 )
-from hlo.errors import TextError
-from hlo.scan import Scanner
 
 
 class ReplicaGroups:

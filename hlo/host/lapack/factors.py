@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo.lapack.call import Call
+from hlo.host.lapack.call import Call
 
 
 def getrf(c: Call) -> Any:
