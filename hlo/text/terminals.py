@@ -40,7 +40,7 @@ def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str
 
 # A brace after an array shape opens its layout if a number or a colon follows, else a computation.
 LAYOUT = r"\{(?=\s*+[\d:])(?:[^{}]++|\{[^{}]*+\})*+\}"
-ARRAY = rf"[a-z][a-z0-9]*+{GAP}\[[^\[\](){{}}%]*+\](?:{LAYOUT})?+"
+ARRAY = rf"[a-z][a-z0-9]*+{GAP}\[[^\[\](){{}}%]*+\](?:{LAYOUT})?"
 
 # The start of an instruction. What follows the `=` tells it from a field of a value, `n = 1`.
 INSTRUCTION = (
@@ -56,7 +56,7 @@ INSTRUCTION_LINE = rf"\s*+(?:ROOT |%|{NAME} = (?:\(|[a-z0-9]++\[|[a-z-]++\())"
 _IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!{INSTRUCTION_LINE})|{COMMENT}|/"""
 BRACES = balanced("{", "}", _IN_BRACES)
 PARENS = balanced("(", ")", rf"[^()/]++|{COMMENT}|/")
-SHAPE = rf"(?:{ARRAY}(?:{GAP}{LAYOUT})?+|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
+SHAPE = rf"(?:{ARRAY}(?:{GAP}{LAYOUT})?|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
 # A single instruction may have operands without names.
 _ELEMENT = rf"{NAME}(?!\[)(?:#\d++)*+{GAP}"
 OPERAND = rf"(?:{SHAPE}{GAP}(?:{_ELEMENT})?+|{_ELEMENT})"
