@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from oracle import xla_parse
 
-from hlo import replica_groups, sharding
 from hlo.errors import InferError, TextError
 from hlo.scan import Scanner
+from hlo.sharding import Sharding, replica_groups
 from hlo.sharding.devices import DeviceGrid
 from hlo.sharding.text import read_sharding
 from hlo.types import Shape, TupleShape, array
 
 
-def read(text: str) -> sharding.Sharding:
+def read(text: str) -> Sharding:
     scanner = Scanner(text)
     value = read_sharding(scanner)
     scanner.end()

@@ -24,8 +24,6 @@ from hlo.text.syntax import Deep, InlineRecord, InstructionRecord, Token
 from hlo.types import OPAQUE, Shape, compatible
 
 _GAP = re.compile(terminals.GAP, re.S)
-# The group around a shape is not possessive: before 3.11.5, Python does not go back to where such a
-# group began if it does not match, and backtracks inside.
 _OPERAND = re.compile(
     rf"(?:(?P<shape>{terminals.SHAPE}){terminals.GAP})?"
     rf"(?:%?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*+)(?P<path>(?:#\d++)*+))?+"
