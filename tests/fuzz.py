@@ -15,9 +15,10 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TypeVar
 
 from hlo.errors import HloError
 from hlo.ops import OPS
@@ -269,35 +270,56 @@ def _on_alarm(signum: int, frame: FrameType | None) -> None:
     raise Hang(f"more than {LIMIT_S} s")
 
 
+_T = TypeVar("_T", str, bytes)
+
+
+def tally(
+    inputs: Iterable[_T],
+    failure: Callable[[_T], str | None],
+    keep: Callable[[int, _T], None] = lambda number, data: None,
+) -> int:
+    """Print the failures of inputs, each kind once, and how many there are; returns the exit code.
+
+    failure: says what is wrong with an input, None if nothing is. keep: gets the number and the
+    first input of each kind.
+    """
+    kinds: Counter[str] = Counter()
+    start = time.monotonic()
+    slowest, count = 0.0, 0
+    for number, data in enumerate(inputs):
+        began = time.monotonic()
+        found = failure(data)
+        slowest, count = max(slowest, time.monotonic() - began), number + 1
+        if found is None:
+            continue
+        kind = re.sub(r"\d+", "N", found)[:120]
+        kinds[kind] += 1
+        if kinds[kind] == 1:
+            text = data[:1500] if isinstance(data, str) else repr(data[:1500])
+            print(f"--- {number}: {found}\n{text}\n", flush=True)
+            keep(number, data)
+    for kind, times in kinds.most_common():
+        print(f"{times:6d}  {kind}")
+    print(
+        f"{count} inputs in {time.monotonic() - start:.0f} s, slowest {slowest:.1f} s, "
+        f"{sum(kinds.values())} failures"
+    )
+    return 1 if kinds else 0
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--count", type=int, default=20_000)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--keep", type=Path, help="folder for the inputs that failed")
     options = arguments.parse_args()
-    kinds: Counter[str] = Counter()
-    start = time.monotonic()
-    slowest = 0.0
-    for i, text in enumerate(mutants(options.count, options.seed)):
-        began = time.monotonic()
-        found = failure(text)
-        slowest = max(slowest, time.monotonic() - began)
-        if found is None:
-            continue
-        kind = re.sub(r"\d+", "N", found)[:120]
-        kinds[kind] += 1
-        if kinds[kind] == 1:
-            print(f"--- {i}: {found}\n{text[:1500]}\n", flush=True)
-            if options.keep:
-                options.keep.mkdir(parents=True, exist_ok=True)
-                (options.keep / f"{options.seed}-{i}.hlo").write_text(text, errors="replace")
-    for kind, times in kinds.most_common():
-        print(f"{times:6d}  {kind}")
-    print(
-        f"{options.count} inputs in {time.monotonic() - start:.0f} s, slowest {slowest:.1f} s, "
-        f"{sum(kinds.values())} failures"
-    )
-    return 1 if kinds else 0
+
+    def keep(number: int, text: str) -> None:
+        if options.keep:
+            options.keep.mkdir(parents=True, exist_ok=True)
+            (options.keep / f"{options.seed}-{number}.hlo").write_text(text, errors="replace")
+
+    return tally(mutants(options.count, options.seed), failure, keep)
 
 
 if __name__ == "__main__":

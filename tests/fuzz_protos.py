@@ -11,11 +11,10 @@ import argparse
 import random
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fuzz import watched
+from fuzz import tally, watched
 
 import hlo
 from hlo.errors import HloError
@@ -238,19 +237,7 @@ def main() -> int:
     arguments.add_argument("--count", type=int, default=5000)
     arguments.add_argument("--seed", type=int, default=0)
     options = arguments.parse_args()
-    kinds: Counter[str] = Counter()
-    for data in mutants(options.count, options.seed):
-        found = failure(data)
-        if found is None:
-            continue
-        kind = re.sub(r"\d+", "N", found)[:120]
-        kinds[kind] += 1
-        if kinds[kind] == 1:
-            print(f"--- {found}\n{data[:1500]!r}\n", flush=True)
-    for kind, times in kinds.most_common():
-        print(f"{times:6d}  {kind}")
-    print(f"{options.count} inputs, {sum(kinds.values())} failures")
-    return 1 if kinds else 0
+    return tally(mutants(options.count, options.seed), failure)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,11 @@ import argparse
 import random
 import re
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import fuzz
-from fuzz import watched
+from fuzz import tally, watched
 
 import hlo
 from hlo.errors import HloError
@@ -141,26 +139,7 @@ def main() -> int:
     arguments.add_argument("--count", type=int, default=20_000)
     arguments.add_argument("--seed", type=int, default=0)
     options = arguments.parse_args()
-    kinds: Counter[str] = Counter()
-    start = time.monotonic()
-    slowest = 0.0
-    for text in mutants(options.count, options.seed):
-        began = time.monotonic()
-        found = failure(text)
-        slowest = max(slowest, time.monotonic() - began)
-        if found is None:
-            continue
-        kind = re.sub(r"\d+", "N", found)[:100]
-        kinds[kind] += 1
-        if kinds[kind] == 1:
-            print(f"--- {found}\n{text[:1500]}\n", flush=True)
-    for kind, times in kinds.most_common():
-        print(f"{times:6d}  {kind}")
-    print(
-        f"{options.count} inputs in {time.monotonic() - start:.0f} s, slowest {slowest:.1f} s, "
-        f"{sum(kinds.values())} failures"
-    )
-    return 1 if kinds else 0
+    return tally(mutants(options.count, options.seed), failure)
 
 
 if __name__ == "__main__":

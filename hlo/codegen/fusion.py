@@ -239,7 +239,6 @@ def _must_keep(
         and not (u.opcode in _READS_VIEWS and _is_view(inst, roles))
         and u.spec.emitter not in (Emitter.REDUCTION, Emitter.WINDOW, Emitter.SORT)
         and not is_on_demand(u)
-        and not is_joint(u)
         and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate", "copy")
         for u in users
     )

@@ -10,7 +10,7 @@ from typing import Any
 from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction
-from hlo.ir.builder import Builder, build_computation
+from hlo.ir.builder import Builder, build_computation, build_reducer
 from hlo.ops.attrs import SliceDim
 from hlo.ops.custom_targets import factor
 from hlo.types import PRED, S32, ArrayShape, array
@@ -94,12 +94,9 @@ def _first_failure(d: Draft, a: Instruction, failed: Instruction, lower: bool) -
 
     any_failed = failed
     if batch.dims:
-        either = build_computation(
-            "or", [array(PRED, ())] * 2, lambda b, x, y: b.op("or", x, y), d.inst
-        )
         any_failed = d.op(
             "reduce", failed, d.constant(PRED, False), dimensions=tuple(range(len(batch.dims))),
-            to_apply=either,
+            to_apply=build_reducer("or", PRED, d.inst),
         )  # fmt: skip
     found = d.op(
         "conditional", any_failed, a, a,

@@ -27,7 +27,7 @@ def emit_on_demand(k: Kernel) -> Extent:
     """Emit a kernel whose result elements are computed one by one from their index."""
     order = loop_order(k.shape)
     merged = mergeable(k.inst, k.roles, order)
-    if any(_is_rare(inst) for inst in _fused(k)):
+    if any(is_rare(inst) for inst in _fused(k)):
         strips = _Strips(k)
         return over_elements(k, k.shape, strips.element, merged, strips.loop)
 
@@ -128,7 +128,8 @@ class _Strips:
         k.store(scalar.load(k.b, et, self.aside, self.place), at)
 
 
-def _is_rare(inst: Instruction) -> bool:
+def is_rare(inst: Instruction) -> bool:
+    """True for an operation with rare cases that cost much."""
     shape = inst.shape
     return isinstance(shape, ArrayShape) and has_rare_cases(inst.opcode, shape.element_type)
 

@@ -34,7 +34,7 @@ def rejoining(comp: Computation, cost: Callable[[Instruction], float]) -> dict[I
     """
     order = comp.in_order()
     level = _longest_ways(order, lambda inst: 1)
-    delay = _longest_ways(order, lambda inst: cost(inst) if cost(inst) > 1 else 0)
+    delay = _longest_ways(order, lambda inst: found if (found := cost(inst)) > 1 else 0)
     found: dict[Instruction, int] = {}
     # The post-dominator of what only elementwise operations of its dimensions use, and how many
     # there are above that.

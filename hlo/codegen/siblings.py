@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from hlo.codegen.address import is_plain, size_bytes
 from hlo.codegen.fusion import Role, is_on_demand, own_cost
 from hlo.codegen.kernel import loop_order
-from hlo.codegen.math.functions import has_rare_cases
 from hlo.codegen.merge import crossings
+from hlo.codegen.on_demand import is_rare
 from hlo.codegen.rejoining import JOINT, is_pointwise
 from hlo.codegen.rows import readers_of, rows_of
 from hlo.ir import Computation, Instruction
@@ -71,7 +71,7 @@ class _Siblings:
 
     def _visit(self, inst: Instruction) -> None:
         alone = self._alone(inst)
-        if any(_is_rare(node) for node in alone.nodes) or len(alone.nodes) > _MOST_NODES:
+        if any(is_rare(node) for node in alone.nodes) or len(alone.nodes) > _MOST_NODES:
             return
         shape = inst.array_shape
         assert shape.layout is not None
@@ -198,9 +198,3 @@ def _sorted(position: Mapping[Instruction, int]) -> list[Instruction]:
                 heapq.heappush(ready, (position[after], numbered[after], after))
     assert len(order) == len(position)
     return order
-
-
-def _is_rare(inst: Instruction) -> bool:
-    return isinstance(inst.shape, ArrayShape) and has_rare_cases(
-        inst.opcode, inst.shape.element_type
-    )

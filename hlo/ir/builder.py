@@ -160,3 +160,16 @@ def build_computation(
     parameters = [b.parameter(n, shape, f"p{n}") for n, shape in enumerate(shapes)]
     comp.set_root(body(b, *parameters))
     return comp
+
+
+def build_reducer(
+    opcode: str, et: ElementType, like: Instruction | None = None, name: str = ""
+) -> Computation:
+    """Return a new computation that applies a binary operation to two scalars of a type.
+
+    name: the computation's; by default the opcode.
+    """
+    scalar = array(et, ())
+    return build_computation(
+        name or opcode, [scalar, scalar], lambda b, x, y: b.op(opcode, x, y), like
+    )

@@ -190,22 +190,13 @@ class Cursor(TypeReader):
 
     def _list(self) -> list[Any]:
         with self.nested():
-            self.expect("[")
-            values: list[Any] = []
-            while not self.accept("]"):
-                if values:
-                    self.expect(",")
-                values.append(self.attribute())
-        return values
+            return [self.attribute() for _ in self.items("[", "]")]
 
     def dictionary(self) -> dict[str, Any]:
         """Read `{key = value, key}`."""
+        found: dict[str, Any] = {}
         with self.nested():
-            self.expect("{")
-            found: dict[str, Any] = {}
-            while not self.accept("}"):
-                if found:
-                    self.expect(",")
+            for _ in self.items():
                 self._pair(found)
         return found
 
@@ -220,12 +211,9 @@ class Cursor(TypeReader):
 
     def _verbatim(self) -> str:
         """Read a dictionary whose values are kept as they are written: HLO text has this form."""
+        pairs: list[str] = []
         with self.nested():
-            self.expect("{")
-            pairs: list[str] = []
-            while not self.accept("}"):
-                if pairs:
-                    self.expect(",")
+            for _ in self.items():
                 start = self.pos
                 self._pair({})
                 pairs.append(self.text[start : self.pos].rstrip())

@@ -150,10 +150,7 @@ class Parser(OperationReader):
                 break
         block = Block([])
         found = Function(self.symbol(), start, block, [], [])
-        self.expect("(")
-        while not self.accept(")"):
-            if block.arguments:
-                self.expect(",")
+        for _ in self.items("(", ")"):
             at = self.pos
             # A declaration has types only.
             named = self.argument() if self.peek("%") else (str(len(block.arguments)), self.type())

@@ -144,13 +144,7 @@ class TypeReader(Scanner):
 
     def _tuple(self) -> Shape:
         with self.nested():
-            self.expect("<")
-            elements: list[Shape] = []
-            while not self.accept(">"):
-                if elements:
-                    self.expect(",")
-                elements.append(self.type())
-        return TupleShape(tuple(elements))
+            return TupleShape(tuple(self.type() for _ in self.items("<", ">")))
 
     def _element(self, start: int) -> ElementType:
         """Read an element type. start: where its array begins."""

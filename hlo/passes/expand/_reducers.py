@@ -7,8 +7,8 @@ from typing import Any
 
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Computation, Instruction
-from hlo.ir.builder import Builder, build_computation
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType, array, integer_range
+from hlo.ir.builder import Builder, build_reducer
+from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType, integer_range
 
 _WITH_ENDS = ("bf16", "f16", "f32", "f64")
 
@@ -65,10 +65,7 @@ def without_overflow(inst: Instruction, op: str) -> tuple[ElementType, Computati
     wide = ELEMENT_TYPES["c128" if et.is_complex else "f64"]
     if wide is et:
         return et, function
-    shapes = [array(wide, ())] * 2
-    return wide, build_computation(
-        f"{function.name}.{wide}", shapes, lambda b, x, y: b.op("add", x, y), inst
-    )
+    return wide, build_reducer("add", wide, inst, f"{function.name}.{wide}")
 
 
 def identity(b: Builder, op: str, et: ElementType) -> Instruction:

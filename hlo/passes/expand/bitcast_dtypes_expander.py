@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
-from hlo.ir.builder import build_computation
+from hlo.ir.builder import build_reducer
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType, array
+from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
 
 
 @module_pass
@@ -50,13 +50,9 @@ def _joined(
     et = _unsigned(b)
     wide = d.convert(bits, et)
     shifted = d.op("shift-left", wide, _shifts(d, wide.array_shape, a))
-    scalar = array(et, ())
-    either = build_computation(
-        "or", [scalar, scalar], lambda b, x, y: b.op("or", x, y), d.inst
-    )  # fmt: skip
     return d.op(
         "reduce", shifted, d.constant(et, 0), shape=to.with_type(et), dimensions=(to.rank,),
-        to_apply=either,
+        to_apply=build_reducer("or", et, d.inst),
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from hlo.errors import InferError
 from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
-from hlo.ir.builder import Builder, build_computation
+from hlo.ir.builder import Builder, build_computation, build_reducer
 from hlo.ops.attrs import SliceDim
 from hlo.passes.expand import _matrix as mx
 from hlo.passes.expand._inline import expand_instructions
@@ -115,11 +115,8 @@ def _sweeps(b: Builder, a: Instruction, config: _Config) -> tuple[Instruction, I
         whole = mx.total(b, mx.squares(b, a), (1, 2))
         little = b.filled(mx.part_type(a), whole.array_shape.dims, config.tolerance**2)
         large = b.compare(beside, b.op("multiply", whole, little), "GT")
-        either = build_computation(
-            "or", [array(PRED, ())] * 2, lambda b, x, y: b.op("or", x, y), b.like
-        )
         some = b.op("reduce", large, b.constant(PRED, False), dimensions=(0, 1, 2),
-                    to_apply=either)  # fmt: skip
+                    to_apply=build_reducer("or", PRED, b.like))  # fmt: skip
         limit = b.constant(S32, config.sweeps)
         return b.op("and", some, b.compare(at, limit, "LT"))
 

@@ -6,7 +6,7 @@ from hlo.analysis.patterns import single_binary_op
 from hlo.expansions import Draft
 from hlo.expansions.loop import counter_type
 from hlo.ir import Computation, Instruction, Module
-from hlo.ir.builder import Builder, build_computation
+from hlo.ir.builder import Builder, build_computation, build_reducer
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
@@ -46,9 +46,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     scatter, wide = inst.attrs["scatter"], et
     if single_binary_op(scatter) == "add" and (et.is_float or et.is_complex):
         wide = ELEMENT_TYPES["c128" if et.is_complex else "f64"]
-        scatter = build_computation(
-            "sum", [array(wide, ())] * 2, lambda b, p, q: b.op("add", p, q), inst
-        )
+        scatter = build_reducer("add", wide, inst, "sum")
     start = d.broadcast(d.convert(init, wide), array(wide, (shape.num_elements,)))
     total = d.op(
         "scatter", start, chosen, d.convert(d.reshape(updates, (source.num_elements,)), wide),
