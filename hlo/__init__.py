@@ -15,7 +15,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlo.api import from_proto, interpret, load, optimize, parse, save, to_proto, verify
+    from hlo.api import (
+        from_proto,
+        interpret,
+        load,
+        optimize,
+        parse,
+        random_inputs,
+        save,
+        to_proto,
+        verify,
+    )
     from hlo.builder import XlaBuilder, XlaComputation, XlaOp
     from hlo.client import Client, GlobalData
     from hlo.compiler import compile
@@ -64,6 +74,7 @@ __all__ = [
     "parse",
     "parse_shape",
     "print_module",
+    "random_inputs",
     "save",
     "to_proto",
     "unpack",
@@ -77,6 +88,7 @@ _HOMES = {
         "load",
         "optimize",
         "parse",
+        "random_inputs",
         "save",
         "to_proto",
         "verify",

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hlo.analysis.domains import domains_of
 from hlo.arguments import Parameter, bind_arguments
+from hlo.distribution import Distributions
 from hlo.eval import Host
 from hlo.eval import interpret as evaluate
 from hlo.files import read_bytes
+from hlo.inputs import Sampler
 from hlo.ir import Module
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
@@ -100,6 +103,20 @@ def optimize(module: Module, passes: str = "default", *, validate: bool = False)
 def parameters_of(module: Module) -> list[Parameter]:
     """Return the parameters of a module's entry, as input files and specs address them."""
     return [Parameter(p.attrs["number"], p.name, p.shape) for p in module.entry.parameters]
+
+
+@checked
+def random_inputs(module: Module, seed: int = 0, random: Sequence[str] = ()) -> list[Any]:
+    """Return random arguments for a module's entry, tuples nested; the same for the same seed.
+
+    random: distributions as of `hlo-run --random`: `normal`, `uniform`, `LO:HI` for all parameters,
+    `PATTERN=...` for those of a name; by default numbers with which the module makes sense, as far
+    as it shows: no negative variances, and indices inside of what they index. Raises HloError for
+    an invalid module, a distribution that is none, and where memory does not suffice.
+    """
+    verify_module(module)
+    sampler = Sampler(seed, Distributions(random), domains_of(module))
+    return sampler.values(parameters_of(module))
 
 
 def run_values(module: Module, values: Sequence[Any], host: Host | None = None) -> Any:

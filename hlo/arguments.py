@@ -20,7 +20,6 @@ from hlo.types import (
     Shape,
     TokenShape,
     TupleShape,
-    complex_part,
     integer_range,
 )
 from hlo.values import TOKEN_VALUE, DynamicArray
@@ -219,9 +218,6 @@ def _small_integers(array: np.ndarray, et: ElementType, what: str) -> np.ndarray
 
 # --- making up ----------------------------------------------------------------------------------
 
-# Random integers are 0 .. 9: as indices they are likely to be inside, as operands not to overflow.
-_RANDOM_INTEGERS = 10
-
 
 def need_size(shape: Shape, what: str) -> ArrayShape:
     """Return an array shape of a known size that fits in memory. Raises HloError."""
@@ -236,28 +232,6 @@ def need_size(shape: Shape, what: str) -> ArrayShape:
     except InferError as e:
         raise HloError.at(e.code, e.message) from None
     return shape
-
-
-def random_array(shape: ArrayShape, seed: Sequence[int]) -> np.ndarray:
-    """Return random elements of a shape, the same for the same seed.
-
-    Floats and the parts of complex numbers are standard normal (f8e8m0fnu: powers of two near 1),
-    integers uniform from 0 to 9 or what the type holds, pred even.
-    """
-    rng, et, dims = np.random.default_rng(seed), shape.element_type, shape.dims
-    if et.is_pred:
-        return rng.integers(0, 2, dims, dtype=np.uint8).astype(bool)
-    if et.is_integer:
-        most = min(_RANDOM_INTEGERS, integer_range(et)[1] + 1)
-        return rng.integers(0, most, dims, dtype=np.uint8).astype(et.dtype)
-    if et.is_complex:
-        part = complex_part(et).dtype
-        return rng.standard_normal((*dims, 2), dtype=part.type).view(et.dtype)[..., 0]
-    if et.name == "f8e8m0fnu":
-        return from_double(2.0 ** rng.integers(-3, 4, dims), et)
-    if et.bits <= 32:
-        return np.asarray(rng.standard_normal(dims, dtype=np.float32)).astype(et.dtype)
-    return np.asarray(rng.standard_normal(dims))
 
 
 def zero_array(shape: ArrayShape) -> np.ndarray:

@@ -17,8 +17,11 @@ _POWER = 0.6
 class Comparison:
     """How two arrays compare. Indices are of the element that is furthest off.
 
-    relative, absolute: what an element may be off by, of itself and in all. sensitivity: how far
-    results are off when the inputs differ in their last places, if that was looked at.
+    relative, absolute: what an element may be off by, of itself and in all. error, relative_error:
+    the largest that an element is off by, among those that are finite in both arrays, and the
+    largest such share of the wanted element. nans: how many of the wanted elements are NaN.
+    sensitivity: how far results are off when the inputs differ in their last places, if that was
+    looked at.
     """
 
     elements: int
@@ -28,25 +31,38 @@ class Comparison:
     worst: tuple[int, ...] | None = None
     got: object = None
     want: object = None
+    error: float = 0.0
+    relative_error: float = 0.0
+    nans: int = 0
     sensitivity: float = 0.0
 
     @property
     def same(self) -> bool:
         return self.mismatches == 0
 
+    @property
+    def is_all_nan(self) -> bool:
+        """True where every element is NaN on both sides, so that they agree on nothing."""
+        return self.same and 0 < self.elements == self.nans
+
     def __str__(self) -> str:
-        if self.worst is None:
-            beyond = ""
-            if self.sensitivity:
-                beyond = f" beyond what the last places of the inputs make, {self.sensitivity:.3g}"
-            return f"{self.elements} elements, no difference{beyond}"
-        by = ""
-        if self.relative or self.absolute:
-            by = f" by more than {self.relative:.3g} of the value + {self.absolute:.3g}"
-        return (
-            f"{self.mismatches} of {self.elements} elements differ{by}; "
-            f"worst at [{','.join(map(str, self.worst))}]: {self.got}, {self.want} expected"
+        nans = f", {self.nans} are NaN" if self.nans else ""
+        allowed = f"{self.relative:.3g} of the value + {self.absolute:.3g}"
+        if self.worst is not None:
+            by = f" by more than {allowed}" if self.relative or self.absolute else ""
+            return (
+                f"{self.mismatches} of {self.elements} elements differ{by}{nans}; "
+                f"worst at [{','.join(map(str, self.worst))}]: {self.got}, {self.want} expected"
+            )
+        if not (self.relative or self.absolute):
+            return f"{self.elements} elements are equal{nans}"
+        text = (
+            f"{self.elements} elements agree, largest error {self.error:.3g} "
+            f"(relative {self.relative_error:.3g}), tolerance {allowed}{nans}"
         )
+        if self.sensitivity:
+            text += f"; the last places of the inputs make {self.sensitivity:.3g}"
+        return text
 
 
 def tolerance(dtype: np.dtype) -> float:
@@ -135,8 +151,19 @@ def compare(
         absolute += _PER_NUDGE * sensitivity
         off = np.where(finite, np.abs(g - w), np.inf)
         same = (off <= relative * size + absolute) | (g == w) | (_nan(g) & _nan(w))
+        errors = np.where(finite, off, 0.0)
+        shares = np.divide(errors, size, out=np.zeros_like(errors), where=size > 0)
     found = _result(got, want, np.asarray(~same), off, relative, absolute)
-    return replace(found, sensitivity=sensitivity)
+    return replace(
+        found, error=float(errors.max(initial=0.0)),
+        relative_error=float(shares.max(initial=0.0)), nans=int(np.count_nonzero(_nan(w))),
+        sensitivity=sensitivity,
+    )  # fmt: skip
+
+
+def nan_count(a: np.ndarray) -> int:
+    """Return how many elements of an array are NaN, or have a part that is."""
+    return int(np.count_nonzero(_nan(a))) if is_inexact(a.dtype) else 0
 
 
 def _nan(a: np.ndarray) -> np.ndarray:

@@ -187,6 +187,7 @@ def on_host(executable: Executable, host: Host) -> Executable:
 def build(module: Module, machine: Machine, clock: Clock, passes: str = "default") -> NativeProgram:
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
     from hlo.analysis.devices import devices_of
+    from hlo.analysis.domains import domains_of
     from hlo.codegen.target import Target
 
     target = Target.of(machine.triple, machine.data_layout, machine.features)
@@ -207,6 +208,7 @@ def build(module: Module, machine: Machine, clock: Clock, passes: str = "default
         imports=_imports(emitted, module),
         uses_host=emitted.uses_host,
         device_counts=devices_of(module),
+        domains=domains_of(module),
     )
 
 

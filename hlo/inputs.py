@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hlo.arguments import Parameter, as_leaf, assemble, need_size, random_array, zero_array
+from hlo.arguments import Parameter, Path, as_leaf, assemble, need_size, zero_array
+from hlo.distribution import Distributions, Domain, random_array
 from hlo.errors import HloError, Source, Span, TextError, did_you_mean
 from hlo.files import read_npy, read_npz, read_raw, read_text
 from hlo.forms import is_proto_file
@@ -28,8 +30,47 @@ _NUMBER = re.compile(r"\([^()]*\)|[^\s,]+")
 _STARTS_WITH_SHAPE = re.compile(r"[(\s]*[a-z][a-z0-9]*\[")
 
 
+@dataclass
+class Sampler:
+    """Makes up values of parameters at random, each leaf from a seed of its own.
+
+    domains: of leaves, by the parameter's number and index path. assumed: the domains that were
+    used so far, by the leaf's name.
+    """
+
+    seed: int = 0
+    distributions: Distributions = field(default_factory=Distributions)
+    domains: Mapping[tuple[int, Path], Domain] = field(default_factory=dict)
+    assumed: dict[str, Domain] = field(default_factory=dict)
+
+    def leaf(
+        self, parameter: Parameter, path: Path, name: str, shape: Shape, device: int = 0
+    ) -> np.ndarray:
+        """Return random elements for a leaf of a parameter. Raises HloError.
+
+        device: a value that differs from device to device is another one for each number.
+        """
+        of = need_size(shape, f"input {name}")
+        distribution = self.distributions.of(name)
+        domain = self.domains.get((parameter.number, path))
+        if domain is not None and distribution.uses_domain(of.element_type):
+            self.assumed[name] = domain
+        # A seed that is given has less bits than that.
+        seed = self.seed + (device << 64)
+        with enough_memory(f"input {name}"):
+            return random_array(of, [seed, parameter.number, *path], distribution, domain)
+
+    def values(self, parameters: Sequence[Parameter]) -> list[Any]:
+        """Return a random value for each parameter, tuples nested. Raises HloError."""
+        self.distributions.need_names([name for p in parameters for _, name, _ in p.leaves()])
+        return [
+            assemble(p.shape, {path: self.leaf(p, path, name, s) for path, name, s in p.leaves()})
+            for p in parameters
+        ]
+
+
 def read_inputs(
-    parameters: Sequence[Parameter], specs: Sequence[str], archive: str | None, seed: int,
+    parameters: Sequence[Parameter], specs: Sequence[str], archive: str | None, sampler: Sampler,
     device: int = 0, *, vary: bool = False,
 ) -> tuple[list[Any], list[str]]:  # fmt: skip
     """Return a value for each parameter, and the names of what had to be made up at random.
@@ -40,11 +81,11 @@ def read_inputs(
     fills; `=@FILE` reads raw bytes). archive: an npz whose keys are `arg0, arg1, ..` or parameter
     names; the leaves of a tuple have keys such as `arg0.1`. Or a snapshot that XLA dumped, which
     holds the arguments of a call.
-    device: whose inputs these are; vary: what is random differs from that of other devices.
+    sampler: makes up what is random. device: whose inputs these are; vary: what is random differs
+    from that of other devices.
     Everything is checked against the parameters. Raises HloError.
     """
-    # A seed that is given has less bits than that.
-    inputs = _Inputs(parameters, seed + (device << 64 if vary else 0), device)
+    inputs = _Inputs(parameters, sampler, device, vary)
     if archive is not None:
         inputs.take_archive(archive)
     # Named inputs first: the others fill the gaps.
@@ -64,10 +105,13 @@ def _split_target(spec: str) -> tuple[str | None, str]:
 class _Inputs:
     """The values given so far, by parameter number and index path."""
 
-    def __init__(self, parameters: Sequence[Parameter], seed: int, device: int) -> None:
+    def __init__(
+        self, parameters: Sequence[Parameter], sampler: Sampler, device: int, vary: bool
+    ) -> None:
         self._parameters = parameters
-        self._seed = seed
+        self._sampler = sampler
         self._device = device
+        self._vary = vary
         self._leaves: dict[int, dict[tuple[int, ...], Any]] = {p.number: {} for p in parameters}
         self._made_up: list[str] = []
 
@@ -128,16 +172,14 @@ class _Inputs:
             values.append(assemble(p.shape, leaves))
         return values, self._made_up
 
-    def _random(self, p: Parameter, index: tuple[int, ...], name: str, shape: Shape) -> np.ndarray:
-        # The seed of each leaf is its own, so that giving one input does not change the others.
-        with enough_memory(f"input {name}"):
-            return random_array(need_size(shape, f"input {name}"), [self._seed, p.number, *index])
+    def _random(self, p: Parameter, index: Path, name: str, shape: Shape) -> np.ndarray:
+        return self._sampler.leaf(p, index, name, shape, self._device if self._vary else 0)
 
-    def _zeros(self, p: Parameter, index: tuple[int, ...], name: str, shape: Shape) -> np.ndarray:
+    def _zeros(self, p: Parameter, index: Path, name: str, shape: Shape) -> np.ndarray:
         with enough_memory(f"input {name}"):
             return zero_array(need_size(shape, f"input {name}"))
 
-    def _number(self, p: Parameter, index: tuple[int, ...], name: str, shape: Shape) -> np.ndarray:
+    def _number(self, p: Parameter, index: Path, name: str, shape: Shape) -> np.ndarray:
         with enough_memory(f"input {name}"):
             dims = need_size(shape, f"input {name}").dims
             filled = as_leaf(np.full(dims, self._device).tolist(), shape, f"input {name}")

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hlo.arguments import need_size, random_array
+from hlo.arguments import need_size
 from hlo.compiler import Clock, build
+from hlo.distribution import random_array
 from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.ir import Module

@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "sources": {"errors", "files", "forms", "ir", "proto", "stablehlo", "text", "types"},
     "verifier": _VALUES | {"ops", "ir"},
     "eval": _VALUES | {"ops", "ir", "analysis", "host"},
-    "analysis": _VALUES | {"ops", "ir"},
+    "analysis": _VALUES | {"distribution", "ops", "ir"},
     "builder": _VALUES | {"ops", "ir", "text", "verifier", "eval", "arguments"},
     "graph": {"ops", "ir", "types"},
     "sampling": _VALUES,
@@ -56,22 +56,24 @@ ALLOWED: dict[str, set[str]] = {
     | {"ops", "ir", "analysis", "eval", "compare", "sampling", "expansions", "files"},
     "expansions": _VALUES | {"ops", "ir", "analysis"},
     "codegen": _VALUES | {"ops", "ir", "analysis", "expansions"},
-    "runtime": _VALUES | {"arguments"},
+    "runtime": _VALUES | {"arguments", "distribution"},
     "objects": _VALUES | {"arguments", "codegen", "runtime", "host", "binding", "files"},
     "arguments": _VALUES,
+    "distribution": _VALUES,
     "compare": set(),
     "files": _VALUES,
-    "inputs": _VALUES | {"arguments", "files", "forms", "sources"},
+    "inputs": _VALUES | {"arguments", "distribution", "files", "forms", "sources"},
     "binding": _VALUES | {"ops", "ir", "text", "runtime", "host", "eval"},
     "compiler": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}
     | {"analysis", "host", "binding", "objects", "sources"},
     "support": _VALUES
-    | {"arguments", "ops", "ir", "text", "verifier", "eval", "compiler", "runtime"},
+    | {"arguments", "distribution", "ops", "ir", "text", "verifier", "eval", "compiler"}
+    | {"runtime"},
     "client": _VALUES | {"analysis", "api", "arguments", "builder", "compiler", "host", "ir"},
     "api": _VALUES
     | {"ops", "ir", "text", "verifier", "eval", "arguments", "files", "inputs", "compiler"}
-    | {"passes", "proto", "sources"},
+    | {"analysis", "distribution", "passes", "proto", "sources"},
 }
 
 

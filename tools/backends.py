@@ -13,7 +13,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlo.arguments import Parameter
+    from hlo.arguments import Parameter, Path
+    from hlo.distribution import Domain
     from hlo.host import Host
     from hlo.ir import Module
     from hlo.types import Shape
@@ -25,7 +26,8 @@ class Runnable:
 
     device_counts: the numbers of replicas and of partitions that a run takes. run: takes checked
     values of the parameters for each device, and returns the result of each. seconds: how long each
-    stage of getting here took. cost: what one device does, where that was counted.
+    stage of getting here took. cost: what one device does, where that was counted. domains: the
+    values of parameters that make sense, by number and index path.
     """
 
     parameters: Sequence[Parameter]
@@ -33,6 +35,7 @@ class Runnable:
     device_counts: tuple[int, int]
     run: Callable[[Sequence[Sequence[Any]]], list[Any]]
     seconds: Mapping[str, float]
+    domains: Mapping[tuple[int, Path], Domain]
     cost: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -64,7 +67,9 @@ def compiled(
         with _interruptible():
             return [exe.run_values(values[0])] if together is None else together(values)
 
-    return Runnable(exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.cost)
+    return Runnable(
+        exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.domains, exe.cost
+    )
 
 
 def _hosts(host: Callable[[], Host | None], counts: tuple[int, int]) -> list[Host]:
@@ -90,6 +95,7 @@ def reference(
     """Return a module's text for the interpreter; see `compiled`. Raises HloError."""
     from hlo import api
     from hlo.analysis.devices import devices_of
+    from hlo.analysis.domains import domains_of
     from hlo.sources import read_module
 
     start = time.perf_counter()
@@ -102,7 +108,7 @@ def reference(
     runs = [partial(_interpret, module, h) for h in hosts]
     return Runnable(
         api.parameters_of(module), module.entry.result_shape, counts,
-        partial(_together, hosts, counts, runs), seconds,
+        partial(_together, hosts, counts, runs), seconds, domains_of(module),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from hlo.arguments import Parameter
+    from hlo.inputs import Sampler
     from hlo.types import Shape
 
 
@@ -34,11 +35,12 @@ def for_devices(
 
 def inputs_by_device(
     parameters: Sequence[Parameter], count: int, specs: Sequence[str], archives: Sequence[str],
-    seed: int, *, vary: bool,
+    sampler: Sampler, *, vary: bool,
 ) -> tuple[list[list[Any]], list[str]]:  # fmt: skip
     """Return the values of the parameters for each device, and the names of those made up."""
     from hlo.inputs import read_inputs
 
+    sampler.distributions.need_names([name for p in parameters for _, name, _ in p.leaves()])
     if len(archives) not in (0, 1, count):
         raise click.UsageError(
             f"--inputs is given {len(archives)} times, the run has {count} device"
@@ -48,7 +50,7 @@ def inputs_by_device(
     made_up: list[str] = []
     for device in range(count):
         archive = archives[device if len(archives) > 1 else 0] if archives else None
-        own, names = read_inputs(parameters, specs, archive, seed, device, vary=vary)
+        own, names = read_inputs(parameters, specs, archive, sampler, device, vary=vary)
         values.append(own)
         # A file for one device may lack what that for another one has.
         made_up += [n for n in names if n not in made_up]

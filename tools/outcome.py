@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hlo.compare import Comparison
+    from hlo.distribution import Domain
 
 _NAMED_INPUTS = 6
 
@@ -20,15 +21,27 @@ class Outcome:
     devices: int = 1
     results: dict[str, Any] = field(default_factory=dict)
     made_up: list[str] = field(default_factory=list)
+    # What random inputs were kept to, by their names.
+    assumed: Mapping[str, Domain] = field(default_factory=dict)
     prepare_s: dict[str, float] = field(default_factory=dict)
     runs_s: list[float] = field(default_factory=list)
     cost: Mapping[str, int] = field(default_factory=dict)
     # How each result compares with the interpreter's, where that was asked.
     checks: dict[str, Comparison] = field(default_factory=dict)
+    # How many elements of results are NaN, where there are to be none.
+    rejected: dict[str, int] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
-        return not all(c.same for c in self.checks.values())
+        return bool(self.rejected) or not all(c.same for c in self.checks.values())
+
+
+def nan_counts(results: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many elements are NaN, of those results that have any."""
+    from hlo.compare import nan_count
+
+    counts = {name: nan_count(value) for name, value in results.items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 def made_up_text(outcome: Outcome, seed: int, *, vary: bool) -> str:
@@ -41,10 +54,23 @@ def made_up_text(outcome: Outcome, seed: int, *, vary: bool) -> str:
     return f"{outcome.file}: {len(names)} input{plural} random from seed {seed}{whose}: {which}"
 
 
+def assumed_text(outcome: Outcome) -> str:
+    """Return a note of what random inputs were kept to."""
+    assumed = [f"{name} {domain}" for name, domain in outcome.assumed.items()]
+    rest = len(assumed) - _NAMED_INPUTS
+    shown = "; ".join(assumed[:_NAMED_INPUTS]) + (f"; and {rest} more" if rest > 0 else "")
+    return f"{outcome.file}: assumed of random inputs: {shown}"
+
+
 def verdict(outcome: Outcome) -> str:
     """Return which results are the interpreter's, and how the others differ."""
     checks = outcome.checks.items()
-    noted = [f"{outcome.file}: {n}: {c}" for n, c in checks if not c.same or c.sensitivity]
+    noted = [f"{outcome.file}: {n}: {c}" for n, c in checks]
+    noted += [
+        f"{outcome.file}: warning: all of {n} is NaN, so nothing was compared"
+        for n, c in checks
+        if c.is_all_nan
+    ]
     same = sum(c.same for c in outcome.checks.values())
     summary = f"{outcome.file}: {same} of {len(outcome.checks)} results are the interpreter's"
     return "\n".join([*noted, summary])
@@ -79,7 +105,15 @@ def speed(outcome: Outcome) -> dict[str, float]:
 
 def comparison(c: Comparison) -> dict[str, Any]:
     """Return the JSON object of a comparison."""
-    found: dict[str, Any] = {"elements": c.elements, "mismatches": c.mismatches}
+    found: dict[str, Any] = {
+        "elements": c.elements,
+        "mismatches": c.mismatches,
+        "nan": c.nans,
+        "error": c.error,
+        "relative_error": c.relative_error,
+        "rtol": c.relative,
+        "atol": c.absolute,
+    }
     if c.sensitivity:
         found["sensitivity"] = c.sensitivity
     if not c.same:

@@ -25,7 +25,16 @@ from .common import (
     show_error,
 )
 from .devices import for_devices, inputs_by_device, named_results
-from .outcome import Outcome, comparison, made_up_text, speed, times, verdict
+from .outcome import (
+    Outcome,
+    assumed_text,
+    comparison,
+    made_up_text,
+    nan_counts,
+    speed,
+    times,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from hlo.compare import Comparison
@@ -43,8 +52,10 @@ class _Job:
     archives: tuple[str, ...]
     output: str | None
     seed: int
+    random: tuple[str, ...]
     backend: str
     check: bool
+    fail_on_nan: bool
     repeat: int
     threads: int | None
     cache: bool
@@ -82,9 +93,15 @@ class _Job:
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0),
               help="Seed of the inputs that are not given.")  # fmt: skip
+@click.option(
+    "--random", "random", multiple=True, metavar="[PATTERN=]DIST",
+    help="What random inputs are: normal, uniform (0 to 1), LO:HI, or safe: normal, but kept to "
+    "what the module needs of them. PATTERN says for which, as in 'var*=0.1:1'.  [default: safe]",
+)  # fmt: skip
 @click.option("--backend", type=click.Choice(["compiled", "reference"]), default="compiled",
               show_default=True, help="Native code, or the interpreter.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Run both backends; exit 1 if their results differ.")
+@click.option("--fail-on-nan", is_flag=True, help="Exit 1 if a result has a NaN.")
 @click.option("--repeat", default=1, metavar="N", type=click.IntRange(1), help="Run N times.")
 @click.option("--time", "show_time", is_flag=True,
               help="Show how long it takes, and how fast that is.")  # fmt: skip
@@ -120,8 +137,9 @@ class _Job:
 @common_options
 def main(
     files: tuple[str, ...], inputs: tuple[str, ...], archives: tuple[str, ...], output: str | None,
-    seed: int, backend: str, check: bool, repeat: int, show_time: bool, threads: int | None,
-    cache: bool, passes: str, num_replicas: int | None, num_partitions: int | None,
+    seed: int, random: tuple[str, ...], backend: str, check: bool, fail_on_nan: bool, repeat: int,
+    show_time: bool, threads: int | None, cache: bool, passes: str, num_replicas: int | None,
+    num_partitions: int | None,
     random_by_device: bool, load: tuple[str, ...], as_json: bool,
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
@@ -141,8 +159,9 @@ def main(
     from hlo.memory import enough_memory
 
     backend = "compiled" if check else backend
-    job = _Job(inputs, archives, output, seed, backend, check, repeat, threads, cache, passes,
-               len(files) > 1, num_replicas, num_partitions, random_by_device)  # fmt: skip
+    job = _Job(inputs, archives, output, seed, random, backend, check, fail_on_nan, repeat, threads,
+               cache, passes, len(files) > 1, num_replicas, num_partitions,
+               random_by_device)  # fmt: skip
     try:
         _check_output(files, job)
         job.loaded = _loaded(load)
@@ -171,6 +190,8 @@ def main(
             continue
         if check:
             note(verdict(outcome))
+        for name, count in outcome.rejected.items():
+            note(f"{file}: {name}: {count} of {outcome.results[name].size} elements are NaN")
         if show_time:
             note(times(outcome))
     if as_json:
@@ -222,6 +243,9 @@ def _is_folder(output: str) -> bool:
 
 
 def _run(file: str, job: _Job) -> Outcome:
+    from hlo.distribution import Distributions
+    from hlo.inputs import Sampler
+
     outcome = Outcome(file)
     source, name = read_source(file)
     with progress(f"preparing {file}"):
@@ -229,10 +253,12 @@ def _run(file: str, job: _Job) -> Outcome:
         if counts is not None:
             name += " (printed for other devices)"
         module = _prepared(source, name, job, counts)
+        sampler = Sampler(job.seed, Distributions(job.random), module.domains)
         values, outcome.made_up = inputs_by_device(
-            module.parameters, prod(module.device_counts), job.inputs, job.archives, job.seed,
+            module.parameters, prod(module.device_counts), job.inputs, job.archives, sampler,
             vary=job.vary,
         )  # fmt: skip
+        outcome.assumed = sampler.assumed
     outcome.devices = len(values)
     leaves = len(named_results(module.result, [None] * len(values)))
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
@@ -240,12 +266,16 @@ def _run(file: str, job: _Job) -> Outcome:
     outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
     if outcome.made_up:
         note(made_up_text(outcome, job.seed, vary=job.vary))
+    if outcome.assumed:
+        note(assumed_text(outcome))
     with progress(f"running {file}"):
         for _ in range(job.repeat):
             start = time.perf_counter()
             results = module.run(values)
             outcome.runs_s.append(time.perf_counter() - start)
     outcome.results = named_results(module.result, results)
+    if job.fail_on_nan:
+        outcome.rejected = nan_counts(outcome.results)
     if job.check:
         with progress(f"checking {file}"):
             outcome.checks = _compared(outcome.results, source, name, job, values, counts)
@@ -328,6 +358,7 @@ def _report(outcome: Outcome, job: _Job) -> dict[str, Any]:
         "results": results,
         "seed": job.seed,
         "random_inputs": outcome.made_up,
+        "assumed": {name: str(domain) for name, domain in outcome.assumed.items()},
         "devices": outcome.devices,
         "seconds": {"prepare": outcome.prepare_s, "runs": outcome.runs_s},
         "speed": speed(outcome),

@@ -68,6 +68,8 @@ class Executable:
         self.imports, self.uses_host = program.imports, program.uses_host
         # The numbers of replicas and of partitions that a run takes.
         self.device_counts = program.device_counts
+        # What values of parameters make sense, by the parameter's number and index path.
+        self.domains = program.domains
         # How long each stage of making it took.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hlo.arguments import Parameter
+from hlo.arguments import Parameter, Path
+from hlo.distribution import Domain
 from hlo.runtime.blocks import ALIGNMENT, block
 from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
@@ -28,7 +29,8 @@ class NativeProgram:
     pool: the object file of the thread pool, where some of the work is worth sharing out.
     imports: the functions outside that the code calls by number. uses_host: it needs a table of
     them, or asks which device it runs on. device_counts: the numbers of replicas and of partitions
-    that a run takes.
+    that a run takes. domains: the values that leaves of parameters may have for the program to make
+    sense, by the parameter's number and index path.
     """
 
     name: str
@@ -44,6 +46,7 @@ class NativeProgram:
     imports: tuple[Import, ...] = ()
     uses_host: bool = False
     device_counts: tuple[int, int] = (1, 1)
+    domains: Mapping[tuple[int, Path], Domain] = field(default_factory=dict)
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -102,6 +105,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "imports": [list(vars(i).values()) for i in program.imports],
             "uses_host": program.uses_host,
             "device_counts": program.device_counts,
+            "domains": [[n, path, *vars(d).values()] for (n, path), d in program.domains.items()],
         }
     ).encode()
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
@@ -148,4 +152,5 @@ def _from_header(
         tuple(Import(*fields) for fields in header["imports"]),
         header["uses_host"],
         tuple(header["device_counts"]),
+        {(n, tuple(path)): Domain(*rest) for n, path, *rest in header["domains"]},
     )

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from hlo.analysis.constants import splat
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
-from hlo.literal import Literal
-from hlo.numerals import bits_of
 from hlo.ops import OPS, Trait
-from hlo.types import ArrayShape, ElementType, array, element_type_of, integer_range
+from hlo.types import ElementType, array, element_type_of, integer_range
 
 # --- shapes -------------------------------------------------------------------------------------
 
@@ -62,26 +61,6 @@ def is_single_use(inst: Instruction) -> bool:
 
 
 # --- constants ----------------------------------------------------------------------------------
-
-
-def splat(inst: Instruction) -> np.ndarray | None:
-    """Return the value of rank 0 that every element of a constant has; None for anything else."""
-    while inst.opcode == "broadcast":
-        inst = inst.operands[0]
-    if inst.opcode != "constant":
-        return None
-    literal: Literal = inst.attrs["literal"]
-    if literal.elided or not isinstance(literal.shape, ArrayShape):
-        return None
-    value = literal.array
-    if value.size != 1:
-        bits = bits_of(value).reshape(-1)
-        # Most constants that are no splat show it at once.
-        if not bits.size or bits[0] != bits[-1] or not (bits[:64] == bits[0]).all():
-            return None
-        if not (bits == bits[0]).all():
-            return None
-    return np.asarray(value.reshape(-1)[0], value.dtype)
 
 
 def is_splat(inst: Instruction, number: complex) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from hlo.analysis.constants import splat
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.passes.algsimp._match import dims_of, splat
+from hlo.passes.algsimp._match import dims_of
 from hlo.passes.algsimp._rules import rule
 
 

@@ -1,0 +1,341 @@
+"""In which ranges the values of parameters have to be for a program to make sense.
+
+A variance of which the root is taken is not negative, an index points into what it indexes. That
+is asked for where such an operation stands and followed back to the parameters, through operations
+that keep or shift a range. It says what to try a program with, not what holds: for anything that is
+not understood there is no domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from hlo.analysis.constants import splat
+from hlo.distribution import Domain
+from hlo.ir import Computation, Instruction, Module
+from hlo.ops.indexing import INDEX_ATTRS, index_dims
+from hlo.types import UNBOUNDED, ArrayShape
+
+Path = tuple[int, ...]
+Demand = tuple[Instruction, Path, Domain]
+
+# What has a pole at 0 keeps away from it: in narrow types all near it overflows.
+_AWAY = 2.0**-7
+_INSIDE = 1 - 2.0**-4
+# The ranges of operands outside which operations on floats give NaN or infinity.
+_ARGUMENTS: dict[str, tuple[int, float, float]] = {
+    "sqrt": (0, 0.0, math.inf),
+    "rsqrt": (0, _AWAY, math.inf),
+    "log": (0, _AWAY, math.inf),
+    "log-plus-one": (0, -_INSIDE, math.inf),
+    "acosh": (0, 1.0, math.inf),
+    "acos": (0, -1.0, 1.0),
+    "asin": (0, -1.0, 1.0),
+    "atanh": (0, -_INSIDE, _INSIDE),
+    "batch-norm-inference": (4, 0.0, math.inf),
+    "batch-norm-grad": (3, 0.0, math.inf),
+}
+# Their elements are those of some of their operands.
+_MOVES: dict[str, slice] = {
+    **dict.fromkeys(("broadcast", "copy", "convert", "reduce-precision", "reshape"), slice(1)),
+    **dict.fromkeys(("reverse", "slice", "transpose", "gather", "dynamic-slice"), slice(1)),
+    **dict.fromkeys(("all-gather", "all-to-all", "collective-permute", "domain"), slice(1)),
+    **dict.fromkeys(("pad", "dynamic-update-slice"), slice(2)),
+    "concatenate": slice(None),
+    "opt-barrier": slice(1),
+}
+# Operations whose floats are not negative whatever their operands are.
+_NEVER_NEGATIVE = frozenset(
+    {"abs", "exponential", "logistic", "sqrt", "rsqrt", "cosh", "iota", "acosh", "acos"}
+)
+_DEPTH = 8
+# A demand is narrowed this often at one place; loops could go on without end.
+_MOST_VISITS = 4
+
+
+def domains_of(module: Module) -> dict[tuple[int, Path], Domain]:
+    """Return the domains of leaves of a valid module's parameters, by number and index path."""
+    found: dict[tuple[int, Path], Domain] = {}
+    demands: deque[Demand] = deque()
+    for inst in module.instructions():
+        demands.extend(_asked(inst))
+    if not demands:
+        return found
+    callers = module.callers()
+    known: dict[tuple[Instruction, Path], Domain] = {}
+    visits: Counter[tuple[Instruction, Path]] = Counter()
+    while demands:
+        inst, path, domain = demands.popleft()
+        before = known.get((inst, path))
+        if before is not None:
+            domain = _both(before, domain)
+            if domain == before or visits[inst, path] == _MOST_VISITS:
+                continue
+        known[inst, path] = domain
+        visits[inst, path] += 1
+        if inst.opcode != "parameter":
+            demands.extend(_behind(inst, path, domain))
+        elif inst.parent is module.entry:
+            found[inst.attrs["number"], path] = domain
+        else:
+            assert inst.parent is not None
+            for caller in callers[inst.parent]:
+                demands.extend(_passed(caller, inst.parent, inst.attrs["number"], path, domain))
+    return found
+
+
+def _both(first: Domain, second: Domain) -> Domain:
+    """Return what is in both domains, or the first where nothing is."""
+    low, high = max(first.low, second.low), min(first.high, second.high)
+    if low > high or (low, high) == (first.low, first.high):
+        return first
+    return Domain(low, high, first.used_by if low == first.low else second.used_by)
+
+
+# --- where domains are asked for ----------------------------------------------------------------
+
+
+def _asked(inst: Instruction) -> Iterator[Demand]:
+    op = inst.opcode
+    if op in _ARGUMENTS:
+        number, low, high = _ARGUMENTS[op]
+        yield from _if_float(inst.operands[number], Domain(low, high, op))
+    elif op == "power":
+        exponent = splat(inst.operands[1]) if _is_float(inst) else None
+        if _is_float(inst) and (exponent is None or not float(exponent).is_integer()):
+            yield inst.operands[0], (), Domain(_AWAY, math.inf, op)
+    elif op in ("dynamic-slice", "dynamic-update-slice"):
+        yield from _slice_starts(inst)
+    elif op in INDEX_ATTRS:
+        yield from _indices(inst)
+    elif op == "conditional" and inst.operands[0].array_shape.element_type.is_integer:
+        most = len(inst.called_computations) - 1
+        yield inst.operands[0], (), Domain(0, most, op)
+
+
+def _if_float(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    if _is_float(inst):
+        yield inst, (), domain
+
+
+def _is_float(inst: Instruction) -> bool:
+    return isinstance(inst.shape, ArrayShape) and inst.shape.element_type.is_float
+
+
+def _slice_starts(inst: Instruction) -> Iterator[Demand]:
+    whole = inst.operands[0].array_shape.dims
+    first = 1 if inst.opcode == "dynamic-slice" else 2
+    part = (inst if first == 1 else inst.operands[1]).array_shape.dims
+    if UNBOUNDED in (*whole, *part):
+        return
+    room = [w - p for w, p in zip(whole, part, strict=True)]
+    starts = inst.operands[first:]
+    if len(starts) == 1 and starts[0].array_shape.rank == 1:
+        starts, room = starts, [min(room, default=0)]
+    for start, most in zip(starts, room, strict=True):
+        yield start, (), Domain(0, most, inst.opcode)
+
+
+def _indices(inst: Instruction) -> Iterator[Demand]:
+    """Yield the domains of the indices of a gather or a scatter."""
+    at = 1 if inst.opcode == "gather" else len(inst.operands) // 2
+    operand, indices, dims = inst.operands[0].array_shape, inst.operands[at], index_dims(inst)
+    sizes = list(inst.attrs["slice_sizes"] if at == 1 and inst.opcode == "gather" else ())
+    if inst.opcode == "scatter":
+        updates = inst.operands[at + 1].array_shape
+        sizes = [1] * operand.rank
+        window = dims.window_dims(operand.rank)
+        for d, of in zip(window, inst.attrs["update_window_dims"], strict=True):
+            sizes[d] = updates.dims[of]
+    if UNBOUNDED in (*operand.dims, *sizes) or not dims.index_map:
+        return
+    room = [operand.dims[d] - sizes[d] for d in dims.index_map]
+    parts = indices.operands
+    if (
+        indices.opcode == "concatenate"
+        and indices.attrs["dimensions"] == (dims.index_vector_dim,)
+        and len(parts) == len(room)
+    ):
+        # Each element of the index vectors is computed for itself, and has a domain of its own.
+        for part, most in zip(parts, room, strict=True):
+            yield part, (), Domain(0, most, inst.opcode)
+    else:
+        yield indices, (), Domain(0, max(0, min(room)), inst.opcode)
+
+
+# --- back to the parameters ---------------------------------------------------------------------
+
+
+def _passed(
+    caller: Instruction, callee: Computation, number: int, path: Path, domain: Domain
+) -> Iterator[Demand]:
+    """Yield what a demand on a parameter of a computation asks of those that call it."""
+    if caller.opcode in ("call", "fusion", "map", "async-start"):
+        yield caller.operands[number], path, domain
+    elif caller.opcode == "while":
+        yield caller.operands[0], path, domain
+    elif caller.opcode == "conditional":
+        for branch, operand in zip(caller.called_computations, caller.operands[1:], strict=True):
+            if branch is callee:
+                yield operand, path, domain
+
+
+def _behind(inst: Instruction, path: Path, domain: Domain) -> Iterator[Demand]:
+    """Yield what a demand on a value asks of the values that it is made of."""
+    op = inst.opcode
+    if op == "tuple":
+        yield inst.operands[path[0]], path[1:], domain
+    elif op == "get-tuple-element":
+        yield inst.operands[0], (inst.attrs["index"], *path), domain
+    elif op in ("call", "fusion", "map"):
+        yield inst.called_computations[0].root, path, domain
+    elif op == "while":
+        yield inst.operands[0], path, domain
+    elif op == "conditional":
+        for branch in inst.called_computations:
+            yield branch.root, path, domain
+    elif op in _MOVES:
+        for operand in inst.operands[_MOVES[op]]:
+            if isinstance(operand.shape, ArrayShape) or path:
+                yield operand, path, domain
+    elif op == "select":
+        for operand in _alternatives(inst):
+            yield operand, path, domain
+    elif op in _ARITHMETIC and not path:
+        yield from _ARITHMETIC[op](inst, domain)
+
+
+def _alternatives(inst: Instruction) -> list[Instruction]:
+    """Return the operands that a select gives: of `i < 0 ? i + n : i` the one without the shift."""
+    _, first, second = inst.operands
+    if first.opcode == "add" and second in first.operands:
+        return [second]
+    if second.opcode == "add" and first in second.operands:
+        return [first]
+    return [first, second]
+
+
+def _add(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    a, b = inst.operands
+    for x, y in ((a, b), (b, a)):
+        shift = _real(y)
+        if shift is None:
+            continue
+        moved = replace(domain, low=domain.low - shift, high=domain.high - shift)
+        if _is_float(inst) and moved.low < 0 <= domain.low and math.isinf(domain.high):
+            # A small number that keeps a variance away from 0 allows none that is negative.
+            moved = replace(moved, low=0.0)
+        yield x, (), moved
+        return
+    if domain.low >= 0 and math.isinf(domain.high):
+        for x in (a, b):
+            if not _is_never_negative(x):
+                yield x, (), replace(domain, low=0.0)
+
+
+def _subtract(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    a, b = inst.operands
+    if (shift := _real(b)) is not None:
+        yield a, (), replace(domain, low=domain.low + shift, high=domain.high + shift)
+    elif (start := _real(a)) is not None:
+        yield b, (), replace(domain, low=start - domain.high, high=start - domain.low)
+
+
+def _negate(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    yield inst.operands[0], (), replace(domain, low=-domain.high, high=-domain.low)
+
+
+def _multiply(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    a, b = inst.operands
+    for x, y in ((a, b), (b, a)):
+        factor = _real(y)
+        if factor:
+            ends = sorted((domain.low / factor, domain.high / factor))
+            yield x, (), replace(domain, low=ends[0], high=ends[1])
+            return
+    if a is not b and domain.low >= 0 and math.isinf(domain.high):
+        for x in (a, b):
+            if not _is_never_negative(x):
+                yield x, (), domain
+
+
+def _divide(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    a, b = inst.operands
+    divisor = _real(b)
+    if not _is_float(inst):
+        return
+    if divisor:
+        ends = sorted((domain.low * divisor, domain.high * divisor))
+        yield a, (), replace(domain, low=ends[0], high=ends[1])
+    elif domain.low >= 0 and math.isinf(domain.high):
+        if not _is_never_negative(a):
+            yield a, (), domain
+        if not _is_never_negative(b):
+            yield b, (), replace(domain, low=max(_AWAY, domain.low))
+
+
+def _reduce(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    """Sums, means, products and extremes of what is not negative are not negative."""
+    x = inst.operands[0]
+    if domain.low >= 0 and math.isinf(domain.high) and not _is_never_negative(x):
+        yield x, (), replace(domain, low=0.0)
+
+
+def _extreme(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    """The greater of a number in the domain and anything is in it, if it is open above."""
+    open_end = domain.high if inst.opcode == "maximum" else -domain.low
+    for number in map(_real, inst.operands):
+        if number is not None and math.isinf(open_end) and domain.low <= number <= domain.high:
+            return
+    for x in inst.operands:
+        yield x, (), domain
+
+
+def _clamp(inst: Instruction, domain: Domain) -> Iterator[Demand]:
+    """What keeps indices inside is no reason for random ones to be outside."""
+    if not _is_float(inst):
+        yield inst.operands[1], (), domain
+
+
+_ARITHMETIC: dict[str, Callable[[Instruction, Domain], Iterator[Demand]]] = {
+    "add": _add,
+    "subtract": _subtract,
+    "negate": _negate,
+    "multiply": _multiply,
+    "divide": _divide,
+    "reduce": _reduce,
+    "all-reduce": _reduce,
+    "maximum": _extreme,
+    "minimum": _extreme,
+    "clamp": _clamp,
+}
+
+
+def _real(inst: Instruction) -> float | None:
+    """Return the finite real number that each element of a constant is."""
+    value = splat(inst)
+    if value is None or value.dtype.kind == "c" or not math.isfinite(float(value)):
+        return None
+    return float(value)
+
+
+def _is_never_negative(inst: Instruction, depth: int = _DEPTH) -> bool:
+    """True where no operand can make an element negative."""
+    op, operands = inst.opcode, inst.operands
+    if not depth:
+        return False
+    if op in _NEVER_NEGATIVE:
+        return True
+    value = _real(inst)
+    if value is not None:
+        return value >= 0
+    if op == "multiply" and operands[0] is operands[1]:
+        return True
+    if op in ("add", "multiply", "divide", "reduce", "concatenate", "minimum"):
+        return all(_is_never_negative(o, depth - 1) for o in operands)
+    if op == "maximum":
+        return any(_is_never_negative(o, depth - 1) for o in operands)
+    return op in _MOVES and _is_never_negative(operands[_MOVES[op]][0], depth - 1)
