@@ -158,6 +158,20 @@ ENTRY e {
     assert "rule often_wrong.minus_the_other_way at y (rewrite 2 of 4)" in str(e.value)
 
 
+def test_validate_runs_all_devices_of_a_module() -> None:
+    module = hlo.parse("""HloModule m, replica_count=2
+add { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }
+ENTRY e {
+  a = f32[2] parameter(0)
+  b = f32[2] all-reduce(a), replica_groups={{0,1}}, to_apply=add
+  ROOT r = f32[2] subtract(a, b)
+}
+""")
+    with pytest.raises(HloError, match=r"rule often_wrong\.minus_the_other_way at r") as e:
+        run_pipeline(module, parse_pipeline("often-wrong"), [Validate(module)])
+    assert e.value.code == "pass-changed-result"
+
+
 def test_verify_each_says_which_pass_broke_the_module() -> None:
     class Breaks:
         def before(self, module: Module, step: Step) -> None: ...

@@ -1,6 +1,6 @@
 """The reference interpreter."""
 
-from hlo.eval.interpreter import Interpreter, interpret
+from hlo.eval.interpreter import Interpreter, interpret, interpret_devices
 from hlo.host import Host
 
-__all__ = ["Host", "Interpreter", "interpret"]
+__all__ = ["Host", "Interpreter", "interpret", "interpret_devices"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
 from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
-from hlo.host import Host
+from hlo.host import Host, run_together
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
 from hlo.ops.conversion import bitcasts_a_scalar
@@ -374,3 +375,16 @@ def interpret(module: Module, args: Sequence[Any], host: Host | None = None) -> 
     shapes = module.entry.parameter_shapes
     values = [dynamic.bind(a, s) for a, s in zip(args, shapes, strict=True)]
     return Interpreter(host).call(module.entry, values)
+
+
+def interpret_devices(
+    module: Module, args: Sequence[Sequence[Any]], device_counts: tuple[int, int]
+) -> list[Any]:
+    """Run a module's entry on several devices at the same time; returns the result of each.
+
+    args: the values for each device, as for `interpret`. device_counts: the numbers of replicas and
+    of partitions. Raises HloError.
+    """
+    hosts = [Host() for _ in args]
+    runs = [partial(interpret, module, own, h) for own, h in zip(args, hosts, strict=True)]
+    return run_together(hosts, device_counts, runs)

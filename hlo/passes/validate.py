@@ -3,18 +3,21 @@
 After each pass that changed something, the module before and the module after run on the reference
 interpreter, on seeded inputs with special values among them. If results differ, the pass runs again
 with fewer and fewer of its rewrites, until the first one that makes the difference is known.
+Modules whose devices exchange data run on all their devices, each with inputs of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from hlo.analysis.devices import devices_of
 from hlo.compare import compare
 from hlo.errors import HloError
-from hlo.eval import interpret
+from hlo.eval import interpret, interpret_devices
 from hlo.ir import Module
 from hlo.passes.manager import PassRun
 from hlo.passes.pipeline import Step
@@ -24,6 +27,9 @@ from hlo.values import TOKEN_VALUE, actual
 
 # Runs a module on one value for each parameter.
 Execute = Callable[[Module, Sequence[Any]], Any]
+
+# A module that is for more devices than this runs on one, on which its collectives fail.
+_MOST_DEVICES = 16
 
 
 class Validate:
@@ -39,15 +45,31 @@ class Validate:
     def __init__(
         self, module: Module, seeds: Sequence[int] = (0,), execute: Execute | None = None
     ) -> None:
-        self._execute = execute or interpret
+        self._counts = (1, 1) if execute is not None else _device_counts(module)
+        self._execute = execute or self._interpret
         self._is_other = execute is not None
         self._before: Module | None = None
         self._inputs = [
-            _arguments(module, seed, edges) for seed in seeds for edges in (False, True)
+            self._arguments(module, seed, edges) for seed in seeds for edges in (False, True)
         ]
         self._want: list[list[Any] | HloError] | None = None
         if self._is_other:
             self._keep_agreeing(module)
+
+    def _arguments(self, module: Module, seed: int, edges: bool) -> list[Any]:
+        """Return the arguments of the devices, one after the other."""
+        found = []
+        for device in range(prod(self._counts)):
+            rng = np.random.default_rng([seed, edges, device] if device else [seed, edges])
+            found += [random_value(rng, p.shape, edges=edges) for p in module.entry.parameters]
+        return found
+
+    def _interpret(self, module: Module, values: Sequence[Any]) -> Any:
+        if self._counts == (1, 1):
+            return interpret(module, values)
+        each = len(module.entry.parameters)
+        args = [values[n * each : (n + 1) * each] for n in range(prod(self._counts))]
+        return tuple(interpret_devices(module, args, self._counts))
 
     def _keep_agreeing(self, module: Module) -> None:
         """Keep the inputs on which the other way to run a module gives the same from the outset."""
@@ -74,7 +96,9 @@ class Validate:
             return
         approximate = self._is_other or any(r.approximate for r in run.rewrites)
         if self._want is None:
-            self._want = [_results(interpret, self._before, values) for values in self._inputs]
+            self._want = [
+                _results(self._interpret, self._before, values) for values in self._inputs
+            ]
         found = self._difference(module, approximate)
         if found is not None:
             raise self._report(run, found, approximate)
@@ -113,9 +137,9 @@ class Validate:
         return self._difference(module, approximate)
 
 
-def _arguments(module: Module, seed: int, edges: bool) -> list[Any]:
-    rng = np.random.default_rng([seed, edges])
-    return [random_value(rng, p.shape, edges=edges) for p in module.entry.parameters]
+def _device_counts(module: Module) -> tuple[int, int]:
+    counts = devices_of(module)
+    return counts if prod(counts) <= _MOST_DEVICES else (1, 1)
 
 
 def _results(execute: Execute, module: Module, values: Sequence[Any]) -> list[Any] | HloError:

@@ -1,0 +1,1 @@
+"""Operations in which several devices meet: fewer, smaller and later ones."""

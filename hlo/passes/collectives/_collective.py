@@ -1,0 +1,68 @@
+"""What collectives have in common, for passes that make one of several or put others in place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable
+
+from hlo.analysis.congruence import Congruence, has_control_edges
+from hlo.ir import Instruction, Module
+from hlo.ops.device_groups import group_mode, id_groups
+from hlo.types import ArrayShape
+
+# What XLA puts into frontend attributes to keep collectives of different groups apart counts as a
+# note of the instruction; where they come from does not.
+_OWN = frozenset({"channel_id", "constrain_layout"})
+
+
+def is_movable(inst: Instruction) -> bool:
+    """True for a collective on one array that another one may replace.
+
+    Layouts that are constrained are agreed with other programs; shardings and control edges belong
+    to the instruction itself.
+    """
+    return (
+        len(inst.operands) == 1
+        and isinstance(inst.shape, ArrayShape)
+        and not inst.shape.is_dynamic
+        and not inst.operands[0].array_shape.is_dynamic
+        and not inst.attrs.get("constrain_layout")
+        and "sharding" not in inst.annotations
+        and not has_control_edges(inst)
+    )
+
+
+def meeting(
+    inst: Instruction, congruence: Congruence, *, without: Collection[str] = ()
+) -> Hashable:
+    """Return what collectives share that do the same among the same devices.
+
+    without: attributes that may differ. The number of the channel never counts, only whether there
+    is one: with the groups it says which devices meet.
+    """
+    attrs = {k: v for k, v in inst.attrs.items() if k not in _OWN and k not in without}
+    notes = {k: v for k, v in inst.annotations.items() if k not in ("metadata", "original_value")}
+    mode = group_mode(inst.attrs) if "replica_groups" in inst.attrs else None
+    channel = inst.attrs.get("channel_id") is not None
+    return inst.opcode, mode, channel, congruence.hashable(attrs), congruence.hashable(notes)
+
+
+def next_channel(module: Module) -> int:
+    """Return the number of a channel that a module does not use."""
+    used = (inst.attrs.get("channel_id") or 0 for inst in module.instructions())
+    return 1 + max(used, default=0)
+
+
+def groups_in(inst: Instruction) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of a collective as lists of ids, with the one of all devices spelt out."""
+    assert inst.parent is not None and inst.parent.module is not None
+    return id_groups(inst.attrs, inst.parent.module.device_counts)
+
+
+def rounds(instructions: Iterable[Instruction]) -> bool:
+    """True where any result is of floats or complex numbers, whose sums depend on the order."""
+    return any(
+        isinstance(shape, ArrayShape)
+        and (shape.element_type.is_float or shape.element_type.is_complex)
+        for inst in instructions
+        for _, shape in inst.shape.leaves()
+    )

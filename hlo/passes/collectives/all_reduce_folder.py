@@ -1,0 +1,89 @@
+"""Sums over devices of sums over devices."""
+
+from __future__ import annotations
+
+from hlo.analysis.congruence import Congruence
+from hlo.analysis.patterns import single_binary_op
+from hlo.ir import Computation, Instruction, Module
+from hlo.ir.builder import Builder
+from hlo.ops.device_groups import CROSS_BOTH, Devices, group_mode
+from hlo.passes.collectives._collective import is_movable, meeting, next_channel, rounds
+from hlo.passes.registry import module_pass
+from hlo.passes.rewrites import Rewrites
+from hlo.passes.rules import replace_instruction, unfused
+from hlo.sharding.replica_groups import ListedGroups
+
+# Not rounded, and thus in any order the same.
+_EXACT = frozenset({"maximum", "minimum", "and", "or"})
+
+
+@module_pass
+def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
+    """Reduce once, in larger groups, what is reduced over rows of devices and then over columns."""
+    congruence, channel = Congruence(module), next_channel(module)
+    for comp in unfused(module):
+        for inst in comp.in_order():
+            groups = _folded_groups(inst, congruence)
+            if groups is None:
+                continue
+            op = single_binary_op(inst.attrs["to_apply"])
+            approximate = op not in _EXACT and rounds([inst])
+            if rewrites.allow("all_reduce_folder.fold", inst, approximate=approximate):
+                channel += _fold(comp, inst, groups, channel)
+
+
+def _fold(comp: Computation, inst: Instruction, groups: ListedGroups, channel: int) -> int:
+    """Put one all-reduce in the place of two; returns how many channels it has taken."""
+    inner = inst.operands[0]
+    attrs, takes = {**inner.attrs, "replica_groups": groups}, inner.attrs["channel_id"] is not None
+    if takes:
+        attrs["channel_id"] = channel
+    b = Builder(comp, inst)
+    new = b.op("all-reduce", inner.operands[0], **attrs)
+    new.annotations.update({k: v for k, v in inst.annotations.items() if k != "metadata"})
+    replace_instruction(inst, new, b.built)
+    comp.remove(inst)
+    comp.remove(inner)
+    return int(takes)
+
+
+def _folded_groups(inst: Instruction, congruence: Congruence) -> ListedGroups | None:
+    """Return the groups of an all-reduce that does what two in a row do, None if none does."""
+    if inst.opcode != "all-reduce" or inst.operands[0].opcode != "all-reduce":
+        return None
+    inner = inst.operands[0]
+    if inner.num_users > 1 or inner.is_root or not is_movable(inst) or not is_movable(inner):
+        return None
+    if single_binary_op(inst.attrs["to_apply"]) is None:
+        return None
+    if group_mode(inst.attrs) == CROSS_BOTH:
+        return None  # the partitions would meet twice
+    first, second = (meeting(i, congruence, without=("replica_groups",)) for i in (inner, inst))
+    named = [i.attrs["replica_groups"].lists() for i in (inner, inst)]
+    if first != second or not all(named):
+        return None
+    found = _fold_groups(*named)
+    return None if found is None else ListedGroups(found)
+
+
+def _fold_groups(
+    first: tuple[Devices, ...], second: tuple[Devices, ...]
+) -> tuple[Devices, ...] | None:
+    """Return who reduces with whom in both, if each has to do with each other exactly once."""
+    group_of = {device: group for group in first for device in group}
+    found: set[Devices] = set()
+    for group in second:
+        if any(device not in group_of for device in group):
+            return None
+        members = [other for device in group for other in group_of[device]]
+        if len(set(members)) < len(members):
+            return None  # what a device has would count twice
+        found.add(tuple(sorted(members)))
+    reached = [device for group in found for device in group]
+    # The members of each set get the result of just that set.
+    if len(set(reached)) < len(reached) or set(reached) != set(group_of):
+        return None
+    owner = {device: group for group in found for device in group}
+    if any(owner[d] != owner[group[0]] for group in second for d in group):
+        return None
+    return tuple(sorted(found))

@@ -1,0 +1,105 @@
+"""Collectives in two steps, between which other work can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hlo.analysis.memory import shape_bytes
+from hlo.ir import Instruction, Module
+from hlo.ir.builder import Builder, build_computation
+from hlo.ir.calls import Calls
+from hlo.passes.registry import module_pass
+from hlo.passes.rewrites import Rewrites
+from hlo.passes.rules import unfused
+from hlo.types import U32, ArrayShape, Shape, TupleShape, array
+
+# Those that have a start and a done of their own.
+_OWN_STARTS = frozenset({"all-gather", "all-reduce", "collective-permute"})
+
+
+@module_pass
+def async_collective_creator(
+    module: Module,
+    rewrites: Rewrites,
+    *,
+    convert_all_reduce: bool = True,
+    convert_all_gather: bool = True,
+    convert_collective_broadcast: bool = True,
+    convert_collective_permute: bool = True,
+    convert_all_to_all: bool = True,
+    convert_reduce_scatter: bool = True,
+    convert_ragged_all_to_all: bool = True,
+    all_reduce_min_threshold_in_bytes: int = 0,
+    all_gather_min_threshold_in_bytes: int = 0,
+    reduce_scatter_min_threshold_in_bytes: int = 0,
+    use_generic_async_start_done: bool = False,
+) -> None:
+    """Let a collective be a start and a done, between which a scheduler can put other work.
+
+    The thresholds say from which size of the results on. use_generic_async_start_done: make all of
+    them `async-start`, also those that have a start of their own.
+    """
+    least = {
+        opcode: threshold
+        for opcode, wanted, threshold in (
+            ("all-reduce", convert_all_reduce, all_reduce_min_threshold_in_bytes),
+            ("all-gather", convert_all_gather, all_gather_min_threshold_in_bytes),
+            ("collective-broadcast", convert_collective_broadcast, 0),
+            ("collective-permute", convert_collective_permute, 0),
+            ("all-to-all", convert_all_to_all, 0),
+            ("reduce-scatter", convert_reduce_scatter, reduce_scatter_min_threshold_in_bytes),
+            ("ragged-all-to-all", convert_ragged_all_to_all, 0),
+        )
+        if wanted
+    }
+    calls = Calls(module)
+    for comp in unfused(module):
+        for inst in comp:
+            if not _is_large(inst, least):
+                continue
+            if not rewrites.allow(f"async_collective_creator.{inst.opcode}", inst):
+                continue
+            own = inst.opcode in _OWN_STARTS and not use_generic_async_start_done
+            start, done = _own_start(inst) if own else _generic_start(inst)
+            calls.added([start])
+            for step in (start, done):
+                notes = {k: v for k, v in inst.annotations.items() if k != "sharding"}
+                step.annotations.update(notes)
+            for before in inst.control_predecessors:
+                start.add_control_predecessor(before)
+            for after in inst.control_successors:
+                after.add_control_predecessor(done)
+            inst.replace_all_uses_with(done)
+            calls.remove(inst)
+
+
+def _is_large(inst: Instruction, least: Mapping[str, int]) -> bool:
+    if inst.opcode not in least or shape_bytes(inst.shape) < least[inst.opcode]:
+        return False
+    return all(isinstance(s, ArrayShape) for s in inst.operand_shapes)
+
+
+def _own_start(inst: Instruction) -> tuple[Instruction, Instruction]:
+    assert inst.parent is not None
+    b = Builder(inst.parent, inst)
+    shape: Shape = inst.shape
+    if inst.opcode != "all-reduce":
+        one = len(inst.operands) == 1
+        operands = inst.operands[0].shape if one else TupleShape(tuple(inst.operand_shapes))
+        shape = TupleShape((operands, inst.shape))
+    if inst.opcode == "collective-permute":
+        shape = TupleShape((operands, inst.shape, array(U32, ()), array(U32, ())))
+    start = b.op(f"{inst.opcode}-start", *inst.operands, shape=shape, **inst.attrs)
+    return start, b.op(f"{inst.opcode}-done", start, shape=inst.shape)
+
+
+def _generic_start(inst: Instruction) -> tuple[Instruction, Instruction]:
+    assert inst.parent is not None
+    wrapped = build_computation(
+        f"async_{inst.opcode}".replace("-", "_"), inst.operand_shapes,
+        lambda b, *parameters: b.copy(inst, parameters), inst,
+    )  # fmt: skip
+    b = Builder(inst.parent, inst)
+    shape = TupleShape((TupleShape(tuple(inst.operand_shapes)), inst.shape))
+    start = b.op("async-start", *inst.operands, shape=shape, calls=wrapped)
+    return start, b.op("async-done", start, shape=inst.shape)

@@ -1,0 +1,14 @@
+"""Sums of parts of sums over devices."""
+
+from __future__ import annotations
+
+from hlo.ir import Module
+from hlo.passes.collectives._reassociate import reassociate
+from hlo.passes.registry import module_pass
+from hlo.passes.rewrites import Rewrites
+
+
+@module_pass
+def reduce_scatter_reassociate(module: Module, rewrites: Rewrites) -> None:
+    """Add what is reduced over devices by addition before one reduce-scatter; and so for others."""
+    reassociate(module, rewrites, "reduce-scatter")
