@@ -10,10 +10,14 @@ import pytest
 from oracle import xla_parse
 from run_both import errors, run
 
-from hlo.errors import HloError
+import hlo
+from hlo.codegen.prepare import flatten
+from hlo.errors import HloError, InferError
 from hlo.eval import Host, interpret
+from hlo.eval.interpreter import Interpreter
 from hlo.ops.spec import OpView
 from hlo.text import parse
+from hlo.types import F32, S32, TupleShape, array
 from hlo.values import DynamicArray
 
 X = np.array([[3, 1, 2], [-1, np.inf, 0]], np.float32)
@@ -176,3 +180,42 @@ def test_a_broken_attribute_is_an_error(attributes: str, code: str) -> None:
 
 def test_a_target_has_to_be_named() -> None:
     assert [c for c, _ in errors("f32[] custom-call(f32[] x)")] == ["missing-attribute"]
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (-1, 3), (2, 2), (2,)])
+def test_the_sizes_that_a_function_returns_are_checked(sizes: tuple[int, ...]) -> None:
+    value = DynamicArray(X, sizes)
+    host = Host(custom_calls={"f": lambda op, args: value})
+    with pytest.raises(HloError) as e:
+        interpret(parse(call("f", result="f32[<=2,3]")), [X], host)
+    assert e.value.code == "bad-value"
+
+
+@pytest.mark.parametrize(("have", "want"), [(4, 6), (6, 4)])
+def test_a_slice_to_dynamic_may_change_bounds(have: int, want: int) -> None:
+    """As in XLA, whose algebraic simplifier has such a module among its tests."""
+    text = f"""HloModule m
+ENTRY e {{
+  x = f32[{have}] parameter(0)
+  n = s32[] parameter(1)
+  ROOT d = f32[<={want}] custom-call(x, n), custom_call_target="SliceToDynamic"
+}}
+"""
+    x, n = np.arange(have, dtype=np.float32), np.asarray(3, np.int32)
+    made = interpret(parse(text), [x, n])
+    assert isinstance(made, DynamicArray) and made.data.shape == (want,)
+    np.testing.assert_array_equal(hlo.compile(parse(text), cache=False)(x, n), x[:3])
+    with pytest.raises(HloError) as e:
+        interpret(parse(text), [x, np.asarray(5, np.int32)])
+    assert e.value.code == "index-out-of-range"
+
+
+def test_a_target_is_checked_where_no_verifier_was() -> None:
+    """What passes or callers of the interpreter and of code generation make is checked there."""
+    module = parse(call("TopK", result="(f32[2,2], s32[2,2])"))
+    top = module.entry.root
+    top.shape = TupleShape((array(F32, (2, 2)), array(S32, (2, 3000))))
+    with pytest.raises(HloError):
+        flatten(module.entry)
+    with pytest.raises(InferError):
+        top.spec.evaluate(top, [X], Interpreter(Host(), (1, 1)))

@@ -20,6 +20,7 @@ from hlo.ir import Instruction
 from hlo.ops import Trait
 from hlo.ops.device_groups import names_devices
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
+from hlo.ops.rules import need_one_size
 from hlo.scan import to_bytes
 from hlo.types import ArrayShape, Shape, TupleShape
 
@@ -126,6 +127,7 @@ def emit_host(e: EntryEmitter, inst: Instruction) -> None:
     paths = [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
     targets = dict(zip(paths, e.memory.for_results(inst, paths), strict=True))
     operands = _operand_addresses(e, inst)
+    _check(inst)
     # What the call changes in place has to be where its result is wanted.
     leaf_number = _leaf_numbers(inst.operand_shapes)
     for alias in inst.attrs.get("output_to_operand_aliasing", ()):
@@ -161,6 +163,15 @@ def emit_host(e: EntryEmitter, inst: Instruction) -> None:
         else:
             held = scalar.load(b, leaf.element_type, targets[path].pointer, 0)
             e.memory.values[inst, path] = held
+
+
+def _check(inst: Instruction) -> None:
+    """Raise HloError unless what a call changes in place is of one shape before and after."""
+    for alias in inst.attrs.get("output_to_operand_aliasing", ()):
+        try:
+            need_one_size(inst, alias)
+        except InferError as e:
+            raise HloError.at(e.code, f"{inst.name}: {e.message}", inst.span) from None
 
 
 def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, Path], int]:

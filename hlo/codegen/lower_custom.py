@@ -7,17 +7,25 @@ in the layouts that it asks for.
 from __future__ import annotations
 
 from hlo.codegen.lower_lapack import cholesky_factor
-from hlo.errors import InferError
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
-from hlo.ops.custom_targets import Triangle, is_annotation, need_annotation, need_top_k, triangle
-from hlo.ops.linalg import triangular_solve_shape
+from hlo.ops.custom_targets import (
+    Triangle,
+    is_annotation,
+    need_annotation,
+    need_top_k,
+    triangle,
+    verify_target,
+)
+from hlo.ops.rules import unbuffered
 from hlo.types import TupleShape
 
 
 @expansion("custom-call")
 def _custom_call(inst: Instruction) -> Computation | None:
     name = inst.attrs["custom_call_target"]
+    # Passes and callers of code generation may have made what no verifier has seen.
+    verify_target(inst)
     if is_annotation(name):
         return _annotation(inst)
     if name in ("AllocateBuffer", "CreateBuffer"):
@@ -37,10 +45,11 @@ def _custom_call(inst: Instruction) -> Computation | None:
 
 def _annotation(inst: Instruction) -> Computation:
     need_annotation(inst)
-    d = Draft(inst)
+    # Buffers are the arrays that they hold: code generation finds places for these itself.
+    d = Draft(inst, [unbuffered(s) for s in inst.operand_shapes])
     if inst.shape == TupleShape():
         return d.done(d.op("tuple"))
-    return d.done(d.relaid(d.parameters[0], inst.shape))
+    return d.done(d.relaid(d.parameters[0], unbuffered(inst.shape)))
 
 
 def _top_k(inst: Instruction) -> Computation:
@@ -55,13 +64,6 @@ def _top_k(inst: Instruction) -> Computation:
 
 def _triangular_solve(inst: Instruction, solve: Triangle) -> Computation:
     d = Draft(inst)
-    shape = triangular_solve_shape(inst, solve.left_side)
-    if shape.to_string(False) != inst.shape.to_string(False):
-        raise InferError(
-            f"custom-call: a solve of {shape.to_string(False)} does not return "
-            f"{inst.shape.to_string(False)}",
-            code="bad-value",
-        )
     solved = d.op(
         "triangular-solve", *d.parameters, shape=inst.shape, left_side=solve.left_side,
         lower=solve.lower, unit_diagonal=solve.unit_diagonal, transpose_a=solve.transpose,

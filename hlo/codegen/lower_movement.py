@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
+from hlo.ops.custom_targets import UNINITIALIZED
 from hlo.types import S64
 
 # Up to so many operands are written by one kernel; for more, kernels of one operand cost less to
 # compile, most of all where they are the same.
 _AT_ONCE = 16
-
-# A custom call of this target is memory that holds nothing yet.
-UNINITIALIZED = "hlo.uninitialized"
 
 
 @expansion("concatenate")

@@ -17,6 +17,7 @@ import numpy as np
 from hlo.errors import HloError, InferError
 from hlo.files import named_file
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
+from hlo.ops.rules import need_one_size
 from hlo.ops.spec import OpView
 from hlo.scan import to_bytes
 from hlo.types import ArrayShape, Shape, TupleShape
@@ -133,6 +134,7 @@ def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
     results = {path: _physical(None, s) for path, s in declared.items()}
     numbers = _leaf_numbers(shapes)
     for alias in op.attrs["output_to_operand_aliasing"]:
+        need_one_size(op, alias)
         at = numbers[alias.operand, tuple(alias.operand_index)]
         # The operand was copied: its memory is the result's from here on.
         results[tuple(alias.output)] = operands[at]

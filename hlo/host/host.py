@@ -58,7 +58,7 @@ class Host:
     @property
     def known_targets(self) -> list[str]:
         """Names of the custom calls that are there without the libraries."""
-        return [*self.custom_calls, *lapack.targets()]
+        return [*self.custom_calls, *lapack.lapack_targets()]
 
     def target_of(self, op: OpView) -> Target | None:
         """Return the function of a custom call from the libraries, or LAPACK's.

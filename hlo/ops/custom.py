@@ -24,7 +24,12 @@ from hlo.ops.attrs import (
     enum,
     need,
 )
-from hlo.ops.custom_targets import builtin_target, builtin_targets
+from hlo.ops.custom_targets import (
+    UNINITIALIZED,
+    builtin_target,
+    builtin_targets,
+    verify_target,
+)
 from hlo.ops.jax_targets import foreign_target
 from hlo.ops.outside import conforming
 from hlo.ops.rules import need_aliases, need_compatible
@@ -90,6 +95,12 @@ def _infer(op: OpView) -> Shape:
 
 def _verify(op: OpView) -> None:
     target = op.attrs["custom_call_target"]
+    if target == UNINITIALIZED:
+        raise InferError(
+            f"custom-call: {target} is for compiled code itself, a program cannot call it",
+            attr="custom_call_target", code="unknown-custom-call",
+        )  # fmt: skip
+    verify_target(op)
     said = op.annotations.get("frontend_attributes", ())
     need_aliases(
         op, op.attrs["output_to_operand_aliasing"], buffers=target in ("Pin", "Unpin"),
@@ -144,6 +155,7 @@ def _unknown(name: str, host: Any) -> str:
 
 
 def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    verify_target(op)
     value = find_target(op, ctx.host)(op, args)
     what = f"the result of target {op.attrs['custom_call_target']!r}"
     return conforming(op, value, op.shape, what)

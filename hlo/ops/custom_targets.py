@@ -1,8 +1,8 @@
-"""Custom-call targets whose meaning does not depend on a library.
+"""Custom-call targets that are known here: one declaration each, as of operations.
 
 Most are notes to a partitioner, a layout pass or a memory planner: on one device they return their
-operand. JAX's own kernels are in `jax_targets`. Any other target is a function that the user
-registers with the host.
+operand. JAX's own kernels are in `jax_targets`, the signatures of LAPACK's in `lapack_targets`. Any
+other target is a function that the user registers with the host.
 """
 
 from __future__ import annotations
@@ -14,25 +14,39 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.ffi_attributes import ffi_values
-from hlo.ops.jax_targets import csr_product, tridiagonal_solve_perturbed
-from hlo.ops.linalg import triangular_solve_shape
+from hlo.ops.jax_targets import (
+    csr_product,
+    need_csr_product,
+    need_tridiagonal_solve,
+    tridiagonal_solve_perturbed,
+)
+from hlo.ops.lapack_targets import is_lapack, lapack_targets, letter_of, routine
 from hlo.ops.linalg_eval import cholesky_and_info, triangular_solve
 from hlo.ops.outside import zeros
-from hlo.ops.rules import array_operand
+from hlo.ops.rules import (
+    array_operand,
+    array_result,
+    need_compatible,
+    need_memory,
+    need_type,
+    unbuffered,
+)
 from hlo.ops.sorting_eval import key_order
 from hlo.ops.spec import OpView
-from hlo.types import S32, ArrayShape, BufferShape, Shape, TupleShape, array, compatible
+from hlo.types import (
+    S32,
+    UNBOUNDED,
+    ArrayShape,
+    TupleShape,
+    array,
+    compatible,
+)
 from hlo.values import DynamicArray, at_bounds, with_sizes
 
 Target = Callable[[OpView, Sequence[Any]], Any]
 
 # Names of the annotations that the Shardy partitioner leaves begin so.
 _SHARDY = "xla.sdy."
-
-
-def _content(shape: Shape) -> Shape:
-    return shape.element if isinstance(shape, BufferShape) else shape
 
 
 def is_annotation(name: str) -> bool:
@@ -45,7 +59,7 @@ def need_annotation(op: OpView) -> None:
     name, shapes = op.attrs["custom_call_target"], op.operand_shapes
     if op.shape == TupleShape():
         return
-    if len(shapes) == 1 and compatible(_content(shapes[0]), _content(op.shape)):
+    if len(shapes) == 1 and compatible(unbuffered(shapes[0]), unbuffered(op.shape)):
         return
     raise InferError(
         f"custom-call: {name} turns ({', '.join(s.to_string(False) for s in op.operand_shapes)}) "
@@ -65,14 +79,31 @@ def _first_operand(op: OpView, args: Sequence[Any]) -> Any:
     return args[0]
 
 
+def _need_bounded(op: OpView) -> None:
+    """Check that there is an operand, and that the result is of its shape."""
+    _need_operands(op, 1)
+    need_compatible(op, op.shape, op.operand_shapes[0], "SetBound returns its operand")
+
+
+def _need_operands(op: OpView, count: int) -> None:
+    if len(op.operand_shapes) != count:
+        raise InferError(
+            f"custom-call: {op.attrs['custom_call_target']} takes {count} operands here, not "
+            f"{len(op.operand_shapes)}",
+            code="operand-count",
+        )
+
+
 def _fresh(op: OpView, args: Sequence[Any]) -> Any:
     """Return a new buffer; it has no stated content, here it is zeros."""
+    need_memory(op, unbuffered(op.shape))
     return zeros(op.shape)
 
 
 def need_top_k(op: OpView) -> tuple[ArrayShape, ArrayShape]:
     """Return the shapes of the values and positions that TopK finds. Raises InferError."""
-    operand = array_operand(op, 0)
+    _need_operands(op, 1)
+    operand = need_type(op, 0, lambda t: not t.is_complex, "a type with an order")
     results = op.shape.elements if isinstance(op.shape, TupleShape) else ()
     if len(results) != 2 or not all(isinstance(s, ArrayShape) and s.rank for s in results):
         raise InferError(
@@ -82,8 +113,12 @@ def need_top_k(op: OpView) -> tuple[ArrayShape, ArrayShape]:
     values, positions = results
     assert isinstance(values, ArrayShape) and isinstance(positions, ArrayShape)
     k = values.dims[-1]
-    wanted = (*operand.dims[:-1], k)
-    if values.dims != wanted or positions.dims != wanted or k > operand.dims[-1]:
+    wanted = operand.dims and (*operand.dims[:-1], k)
+    if (
+        values.dims != wanted or positions.dims != wanted
+        or (k > operand.dims[-1] and operand.dims[-1] != UNBOUNDED)
+        or values.element_type is not operand.element_type or positions.element_type is not S32
+    ):  # fmt: skip
         raise InferError(
             f"custom-call: TopK of {operand.to_string(False)} does not return "
             f"{op.shape.to_string(False)}",
@@ -100,6 +135,17 @@ def _top_k(op: OpView, args: Sequence[Any]) -> Any:
     return np.take_along_axis(args[0], order, -1), order.astype(positions.element_type.dtype)
 
 
+def _need_pad_to_static(op: OpView) -> None:
+    """Check that an array becomes itself at its bounds, with an s32 scalar for each dimension."""
+    _need_operands(op, 1)
+    operand = array_operand(op, 0)
+    data = array(operand.element_type, operand.dims)
+    need_compatible(
+        op, op.shape, TupleShape((data, *[array(S32, ())] * operand.rank)),
+        f"PadToStatic of {operand.to_string(False)} and what it returns",
+    )  # fmt: skip
+
+
 def _pad_to_static(op: OpView, args: Sequence[Any]) -> Any:
     """Return an array of dynamic dimensions at its bounds, and its sizes as s32 scalars."""
     value = args[0]
@@ -107,22 +153,52 @@ def _pad_to_static(op: OpView, args: Sequence[Any]) -> Any:
     return at_bounds(value), *(np.asarray(n, S32.dtype) for n in sizes)
 
 
+def _need_slice_to_dynamic(op: OpView) -> None:
+    """Check that an array comes with an s32 scalar for each of the result's dimensions.
+
+    The result may have other bounds, as in XLA: then no size may be above those of either side.
+    """
+    result = array_result(op)
+    _need_operands(op, 1 + result.rank)
+    data = array_operand(op, 0)
+    if data.is_dynamic or data.rank != result.rank or data.element_type != result.element_type:
+        raise InferError(
+            f"custom-call: SliceToDynamic of {data.to_string(False)} does not return "
+            f"{result.to_string(False)}",
+            code="shape-mismatch",
+        )
+    for n in range(1, 1 + result.rank):
+        if not compatible(op.operand_shapes[n], array(S32, ())):
+            raise InferError(
+                f"custom-call: SliceToDynamic: operand {n} is "
+                f"{op.operand_shapes[n].to_string(False)}, a size is s32[]",
+                operand=n, code="type-mismatch",
+            )  # fmt: skip
+
+
 def _slice_to_dynamic(op: OpView, args: Sequence[Any]) -> Any:
     """Return an array of dynamic dimensions from its content at the bounds and its sizes."""
     data, sizes = args[0], [int(n) for n in args[1:]]
-    fits = len(sizes) == data.ndim and all(
-        0 <= n <= d for n, d in zip(sizes, data.shape, strict=True)
-    )
-    if not fits:
+    result = array_result(op)
+    bounds = [d if b == UNBOUNDED else b for d, b in zip(data.shape, result.dims, strict=True)]
+    least = list(map(min, data.shape, bounds))
+    if not all(0 <= n <= d for n, d in zip(sizes, least, strict=True)):
         raise InferError(
             f"custom-call: SliceToDynamic: sizes {sizes} do not fit into "
-            f"{op.operand_shapes[0].to_string(False)}",
+            f"{op.operand_shapes[0].to_string(False)} and {result.to_string(False)}",
             code="index-out-of-range",
         )
+    need_memory(op, array(result.element_type, bounds))
+    if list(data.shape) != bounds:
+        there = tuple(slice(0, n) for n in least)
+        data, content = np.zeros(bounds, data.dtype), data[there]
+        data[there] = content
     return with_sizes(data, sizes)
 
 
-# --- triangular systems -------------------------------------------------------------------------
+# --- LAPACK -------------------------------------------------------------------------------------
+
+_TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,49 +211,25 @@ class Triangle:
     transpose: str
 
 
-_SOLVES = {f"lapack_{t}trsm_ffi" for t in "sdcz"}
-_TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
-
-
 def triangle(op: OpView) -> Triangle | None:
     """Return what JAX's triangular solve asks for, None for any other target."""
-    name = op.attrs["custom_call_target"]
-    if name not in _SOLVES:
+    if not is_lapack(op.attrs["custom_call_target"]) or routine(op).name != "trsm":
         return None
     return Triangle(
-        _letter(op, "side", "LR") == "L", _letter(op, "uplo", "LU") == "L",
-        _letter(op, "diag", "UN") == "U", _TRANSPOSES[_letter(op, "trans_x", "NTC")],
+        letter_of(op, "side", "LR") == "L", letter_of(op, "uplo", "LU") == "L",
+        letter_of(op, "diag", "UN") == "U", _TRANSPOSES[letter_of(op, "trans_x", "NTC")],
     )  # fmt: skip
-
-
-def _letter(op: OpView, key: str, allowed: str) -> str:
-    """Return the letter whose code is an attribute of a call. Raises InferError."""
-    value = ffi_values(op).get(key)
-    letter = chr(value) if isinstance(value, int) and 0 < value < 128 else ""
-    if letter not in tuple(allowed):
-        raise InferError(
-            f"custom-call: {op.attrs['custom_call_target']}: {key} is {value!r}, the code of one "
-            f"of {', '.join(allowed)} is needed",
-            code="bad-value",
-        )
-    return letter
 
 
 def _triangular_solve(op: OpView, args: Sequence[Any]) -> Any:
     """Solve as LAPACK's trsm does; no library is needed for it."""
     solve = triangle(op)
     assert solve is not None
-    triangular_solve_shape(op, solve.left_side)
     return triangular_solve(
         args[0], args[1], left_side=solve.left_side, lower=solve.lower,
         unit_diagonal=solve.unit_diagonal, transpose=solve.transpose,
         et=array_operand(op, 1).element_type,
     )  # fmt: skip
-
-
-# --- Cholesky factors ---------------------------------------------------------------------------
-
-_FACTORS = {f"lapack_{t}potrf_ffi" for t in "sdcz"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,30 +245,9 @@ def factor(op: OpView) -> Factor | None:
 
     Raises InferError for shapes and attributes that the routine does not take.
     """
-    name = op.attrs["custom_call_target"]
-    if name not in _FACTORS:
+    if not is_lapack(op.attrs["custom_call_target"]) or routine(op).name != "potrf":
         return None
-    shape = array_operand(op, 0)
-    if len(op.operand_shapes) != 1 or shape.rank < 2 or shape.dims[-1] != shape.dims[-2]:
-        raise InferError(
-            f"custom-call: {name}: one array of square matrices is needed, "
-            f"{shape.to_string(False)} is no such", operand=0, code="bad-value",
-        )  # fmt: skip
-    if _LETTERS.get(shape.element_type.name) != name[len("lapack_")]:
-        raise InferError(
-            f"custom-call: {name} on {shape.to_string(False)}: the type is not the routine's",
-            operand=0, code="bad-value",
-        )  # fmt: skip
-    result = TupleShape((shape, array(S32, shape.dims[:-2])))
-    if not compatible(result, op.shape):
-        raise InferError(
-            f"custom-call: {name} returns {result.to_string(False)}, not "
-            f"{op.shape.to_string(False)}", code="bad-value",
-        )  # fmt: skip
-    return Factor(shape, _letter(op, "uplo", "LU") == "L")
-
-
-_LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+    return Factor(array_operand(op, 0), letter_of(op, "uplo", "LU") == "L")
 
 
 def _potrf(op: OpView, args: Sequence[Any]) -> Any:
@@ -237,26 +268,61 @@ _ANNOTATIONS = frozenset(
         "dce_sink",
     }
 )  # fmt: skip
-_TARGETS: dict[str, Target] = {
-    **dict.fromkeys(_ANNOTATIONS, _annotation),
-    **dict.fromkeys(_SOLVES, _triangular_solve),
-    **dict.fromkeys(_FACTORS, _potrf),
-    "SetBound": _first_operand,
-    "AllocateBuffer": _fresh,
-    "CreateBuffer": _fresh,
-    "TopK": _top_k,
-    "PadToStatic": _pad_to_static,
-    "SliceToDynamic": _slice_to_dynamic,
-    "cpu_csr_sparse_dense_ffi": csr_product,
-    "tridiagonal_solve_perturbed_ffi": tridiagonal_solve_perturbed,
+# The name under which code generation has memory that holds nothing yet; programs may not.
+UNINITIALIZED = "hlo.uninitialized"
+
+
+@dataclass(frozen=True, slots=True)
+class CustomTarget:
+    """A target that is known.
+
+    verify: raises InferError unless operands, result and attributes fit. evaluate: its meaning;
+    None where the host has it.
+    """
+
+    verify: Callable[[OpView], object]
+    evaluate: Target | None = None
+
+
+# A partitioner may have changed the shape of what it annotates: that is an error of a run alone.
+_ANNOTATION = CustomTarget(lambda op: None, _annotation)
+_TARGETS: dict[str, CustomTarget] = {
+    **dict.fromkeys(_ANNOTATIONS, _ANNOTATION),
+    **dict.fromkeys(lapack_targets(), CustomTarget(routine)),
+    **dict.fromkeys(
+        (f"lapack_{t}trsm_ffi" for t in "sdcz"), CustomTarget(routine, _triangular_solve)
+    ),
+    **dict.fromkeys((f"lapack_{t}potrf_ffi" for t in "sdcz"), CustomTarget(routine, _potrf)),
+    "SetBound": CustomTarget(_need_bounded, _first_operand),
+    "AllocateBuffer": CustomTarget(lambda op: None, _fresh),
+    "CreateBuffer": CustomTarget(lambda op: None, _fresh),
+    "TopK": CustomTarget(need_top_k, _top_k),
+    "PadToStatic": CustomTarget(_need_pad_to_static, _pad_to_static),
+    "SliceToDynamic": CustomTarget(_need_slice_to_dynamic, _slice_to_dynamic),
+    "cpu_csr_sparse_dense_ffi": CustomTarget(need_csr_product, csr_product),
+    "tridiagonal_solve_perturbed_ffi": CustomTarget(
+        need_tridiagonal_solve, tridiagonal_solve_perturbed
+    ),
 }
 
 
 def builtin_targets() -> list[str]:
     """Return the names of all targets that need no library."""
-    return list(_TARGETS)
+    return [name for name, target in _TARGETS.items() if target.evaluate is not None]
 
 
 def builtin_target(name: str) -> Target | None:
     """Return the meaning of a target that needs no library, or None."""
-    return _annotation if name.startswith(_SHARDY) else _TARGETS.get(name)
+    known = _known(name)
+    return known.evaluate if known is not None else None
+
+
+def verify_target(op: OpView) -> None:
+    """Raise InferError if a custom call does not fit its target, as far as that is known."""
+    known = _known(op.attrs["custom_call_target"])
+    if known is not None:
+        known.verify(op)
+
+
+def _known(name: str) -> CustomTarget | None:
+    return _ANNOTATION if name.startswith(_SHARDY) else _TARGETS.get(name)

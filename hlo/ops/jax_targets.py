@@ -1,6 +1,6 @@
 """Custom calls that JAX makes on CPU for kernels of its own, and what it calls elsewhere.
 
-They are written in numpy, so they need no library; LAPACK's are in `hlo/host/lapack.py`.
+They are written in numpy, so they need no library. LAPACK's are declared in `lapack_targets`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ def _fail(op: OpView, message: str, code: str = "bad-value") -> InferError:
 def _arrays(op: OpView, count: int) -> tuple[ArrayShape, ...]:
     """Return the shapes of operands and result, all arrays. Raises InferError."""
     shapes = (*op.operand_shapes, op.shape)
-    if len(shapes) != count + 1 or not all(isinstance(s, ArrayShape) for s in shapes):
-        raise _fail(op, f"{count} arrays are needed, and one is returned")
+    if len(shapes) != count + 1 or not all(
+        isinstance(s, ArrayShape) and not s.is_dynamic for s in shapes
+    ):
+        raise _fail(op, f"{count} arrays of static size are needed, and one is returned")
     return shapes  # type: ignore[return-value]
 
 
@@ -35,22 +37,28 @@ def _said(shapes: Sequence[ArrayShape]) -> str:
 # --- sparse matrices ----------------------------------------------------------------------------
 
 
+def need_csr_product(op: OpView) -> tuple[ArrayShape, ...]:
+    """Return the shapes of operands and result of a sparse product. Raises InferError."""
+    shapes = _arrays(op, 4)
+    values, starts, columns, dense, result = shapes
+    if (
+        [s.rank for s in shapes[:3]] != [1, 1, 1] or dense.rank not in (1, 2)
+        or values.dims != columns.dims or not starts.dims[0]
+        or not values.element_type == dense.element_type == result.element_type
+        or any(s.element_type.dtype.kind not in "iu" for s in (starts, columns))
+        or result.dims != (starts.dims[0] - 1, *dense.dims[1:])
+    ):  # fmt: skip
+        raise _fail(op, _said(shapes), "shape-mismatch")
+    return shapes
+
+
 def csr_product(op: OpView, args: Sequence[Any]) -> Any:
     """Multiply a sparse matrix by a dense vector or matrix.
 
     args: values [n], where rows start [rows + 1], columns of the values [n], what to multiply.
     """
-    shapes = _arrays(op, 4)
+    shapes = need_csr_product(op)
     values, starts, columns, dense = args
-    ranks = [s.rank for s in shapes]
-    if (
-        ranks[:3] != [1, 1, 1] or ranks[3] not in (1, 2) or ranks[4] != ranks[3]
-        or values.shape != columns.shape
-        or not shapes[0].element_type == shapes[3].element_type == shapes[4].element_type
-        or any(s.element_type.dtype.kind not in "iu" for s in shapes[1:3])
-        or shapes[4].dims != (len(starts) - 1, *shapes[3].dims[1:])
-    ):  # fmt: skip
-        raise _fail(op, _said(shapes), "shape-mismatch")
     counts = np.diff(starts.astype(np.int64))
     used = int(counts.sum())
     if (starts.size and starts[0] != 0) or np.any(counts < 0) or used > len(values):
@@ -70,21 +78,26 @@ def csr_product(op: OpView, args: Sequence[Any]) -> Any:
 # --- tridiagonal systems ------------------------------------------------------------------------
 
 
-def tridiagonal_solve_perturbed(op: OpView, args: Sequence[Any]) -> Any:
-    """Solve tridiagonal systems that may be singular, as LAPACK's lagtf and lagts do.
-
-    args: lower, main and upper diagonal [..., n], right-hand sides [..., n, k]. Pivots that are too
-    small to divide by grow by about epsilon times the largest element of the upper factor.
-    """
+def need_tridiagonal_solve(op: OpView) -> tuple[ArrayShape, ...]:
+    """Return the shapes of operands and result of a tridiagonal solve. Raises InferError."""
     shapes = _arrays(op, 4)
     dims = shapes[3].dims
     fits = (
         len(dims) >= 2 and shapes[4].dims == dims and all(s.dims == dims[:-1] for s in shapes[:3])
     )
     types = {s.element_type for s in shapes}
-    dtype = shapes[4].element_type.dtype
-    if not fits or len(types) != 1 or dtype not in ("f4", "f8", "c8", "c16"):
+    if not fits or len(types) != 1 or shapes[4].element_type.dtype not in ("f4", "f8", "c8", "c16"):
         raise _fail(op, _said(shapes), "shape-mismatch")
+    return shapes
+
+
+def tridiagonal_solve_perturbed(op: OpView, args: Sequence[Any]) -> Any:
+    """Solve tridiagonal systems that may be singular, as LAPACK's lagtf and lagts do.
+
+    args: lower, main and upper diagonal [..., n], right-hand sides [..., n, k]. Pivots that are too
+    small to divide by grow by about epsilon times the largest element of the upper factor.
+    """
+    dims = need_tridiagonal_solve(op)[3].dims
     n, k = dims[-2:]
     lower, main, upper = (np.reshape(a, (-1, n)) for a in args[:3])
     x = np.reshape(args[3], (len(main), n, k)).copy()

@@ -42,8 +42,23 @@ def conforming(op: OpView, value: Any, shape: Shape, what: str) -> Any:
     if isinstance(shape, ArrayShape):
         array = value if isinstance(value, DynamicArray) else np.asarray(value)
         _need_array(op, at_bounds(array), shape, what)
+        if isinstance(array, DynamicArray):
+            _need_sizes(op, array, shape, what)
         return array
     return value if isinstance(shape, OpaqueShape) else TOKEN_VALUE
+
+
+def _need_sizes(op: OpView, array: DynamicArray, shape: ArrayShape, what: str) -> None:
+    fits = len(array.sizes) == shape.rank and all(
+        0 <= n <= d if shape.is_dynamic_dim(i) else n == d
+        for i, (n, d) in enumerate(zip(array.sizes, array.data.shape, strict=False))
+    )
+    if not fits:
+        raise InferError(
+            f"{op.opcode}: {what} is of sizes {list(array.sizes)}, {shape.to_string(False)} is "
+            "needed",
+            code="bad-value",
+        )
 
 
 def _need_array(op: OpView, array: np.ndarray, shape: ArrayShape, what: str) -> None:

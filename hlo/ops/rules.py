@@ -274,6 +274,19 @@ def need_aliases(
             need_compatible(op, output, operand, f"{attr} {text}", attr=attr)
 
 
+def need_one_size(op: OpView, alias: OutputAlias) -> None:
+    """Check that a result and the operand whose memory it uses are arrays of one shape.
+
+    A module may leave that open (`xla_skip_custom_call_alias_shape_check`); a run cannot.
+    """
+    operand = op.operand_shapes[alias.operand].at(alias.operand_index)
+    need_compatible(
+        op, unbuffered(op.shape.at(alias.output)), unbuffered(operand),
+        "a result in the memory of an operand", attr="output_to_operand_aliasing",
+        code="unsupported",
+    )  # fmt: skip
+
+
 def unbuffered(shape: Shape) -> Shape:
     """Return the array that a buffer holds; any other shape as it is."""
     return shape.element if isinstance(shape, BufferShape) else shape

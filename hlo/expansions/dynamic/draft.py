@@ -22,6 +22,7 @@ from hlo.expansions.dynamic.sized import (
     static_array,
 )
 from hlo.ir import Computation, Instruction
+from hlo.ops.custom_targets import verify_target
 from hlo.ops.dynamic import SIZE_OPS
 from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
 
@@ -93,6 +94,8 @@ class SizedDraft(Draft):
             case "conditional":
                 return self._branches(inst, args)
         need_bounds(inst)
+        if inst.opcode == "custom-call":
+            verify_target(inst)
         rule = RULES.get(_kind(inst))
         if rule is not None and (_kind(inst) in _ALWAYS or any(map(_varies, args))):
             return rule(self, inst, args)

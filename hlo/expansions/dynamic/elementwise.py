@@ -5,12 +5,11 @@ Operands come at their bounds, with sizes. `hlo.eval.dynamic_rules` says what ea
 
 from __future__ import annotations
 
-from hlo.errors import InferError
 from hlo.expansions.dynamic.draft import SizedDraft, sized
 from hlo.expansions.dynamic.sized import Size, Sized, Value, static_array
 from hlo.ir import Instruction
 from hlo.ops import OPS, Trait
-from hlo.ops.attrs import SliceDim
+from hlo.ops.attrs import PadDim, SliceDim
 from hlo.types import array
 
 
@@ -80,10 +79,11 @@ def _pad_to_static(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value
 @sized("SliceToDynamic")
 def _slice_to_dynamic(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, *sizes = args
-    if len(sizes) != x.shape.rank:
-        raise InferError(
-            f"custom-call: SliceToDynamic: {len(sizes)} sizes for {x.shape.to_string(False)}",
-            code="bad-value",
-        )
-    pairs = zip(sizes, x.shape.dims, strict=True)
-    return Sized(x.data, tuple(d.inside(n.data, bound) for n, bound in pairs))
+    bounds, et = static_array(inst.shape).dims, x.shape.element_type
+    least = map(min, x.shape.dims, bounds)
+    kept = tuple(d.inside(n.data, bound) for n, bound in zip(sizes, least, strict=True))
+    if x.shape.dims == bounds:
+        return Sized(x.data, kept)
+    padding = tuple(PadDim(0, b - n) for n, b in zip(x.shape.dims, bounds, strict=True))
+    data = d.op("pad", x.data, d.constant(et, 0), padding=padding)
+    return Sized(data, kept)

@@ -12,6 +12,7 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops.ffi_attributes import ffi_values
+from hlo.ops.lapack_targets import Routine
 from hlo.ops.spec import OpView
 from hlo.types import ArrayShape, TupleShape
 
@@ -59,69 +60,31 @@ def _address(value: Any) -> Any:
 
 
 class Call:
-    """One custom call: its operands, what it declares to return, and LAPACK's calling manners."""
+    """One custom call that fits its routine: operands, results, and how LAPACK is called."""
 
-    def __init__(self, op: OpView, letter: str, args: Sequence[np.ndarray]) -> None:
-        self.op = op
-        self.name: str = op.attrs["custom_call_target"]
-        self.letter = letter
-        self.dtype, self.real = np.dtype(_TYPES[letter]), np.dtype(_REALS[letter])
+    def __init__(self, op: OpView, asked: Routine, args: Sequence[np.ndarray]) -> None:
+        self.letter = asked.letter
+        self.dtype, self.real = np.dtype(_TYPES[self.letter]), np.dtype(_REALS[self.letter])
         self.is_complex = self.dtype.kind == "c"
         self.args = args
         self.attrs = ffi_values(op)
-        # How many leading dimensions count matrices; each routine says so first.
-        self.batch_rank = 0
+        # What the names of the routine's signature stand for.
+        self.sizes = asked.sizes
+        # How many leading dimensions count matrices.
+        self.batch_rank = len(asked.batch)
         shapes = op.shape.elements if isinstance(op.shape, TupleShape) else (op.shape,)
         self.shapes = [s for s in shapes if isinstance(s, ArrayShape)]
+        if any(s.is_dynamic for s in self.shapes) or not all(
+            isinstance(a, np.ndarray) for a in args
+        ):
+            raise InferError(
+                f"custom-call: {op.attrs['custom_call_target']} of arrays of dynamic size",
+                code="unsupported",
+            )
 
-    def fail(self, message: str) -> InferError:
-        return InferError(f"custom-call: {self.name}: {message}", code="bad-value")
-
-    def need(self, operands: str, results: str) -> tuple[int, ...]:
-        """Check operands and results; returns the batch dimensions.
-
-        A letter each: `m` a matrix, `v` a vector, `r` a vector of reals, `i` one of s32, `n` a
-        number in s32, `c` a complex matrix.
-        """
-        given = [(a.shape, a.dtype) for a in self.args]
-        declared = [(s.dims, s.element_type.dtype) for s in self.shapes]
-        batch: tuple[int, ...] | None = None
-        complex_ = np.dtype(np.result_type(self.dtype, np.complex64))
-        kinds = {
-            "m": (2, self.dtype), "v": (1, self.dtype), "r": (1, self.real),
-            "i": (1, np.dtype(np.int32)), "n": (0, np.dtype(np.int32)), "c": (2, complex_),
-        }  # fmt: skip
-        for what, letters, found in (
-            ("operand", operands, given), ("result", results, declared),
-        ):  # fmt: skip
-            if len(found) != len(letters):
-                raise self.fail(f"{len(letters)} {what}s are needed, not {len(found)}")
-            for n, (letter, (dims, dtype)) in enumerate(zip(letters, found, strict=True)):
-                rank, wanted = kinds[letter]
-                lead = dims[: len(dims) - rank]
-                if dtype != wanted or len(dims) < rank or (batch is not None and lead != batch):
-                    raise self.fail(f"{what} {n} is {dtype}{list(dims)}, which does not fit")
-                batch = lead
-        return batch or ()
-
-    def need_dims(self, *pairs: tuple[Sequence[int], Sequence[int]]) -> None:
-        """Check that dimensions are what they have to be."""
-        for got, want in pairs:
-            if tuple(got) != tuple(want):
-                raise self.fail(f"a dimension is {list(got)}, {list(want)} is needed")
-
-    def letter_of(self, key: str, allowed: str) -> str:
-        """Return an attribute that is the code of a letter."""
-        value = self.attrs.get(key)
-        if isinstance(value, int) and 0 < value < 128 and chr(value) in allowed:
-            return chr(value)
-        raise self.fail(f"{key} is {value!r}, the code of one of {', '.join(allowed)} is needed")
-
-    def flag(self, key: str) -> bool:
-        value = self.attrs.get(key)
-        if not isinstance(value, bool):
-            raise self.fail(f"{key} is {value!r}, a truth value is needed")
-        return value
+    def letter_of(self, key: str) -> str:
+        """Return the letter whose code is an attribute."""
+        return chr(self.attrs[key])
 
     def matrices(self, a: np.ndarray) -> np.ndarray:
         """Return a copy `[count, columns, rows]` of matrices `[..., rows, columns]`."""

@@ -10,9 +10,7 @@ from hlo.host.lapack.call import Call
 
 
 def getrf(c: Call) -> Any:
-    c.batch_rank = len(c.need("m", "min"))
-    m, n = c.args[0].shape[-2:]
-    c.need_dims((c.shapes[1].dims[-1:], (min(m, n),)))
+    m, n = c.sizes["m"], c.sizes["n"]
     a, pivots, info = c.matrices(c.args[0]), c.empty(1), c.empty(2)
     for at in range(len(a)):
         info[at] = c.lapack("getrf", m, n, a[at], max(1, m), pivots[at])
@@ -20,9 +18,7 @@ def getrf(c: Call) -> Any:
 
 
 def geqrf(c: Call) -> Any:
-    c.batch_rank = len(c.need("m", "mv"))
-    m, n = c.args[0].shape[-2:]
-    c.need_dims((c.shapes[1].dims[-1:], (min(m, n),)))
+    m, n = c.sizes["m"], c.sizes["n"]
     a, tau = c.matrices(c.args[0]), c.empty(1)
     if a.size:
         work = c.space("geqrf", m, n, a[0], m, tau[0])
@@ -32,9 +28,7 @@ def geqrf(c: Call) -> Any:
 
 
 def geqp3(c: Call) -> Any:
-    c.batch_rank = len(c.need("mi", "miv"))
-    m, n = c.args[0].shape[-2:]
-    c.need_dims((c.args[1].shape[-1:], (n,)), (c.shapes[2].dims[-1:], (min(m, n),)))
+    m, n = c.sizes["m"], c.sizes["n"]
     a, pivots, tau = c.matrices(c.args[0]), c.vectors(c.args[1]), c.empty(2)
     more = [np.empty(max(1, 2 * n), c.real)] if c.is_complex else []
     if a.size:
@@ -45,11 +39,7 @@ def geqp3(c: Call) -> Any:
 
 
 def orgqr(c: Call) -> Any:
-    c.batch_rank = len(c.need("mv", "m"))
-    m, n = c.args[0].shape[-2:]
-    k = c.args[1].shape[-1]
-    if not k <= n <= m:
-        raise c.fail(f"{k} reflectors of {m} elements do not make {n} columns")
+    m, n, k = (c.sizes[name] for name in "mnq")
     name = "ungqr" if c.is_complex else "orgqr"
     a, tau = c.matrices(c.args[0]), c.vectors(c.args[1])
     if a.size:
@@ -60,13 +50,8 @@ def orgqr(c: Call) -> Any:
 
 
 def ormqr(c: Call) -> Any:
-    c.batch_rank = len(c.need("mvm", "m"))
-    left, transpose = c.flag("left"), c.flag("transpose")
-    m, n = c.args[2].shape[-2:]
-    k = c.args[1].shape[-1]
-    rows = m if left else n
-    if k > rows or c.args[0].shape[-2] != rows or c.args[0].shape[-1] < k:
-        raise c.fail(f"{k} reflectors in {list(c.args[0].shape[-2:])} do not fit {[m, n]}")
+    left, transpose = c.attrs["left"], c.attrs["transpose"]
+    m, n, k, rows = (c.sizes[name] for name in "mnqp")
     name = "unmqr" if c.is_complex else "ormqr"
     a, tau, x = c.matrices(c.args[0]), c.vectors(c.args[1]), c.matrices(c.args[2])
     side = "L" if left else "R"
@@ -81,9 +66,7 @@ def ormqr(c: Call) -> Any:
 
 def gtsv(c: Call) -> Any:
     """Solve tridiagonal systems; the first element of the lower diagonal is not used."""
-    c.batch_rank = len(c.need("vvvm", "vvvmn"))
-    n, columns = c.args[3].shape[-2:]
-    c.need_dims(*((x.shape[-1:], (n,)) for x in c.args[:3]))
+    n, columns = c.sizes["n"], c.sizes["c"]
     lower, diagonal, upper = map(c.vectors, c.args[:3])
     x, info = c.matrices(c.args[3]), c.empty(4)
     if x.size:

@@ -11,19 +11,12 @@ from hlo.host.lapack.call import Call, work_size
 # --- singular values ----------------------------------------------------------------------------
 
 
-def _svd_dims(c: Call) -> tuple[int, int, str]:
-    c.batch_rank = len(c.need("m", "mrmmn"))
-    m, n = c.args[0].shape[-2:]
-    job = c.letter_of("mode", "ASN")
-    if job != "N":
-        columns, rows = (m, n) if job == "A" else (min(m, n), min(m, n))
-        c.need_dims((c.shapes[2].dims[-2:], (m, columns)), (c.shapes[3].dims[-2:], (rows, n)))
-    c.need_dims((c.shapes[1].dims[-1:], (min(m, n),)))
-    return m, n, job
+def _svd(c: Call) -> tuple[int, int, str]:
+    return c.sizes["m"], c.sizes["n"], c.letter_of("mode")
 
 
 def gesdd(c: Call) -> Any:
-    m, n, job = _svd_dims(c)
+    m, n, job = _svd(c)
     a, s, u, vt, info = c.matrices(c.args[0]), *map(c.empty, (1, 2, 3, 4))
     small, large = min(m, n), max(m, n)
     more: list[np.ndarray] = []
@@ -43,7 +36,7 @@ def gesdd(c: Call) -> Any:
 
 
 def gesvd(c: Call) -> Any:
-    m, n, job = _svd_dims(c)
+    m, n, job = _svd(c)
     a, s, u, vt, info = c.matrices(c.args[0]), *map(c.empty, (1, 2, 3, 4))
     small = min(m, n)
     more = [np.empty(max(1, 5 * small), c.real)] if c.is_complex else []
@@ -61,17 +54,8 @@ def gesvd(c: Call) -> Any:
 # --- eigenvalues --------------------------------------------------------------------------------
 
 
-def _square(c: Call) -> int:
-    m, n = c.args[0].shape[-2:]
-    if m != n:
-        raise c.fail(f"square matrices are needed, not {[m, n]}")
-    return n
-
-
 def syevd(c: Call) -> Any:
-    c.batch_rank = len(c.need("m", "mrn"))
-    n, job, uplo = _square(c), c.letter_of("mode", "VN"), c.letter_of("uplo", "LU")
-    c.need_dims((c.shapes[1].dims[-1:], (n,)))
+    n, job, uplo = c.sizes["n"], c.letter_of("mode"), c.letter_of("uplo")
     name = "heevd" if c.is_complex else "syevd"
     a, w, info = c.matrices(c.args[0]), c.empty(1), c.empty(2)
     if a.size:
@@ -92,15 +76,9 @@ def syevd(c: Call) -> Any:
 
 
 def geev(c: Call) -> Any:
-    values = "v" if c.is_complex else "rr"
-    c.batch_rank = len(c.need("m", f"{values}ccn"))
-    n = _square(c)
-    left, right = c.letter_of("compute_left", "VN"), c.letter_of("compute_right", "VN")
-    count = len(values)
-    for shape in c.shapes[:count]:
-        c.need_dims((shape.dims[-1:], (n,)))
-    for shape in c.shapes[count : count + 2]:
-        c.need_dims((shape.dims[-2:], (n, n)))
+    n = c.sizes["n"]
+    left, right = c.letter_of("compute_left"), c.letter_of("compute_right")
+    count = 1 if c.is_complex else 2
     a, info = c.matrices(c.args[0]), c.empty(count + 2)
     w = [c.empty(i) for i in range(count)]
     # Of real matrices LAPACK returns complex pairs as two real columns.
@@ -137,14 +115,8 @@ def _paired(columns: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
 
 
 def gees(c: Call) -> Any:
-    values = "v" if c.is_complex else "vv"
-    c.batch_rank = len(c.need("m", f"mm{values}nn"))
-    n, job = _square(c), c.letter_of("mode", "VN")
-    sort = c.letter_of("sort", "N")
-    count = len(values)
-    for shape in c.shapes[2 : 2 + count]:
-        c.need_dims((shape.dims[-1:], (n,)))
-    c.need_dims((c.shapes[1].dims[-2:], (n, n)))
+    n, job, sort = c.sizes["n"], c.letter_of("mode"), c.letter_of("sort")
+    count = 1 if c.is_complex else 2
     a, vs = c.matrices(c.args[0]), c.empty(1)
     w = [c.empty(2 + i) for i in range(count)]
     chosen, info = c.empty(2 + count), c.empty(3 + count)
@@ -165,10 +137,7 @@ def gees(c: Call) -> Any:
 
 
 def sytrd(c: Call) -> Any:
-    c.batch_rank = len(c.need("m", "mrrvn"))
-    n, uplo = _square(c), c.letter_of("uplo", "LU")
-    less = max(0, n - 1)
-    c.need_dims(*((c.shapes[i].dims[-1:], (size,)) for i, size in ((1, n), (2, less), (3, less))))
+    n, uplo = c.sizes["n"], c.letter_of("uplo")
     name = "hetrd" if c.is_complex else "sytrd"
     a, d, e, tau, info = c.matrices(c.args[0]), *map(c.empty, (1, 2, 3, 4))
     if a.size:
@@ -181,12 +150,8 @@ def sytrd(c: Call) -> Any:
 
 
 def gehrd(c: Call) -> Any:
-    c.batch_rank = len(c.need("m", "mvn"))
-    n = _square(c)
-    low, high = c.attrs.get("low"), c.attrs.get("high")
-    if not (isinstance(low, int) and isinstance(high, int)) or not 1 <= low <= high <= max(1, n):
-        raise c.fail(f"low is {low!r} and high is {high!r}, 1 <= low <= high <= {n} is needed")
-    c.need_dims((c.shapes[1].dims[-1:], (max(0, n - 1),)))
+    n = c.sizes["n"]
+    low, high = c.attrs["low"], c.attrs["high"]
     a, tau, info = c.matrices(c.args[0]), c.empty(1), c.empty(2)
     if a.size:
         work = c.space("gehrd", n, low, high, a[0], n, tau[0])
