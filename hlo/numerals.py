@@ -25,6 +25,8 @@ _PAYLOAD = re.compile(rb"nan\((0x[0-9a-fA-F]{1,16})\)")
 
 WORD_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-"
 WORD_CHARS = WORD_LETTERS.encode() + _PAYLOAD_OPEN + _PAYLOAD_CLOSE
+# XLA writes -0, and reads that as an integer, which has no sign.
+MINUS_ZERO = "-0.0"
 _TO_SPACE = bytes(c if c in WORD_CHARS else 32 for c in range(256))
 
 
@@ -321,9 +323,8 @@ def _encode_floats(flat: np.ndarray, et: ElementType) -> list[str]:
         differ = np.flatnonzero(back.astype(np.float64) != doubles)
         for i, text in zip(differ.tolist(), _with_digits(doubles[differ], most), strict=True):
             out[i] = text
-    # XLA reads -0 as an integer, which has no sign.
     for i in np.flatnonzero((doubles == 0) & np.signbit(doubles)).tolist():
-        out[i] = "-0.0"
+        out[i] = MINUS_ZERO
     for i in np.flatnonzero(special).tolist():
         out[i] = _special_text(flat[i], et)
     return out

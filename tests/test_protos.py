@@ -181,7 +181,7 @@ def test_names_are_unique_in_protos() -> None:
         " ROOT y.01 = f32[] negate(x.1) }"
     )
     module = hlo.from_proto(hlo.to_proto(hlo.parse(text)))
-    assert [i.name for i in module.instructions()] == ["x", "x.1", "x.2", "y.01"]
+    assert [i.name for i in module.instructions()] == ["x", "x.1", "x.2", "y.1"]
 
 
 def test_bytes_survive_that_are_no_text() -> None:

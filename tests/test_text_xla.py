@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from oracle import XlaError, xla_parse
 
@@ -271,6 +273,75 @@ def test_canonical_text_is_xlas(name: str) -> None:
     text = CASES[name]
     ours = print_module(parse(text), PrintOptions.canonical())
     assert ours.rstrip() == xla_parse(text).rstrip()
+
+
+FRAMES = """HloModule m
+
+FileNames
+1 "a.py"
+2 "b.py"
+3 "unused.py"
+
+FunctionNames
+1 "f"
+2 "g"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=1 end_column=2}
+2 {file_name_id=2 function_name_id=2 line=2 end_line=2 column=1 end_column=2}
+3 {file_name_id=2 function_name_id=1 line=3 end_line=3 column=1 end_column=2}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=2}
+3 {file_location_id=3 parent_frame_id=1}
+4 {file_location_id=3 parent_frame_id=2}
+
+f { x = f32[] parameter(0)
+  ROOT y = f32[] negate(x), metadata={op_name="y" stack_frame_id=3} }
+ENTRY e { x = f32[] parameter(0), metadata={stack_frame_id=4}
+  y = f32[] negate(x), metadata={op_name="y" stack_frame_id=3}
+  ROOT z = f32[] call(y), to_apply=f, metadata={op_name="z" stack_frame_id=2} }
+"""
+# What XLA makes of a text on reading it, beyond what CASES have.
+READINGS = {
+    "equal names": "b { x = f32[] parameter(0)\n ROOT a = f32[] negate(x) }\n"
+    "a { x = f32[] parameter(0)\n c.7 = f32[] negate(x)\n c.07 = f32[] negate(c.7)\n"
+    " c = f32[] negate(c.07)\n foo.x.3 = f32[] negate(c)\n ROOT y = f32[] negate(foo.x.3) }\n"
+    "ENTRY e { x = f32[] parameter(0)\n c = f32[] negate(x)\n c.1 = f32[] negate(c)\n"
+    " foo.x = f32[] call(c.1), to_apply=a\n c.-3 = f32[] call(foo.x), "
+    "to_apply={ x = f32[] parameter(0)\n ROOT c = f32[] negate(x) }\n"
+    " ROOT e = f32[] call(c.-3), to_apply=b }",
+    "frames": FRAMES,
+    "frames without tables": entry('q = f32[2,3] negate(p), metadata={stack_frame_id=3}'),
+    "bits of constants": entry("q = s4[2]{0:E(4)} constant({1,2})", "s = s4[]{:E(4)} constant(3)"),
+    "layouts": "HloModule m\nENTRY e { a = f32[2,3]{0,1:T(2,128)S(5)} parameter(0)\n"
+    " ROOT b = f32[2,3]{0,1} copy(a) }",
+    "layouts with replicas": "HloModule m, replica_count=2\n"
+    "ENTRY e { a = f32[2,3]{0,1:T(2,128)S(5)} parameter(0)\n ROOT b = f32[2,3]{0,1} copy(a) }",
+    "orders": "HloModule m\nENTRY e { d = f32[] constant(-0.0)\n b = f32[] parameter(1)\n"
+    " a = f32[] parameter(0)\n c = f32[] add(a, b)\n ROOT r = f32[] multiply(b, c) }",
+    "a body that calls the condition": "HloModule m\n"
+    "t { p = (s32[]) parameter(0)\n ROOT c = pred[] constant(false) }\n"
+    "c { ROOT p = (s32[]) parameter(0) }\n"
+    "b { p = (s32[]) parameter(0)\n ROOT w = (s32[]) while(p), condition=t, body=c }\n"
+    "ENTRY e { p = (s32[]) parameter(0)\n ROOT w = (s32[]) while(p), condition=t, body=b }",
+    "an async computation with a name": "HloModule m\n"
+    "f { a = f32[2] parameter(0)\n ROOT r = f32[2] negate(a) }\n"
+    "ENTRY e { x = f32[2] parameter(0)\n s = ((f32[2]), f32[2]) async-start(x), calls=f\n"
+    " u = ((f32[2]), f32[2]) async-update(s)\n ROOT d = f32[2] async-done(u) }",
+    "nested aliases": "HloModule m, input_output_alias={ {0,1}: (0, {0,1}, may-alias) }, "
+    "buffer_donor={ (0, {0,0}) }\nENTRY e { a = ((f32[2], f32[2])) parameter(0)\n"
+    ' ROOT c = ((f32[2], f32[2])) custom-call(a), custom_call_target="x", '
+    "output_to_operand_aliasing={{0,1}: (0, {0,1})} }",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*CASES, *READINGS])
+def test_xla_form_is_xlas_print(name: str) -> None:
+    text = (CASES | READINGS)[name]
+    options = replace(PrintOptions.xla(), constant_limit=None)
+    assert print_module(parse(text), options) == xla_parse(text, "default")
 
 
 def test_the_oracle_rejects_what_it_should() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hlo.text import PrintOptions
 
 _SEPARATOR = "// -----"
-_FORMS = ("default", "short", "canonical", "fingerprint")
+_FORMS = ("default", "short", "canonical", "fingerprint", "xla")
 # Flags and the fields of PrintOptions that they set.
 _TOGGLES = {
     "operand_shapes": "shapes of operands",
@@ -278,6 +278,7 @@ def _options(form: str, limit: int | None, toggles: dict[str, bool | None]) -> P
         "short": PrintOptions.short_parsable,
         "canonical": PrintOptions.canonical,
         "fingerprint": PrintOptions.fingerprint,
+        "xla": PrintOptions.xla,
     }[form]()
     changes: dict[str, Any] = {k: v for k, v in toggles.items() if v is not None}
     if limit is not None:

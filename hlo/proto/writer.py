@@ -7,11 +7,11 @@ them. What is XLA's compile options in the header of the text (`replica_count`, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from hlo.ir import Computation, Instruction, Module
+from hlo.ir.names import unique_names
 from hlo.ops.attrs import LITERAL
 from hlo.proto.attributes import called, places, usual_comparison
 from hlo.proto.metadata import (
@@ -43,14 +43,12 @@ _ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 # Instructions are numbered from here on in the computation of this number, as XLA numbers them.
 _COMPUTATION_BITS = 32
-# Zero and numbers with zeros in front belong to the name.
-_NUMBER = re.compile(r"[1-9][0-9]*+")
 
 
 def write_module(module: Module) -> Message:
     """Return the HloModuleProto of a module. Raises InferError for what messages cannot say."""
     order = module.callees_first()
-    names = _unique_names(order)
+    names = unique_names(order)
     # XLA's reader puts computations in the order of their numbers, whatever order they stand in.
     numbers = {comp: number for number, comp in enumerate(module.computations)}
     ids: dict[Instruction, int] = {}
@@ -80,32 +78,6 @@ def write_module(module: Module) -> Message:
         )
     _header(module, m)
     return m
-
-
-def _unique_names(order: list[Computation]) -> dict[Instruction, str]:
-    """Return a name for each instruction that no other one of the module has.
-
-    XLA wants that where HLO text does not, and changes names of a text in this way.
-    """
-    used: dict[str, set[int]] = {}
-    # No number below this one is free.
-    least: dict[str, int] = {}
-    names: dict[Instruction, str] = {}
-    for comp in order:
-        for inst in comp.in_order():
-            base, _, digits = inst.name.rpartition(".")
-            if not base or not _NUMBER.fullmatch(digits):
-                base, digits = inst.name, "0"
-            taken = used.setdefault(base, set())
-            number = int(digits)
-            if number in taken:
-                number = least.get(base, 0)
-                while number in taken:
-                    number += 1
-                least[base] = number
-            taken.add(number)
-            names[inst] = f"{base}.{number}" if number else base
-    return names
 
 
 def _header(module: Module, m: Message) -> None:

@@ -21,27 +21,31 @@ def post_order(module: Module) -> list[Computation]:
         if start in done:
             continue
         done.add(start)
-        stack = [(start, _callees(start))]
+        stack = [(start, _calls(start))]
         while stack:
             comp, rest = stack[-1]
-            for callee in rest:
-                if callee not in done:
-                    done.add(callee)
-                    stack.append((callee, _callees(callee)))
-                    break
-            else:
+            callees = next(rest, None)
+            if callees is None:
                 order.append(comp)
                 stack.pop()
+                continue
+            # XLA marks what an instruction calls before it walks into the first of them: a loop's
+            # condition that its body calls too stands behind the body.
+            for callee in reversed(callees):
+                if callee not in done:
+                    done.add(callee)
+                    stack.append((callee, _calls(callee)))
     return order
 
 
-def _callees(comp: Computation) -> Iterator[Computation]:
+def _calls(comp: Computation) -> Iterator[list[Computation]]:
+    """Yield what each instruction calls, in XLA's order."""
     for inst in comp:
         if inst.spec.computation_attrs:
             # XLA keeps the body of a loop in front of its condition, and prints it behind.
             is_loop = "body" in inst.spec.computation_attrs
             callees = inst.called_computations
-            yield from reversed(callees) if is_loop else callees
+            yield list(reversed(callees) if is_loop else callees)
 
 
 def instruction_post_order(comp: Computation) -> list[Instruction]:

@@ -5,22 +5,26 @@ Source: the forms and the order of attributes are those of XLA's `HloModule::ToS
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hlo.ir import Computation, Instruction, Module, need_module
-from hlo.literal import write_literal
+from hlo.literal import Literal, write_literal
+from hlo.numerals import MINUS_ZERO
 from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
 from hlo.scan import escape
 from hlo.sharding import Sharding, TupleSharding
 from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
+from hlo.text.as_xla import AsXla
 from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
 from hlo.text.order import instruction_post_order, post_order
-from hlo.text.sugar import wrapped_root
+from hlo.text.sugar import single_operation, wrapped_root
 from hlo.text.terminals import KEYWORDS
 from hlo.types import TYPE_NAMES, Shape
 
+_MINUS_ZERO = re.compile(rf"{re.escape(MINUS_ZERO)}(?!\d)")
 _TAKEN = KEYWORDS | TYPE_NAMES
 _ASYNC = ("async-start", "async-update", "async-done")
 # Where XLA prints bodies, it has this name for what these apply.
@@ -39,7 +43,9 @@ class PrintOptions:
     bodies: called computations in place of their names. canonical_names: `tmp_0, tmp_1, ..`.
     names: names of the module and of computations. async_sugar: `add-start(..)` for an async-start
     that calls one `add`. program_layout: `entry_computation_layout`
-    also where the module leaves it open.
+    also where the module leaves it open. graph_order: computations and instructions in the order of
+    the graph, in which XLA prints them, and not in their own. as_read_by_xla: with the names,
+    layouts and numbers that XLA gives to what it has read; see `as_xla`.
     """
 
     operand_shapes: bool = False
@@ -58,6 +64,15 @@ class PrintOptions:
     async_sugar: bool = True
     program_layout: bool = False
     parameter_replication: bool = True
+    graph_order: bool = False
+    as_read_by_xla: bool = False
+
+    @staticmethod
+    def xla() -> PrintOptions:
+        """Return the form of XLA's `HloModule::ToString`."""
+        return PrintOptions(
+            constant_limit=10, program_layout=True, graph_order=True, as_read_by_xla=True
+        )
 
     @staticmethod
     def short_parsable() -> PrintOptions:
@@ -73,7 +88,7 @@ class PrintOptions:
         return PrintOptions(
             operand_shapes=True, percent=False, signatures=False, metadata=False,
             backend_config=False, control_predecessors=False, index_comments=False, bodies=True,
-            canonical_names=True, program_layout=True, async_sugar=False,
+            canonical_names=True, program_layout=True, async_sugar=False, graph_order=True,
         )  # fmt: skip
 
     @staticmethod
@@ -91,12 +106,14 @@ def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
     """Return the text of a module."""
     need_module(module)
     printer = _Printer(options)
-    order = post_order(module) if options.canonical_names else _callees_first(module)
+    if options.as_read_by_xla:
+        printer.xla = AsXla(module)
+    order = post_order(module) if options.graph_order else _callees_first(module)
     parts = [printer.header(module)]
     for comp in order:
         if not printer.is_hidden(comp):
             parts.append(printer.computation(comp, entry=comp is module.entry))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts) + ("\n\n" if options.as_read_by_xla else "\n")
 
 
 def print_computation(comp: Computation, options: PrintOptions = DEFAULT) -> str:
@@ -138,6 +155,7 @@ class _Printer:
     def __init__(self, options: PrintOptions) -> None:
         self.options = options
         self.mark = "%" if options.percent else ""
+        self.xla: AsXla | None = None
         self._shapes: dict[Shape, str] = {}
         self._numbers: dict[Instruction, int] = {}
         self._callers: dict[Computation, list[Instruction]] = {}
@@ -152,29 +170,32 @@ class _Printer:
                 attrs[key] = value
         if options.program_layout and "entry_computation_layout" not in attrs:
             entry = module.entry
-            attrs["entry_computation_layout"] = ProgramShape(
-                tuple(entry.parameter_shapes), entry.result_shape
+            attrs["entry_computation_layout"] = (
+                ProgramShape(tuple(entry.parameter_shapes), entry.result_shape)
+                if self.xla is None
+                else self.xla.program_shape
             )
         text = f"HloModule {_word(module.name, '') if options.names else ''}"
         for key, codec in MODULE_ATTRS.items():
             if key in attrs:
                 text += f", {key}={codec.write(attrs[key])}"
         if options.metadata:
+            tables = module.tables if self.xla is None else self.xla.tables
             for name in TABLES:
-                if name in module.tables:
-                    text += "\n\n" + write_table(name, module.tables[name]).rstrip("\n")
-            if module.tables:
+                if name in tables:
+                    text += "\n\n" + write_table(name, tables[name]).rstrip("\n")
+            if tables:
                 text += "\n"
         return text
 
     # --- computations ---------------------------------------------------------------------------
 
     def number(self, comp: Computation, *, inline: bool = False) -> list[Instruction]:
-        """Return the instructions in printing order, numbered for canonical names.
+        """Return the instructions in printing order, and number them for canonical names.
 
         inline: the body is printed at its caller, where XLA does not know of schedules.
         """
-        if not self.options.canonical_names:
+        if not self.options.graph_order:
             return comp.in_order()
         scheduled = comp.module is not None and comp.module.is_scheduled and not inline
         order = comp.in_order() if scheduled else instruction_post_order(comp)
@@ -193,7 +214,7 @@ class _Printer:
         return head + self.body(self.number(comp), "") + tail
 
     def signature(self, comp: Computation) -> str:
-        parts = [f"{p.name}: {p.shape.to_string(False)}" for p in comp.parameters]
+        parts = [f"{self.bare_name(p)}: {p.shape.to_string(False)}" for p in comp.parameters]
         return f"({', '.join(parts)}) -> {comp.result_shape.to_string(False)}"
 
     def body(self, instructions: Iterable[Instruction], indent: str) -> str:
@@ -220,7 +241,10 @@ class _Printer:
     def name(self, inst: Instruction) -> str:
         if self.options.canonical_names:
             return f"{self.mark}tmp_{self._numbers[inst]}"
-        return _word(inst.name, self.mark)
+        return _word(self.bare_name(inst), self.mark)
+
+    def bare_name(self, inst: Instruction) -> str:
+        return inst.name if self.xla is None else self.xla.names[inst]
 
     def shape(self, shape: Shape) -> str:
         text = self._shapes.get(shape)
@@ -234,34 +258,44 @@ class _Printer:
         if spec.payload is not None:
             attr = spec.attrs[spec.payload]
             value = inst.attrs[spec.payload]
-            arguments = (
-                write_literal(value, self.options.constant_limit) if attr.codec is LITERAL
-                else attr.codec.write(value)
-            )  # fmt: skip
+            arguments = self.literal(value) if attr.codec is LITERAL else attr.codec.write(value)
         else:
             arguments = self.operands(inst)
             if self.options.async_sugar and opcode in _ASYNC:
                 opcode = self.async_opcode(inst)
         root = "ROOT " if inst.is_root else ""
-        text = f"{root}{self.name(inst)} = {self.shape(inst.shape)} {opcode}({arguments})"
+        shape = self.shape(inst.shape if self.xla is None else self.xla.shape(inst))
+        text = f"{root}{self.name(inst)} = {shape} {opcode}({arguments})"
         return text + "".join(f", {a}" for a in self.attributes(inst, indent))
+
+    def literal(self, value: Literal) -> str:
+        text = write_literal(value, self.options.constant_limit)
+        return text if self.xla is None else _MINUS_ZERO.sub("-0", text)
 
     def async_opcode(self, inst: Instruction) -> str:
         """Return `add-start`, `add-update`, `add-done` where the sugar applies."""
         start = inst
         while start.opcode != "async-start" and start.operands:
             start = start.operands[0]
-        root = wrapped_root(start)
+        root = self.wrapped(start)
         return inst.opcode if root is None else root.opcode + inst.opcode.removeprefix("async")
+
+    def wrapped(self, start: Instruction) -> Instruction | None:
+        """Return the operation that sugar shows in place of an async-start's computation."""
+        return wrapped_root(start) if self.xla is None else single_operation(start)
 
     def is_hidden(self, comp: Computation) -> bool:
         """True for a computation that async sugar stands for."""
-        if not self.options.async_sugar or not comp.name.startswith("async_wrapped"):
+        if not self.options.async_sugar:
             return False
+        if self.xla is None and not comp.name.startswith("async_wrapped"):
+            return False  # its name would be lost
         if not self._callers and comp.module is not None:
             self._callers = comp.module.callers()
         callers = self._callers.get(comp, [])
-        return bool(callers) and all(wrapped_root(c) is not None for c in callers)
+        if self.xla is not None:
+            callers = [c for c in callers if c.opcode not in _ASYNC[1:]]
+        return bool(callers) and all(self.wrapped(c) is not None for c in callers)
 
     def operands(self, inst: Instruction) -> str:
         options = self.options
@@ -284,8 +318,9 @@ class _Printer:
 
     def attributes(self, inst: Instruction, indent: str) -> Iterable[str]:
         options = self.options
-        root = wrapped_root(inst) if options.async_sugar else None
-        yield from self.own_attributes(inst, indent, without="calls" if root is not None else None)
+        root = self.wrapped(inst) if options.async_sugar else None
+        hides_callee = root is not None or (self.xla is not None and inst.opcode in _ASYNC[1:])
+        yield from self.own_attributes(inst, indent, without="calls" if hides_callee else None)
         if root is not None:
             yield from self.own_attributes(root, indent)
         annotations: Mapping[str, Any] = inst.annotations
@@ -302,6 +337,10 @@ class _Printer:
             if key == "parameter_replication" and not options.parameter_replication:
                 continue
             value = annotations[key]
+            if key == "metadata" and self.xla is not None:
+                value = self.xla.metadata(value)
+                if value is None:
+                    continue
             if key == "sharding" and not options.metadata:
                 value = _without_metadata(value)
             yield f"{key}={codec.write(value)}"

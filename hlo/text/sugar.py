@@ -112,6 +112,7 @@ def wrapped_root(inst: Instruction) -> Instruction | None:
     """Return what an async-start runs, if it is one operation that the sugar can say in full.
 
     That is when reading the sugar gives the same wrapper again, names and annotations included.
+    XLA prints the sugar for every computation of one operation; see `single_operation`.
     """
     if inst.opcode != "async-start":
         return None
@@ -131,6 +132,17 @@ def wrapped_root(inst: Instruction) -> Instruction | None:
         or f"{root.opcode}-start" in OPS
     ):
         return None
+    return root
+
+
+def single_operation(inst: Instruction) -> Instruction | None:
+    """Return what an async-start runs, if its computation has but one operation."""
+    if inst.opcode != "async-start":
+        return None
+    comp = inst.attrs["calls"]
+    if not comp.has_root or any(i.opcode != "parameter" and not i.is_root for i in comp):
+        return None
+    root: Instruction = comp.root
     return root
 
 

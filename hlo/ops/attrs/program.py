@@ -56,8 +56,8 @@ def _read_aliases(s: Scanner) -> tuple[OutputAlias, ...]:
 
 
 def write_index(index: Sequence[int]) -> str:
-    """Print a shape index the way XLA does: `{0}`, `{1, 2}`."""
-    return "{" + ", ".join(map(str, index)) + "}"
+    """Print a shape index the way XLA does: `{0}`, `{1,2}`."""
+    return "{" + ",".join(map(str, index)) + "}"
 
 
 def _write_aliases(values: tuple[OutputAlias, ...]) -> str:
