@@ -57,6 +57,13 @@ def complex_from_parts(parts: np.ndarray, et: ElementType) -> np.ndarray:
     return np.ascontiguousarray(parts.astype(complex_part(et).dtype, copy=False)).view(et.dtype)
 
 
+def brace_pairs(dims: Sequence[int]) -> int:
+    """Return how many pairs of braces an array has in text: many may be there without elements."""
+    if 0 in dims:
+        dims = dims[: dims.index(0) + 1]
+    return sum(math.prod(dims[:i]) for i in range(len(dims)))
+
+
 class Rows:
     """The brackets that a dense literal of a shape has to have, in order.
 
@@ -74,7 +81,7 @@ class Rows:
         self.rows = math.prod(dims[:-1])
         # Rows between two openings of each level, innermost level first, without the innermost.
         self.strides = [math.prod(dims[i:-1]) for i in range(len(dims) - 2, 0, -1)]
-        self.total = 2 * sum(math.prod(dims[:i]) for i in range(len(dims)))
+        self.total = 2 * brace_pairs(dims)
         self.brackets = 0  # seen so far
         self.values = 0
         self._made_rows = 0

@@ -22,7 +22,7 @@ from typing import IO
 import numpy as np
 
 from hlo.errors import HloError
-from hlo.literal import Literal, write_literal
+from hlo.literal import Literal, brace_pairs, write_literal
 from hlo.types import ArrayShape, array, element_type_of
 
 # --- reading ------------------------------------------------------------------------------------
@@ -255,12 +255,25 @@ def write_files(contents: Mapping[str, bytes]) -> None:
             file.flush()
 
 
+# Of an array without elements, no more of them are written.
+_MOST_BRACES = 1 << 24
+
 # --- values as text -----------------------------------------------------------------------------
 
 
 def literal_text(value: np.ndarray) -> str:
-    """Return an array as shape and HLO literal: a form that an input can be given in."""
+    """Return an array as shape and HLO literal: a form that an input can be given in.
+
+    Raises HloError for one without elements that has braces without end: f32[1000000000,0].
+    """
     literal = Literal.of(value)
+    if not value.size and brace_pairs(value.shape) > _MOST_BRACES:
+        raise HloError.at(
+            "too-large",
+            f"{literal.shape.to_string(False)} has no elements, but {brace_pairs(value.shape)} "
+            f"pairs of braces as text",
+            hint="write it to an .npy file",
+        )
     return f"{literal.shape.to_string(False)} {write_literal(literal)}"
 
 
@@ -278,4 +291,4 @@ def statistics_text(value: np.ndarray) -> str:
             parts.append(f"{of}min {good.min():.6g}, max {good.max():.6g}, mean {mean:.6g}")
     if bad.any():
         parts.append(f"{np.count_nonzero(bad)} of {bad.size} are NaN")
-    return f"{shape} {', '.join(parts)}"
+    return f"{shape} {', '.join(parts) or 'no elements'}"

@@ -97,6 +97,15 @@ def test_inputs_on_the_command_line(shape: str, spec: str, want: str) -> None:
     assert (result.exit_code, result.stdout) == (0, want + "\n"), result.stderr
 
 
+def test_rows_without_end_and_without_elements() -> None:
+    dims = "f32[1000000000000,0]"
+    result = run("-", "--check", text=identity(dims))
+    assert (result.exit_code, result.stdout) == (0, f"out0 = {dims} no elements\n"), result.stderr
+    result = run("-", "-o", "-", text=identity(dims))
+    assert result.exit_code == 1
+    assert "write it to an .npy file" in result.stderr
+
+
 def test_tuples_and_tokens() -> None:
     result = echo("(f32[2], (s32[], token[]))", "({1,2}, (3, token))")
     assert result.stdout == "f32[2] {1, 2}\ns32[] 3\n"

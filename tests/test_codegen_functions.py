@@ -35,6 +35,11 @@ FUNCTIONS = {
   last = f32[1] slice(done), slice={[1:2]}
   l = f32[] reshape(last)
   ROOT r = f32[] maximum(l, q)""",
+    "beside an array": """  unused = f32[2] constant({1, 2})
+  turned = f32[2] negate(unused)
+  pair = (f32[2], f32[]) tuple(turned, q)
+  other = f32[] get-tuple-element(pair), index=1
+  ROOT r = f32[] add(p, other)""",
 }
 TEXT = """HloModule m
 least {{

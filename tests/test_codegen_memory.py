@@ -326,3 +326,87 @@ ENTRY main {
 }
 """
     check(text, [X])
+
+
+# --- copies of tuples ---------------------------------------------------------------------------
+
+COPIES = {
+    "alone": "ROOT c = (s32[6], s32[6]) copy(t)",
+    "of an element": """c = (s32[6], s32[6]) copy(t)
+  ROOT g = s32[6] get-tuple-element(c), index=1""",
+    "twice": """b = (s32[6], s32[6]) copy(t)
+  ROOT c = (s32[6], s32[6]) copy(b)""",
+    "nested, with a token and nothing": """k = token[] after-all()
+  e = () tuple()
+  u = ((s32[6], s32[6]), token[], (), s32[6]) tuple(t, k, e, x)
+  c = ((s32[6], s32[6]), token[], (), s32[6]) copy(u)
+  d = (s32[6], s32[6]) get-tuple-element(c), index=0
+  ROOT g = s32[6] get-tuple-element(d), index=0""",
+    "after another": """a = s32[6] add(x, y)
+  c = (s32[6], s32[6]) copy(t), control-predecessors={a}
+  n = s32[6] negate(x), control-predecessors={c}
+  ROOT u = ((s32[6], s32[6]), s32[6]) tuple(c, n)""",
+    "in a fusion": "ROOT f = (s32[6], s32[6]) fusion(t), kind=kInput, calls=copied",
+    "in a call": "ROOT f = (s32[6], s32[6]) call(t), to_apply=copied",
+    "in a loop": """z = s32[] constant(0)
+  s = (s32[], (s32[6], s32[6])) tuple(z, t)
+  ROOT w = (s32[], (s32[6], s32[6])) while(s), condition=test, body=body""",
+    "in branches": """p = pred[] constant(true)
+  ROOT b = (s32[6], s32[6]) conditional(p, t, t), true_computation=copied,
+    false_computation=swapped""",
+}
+AROUND = """HloModule m
+copied {
+  p = (s32[6], s32[6]) parameter(0)
+  ROOT c = (s32[6], s32[6]) copy(p)
+}
+swapped {
+  p = (s32[6], s32[6]) parameter(0)
+  c = (s32[6], s32[6]) copy(p)
+  a = s32[6] get-tuple-element(c), index=1
+  b = s32[6] get-tuple-element(c), index=0
+  ROOT t = (s32[6], s32[6]) tuple(a, b)
+}
+test {
+  s = (s32[], (s32[6], s32[6])) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  three = s32[] constant(3)
+  ROOT m = pred[] compare(i, three), direction=LT
+}
+body {
+  s = (s32[], (s32[6], s32[6])) parameter(0)
+  c = (s32[], (s32[6], s32[6])) copy(s)
+  i = s32[] get-tuple-element(c), index=0
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  p = (s32[6], s32[6]) get-tuple-element(c), index=1
+  q = (s32[6], s32[6]) call(p), to_apply=swapped
+  a = s32[6] get-tuple-element(q), index=0
+  b = s32[6] get-tuple-element(p), index=0
+  d = s32[6] add(a, b)
+  r = (s32[6], s32[6]) tuple(d, b)
+  ROOT t = (s32[], (s32[6], s32[6])) tuple(n, r)
+}
+ENTRY main {
+  x = s32[6] parameter(0)
+  y = s32[6] parameter(1)
+  t = (s32[6], s32[6]) tuple(x, y)
+  COPY
+}
+"""
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_tuples(name: str) -> None:
+    check(AROUND.replace("COPY", COPIES[name]), [X, Y])
+
+
+def test_a_copy_of_a_tuple_in_another_layout() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = f32[3,4]{1,0} parameter(0)
+  t = (f32[3,4]{1,0}, f32[3,4]{1,0}) tuple(x, x)
+  ROOT c = (f32[3,4]{0,1}, f32[3,4]{1,0}) copy(t)
+}
+"""
+    check(text, [np.arange(12, dtype=np.float32).reshape(3, 4)])

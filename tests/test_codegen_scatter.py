@@ -9,7 +9,8 @@ import pytest
 from oracle import assert_same, xla_run
 from run_compiled import check, compiled_for
 
-from hlo.sampling import random_array
+from hlo.sampling import random_array, random_value
+from hlo.text import parse
 from hlo.types import ELEMENT_TYPES
 
 RNG = np.random.default_rng(6)
@@ -148,3 +149,19 @@ def test_threads_do_not_change_a_scatter() -> None:
             random_array(RNG, ELEMENT_TYPES["f32"], (4000, 40))]  # fmt: skip
     one, two = (compiled_for(text, threads)(*args) for threads in (1, 2))
     assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize("et", ["f32", "pred", "s4", "c64", "bf16", "u64"])
+@pytest.mark.parametrize("rows", [0, 3])
+def test_windows_without_elements_give_zeros(rows: int, et: str) -> None:
+    text = f"""HloModule m
+ENTRY e {{
+  x = {et}[{rows},2] parameter(0)
+  i = s32[5] parameter(1)
+  g = {et}[5,2] gather(x, i), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}},
+    index_vector_dim=1, slice_sizes={{0,2}}
+  ROOT t = {et}[2,5] transpose(g), dimensions={{1,0}}
+}}
+"""
+    shape = parse(text).entry.parameter_shapes[0]
+    check(text, [random_value(np.random.default_rng(0), shape), np.arange(5, dtype=np.int32)])

@@ -339,7 +339,14 @@ def _deliver(outcome: Outcome, job: _Job, quiet: bool) -> None:
 def _shown(value: Any) -> str:
     from hlo.files import literal_text, statistics_text
 
-    return literal_text(value) if value.size <= _SHOWN_ELEMENTS else statistics_text(value)
+    return literal_text(value) if _is_short(value) else statistics_text(value)
+
+
+def _is_short(value: Any) -> bool:
+    """True for a result that is shown in full: few elements, and few braces around none."""
+    from hlo.literal import brace_pairs
+
+    return (value.size or brace_pairs(value.shape)) <= _SHOWN_ELEMENTS
 
 
 def _report(outcome: Outcome, job: _Job) -> dict[str, Any]:
@@ -349,7 +356,7 @@ def _report(outcome: Outcome, job: _Job) -> dict[str, Any]:
     results = []
     for name, value in outcome.results.items():
         entry = {"name": name, "dtype": str(value.dtype), "dims": list(value.shape)}
-        if job.output == "-" or (job.output is None and value.size <= _SHOWN_ELEMENTS):
+        if job.output == "-" or (job.output is None and _is_short(value)):
             entry["literal"] = literal_text(value)
         results.append(entry)
     report = {

@@ -105,7 +105,7 @@ class _Block:
     def fill(self, corner: Sequence[Index], rows: Index, columns: Index) -> None:
         """Read the block. corner: where the loops are at its first element."""
         b, places = self.k.b, self.crossing.places
-        first: list[Index] = [0] * self.shape.rank
+        first: list[Index] = list(self.crossing.origin)
         for place, i in zip(places, corner, strict=True):
             if place is not None:
                 first[place] = i

@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from hlo.codegen import convert, scalar
 from hlo.codegen.address import Indices, physical_index
 from hlo.codegen.fusion import Role
+from hlo.codegen.held import constant
 from hlo.codegen.inline import inline
 from hlo.codegen.llvm import TRUE, Builder, Index, Val
 from hlo.codegen.scalar import Value
@@ -212,6 +215,10 @@ def _dynamic_slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Va
 def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     b, a = e.b, inst.attrs
     operand, starts = inst.operands
+    if 0 in a["slice_sizes"]:
+        # There is no element to read: those that collapsing such windows leaves are zero.
+        et = operand.array_shape.element_type
+        return constant(et, np.zeros((), f"V{et.byte_width}").view(et.dtype))
     dims, start_dims = operand.array_shape.dims, starts.array_shape.dims
     select = index_dims(inst)
     batch = [i for d, i in enumerate(indices) if d not in a["offset_dims"]]

@@ -1,11 +1,11 @@
-"""Constants that are tuples, as tuples of constants."""
+"""Constants and copies that are tuples, as tuples of constants and copies."""
 
 from __future__ import annotations
 
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.literal import Literal
-from hlo.types import TokenShape, TupleShape
+from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
 
 
 @expansion("constant")
@@ -22,3 +22,19 @@ def _constant(inst: Instruction) -> Computation | None:
 
     # The constant's own shape has the layouts.
     return d.done(value(inst.attrs["literal"].with_shape(inst.shape)))
+
+
+@expansion("copy")
+def _copy(inst: Instruction) -> Computation | None:
+    """Each array by itself."""
+    if not isinstance(inst.shape, TupleShape):
+        return None
+    d = Draft(inst)
+
+    def copied(value: Instruction, shape: Shape) -> Instruction:
+        if isinstance(shape, TupleShape):
+            parts = enumerate(shape.elements)
+            return d.tuple(*(copied(d.element(value, n), s) for n, s in parts))
+        return d.op("copy", value, shape=shape) if isinstance(shape, ArrayShape) else value
+
+    return d.done(copied(d.parameters[0], inst.shape))

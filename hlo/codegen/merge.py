@@ -17,6 +17,7 @@ from hlo.codegen.address import is_plain
 from hlo.codegen.fusion import Role
 from hlo.ir import Instruction
 from hlo.ops import Trait
+from hlo.ops.attrs import PadDim
 from hlo.types import ArrayShape
 
 # For each loop, the dimension of an array that it runs over: a number, None when the array does not
@@ -25,6 +26,8 @@ _OTHER = -1
 # Arrays of fewer elements stay in the cache however they are read.
 _LARGE = 1 << 14
 Places = tuple[int | None, ...]
+# The index of one element of an array, None when that depends on more than the loops.
+Origin = tuple[int, ...] | None
 
 
 def mergeable(
@@ -48,12 +51,14 @@ def mergeable_reads(
 class Crossing:
     """An array that is contiguous along a loop outside the last one, through which it jumps.
 
-    places: the dimension of the array that each loop runs over, None for none.
+    places: the dimension of the array that each loop runs over, None for none. origin: the index in
+    the array of what the loops read first.
     """
 
     node: Instruction
     places: Places
     along: int
+    origin: tuple[int, ...]
 
     @property
     def shape(self) -> ArrayShape:
@@ -67,27 +72,39 @@ def crossings(
 
     Each is read at one place for each turn of the loops. All are contiguous along the same loop.
     """
+    if not order:
+        return []
     found: dict[Instruction, Crossing | None] = {}
-    for node, places in _reads(inst, [(inst, tuple(order))], roles):
-        if node is inst or roles[node] is Role.FUSED:
+    stack: list[tuple[Instruction, Places, Origin]]
+    stack = [(inst, tuple(order), (0,) * inst.array_shape.rank)]
+    seen: set[tuple[Instruction, Places, Origin]] = set()
+    while stack:
+        node, places, origin = entry = stack.pop()
+        if entry in seen:
             continue
-        if node in found:
+        seen.add(entry)
+        if node is inst or roles[node] is Role.FUSED:
+            stack += [
+                (o, operand_places(node, o, places), operand_origin(node, o, origin))
+                for o in _arrays(node.operands)
+            ]
+        elif node in found:
             found[node] = None  # read in two ways
         else:
-            found[node] = _crossing(node, places)
+            found[node] = _crossing(node, places, origin)
     across = [c for c in found.values() if c is not None]
     return [c for c in across if c.along == across[0].along]
 
 
-def _crossing(node: Instruction, places: Places) -> Crossing | None:
+def _crossing(node: Instruction, places: Places, origin: Origin) -> Crossing | None:
     shape = node.array_shape
-    if _OTHER in places or not is_plain(shape) or shape.num_elements < _LARGE:
+    if origin is None or _OTHER in places or not is_plain(shape) or shape.num_elements < _LARGE:
         return None
     strides = _strides(node)
     steps = [0 if place is None else strides[place] for place in places]
     if steps[-1] <= 1 or 1 not in steps:
         return None
-    return Crossing(node, places, steps.index(1))
+    return Crossing(node, places, steps.index(1), origin)
 
 
 def _walk(
@@ -124,9 +141,12 @@ def _reads(
         seen.add((node, places))
         yield node, places
         if node is computed or roles[node] is Role.FUSED:
-            for operand in node.operands:
-                if isinstance(operand.shape, ArrayShape) and operand.shape.dims:
-                    stack.append((operand, operand_places(node, operand, places)))
+            stack += [(o, operand_places(node, o, places)) for o in _arrays(node.operands)]
+
+
+def _arrays(operands: Sequence[Instruction]) -> list[Instruction]:
+    """Return the operands that have dimensions."""
+    return [o for o in operands if isinstance(o.shape, ArrayShape) and o.shape.dims]
 
 
 def _forbid(result: list[bool], loop: int) -> None:
@@ -188,10 +208,55 @@ def operand_places(node: Instruction, operand: Instruction, places: Places) -> P
             same = [shape.dims[d] for d in ours] == [source.dims[d] for d in theirs]
             moved = dict(zip(ours, theirs, strict=True)) if same else {}
         case "slice" | "dynamic-slice" | "pad":
-            moved = {d: d for d in range(shape.rank) if shape.dims[d] == source.dims[d]
-                     and (node.opcode != "pad" or node.attrs["padding"][d].low == 0)}  # fmt: skip
+            kept = [d for d in range(shape.rank) if shape.dims[d] == source.dims[d]]
+            if node.opcode == "pad":
+                kept = [d for d in kept if _is_unpadded(node.attrs["padding"][d])]
+            moved = {d: d for d in kept}
         case "reverse":
             moved = {d: d for d in range(shape.rank) if d not in node.attrs["dimensions"]}
         case _:
             moved = {}
     return tuple(moved.get(p, _OTHER) if p is not None and p >= 0 else p for p in places)
+
+
+def _is_unpadded(padding: PadDim) -> bool:
+    return not (padding.low or padding.high or padding.interior)
+
+
+def operand_origin(node: Instruction, operand: Instruction, origin: Origin) -> Origin:
+    """Return the index of the one element of an operand that an element of its user is made of."""
+    dims, attrs = operand.array_shape.dims, node.attrs
+    if origin is None or 0 in dims:
+        return None
+    if node.spec.has(Trait.ELEMENTWISE) or node.opcode in ("map", "copy"):
+        return origin
+    match node.opcode:
+        case "broadcast":
+            picked = (origin[d] for d in attrs["dimensions"])
+            return tuple(0 if n == 1 else i for n, i in zip(dims, picked, strict=True))
+        case "transpose":
+            return tuple(origin[attrs["dimensions"].index(d)] for d in range(len(dims)))
+        case "reshape":
+            linear = 0
+            for n, i in zip(node.array_shape.dims, origin, strict=True):
+                linear = linear * n + i
+            found: list[int] = []
+            for n in reversed(dims):
+                found.insert(0, linear % n)
+                linear //= n
+            return tuple(found)
+        case "slice":
+            return tuple(
+                s.start + i * s.stride for s, i in zip(attrs["slice"], origin, strict=True)
+            )
+        case "reverse":
+            flipped = attrs["dimensions"]
+            return tuple(n - 1 - i if d in flipped else i
+                         for d, (n, i) in enumerate(zip(dims, origin, strict=True)))  # fmt: skip
+        case "bitcast-convert" if len(dims) <= len(origin):
+            return origin[: len(dims)]
+        case "dynamic-slice" if node.array_shape.dims == dims:
+            return origin
+        case "pad" if all(map(_is_unpadded, attrs["padding"])):
+            return origin
+    return None

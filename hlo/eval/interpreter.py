@@ -275,6 +275,8 @@ class Interpreter:
         return found
 
     def _step_applies_whole(self, inst: Instruction) -> bool:
+        if any(isinstance(leaf, ArrayShape) and leaf.dims for _, leaf in inst.shape.leaves()):
+            return False
         if inst.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):
             return True
         if inst.opcode in _CALLS:

@@ -1,7 +1,8 @@
 """Constant values: text to numpy and back, exact to the bit."""
 
+from hlo.dense import brace_pairs
 from hlo.literal.reader import read_literal
 from hlo.literal.value import Literal
 from hlo.literal.writer import write_literal
 
-__all__ = ["Literal", "read_literal", "write_literal"]
+__all__ = ["Literal", "brace_pairs", "read_literal", "write_literal"]

@@ -14,7 +14,7 @@ from hlo.errors import HloError, InferError
 from hlo.eval import Interpreter
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.literal import Literal
+from hlo.literal import Literal, brace_pairs
 from hlo.ops.rules import need_memory
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
@@ -103,6 +103,8 @@ class _Folder:
         stored = sum(_stored_bytes(o) for o in set(inst.operands))
         if size > max(stored, _SMALL_BYTES) or size > self._max_bytes:
             return False
+        if not size and _braces(inst.shape) > _SMALL_BYTES:
+            return False
         if any(_bytes(o.shape) > self._max_bytes for o in inst.operands):
             return False
         return self._ends_soon(inst)
@@ -164,6 +166,11 @@ def _is_elided(literal: Literal) -> bool:
 def _is_plain(shape: Shape) -> bool:
     """True for arrays of fixed dimensions, and tuples of such."""
     return all(isinstance(s, ArrayShape) and not s.dynamic for _, s in shape.leaves())
+
+
+def _braces(shape: Shape) -> int:
+    """Return how many pairs of braces a constant's text has: f32[1000000,0] has no bytes."""
+    return sum(brace_pairs(s.dims) for _, s in shape.leaves() if isinstance(s, ArrayShape))
 
 
 def _bytes(shape: Shape) -> int:
