@@ -12,12 +12,12 @@ PROTO_TEXT = (".pbtxt", ".textproto", ".txtpb")
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # How a message begins, and no HLO text: a field with its colon, or with the first one inside it.
 PROTO_FIELD = re.compile(
-    r"(?:\s|#[^\n]*\n)*+(?P<name>[a-z_]++)\s*+(?::\s*+[^\s:]|(?::\s*+)?\{\s*+[a-z_]+\s*+[:{])"
+    r"(?>(?:\s++|#[^\n]*+\n)*)(?P<name>[a-z_]++)\s*+(?::\s*+[^\s:]|(?::\s*+)?\{\s*+[a-z_]+\s*+[:{])"
 )
 _LOOKED_AT = 4096
 # `module {` and `func {` could begin HLO text too: there, an instruction follows.
 _STABLEHLO_START = re.compile(
-    r"(?:\s|//[^\n]*\n|#\w[^\n]*\n)*+"
+    r"(?>(?:\s++|//[^\n]*+\n|#\w[^\n]*+\n)*)"
     r'(?:"builtin\.module"|"func\.func"|module\s*(?:@|attributes\b|\{\s*func)|func\.func\s)'
 )
 

@@ -13,14 +13,14 @@ from typing import ClassVar, NoReturn
 
 from hlo.errors import TextError, did_you_mean
 
-_SKIP = re.compile(r"(?:\s++|/\*.*?\*/|//[^\r\n]*+)*+", re.S)
+_SKIP = re.compile(r"(?>(?:\s++|/\*.*?\*/|//[^\r\n]*+)*)", re.S)
 _INT = re.compile(r"-?\d++")
 _IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
 _NUMBER = re.compile(
     r"-?(?:inf(?![A-Za-z_])|nan(?:\(0x[0-9a-fA-F]+\))?(?![A-Za-z_])"
-    r"|(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][+-]?\d++)?)"
+    r"|(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?)"
 )
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)"' + r"|'((?:[^'\\]|\\.)*+)'", re.S)
+_STRING = re.compile(r'"((?>(?:[^"\\]++|\\.)*))"' + r"|'((?>(?:[^'\\]++|\\.)*))'", re.S)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.S)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _MAX_INT_DIGITS = 20

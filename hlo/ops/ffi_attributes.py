@@ -34,7 +34,7 @@ BOOL, INTEGER, FLOAT, STRING, ARRAY, DICTIONARY = range(1, 7)
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*")
 _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
-_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"', re.S)
+_STRING = re.compile(r'"((?>(?:[^"\\\n]++|\\.)*))"', re.S)
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)", re.S)
 _TYPE = re.compile(r"[a-z]+\d*|tensor<(?:\d+x)*[a-z]+\d*>")
 _MAX_DEPTH = 32

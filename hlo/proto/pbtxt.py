@@ -18,8 +18,8 @@ from hlo.proto.wire import MAX_NESTING
 from hlo.scan import to_bytes
 
 _TOKEN = re.compile(
-    r"""(?:[ \t\r\n\f\v]|\#[^\n]*)*+(?:
-    (?P<string>"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')
+    r"""(?>(?:[ \t\r\n\f\v]++|\#[^\n]*+)*)(?:
+    (?P<string>"(?>(?:[^"\\\n]++|\\.)*)"|'(?>(?:[^'\\\n]++|\\.)*)')
     |(?P<number>-?[ \t]*(?:0[xX][0-9a-fA-F]++|(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?[fF]?)(?!\w))
     |(?P<word>-?[A-Za-z_]\w*+)
     |(?P<mark>[][{}<>:,;])
@@ -59,7 +59,7 @@ class _Reader:
     def _advance(self) -> None:
         m = _TOKEN.match(self._text, self._pos)
         if m is None:
-            at = re.compile(r"(?:\s|#[^\n]*)*+").match(self._text, self._pos).end()  # type: ignore[union-attr]
+            at = re.compile(r"(?>(?:\s++|#[^\n]*+)*)").match(self._text, self._pos).end()  # type: ignore[union-attr]
             raise TextError(f"unexpected {self._text[at : at + 20]!r}", at)
         self.type = m.lastgroup
         self.value = m[m.lastgroup or 0]

@@ -16,15 +16,15 @@ from hlo.types import Shape
 
 WORD = re.compile(r"[A-Za-z_][\w$.-]*+")
 VALUE = re.compile(r"%([\w$.-]++)(?:#(\d++))?")
-_SYMBOL = re.compile(r'@(?:([\w$.-]++)|"((?:[^"\\]|\\.)*+)")(?:::@[\w$.-]++)*')
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*+)"')
+_SYMBOL = re.compile(r'@(?:([\w$.-]++)|"((?>(?:[^"\\]++|\\.)*))")(?:::@[\w$.-]++)*')
+STRING = re.compile(r'"((?>(?:[^"\\\n]++|\\.)*))"')
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]++|\d++(?:\.\d*+)?(?:[eE][+-]?\d++)?)")
 _NUMBER_TYPE = re.compile(r":\s*(?:[su]?i\d+|ui\d+|bf16|f\d\w*|index)\b")
 _TYPE_START = re.compile(
     r"(?:tensor|tuple|complex)\s*<|!|(?:[su]?i\d+|u?i\d+|bf16|f\d\w*|index|none)\b"
 )
 _OPENING = {"(": ")", "[": "]", "{": "}", "<": ">"}
-_PIECE = re.compile(r'->|>=|[][(){}<>]|"(?:[^"\\]|\\.)*+"')
+_PIECE = re.compile(r'->|>=|[][(){}<>]|"(?>(?:[^"\\]++|\\.)*)"')
 _ELIDED = "__elided__"
 
 
@@ -237,4 +237,6 @@ class Cursor(TypeReader):
 
 
 _VERBATIM = ("backend_config", "mhlo.backend_config", "composite_attributes")
-_RESOURCE = re.compile(r'(?<![\w$.-])("(?:[^"\\\n]|\\.)*+"|[\w$.-]++)\s*:\s*"0x([0-9a-fA-F]*+)"')
+_RESOURCE = re.compile(
+    r'(?<![\w$.-])("(?>(?:[^"\\\n]++|\\.)*)"|[\w$.-]++)\s*:\s*"0x([0-9a-fA-F]*+)"'
+)

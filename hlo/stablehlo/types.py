@@ -22,7 +22,7 @@ from hlo.types import (
     complex_of,
 )
 
-_GAP = re.compile(r"(?:\s++|//[^\n]*+)*+")
+_GAP = re.compile(r"(?>(?:\s++|//[^\n]*+)*)")
 _DIM = re.compile(r"(\d{1,19}|\?)x")
 _ELEMENT = re.compile(r"complex<(\w+)>|(\w+)")
 _PLAIN = re.compile(r"tensor<[\w?]+>")

@@ -28,9 +28,9 @@ _FIELDS = (
     "metadata_payload",
 )  # fmt: skip
 _METADATA = re.compile(
-    rf"\{{{terminals.GAP}(?:(?:(?:{'|'.join(_INT_FIELDS)})=-?\d{{1,18}}+"
+    rf"\{{{terminals.GAP}(?>(?:(?:(?:{'|'.join(_INT_FIELDS)})=-?\d{{1,18}}+"
     rf"|(?:op_type|op_name|source_file|deduplicated_name|scheduling_name)={terminals.STRING})"
-    rf"(?:[\s,]\s*+|(?=\}})))*+\}}",
+    rf"(?:[\s,]\s*+|(?=\}})))*)\}}",
     re.S,
 )
 

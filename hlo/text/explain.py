@@ -41,8 +41,8 @@ _BLANK = re.compile(r"\s*+")
 _WORD = re.compile(r"[A-Za-z0-9_.%#-]+|\S")
 _KEYWORD = re.compile(rf"(HloModule|ENTRY|ROOT)\b({terminals.GAP})", re.S)
 _KEY = re.compile(
-    rf",{terminals.GAP}(?:(?P<key>[A-Za-z_][A-Za-z0-9_.-]*+){terminals.GAP}"
-    rf"(?:(?P<equals>=){terminals.GAP})?+)?+", re.S,
+    rf",{terminals.GAP}(?>(?:(?P<key>[A-Za-z_][A-Za-z0-9_.-]*+){terminals.GAP}"
+    rf"(?:(?P<equals>=){terminals.GAP})?)?)", re.S,
 )  # fmt: skip
 _INSTRUCTION_LINE = re.compile(rf",{terminals.GAP}{terminals.INSTRUCTION}", re.S)
 _INSTRUCTION = re.compile(terminals.INSTRUCTION_LINE, re.S)

@@ -26,7 +26,7 @@ from hlo.types import OPAQUE, Shape, compatible
 _GAP = re.compile(terminals.GAP, re.S)
 _OPERAND = re.compile(
     rf"(?:(?P<shape>{terminals.SHAPE}){terminals.GAP})?"
-    rf"(?:%?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*+)(?P<path>(?:#\d++)*+))?+"
+    rf"(?>(?:%?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*+)(?P<path>(?>(?:#\d++)*)))?)"
     rf"{terminals.GAP},?{terminals.GAP}",
     re.S,
 )

@@ -22,18 +22,18 @@ from hlo.text.syntax import ModuleRecord, Token, grammar
 
 # Where reading can go on. The groups are named for the terminals that stand there.
 _RESUME = re.compile(
-    rf"^[ \t]*+(?:(?P<END>\}})|(?P<DEFINITION>(?:ROOT\b[ \t]*+)?+{terminals.NAME}[ \t]*+=)"
-    rf"|(?P<COMPUTATION>(?:ENTRY\b[ \t]*+)?+{terminals.NAME}[ \t]*+[({{]))",
+    rf"^[ \t]*+(?:(?P<END>\}})|(?P<DEFINITION>(?>(?:ROOT\b[ \t]*+)?){terminals.NAME}[ \t]*+=)"
+    rf"|(?P<COMPUTATION>(?>(?:ENTRY\b[ \t]*+)?){terminals.NAME}[ \t]*+[({{]))",
     re.M,
 )
-_DEFINITION = re.compile(rf"^[ \t]*+(?:ROOT\b[ \t]*+)?+({terminals.NAME})[ \t]*+=", re.M)
+_DEFINITION = re.compile(rf"^[ \t]*+(?>(?:ROOT\b[ \t]*+)?)({terminals.NAME})[ \t]*+=", re.M)
 # The head of a computation, on one line.
 _HEAD = re.compile(rf"(?:ENTRY\b|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
 # What quotes may be left in on a line without being open.
 _CLOSED = re.compile(rf"{terminals.STRING}|{terminals.COMMENT}", re.S)
 _QUOTE = re.compile("[\"']")
 # A word may also be the name itself: `ROOT(` begins a computation of that name.
-_NAME = re.compile(rf"(?:(?:ROOT|ENTRY)\b{terminals.GAP}(?=[%\w]))?+({terminals.NAME})", re.S)
+_NAME = re.compile(rf"(?>(?:(?:ROOT|ENTRY)\b{terminals.GAP}(?=[%\w]))?)({terminals.NAME})", re.S)
 
 
 def read(report: Report) -> ModuleRecord:

@@ -1,7 +1,10 @@
 """The regular expressions behind the grammar's terminals.
 
-All are linear in time and constant in memory: every repetition is possessive, so that nothing is
-tried twice. Brackets are balanced to a small fixed depth; the grammar has rules for deeper text.
+All are linear in time: every repetition is possessive or in an atomic group, so that nothing is
+tried twice. Only single characters are repeated possessively: of a group, Python before 3.11.5 does
+not go back to where the last try began (cpython issues 100061 and 106052). An atomic group around
+the repetition, `(?>(?:...)*)`, is the same and right everywhere. Brackets are balanced to a small
+fixed depth; the grammar has rules for deeper text.
 """
 
 from __future__ import annotations
@@ -11,9 +14,9 @@ import re
 # What is usual, with room to spare. Patterns grow with it, and so does the time to compile them.
 DEPTH = 4
 
-COMMENT = r"/\*(?:[^*]++|\*(?!/))*+\*/|//[^\r\n]*+"
-GAP = rf"\s*+(?:(?:{COMMENT})\s*+)*+"
-STRING = r"""(?:"(?:[^"\\\n]++|\\.)*+"|'(?:[^'\\\n]++|\\.)*+')"""
+COMMENT = r"/\*[^*]*+\*++(?>(?:[^/*][^*]*+\*++)*)/|//[^\r\n]*+"
+GAP = rf"\s*+(?>(?:(?:{COMMENT})\s*+)*)"
+STRING = r"""(?:"(?>(?:[^"\\\n]++|\\.)*)"|'(?>(?:[^'\\\n]++|\\.)*)')"""
 # A string may run over several lines: XLA prints a program inside an attribute that way. It is read
 # so only where that makes sense of the whole text, since a forgotten quote is more likely.
 LONG_STRING = STRING.replace(r"\n", "")
@@ -32,23 +35,23 @@ KEYWORDS = frozenset(
 def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str:
     """Return the pattern of text in brackets; `inside` are the alternatives of what they hold."""
     o, c = re.escape(opening), re.escape(closing)
-    pattern = rf"{o}(?:{inside})*+{c}"
+    pattern = rf"{o}(?>(?:{inside})*){c}"
     for _ in range(depth - 1):
-        pattern = rf"{o}(?:{inside}|{pattern})*+{c}"
+        pattern = rf"{o}(?>(?:{inside}|{pattern})*){c}"
     return pattern
 
 
 # A brace after an array shape opens its layout if a number or a colon follows, else a computation.
-LAYOUT = r"\{(?=\s*+[\d:])(?:[^{}]++|\{[^{}]*+\})*+\}"
+LAYOUT = r"\{(?=\s*+[\d:])(?>(?:[^{}]++|\{[^{}]*+\})*)\}"
 ARRAY = rf"[a-z][a-z0-9]*+{GAP}\[[^\[\](){{}}%]*+\](?:{LAYOUT})?"
 
 # The start of an instruction. What follows the `=` tells it from a field of a value, `n = 1`.
 INSTRUCTION = (
-    rf"(?:ROOT\b|(?:{ARRAY}{GAP})?+%{NAME}{GAP}="
+    rf"(?:ROOT\b|(?>(?:{ARRAY}{GAP})?)%{NAME}{GAP}="
     rf"|{NAME}(?=[\s/]){GAP}={GAP}(?:\(|[a-z][a-z0-9]*+{GAP}\[|[A-Za-z][A-Za-z0-9_.-]*+{GAP}\())"
 )
 # A computation written in place: instructions in braces, or a list with at least one such.
-INLINE_LIST = rf"{GAP}(?:{NAME}{GAP},{GAP})*+\{{{GAP}{INSTRUCTION}"
+INLINE_LIST = rf"{GAP}(?>(?:{NAME}{GAP},{GAP})*)\{{{GAP}{INSTRUCTION}"
 
 # Braces end before a line that begins an instruction: there somebody forgot to close them. These
 # patterns are repeated many times, so this one knows only how programs print a line.
@@ -58,28 +61,28 @@ BRACES = balanced("{", "}", _IN_BRACES)
 PARENS = balanced("(", ")", rf"[^()/]++|{COMMENT}|/")
 SHAPE = rf"(?:{ARRAY}(?:{GAP}{LAYOUT})?|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
 # A single instruction may have operands without names.
-_ELEMENT = rf"{NAME}(?!\[)(?:#\d++)*+{GAP}"
-OPERAND = rf"(?:{SHAPE}{GAP}(?:{_ELEMENT})?+|{_ELEMENT})"
+_ELEMENT = rf"{NAME}(?!\[)(?>(?:#\d++)*){GAP}"
+OPERAND = rf"(?:{SHAPE}{GAP}(?>(?:{_ELEMENT})?)|{_ELEMENT})"
 
 # A value without braces ends at a comma, a brace or white space. Replica groups have a blank
 # between mesh and axes; the literal of a custom call has its shape in front, on the same line.
 _WORD = r"""[^\s,{}()\[\]"'/=<]++"""
 _SQUARES = balanced("[", "]", rf"""[^\[\]"']++|{STRING}""")
-WORDS = rf"(?:{_WORD}|<=|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})++"
+WORDS = rf"(?>(?:{_WORD}|<=|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})+)"
 _SCALAR = r"-?(?:[\d.][\w.+-]*+|(?:inf|nan|true|false)\b)"
 _DEVICE_IDS = rf",{GAP}device_ids{GAP}={GAP}{PARENS}{GAP}"
-_MESH = rf"mesh{_SQUARES}{GAP}(?:{_DEVICE_IDS})?+(?:,{GAP})?+"
+_MESH = rf"mesh{_SQUARES}{GAP}(?>(?:{_DEVICE_IDS})?)(?>(?:,{GAP})?)"
 VALUE = (
-    rf"(?:(?:(?:{ARRAY}[ \t]++|{_MESH}|{WORDS}\s*+)(?=\{{))?+{BRACES}"
+    rf"(?:(?>(?:(?:{ARRAY}[ \t]++|{_MESH}|{WORDS}\s*+)(?=\{{))?){BRACES}"
     rf"|{ARRAY}[ \t]++(?:{_SCALAR}|{PARENS})|{WORDS})"
 )
 
 # Literals know no square brackets and no strings.
 _IN_LITERAL = rf"""[^()"'/\[\]]++|{COMMENT}|/"""
-LITERAL = rf"""(?:{_IN_LITERAL}|{balanced("(", ")", _IN_LITERAL, 8)})*+"""
+LITERAL = rf"""(?>(?:{_IN_LITERAL}|{balanced("(", ")", _IN_LITERAL, 8)})*)"""
 
 _LINE = rf"\d++{GAP}(?:{STRING}|\{{[^{{}}]*+\}}){GAP}"
-TABLE = rf"(?:FileNames|FunctionNames|FileLocations|StackFrames)\b{GAP}(?:{_LINE})*+"
+TABLE = rf"(?:FileNames|FunctionNames|FileLocations|StackFrames)\b{GAP}(?>(?:{_LINE})*)"
 
 PATTERNS = {
     "gap": GAP,
@@ -89,10 +92,10 @@ PATTERNS = {
     "operand": OPERAND,
     "key": rf"[A-Za-z_][A-Za-z0-9_.-]*+{GAP}={GAP}",
     "words": WORDS,
-    "text": rf"(?:{_IN_BRACES})++",
+    "text": rf"(?>(?:{_IN_BRACES})+)",
     "instruction": INSTRUCTION,
     "inline_list": INLINE_LIST,
-    "inline": rf"\{{{GAP}(?:{NAME}{GAP},{GAP})*+(?:\{{{GAP})?+{INSTRUCTION}",
+    "inline": rf"\{{{GAP}(?>(?:{NAME}{GAP},{GAP})*)(?>(?:\{{{GAP})?){INSTRUCTION}",
     "value": VALUE,
     "literal": LITERAL,
     "table": TABLE,
@@ -101,7 +104,7 @@ PATTERNS = {
 # Of most terminals, a pattern for what is usual. These are tried first, in this order: they are
 # compiled in no time. Where one matches right text, its terminal is the one that is meant, and
 # would match as much.
-_PLAIN_STRING = r'"(?:[^"\\\n]++|\\.)*+"'
+_PLAIN_STRING = r'"(?>(?:[^"\\\n]++|\\.)*)"'
 _PLAIN_COMMENT = r"/\*[^*]*+\*/"
 # Text with an equals sign and a parenthesis may be a computation.
 _PLAIN_BRACES = "|".join(
@@ -113,13 +116,13 @@ USUAL = {
     "GAP": r"\s++(?!/)",
     "END": r"\}",
     "ATTRIBUTE": rf", (?!ROOT\b)[A-Za-z_][A-Za-z0-9_.-]*+=(?:{_PLAIN_BRACES}|{_PLAIN_VALUE})",
-    "OPERANDS": rf"\((?:{NAME}(?:, (?:{_PLAIN_COMMENT})?+{NAME})*+)?+\)",
+    "OPERANDS": rf"\((?>(?:{NAME}(?>(?:, (?>(?:{_PLAIN_COMMENT})?){NAME})*))?)\)",
     "PAYLOAD": r"""\((?:[-.\d][\w.+-]*+|\{[^(){}"'/\[\]]*+\})\)""",
     "HEADER": rf"HloModule {NAME}:?+(?!\s)",
-    "DEFINITION": rf"(?:ROOT )?+{NAME} = (?!\s)",
-    "SHAPE": r"[a-z][a-z0-9]*+\[[\d,]*+\](?:\{[\d,]++\})?+ (?![\s/]|\{[\s\d:])",
+    "DEFINITION": rf"(?>(?:ROOT )?){NAME} = (?!\s)",
+    "SHAPE": r"[a-z][a-z0-9]*+\[[\d,]*+\](?>(?:\{[\d,]++\})?) (?![\s/]|\{[\s\d:])",
     "OPCODE": r"(?!b\()[a-z][a-z-]*+(?=\()",
-    "COMPUTATION": rf"(?:ENTRY )?+{NAME} (?=[({{])",
+    "COMPUTATION": rf"(?>(?:ENTRY )?){NAME} (?=[({{])",
 }
 
 # What a terminal can begin with, as a set of a regular expression; anything if it is not here.
