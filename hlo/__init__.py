@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hlo.api import (
+        fill_constants,
         from_proto,
         interpret,
         load,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from hlo.builder import XlaBuilder, XlaComputation, XlaOp
     from hlo.client import Client, GlobalData
     from hlo.compiler import compile
-    from hlo.errors import Diagnostic, HloError
+    from hlo.errors import Diagnostic, ElidedConstantsWarning, HloError
     from hlo.eval import Host
     from hlo.frontend import from_jax
     from hlo.ir import Computation, Instruction, Module
@@ -49,6 +50,7 @@ __all__ = [
     "Client",
     "Computation",
     "Diagnostic",
+    "ElidedConstantsWarning",
     "GlobalData",
     "HloError",
     "Host",
@@ -63,6 +65,7 @@ __all__ = [
     "XlaComputation",
     "XlaOp",
     "compile",
+    "fill_constants",
     "from_jax",
     "from_proto",
     "from_stablehlo",
@@ -83,6 +86,7 @@ __all__ = [
 
 _HOMES = {
     "hlo.api": (
+        "fill_constants",
         "from_proto",
         "interpret",
         "load",
@@ -96,7 +100,7 @@ _HOMES = {
     "hlo.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),
     "hlo.client": ("Client", "GlobalData"),
     "hlo.compiler": ("compile",),
-    "hlo.errors": ("Diagnostic", "HloError"),
+    "hlo.errors": ("Diagnostic", "ElidedConstantsWarning", "HloError"),
     "hlo.eval": ("Host",),
     "hlo.frontend": ("from_jax",),
     "hlo.ir": ("Computation", "Instruction", "Module"),

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hlo import constants
 from hlo.analysis.domains import domains_of
+from hlo.analysis.elided import elided_constants
 from hlo.arguments import Parameter, bind_arguments
 from hlo.distribution import Distributions
 from hlo.eval import Host
@@ -106,6 +108,20 @@ def parameters_of(module: Module) -> list[Parameter]:
 
 
 @checked
+def fill_constants(
+    module: Module, source: str | Path, seed: int = 0, random: Sequence[str] = ()
+) -> int:
+    """Give elided constants, `constant({...})`, values, in place; returns how many got one.
+
+    source: a file, npz or safetensors with a key for each instruction's name, or the module in any
+    form in which the constants are whole; or `random`. Constants of which the file knows nothing
+    stay as they are. seed, random: as for `random_inputs`; constants go by their instruction's
+    name. Raises HloError.
+    """
+    return constants.fill(module, source, seed, random)
+
+
+@checked
 def random_inputs(module: Module, seed: int = 0, random: Sequence[str] = ()) -> list[Any]:
     """Return random arguments for a module's entry, tuples nested; the same for the same seed.
 
@@ -132,9 +148,12 @@ def interpret(module: Module, *args: Any, host: Host | None = None) -> Any:
     the parameter's dimensions and dtype, in logical order whatever the layout (see
     `hlo.pack` for physical buffers), or Python numbers and lists that convert exactly.
     Returns a numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual
-    size. Raises HloError for arguments that do not fit and operations that cannot run.
+    size. Raises HloError for arguments that do not fit and operations that cannot run. Warns
+    (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
     """
     verify_module(module)
+    if elided := elided_constants(module):
+        constants.warn_of_elided([inst.name for inst in elided], 3)
     return run_values(module, bind_arguments(parameters_of(module), args), host)
 
 

@@ -28,6 +28,7 @@ from hlo.signature import need
 if TYPE_CHECKING:
     from hlo.codegen.entry import Program
     from hlo.codegen.target import Target
+    from hlo.constants import Constants
     from hlo.host import Host
     from hlo.ir import Module
     from hlo.objects.code import Code
@@ -69,7 +70,8 @@ def compile(
     instructions to do without, as in `-avx512f`. host: custom calls, queues and random state that
     the module uses; by default a fresh one. passes: the pipeline that runs first, as for
     `optimize`, none if empty; `default` is without its fusions here, which code generation chooses.
-    Raises HloError if the module is not valid. It stays as it is.
+    Raises HloError if the module is not valid. It stays as it is. Warns (`ElidedConstantsWarning`)
+    where results depend on constants whose values are elided.
     """
     from hlo.host import Host
     from hlo.text import print_module
@@ -82,7 +84,12 @@ def compile(
     def text() -> bytes:
         return print_module(module).encode()
 
-    return _compile(text, lambda _: module, _store(cache), threads, features, host, passes)
+    exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes)
+    if exe.elided:
+        from hlo.constants import warn_of_elided
+
+        warn_of_elided(exe.elided, 2)
+    return exe
 
 
 def _need(function: str, **arguments: tuple[Any, Any]) -> None:
@@ -100,19 +107,28 @@ def compile_text(
     features: str = "",
     host: Host | None = None,
     passes: str = "default",
+    constants: Constants | None = None,
 ) -> Executable:
     """Return a function that runs the module in the content of a file, text or proto.
 
-    name: stands for it in errors. What is in the cache needs no parsing. See `compile`.
+    name: stands for it in errors. constants: gives elided ones values. What is in the cache needs
+    no parsing. See `compile`.
     """
 
     def module(clock: Clock) -> Module:
         from hlo.sources import read_module
 
         with clock("parse"):
-            return read_module(text, name)
+            read = read_module(text, name)
+        if constants is not None:
+            with clock("fill constants"):
+                constants.fill(read)
+        return read
 
-    return _compile(lambda: text, module, _store(cache), threads, features, host, passes)
+    def key() -> bytes:
+        return text if constants is None else text + b"\0" + constants.key()
+
+    return _compile(key, module, _store(cache), threads, features, host, passes)
 
 
 def _compile(
@@ -188,6 +204,7 @@ def build(module: Module, machine: Machine, clock: Clock, passes: str = "default
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
     from hlo.analysis.devices import devices_of
     from hlo.analysis.domains import domains_of
+    from hlo.analysis.elided import elided_constants
     from hlo.codegen.target import Target
 
     target = Target.of(machine.triple, machine.data_layout, machine.features)
@@ -209,6 +226,7 @@ def build(module: Module, machine: Machine, clock: Clock, passes: str = "default
         uses_host=emitted.uses_host,
         device_counts=devices_of(module),
         domains=domains_of(module),
+        elided=tuple(inst.name for inst in elided_constants(module)),
     )
 
 
@@ -225,11 +243,13 @@ def translate(
     module: Module, platform: Platform, symbol: str, *, source: str | None = None,
     clock: Clock | None = None, passes: str = "default",
 ) -> Code:  # fmt: skip
-    """Return a module as code for a machine, to be written to files. Raises HloError.
+    """Return a module as code for a machine, to be written to files.
 
+    Raises HloError, also where results depend on constants whose values are elided.
     symbol: name of the exported function. source: name of the HLO file for debug information; None
     for none. passes: as for `compile`.
     """
+    from hlo.constants import need_constants
     from hlo.objects.code import Code
     from hlo.objects.exports import with_exports
     from hlo.objects.interface import Interface
@@ -241,6 +261,7 @@ def translate(
     emitted = emit(
         module, entry, platform.target, clock, is_located=source is not None, passes=passes
     )
+    need_constants(module)
     data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
         symbol, module.name, _parameters(module), emitted.result, emitted.arena_bytes,

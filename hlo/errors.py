@@ -134,6 +134,10 @@ class HloError(Exception):
         return "\n".join(d.render() for d in self.diagnostics)
 
 
+class ElidedConstantsWarning(UserWarning):
+    """What is run depends on constants whose values a printer left out, `{...}`."""
+
+
 class InferError(Exception):
     """A rule of an operation is broken; raised by the op table, which knows no positions.
 

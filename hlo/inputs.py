@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from hlo.archives import read_archive
 from hlo.arguments import Parameter, Path, as_leaf, assemble, need_size, zero_array
 from hlo.distribution import Distributions, Domain, random_array
 from hlo.errors import HloError, Source, Span, TextError, did_you_mean
-from hlo.files import read_npy, read_npz, read_raw, read_text
+from hlo.files import read_npy, read_raw, read_text
 from hlo.forms import is_proto_file
-from hlo.literal import Literal, read_literal
+from hlo.literal import read_literal
 from hlo.memory import enough_memory
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
@@ -78,9 +79,9 @@ def read_inputs(
     specs: `[name=]SOURCE`; one without a name is for the first parameter that has no value yet.
     SOURCE is `random`, `zeros`, `device-id` (the number of the device), a path ending in `.npy`, an
     HLO literal with or without its shape, `@FILE` holding one, or `2x3xf32=1 2 3 4 5 6` (one number
-    fills; `=@FILE` reads raw bytes). archive: an npz whose keys are `arg0, arg1, ..` or parameter
-    names; the leaves of a tuple have keys such as `arg0.1`. Or a snapshot that XLA dumped, which
-    holds the arguments of a call.
+    fills; `=@FILE` reads raw bytes). archive: an npz or safetensors file whose keys are `arg0,
+    arg1, ..` or parameter names; the leaves of a tuple have keys such as `arg0.1`. Or a snapshot
+    that XLA dumped, which holds the arguments of a call.
     sampler: makes up what is random. device: whose inputs these are; vary: what is random differs
     from that of other devices.
     Everything is checked against the parameters. Raises HloError.
@@ -131,7 +132,7 @@ class _Inputs:
 
             found = read_snapshot(path)
         else:
-            found = read_npz(path)
+            found = read_archive(path)
         for key, value in found.items():
             if key not in keys:
                 raise HloError.at(
@@ -244,20 +245,9 @@ def _literal_value(text: str, shape: Shape, where: str) -> Any:
     except TextError as e:
         start = at + e.offset
         raise HloError.at(e.code, e.message, Span(source, start, start + 1), e.hint) from None
-    if _has_elided(literal):
+    if literal.is_elided_in_part:
         raise HloError.at("syntax", "an input cannot be elided", Span(source, 0, len(text)))
     return literal.value
-
-
-def _has_elided(literal: Literal) -> bool:
-    todo = [literal]
-    while todo:
-        item = todo.pop()
-        if item.elided:
-            return True
-        if item.shape.is_tuple:
-            todo.extend(item.elements)
-    return False
 
 
 def _flat_value(source: str, shape: ArrayShape, what: str) -> np.ndarray:

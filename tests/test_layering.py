@@ -62,18 +62,21 @@ ALLOWED: dict[str, set[str]] = {
     "distribution": _VALUES,
     "compare": set(),
     "files": _VALUES,
-    "inputs": _VALUES | {"arguments", "distribution", "files", "forms", "sources"},
+    "archives": {"errors", "files", "types"},
+    "constants": _VALUES
+    | {"analysis", "archives", "arguments", "distribution", "files", "ir", "sources", "verifier"},
+    "inputs": _VALUES | {"archives", "arguments", "distribution", "files", "forms", "sources"},
     "binding": _VALUES | {"ops", "ir", "text", "runtime", "host", "eval"},
     "compiler": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}
-    | {"analysis", "host", "binding", "objects", "sources"},
+    | {"analysis", "constants", "host", "binding", "objects", "sources"},
     "support": _VALUES
     | {"arguments", "distribution", "ops", "ir", "text", "verifier", "eval", "compiler"}
     | {"runtime"},
     "client": _VALUES | {"analysis", "api", "arguments", "builder", "compiler", "host", "ir"},
     "api": _VALUES
     | {"ops", "ir", "text", "verifier", "eval", "arguments", "files", "inputs", "compiler"}
-    | {"analysis", "distribution", "passes", "proto", "sources"},
+    | {"analysis", "constants", "distribution", "passes", "proto", "sources"},
 }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hlo.arguments import Parameter, Path
+    from hlo.constants import Constants
     from hlo.distribution import Domain
     from hlo.host import Host
     from hlo.ir import Module
@@ -27,7 +28,8 @@ class Runnable:
     device_counts: the numbers of replicas and of partitions that a run takes. run: takes checked
     values of the parameters for each device, and returns the result of each. seconds: how long each
     stage of getting here took. cost: what one device does, where that was counted. domains: the
-    values of parameters that make sense, by number and index path.
+    values of parameters that make sense, by number and index path. elided: names of constants
+    without values that results depend on.
     """
 
     parameters: Sequence[Parameter]
@@ -37,6 +39,7 @@ class Runnable:
     seconds: Mapping[str, float]
     domains: Mapping[tuple[int, Path], Domain]
     cost: Mapping[str, int] = field(default_factory=dict)
+    elided: Sequence[str] = ()
 
 
 def compiled(
@@ -48,15 +51,18 @@ def compiled(
     host: Callable[[], Host | None],
     passes: str = "default",
     device_counts: tuple[int, int] | None = None,
+    constants: Constants | None = None,
 ) -> Runnable:
     """Return the native code of a module's text. Raises HloError.
 
     host: makes what a device sees besides arguments. device_counts: by default those that the
-    module needs.
+    module needs. constants: gives elided ones values.
     """
     from hlo.compiler import compile_text, on_host
 
-    exe = compile_text(source, name, cache=cache, threads=threads, host=host(), passes=passes)
+    exe = compile_text(
+        source, name, cache=cache, threads=threads, host=host(), passes=passes, constants=constants
+    )
     counts = device_counts or exe.device_counts
     together = None
     if counts != (1, 1):
@@ -68,8 +74,9 @@ def compiled(
             return [exe.run_values(values[0])] if together is None else together(values)
 
     return Runnable(
-        exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.domains, exe.cost
-    )
+        exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.domains, exe.cost,
+        exe.elided,
+    )  # fmt: skip
 
 
 def _hosts(host: Callable[[], Host | None], counts: tuple[int, int]) -> list[Host]:
@@ -90,18 +97,21 @@ def _together(
 
 def reference(
     source: bytes, name: str, host: Callable[[], Host | None],
-    device_counts: tuple[int, int] | None = None,
+    device_counts: tuple[int, int] | None = None, constants: Constants | None = None,
 ) -> Runnable:  # fmt: skip
     """Return a module's text for the interpreter; see `compiled`. Raises HloError."""
     from hlo import api
     from hlo.analysis.devices import devices_of
     from hlo.analysis.domains import domains_of
+    from hlo.analysis.elided import elided_constants
     from hlo.sources import read_module
 
     start = time.perf_counter()
     module = read_module(source, name)
     parsed = time.perf_counter()
     api.verify(module)
+    if constants is not None:
+        constants.fill(module)
     seconds = {"parse": parsed - start, "verify": time.perf_counter() - parsed}
     counts = device_counts or devices_of(module)
     hosts = _hosts(host, counts)
@@ -109,6 +119,7 @@ def reference(
     return Runnable(
         api.parameters_of(module), module.entry.result_shape, counts,
         partial(_together, hosts, counts, runs), seconds, domains_of(module),
+        elided=[inst.name for inst in elided_constants(module)],
     )  # fmt: skip
 
 

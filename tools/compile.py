@@ -50,13 +50,16 @@ _COMPILERS = {"wasm32": "clang --target=wasm32-wasi"}
               help="What links .so, called as a C compiler is.")  # fmt: skip
 @click.option("--passes", default="default", show_default=True, metavar="A,B,fix(C,D)",
               help="What optimizes the module first, as in hlo-opt; '' for nothing.")  # fmt: skip
+@click.option("--constants", metavar="FILE|random",
+              help="Values for elided constants, {...}: from an npz or safetensors file by name, "
+              "from the module in a form that has them, or random.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True,
               help="What was written, or errors, as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
     file: str, outputs: tuple[str, ...], header: str | None, example: str | None,
     name: str | None, triple: str | None, cpu: str | None, features: str, debug_info: bool,
-    linker: str, passes: str, as_json: bool,
+    linker: str, passes: str, constants: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
@@ -80,7 +83,7 @@ def main(
         need_places(given, [file])
         written, code = _compile(
             file, outputs, header, example, symbol, (triple, cpu, features), debug_info, linker,
-            passes,
+            passes, constants,
         )  # fmt: skip
         if example is not None:
             make_folder(example)
@@ -112,9 +115,11 @@ def _symbol(name: str | None, outputs: list[str], file: str) -> str:
 def _compile(
     file: str, outputs: tuple[str, ...], header: str | None, example: str | None, symbol: str,
     target: tuple[str | None, str | None, str], debug_info: bool, linker: str, passes: str,
+    constants: str | None,
 ) -> tuple[dict[str, bytes], Code]:  # fmt: skip
     """Return the files to write."""
     from hlo.compiler import translate
+    from hlo.constants import fill
     from hlo.objects.code import kind_of
     from hlo.objects.header import headers
     from hlo.objects.targets import platform
@@ -124,6 +129,8 @@ def _compile(
     machine = platform(*target)
     with progress(f"hlo-compile {file}"):
         module = load(file)
+        if constants is not None:
+            fill(module, constants)
         located = _source(file) if debug_info else None
         code = translate(module, machine, symbol, source=located, passes=passes)
         written = {

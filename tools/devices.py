@@ -40,7 +40,6 @@ def inputs_by_device(
     """Return the values of the parameters for each device, and the names of those made up."""
     from hlo.inputs import read_inputs
 
-    sampler.distributions.need_names([name for p in parameters for _, name, _ in p.leaves()])
     if len(archives) not in (0, 1, count):
         raise click.UsageError(
             f"--inputs is given {len(archives)} times, the run has {count} device"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ class Outcome:
     made_up: list[str] = field(default_factory=list)
     # What random inputs were kept to, by their names.
     assumed: Mapping[str, Domain] = field(default_factory=dict)
+    # Constants without values that results depend on.
+    elided: Sequence[str] = ()
     prepare_s: dict[str, float] = field(default_factory=dict)
     runs_s: list[float] = field(default_factory=list)
     cost: Mapping[str, int] = field(default_factory=dict)

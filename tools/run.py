@@ -38,6 +38,7 @@ from .outcome import (
 
 if TYPE_CHECKING:
     from hlo.compare import Comparison
+    from hlo.constants import Constants
     from hlo.host import Host
 
 # Results of more elements are shown by what is in them.
@@ -53,6 +54,7 @@ class _Job:
     output: str | None
     seed: int
     random: tuple[str, ...]
+    constants: str | None
     backend: str
     check: bool
     fail_on_nan: bool
@@ -73,6 +75,14 @@ class _Job:
         from hlo.host import Host
 
         return Host(self.loaded.custom_calls, self.loaded.libraries)
+
+    def filler(self) -> Constants | None:
+        """Return what gives elided constants values."""
+        if self.constants is None:
+            return None
+        from hlo.constants import Constants
+
+        return Constants(self.constants, self.seed, self.random)
 
 
 @click.command("hlo-run", cls=Tool, no_args_is_help=True)
@@ -97,6 +107,11 @@ class _Job:
     "--random", "random", multiple=True, metavar="[PATTERN=]DIST",
     help="What random inputs are: normal, uniform (0 to 1), LO:HI, or safe: normal, but kept to "
     "what the module needs of them. PATTERN says for which, as in 'var*=0.1:1'.  [default: safe]",
+)  # fmt: skip
+@click.option(
+    "--constants", metavar="FILE|random",
+    help="Values for elided constants, {...}: from an npz or safetensors file by name, from the "
+    "module in a form that has them, or random as the inputs are.",
 )  # fmt: skip
 @click.option("--backend", type=click.Choice(["compiled", "reference"]), default="compiled",
               show_default=True, help="Native code, or the interpreter.")  # fmt: skip
@@ -137,9 +152,9 @@ class _Job:
 @common_options
 def main(
     files: tuple[str, ...], inputs: tuple[str, ...], archives: tuple[str, ...], output: str | None,
-    seed: int, random: tuple[str, ...], backend: str, check: bool, fail_on_nan: bool, repeat: int,
-    show_time: bool, threads: int | None, cache: bool, passes: str, num_replicas: int | None,
-    num_partitions: int | None,
+    seed: int, random: tuple[str, ...], constants: str | None, backend: str, check: bool,
+    fail_on_nan: bool, repeat: int, show_time: bool, threads: int | None, cache: bool, passes: str,
+    num_replicas: int | None, num_partitions: int | None,
     random_by_device: bool, load: tuple[str, ...], as_json: bool,
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
@@ -159,9 +174,10 @@ def main(
     from hlo.memory import enough_memory
 
     backend = "compiled" if check else backend
-    job = _Job(inputs, archives, output, seed, random, backend, check, fail_on_nan, repeat, threads,
-               cache, passes, len(files) > 1, num_replicas, num_partitions,
-               random_by_device)  # fmt: skip
+    job = _Job(
+        inputs, archives, output, seed, random, constants, backend, check, fail_on_nan, repeat,
+        threads, cache, passes, len(files) > 1, num_replicas, num_partitions, random_by_device,
+    )  # fmt: skip
     try:
         _check_output(files, job)
         job.loaded = _loaded(load)
@@ -253,7 +269,11 @@ def _run(file: str, job: _Job) -> Outcome:
         if counts is not None:
             name += " (printed for other devices)"
         module = _prepared(source, name, job, counts)
-        sampler = Sampler(job.seed, Distributions(job.random), module.domains)
+        distributions = Distributions(job.random)
+        if job.constants != "random":  # else names may be those of constants
+            names = [name for p in module.parameters for _, name, _ in p.leaves()]
+            distributions.need_names(names)
+        sampler = Sampler(job.seed, distributions, module.domains)
         values, outcome.made_up = inputs_by_device(
             module.parameters, prod(module.device_counts), job.inputs, job.archives, sampler,
             vary=job.vary,
@@ -264,6 +284,14 @@ def _run(file: str, job: _Job) -> Outcome:
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
         raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
     outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
+    outcome.elided = module.elided
+    if outcome.elided:
+        from hlo.constants import elided_text
+
+        note(
+            f"{file}: warning: {elided_text(outcome.elided)}; results are made up, "
+            "--constants FILE or --constants random fills them"
+        )
     if outcome.made_up:
         note(made_up_text(outcome, job.seed, vary=job.vary))
     if outcome.assumed:
@@ -284,10 +312,10 @@ def _run(file: str, job: _Job) -> Outcome:
 
 def _prepared(source: bytes, name: str, job: _Job, counts: tuple[int, int] | None) -> Runnable:
     if job.backend == "reference":
-        return reference(source, name, job.host, counts)
+        return reference(source, name, job.host, counts, job.filler())
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
-        device_counts=counts,
+        device_counts=counts, constants=job.filler(),
     )  # fmt: skip
 
 
@@ -303,7 +331,7 @@ def _compared(
     from hlo.compare import compare, nudged, spread
 
     def wanted(values: list[list[Any]]) -> dict[str, Any]:
-        module = reference(source, name, job.host, counts)
+        module = reference(source, name, job.host, counts, job.filler())
         return named_results(module.result, module.run(values))
 
     want = wanted(values)
@@ -365,6 +393,7 @@ def _report(outcome: Outcome, job: _Job) -> dict[str, Any]:
         "results": results,
         "seed": job.seed,
         "random_inputs": outcome.made_up,
+        "elided_constants": list(outcome.elided),
         "assumed": {name: str(domain) for name, domain in outcome.assumed.items()},
         "devices": outcome.devices,
         "seconds": {"prepare": outcome.prepare_s, "runs": outcome.runs_s},

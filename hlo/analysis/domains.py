@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hlo.analysis.constants import splat
+from hlo.analysis.elided import is_elided
 from hlo.distribution import Domain
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.indexing import INDEX_ATTRS, index_dims
@@ -58,13 +59,23 @@ _MOST_VISITS = 4
 
 def domains_of(module: Module) -> dict[tuple[int, Path], Domain]:
     """Return the domains of leaves of a valid module's parameters, by number and index path."""
-    found: dict[tuple[int, Path], Domain] = {}
-    demands: deque[Demand] = deque()
-    for inst in module.instructions():
-        demands.extend(_asked(inst))
-    if not demands:
-        return found
-    callers = module.callers()
+    known, entry = _demands(module), module.entry
+    return {
+        (inst.attrs["number"], path): domain
+        for (inst, path), domain in known.items()
+        if inst.opcode == "parameter" and inst.parent is entry
+    }
+
+
+def domains_of_constants(module: Module) -> dict[tuple[Instruction, Path], Domain]:
+    """Return the domains of leaves of a valid module's elided constants, by index path."""
+    return {place: domain for place, domain in _demands(module).items() if is_elided(place[0])}
+
+
+def _demands(module: Module) -> dict[tuple[Instruction, Path], Domain]:
+    """Return what is asked of leaves of values."""
+    demands = deque(demand for inst in module.instructions() for demand in _asked(inst))
+    callers = module.callers() if demands else {}
     known: dict[tuple[Instruction, Path], Domain] = {}
     visits: Counter[tuple[Instruction, Path]] = Counter()
     while demands:
@@ -78,13 +89,11 @@ def domains_of(module: Module) -> dict[tuple[int, Path], Domain]:
         visits[inst, path] += 1
         if inst.opcode != "parameter":
             demands.extend(_behind(inst, path, domain))
-        elif inst.parent is module.entry:
-            found[inst.attrs["number"], path] = domain
-        else:
+        elif inst.parent is not module.entry:
             assert inst.parent is not None
             for caller in callers[inst.parent]:
                 demands.extend(_passed(caller, inst.parent, inst.attrs["number"], path, domain))
-    return found
+    return known
 
 
 def _both(first: Domain, second: Domain) -> Domain:

@@ -97,6 +97,13 @@ class Literal:
         return self._value
 
     @property
+    def is_elided_in_part(self) -> bool:
+        """True if the literal, or an element of the tuple that it is, is elided."""
+        if self.elided or not isinstance(self.shape, TupleShape):
+            return self.elided
+        return any(e.is_elided_in_part for e in self.elements)
+
+    @property
     def value(self) -> Any:
         """The run-time value: a numpy array, a tuple of values, or the token."""
         if isinstance(self.shape, TupleShape):

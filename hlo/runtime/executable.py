@@ -70,6 +70,8 @@ class Executable:
         self.device_counts = program.device_counts
         # What values of parameters make sense, by the parameter's number and index path.
         self.domains = program.domains
+        # Names of constants without values that results depend on.
+        self.elided = program.elided
         # How long each stage of making it took.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)

@@ -30,7 +30,8 @@ class NativeProgram:
     imports: the functions outside that the code calls by number. uses_host: it needs a table of
     them, or asks which device it runs on. device_counts: the numbers of replicas and of partitions
     that a run takes. domains: the values that leaves of parameters may have for the program to make
-    sense, by the parameter's number and index path.
+    sense, by the parameter's number and index path. elided: names of the constants without values
+    that results depend on.
     """
 
     name: str
@@ -47,6 +48,7 @@ class NativeProgram:
     uses_host: bool = False
     device_counts: tuple[int, int] = (1, 1)
     domains: Mapping[tuple[int, Path], Domain] = field(default_factory=dict)
+    elided: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -106,6 +108,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "uses_host": program.uses_host,
             "device_counts": program.device_counts,
             "domains": [[n, path, *vars(d).values()] for (n, path), d in program.domains.items()],
+            "elided": program.elided,
         }
     ).encode()
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
@@ -153,4 +156,5 @@ def _from_header(
         header["uses_host"],
         tuple(header["device_counts"]),
         {(n, tuple(path)): Domain(*rest) for n, path, *rest in header["domains"]},
+        tuple(header["elided"]),
     )

@@ -147,7 +147,7 @@ def _is_constant(inst: Instruction) -> bool:
     """True for constants and what is made from them where it is used."""
     if inst.opcode == "constant":
         literal: Literal = inst.attrs["literal"]
-        return not _is_elided(literal)
+        return not literal.is_elided_in_part
     if inst.opcode == "tuple" and not has_control_edges(inst):
         return all(o.opcode != "tuple" and _is_constant(o) for o in inst.operands)
     if inst.opcode == "copy" and _is_plain(inst.shape) and not has_control_edges(inst):
@@ -155,12 +155,6 @@ def _is_constant(inst: Instruction) -> bool:
     if inst.opcode in _GENERATED and _is_plain(inst.shape):
         return all(o.opcode == "constant" and _is_constant(o) for o in inst.operands)
     return False
-
-
-def _is_elided(literal: Literal) -> bool:
-    if literal.elided or not isinstance(literal.shape, TupleShape):
-        return literal.elided
-    return any(map(_is_elided, literal.elements))
 
 
 def _is_plain(shape: Shape) -> bool:
