@@ -75,6 +75,8 @@ int32_t in_place(hlo_ffi_call *call) {
   for (int i = 0; i < 6; ++i) ((float *)call->results[0])[i] += 1;
   return 0;
 }
+
+int64_t data = 7;
 """
 
 
@@ -170,6 +172,21 @@ def test_a_native_function_of_no_known_version_is_never_called() -> None:
         with pytest.raises(HloError) as e:
             native_function(1, version)
         assert e.value.code == "bad-value"
+
+
+@pytest.mark.parametrize("target", ["system", "abort", "malloc", "dlopen", "Py_Finalize", "data"])
+@pytest.mark.parametrize("own", [True, False], ids=["library", "process"])
+def test_only_functions_that_the_file_itself_defines_are_called(
+    library: str, target: str, own: bool
+) -> None:
+    text = module(f'f32[2,3] custom-call(x), custom_call_target="{target}"')
+    host = Host(libraries=[library if own else "process"])
+    with pytest.raises(HloError) as e:
+        compile_text(text.encode(), "m", cache=False, host=host)
+    assert e.value.code == "unknown-custom-call" and "itself" in str(e.value)
+    with pytest.raises(HloError) as e:
+        interpret(parse(text), [X], host)
+    assert e.value.code == "unknown-custom-call"
 
 
 def test_a_library_that_is_not_there() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -98,14 +99,80 @@ def library(path: str) -> ctypes.CDLL:
 
 
 def address_of(libraries: Sequence[str], name: str) -> int | None:
-    """Return the address of a function in the first library that has it. Raises HloError."""
+    """Return the address of a function in the first library that defines it. Raises HloError.
+
+    The loader looks into what a library depends on too, C's library and its `system` among it: a
+    module calls nothing there.
+    """
     for path in libraries:
+        loaded = library(str(path))
         try:
-            found = library(str(path))[name]
+            address = ctypes.cast(loaded[name], _POINTER).value
         except (AttributeError, ValueError):  # it has none of that name, or no name is so
             continue
-        return ctypes.cast(found, _POINTER).value
+        if address is not None and _is_own_function(str(path), loaded, address):
+            return address
     return None
+
+
+def _is_own_function(path: str, loaded: ctypes.CDLL, address: int) -> bool:
+    """True for the address of a function in the very file that was loaded.
+
+    A program's own functions are its, but not where that program is Python.
+    """
+    if os.name != "posix":
+        return True  # Windows looks into a library's own exports alone
+    system = ctypes.CDLL(None)
+    if not hasattr(system, "dladdr1"):  # not glibc: by the file's name
+        own = sys.executable if path == PROCESS else path
+        return _is_same_file(_file_of(system, address), own)
+    entry = _asked(system, address, _SYMBOL_ENTRY)
+    # There is none for what a resolver has chosen (an IFUNC): that is a function.
+    if entry and ctypes.c_uint8.from_address(entry + _SYMBOL_INFO_AT).value & 0xF not in _FUNCTIONS:
+        return False
+    python = ctypes.cast(ctypes.pythonapi.Py_GetVersion, _POINTER).value
+    here = _asked(system, address, _LINK_MAP)
+    if path == PROCESS and here == _asked(system, python, _LINK_MAP):
+        return False
+    own = _POINTER()
+    system.dlinfo(_POINTER(loaded._handle), _HANDLE_LINK_MAP, ctypes.byref(own))
+    return here is not None and here == own.value
+
+
+class _DlInfo(ctypes.Structure):
+    """`Dl_info`: the file that an address is in, and the symbol before it."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p), ("base", _POINTER), ("symbol", ctypes.c_char_p),
+        ("address", _POINTER),
+    )  # fmt: skip
+
+
+# What `dladdr1` and `dlinfo` can be asked for: the symbol's entry, and the loaded file.
+_SYMBOL_ENTRY, _LINK_MAP, _HANDLE_LINK_MAP = 1, 2, 2
+_FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
+# Where an entry of an ELF symbol table has its type: `st_info`.
+_SYMBOL_INFO_AT = 4 if ctypes.sizeof(_POINTER) == 8 else 12
+
+
+def _asked(system: ctypes.CDLL, address: int | None, what: int) -> int | None:
+    """Return what glibc knows of an address: itself an address, or None."""
+    info, found = _DlInfo(), _POINTER()
+    known = system.dladdr1(_POINTER(address), ctypes.byref(info), ctypes.byref(found), what)
+    return found.value if known else None
+
+
+def _file_of(system: ctypes.CDLL, address: int) -> str | None:
+    info = _DlInfo()
+    known = system.dladdr(_POINTER(address), ctypes.byref(info))
+    return os.fsdecode(info.file) if known and info.file else None
+
+
+def _is_same_file(a: str | None, b: str) -> bool:
+    try:
+        return a is not None and os.path.samefile(a, b)
+    except OSError:
+        return False
 
 
 # --- calls --------------------------------------------------------------------------------------
