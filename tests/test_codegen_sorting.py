@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from oracle import assert_same, xla_run
 from run_compiled import check, compiled_for
 
+from hlo.eval import interpret
 from hlo.sampling import random_array
+from hlo.text import parse
 from hlo.types import ELEMENT_TYPES
 
 RNG = np.random.default_rng(5)
@@ -165,3 +168,59 @@ def test_topk_where_all_are_as_bad_as_can_be(t: str, worst: float) -> None:
 def test_topk_of_ordered_rows(order: int) -> None:
     text = "(f32[20], s32[20]) topk(f32[3000] x), k=20, largest=true"
     check(text, [np.arange(3000, dtype=np.float32)[::order].copy()])
+
+
+# --- comparators that are no order ---------------------------------------------------------------
+
+HOSTILE = {
+    "LT with NaN": "ROOT c = pred[] compare(a, b), direction=LT",
+    "GE": "ROOT c = pred[] compare(a, b), direction=GE",
+    "LE": "ROOT c = pred[] compare(a, b), direction=LE",
+    "NE": "ROOT c = pred[] compare(a, b), direction=NE",
+    "always": "ROOT c = pred[] constant(true)",
+    "never": "ROOT c = pred[] constant(false)",
+    # Whether the bits of the sum are odd: symmetric, and as good as random.
+    "random": "s = f32[] add(a, b) u = u32[] bitcast-convert(s) k = u32[] constant(2654435761)\n"
+    "  m = u32[] multiply(u, k) t = u32[] constant(2147483648)\n"
+    "  ROOT c = pred[] compare(m, t), direction=LT",
+    "circle": "d = f32[] subtract(a, b) z = f32[] sine(d) o = f32[] constant(0)\n"
+    "  ROOT c = pred[] compare(z, o), direction=LT",
+}
+
+
+def hostile_sorts(body: str, lengths: Sequence[int]) -> tuple[str, list[np.ndarray]]:
+    """Return a module that sorts lines of several lengths with their positions, and arguments."""
+    args = []
+    lines = ["HloModule m"]
+    for kind, more in (("one", ""), ("two", "i = s32[] parameter(2) j = s32[] parameter(3)")):
+        lines.append(f"{kind} {{ a = f32[] parameter(0) b = f32[] parameter(1) {more}\n {body} }}")
+    lines.append("ENTRY e {")
+    for at, n in enumerate(lengths):
+        x = np.round(RNG.standard_normal(n) * 4).astype(np.float32)
+        x[RNG.random(n) < 0.3] = np.nan
+        args.append(x)
+        lines.append(
+            f"  x{at} = f32[{n}] parameter({at}) i{at} = s32[{n}] iota(), iota_dimension=0\n"
+            f"  a{at} = f32[{n}] sort(x{at}), dimensions={{0}}, to_apply=one\n"
+            f"  b{at} = (f32[{n}], s32[{n}]) sort(x{at}, i{at}), dimensions={{0}}, to_apply=two"
+        )
+    results = ", ".join(f"a{at}, b{at}" for at in range(len(lengths)))
+    shapes = ", ".join(f"f32[{n}], (f32[{n}], s32[{n}])" for n in lengths)
+    return "\n".join([*lines, f"  ROOT t = ({shapes}) tuple({results}) }}"]), args
+
+
+# Small runs, merges, what radix sorts take, and blocks that threads share.
+@pytest.mark.parametrize("lengths", [(0, 1, 7, 17, 31, 126, 300), (40000,)], ids=["short", "long"])
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_a_sort_is_a_permutation_whatever_the_comparator(
+    body: str, lengths: tuple[int, ...]
+) -> None:
+    text, args = hostile_sorts(body, lengths)
+    runs = [compiled_for(text, 2)(*args)]
+    if len(lengths) > 1:
+        runs.append(interpret(parse(text), args))
+    for result in runs:
+        for x, alone, (keys, places) in zip(args, result[::2], result[1::2], strict=True):
+            assert_same(np.sort(alone), np.sort(x))
+            np.testing.assert_array_equal(np.sort(places), np.arange(len(x)))
+            assert_same(keys, x[places])

@@ -124,8 +124,8 @@ def _is_own_function(path: str, loaded: ctypes.CDLL, address: int) -> bool:
         return True  # Windows looks into a library's own exports alone
     system = ctypes.CDLL(None)
     if not hasattr(system, "dladdr1"):  # not glibc: by the file's name
-        own = sys.executable if path == PROCESS else path
-        return _is_same_file(_file_of(system, address), own)
+        named = sys.executable if path == PROCESS else path
+        return _is_same_file(_file_of(system, address), named)
     entry = _asked(system, address, _SYMBOL_ENTRY)
     # There is none for what a resolver has chosen (an IFUNC): that is a function.
     if entry and ctypes.c_uint8.from_address(entry + _SYMBOL_INFO_AT).value & 0xF not in _FUNCTIONS:

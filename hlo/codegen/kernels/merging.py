@@ -1,4 +1,9 @@
-"""Merge sort with any comparator, stable: short runs by insertion, then pairs of runs."""
+"""Merge sort with any comparator, stable: short runs by insertion, then pairs of runs.
+
+A comparator need not be an order: NaN is neither before nor behind anything, and `LE` puts equal
+elements before each other. So where a merge is shared out, each part has its ends from a search and
+keeps to them, whatever its comparisons say: the result is always a permutation.
+"""
 
 from __future__ import annotations
 
@@ -72,11 +77,12 @@ class MergeSort:
             self.put(record, at.get())
 
     def merge(
-        self, left: Index, left_end: Index, right: Index, right_end: Index, to: Index, count: Index
+        self, left: Index, left_end: Index, right: Index, right_end: Index, to: Index
     ) -> None:
-        """Write the first `count` records of two merged runs, of equal ones the left first."""
+        """Write two merged runs, of equal records the left first."""
         b = self.b
         cursor = _Cursor(self, left, left_end, right, right_end)
+        count = b.add(b.sub(left_end, left), b.sub(right_end, right))
         with b.loop(0, count, plain=True) as n:
             cursor.step(b.add(to, n))
 
@@ -89,22 +95,26 @@ class MergeSort:
         b = self.b
         count = b.sub(right_end, left)
         half = b.udiv(count, 2)
-        first = self.split(left, b.sub(right, left), right, b.sub(right_end, right), half)
-        low = _Cursor(self, left, right, right, right_end)
-        high = _Cursor(self, left, right, right, right_end)
-        high.go(b.add(left, first), b.add(right, b.sub(half, first)))
+        first = self.split(
+            left, right, half, b.maximum(b.sub(half, b.sub(right_end, right)), 0),
+            b.minimum(half, b.sub(right, left)),
+        )  # fmt: skip
+        left_half, right_half = b.add(left, first), b.add(right, b.sub(half, first))
+        low = _Cursor(self, left, left_half, right, right_half)
+        high = _Cursor(self, left_half, right, right_half, right_end)
         with b.loop(0, half, plain=True) as n:
             low.step(b.add(to, n))
             high.step(b.add(to, b.add(half, n)))
         with b.loop(b.add(half, half), count, plain=True) as n:
             high.step(b.add(to, n))
 
-    def split(self, left: Index, left_count: Index, right: Index, right_count: Index,
-              at: Index) -> Index:  # fmt: skip
-        """Return how many of the first `at` records of two merged runs come from the left one."""
+    def split(self, left: Index, right: Index, at: Index, least: Index, most: Index) -> Index:
+        """Return how many of the first `at` records of two merged runs come from the left one.
+
+        least, most: between which that is. Of both runs there have to be as many as these ask for.
+        """
         b = self.b
-        low = Variable(b, b.maximum(b.sub(at, right_count), 0))
-        high = Variable(b, b.minimum(at, left_count))
+        low, high = Variable(b, least), Variable(b, most)
         with b.repeat(lambda: b.compare("slt", low.get(), high.get())):
             middle = b.udiv(b.add(low.get(), high.get()), 2)
             mine = self.load(b.add(left, middle))
@@ -124,15 +134,12 @@ class _Cursor:
         b = sort.b
         self.sort = sort
         self.left_end, self.right_end = left_end, right_end
-        # A run that has come to its end is still read from, at a record that there is.
-        self.last_left = b.maximum(b.sub(left_end, 1), left)
-        self.last_right = b.maximum(b.sub(right_end, 1), left)
+        # A run that has come to its end is still read from, at a record that there is: the last
+        # one of either run, since one of them may be empty.
+        has_left, has_right = b.compare("slt", left, left_end), b.compare("slt", right, right_end)
+        self.last_left = b.sub(chosen(b, has_left, left_end, right_end), 1)
+        self.last_right = b.sub(chosen(b, has_right, right_end, left_end), 1)
         self.i, self.j = Variable(b, left), Variable(b, right)
-
-    def go(self, left: Index, right: Index) -> None:
-        """Go on from other records."""
-        self.i.set(left)
-        self.j.set(right)
 
     def step(self, to: Index) -> None:
         """Write the record that comes next."""

@@ -21,6 +21,7 @@ from hlo.codegen.kernels.keys import SortKey
 from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.merging import RUN, MergeSort, Record
 from hlo.codegen.kernels.radix import plan_radix
+from hlo.codegen.kernels.variables import Variable, chosen
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
@@ -229,13 +230,44 @@ class _MergeRuns:
             high = b.minimum(b.add(low, double), s.n)
             left, right = b.add(old, low), b.add(old, middle)
             before = b.sub(first, low)
-            from_left = s.sort.split(left, b.sub(middle, low), right, b.sub(high, middle), before)
-            from_right = b.sub(before, from_left)
+            from_left, left_end = _parts(
+                s, left, b.sub(middle, low), right, b.sub(high, low), double, before
+            )
             s.sort.merge(
-                b.add(left, from_left), right, b.add(right, from_right), b.add(old, high),
-                b.add(new, first), count,
+                b.add(left, from_left), b.add(left, left_end),
+                b.add(right, b.sub(before, from_left)),
+                b.add(right, b.sub(b.add(before, count), left_end)), b.add(new, first),
             )  # fmt: skip
         return s.extent(8.0)
+
+
+def _parts(
+    s: _Sorter, left: Index, left_count: Index, right: Index, count: Index, span: Index,
+    before: Index,
+) -> tuple[Index, Index]:  # fmt: skip
+    """Return how many records of the left run come before a block of the result, and to its end.
+
+    span: the length of the pair of runs if the second one is whole; count: what it is. The middle
+    of the pair is found first, then that of the half with the block, and so on: so the parts of
+    all blocks fit together, also where the comparator is no order.
+    """
+    b = s.b
+    start, size = Variable(b, 0), Variable(b, span)
+    low, high, end = Variable(b, 0), Variable(b, left_count), Variable(b, count)
+    with b.repeat(lambda: b.compare("sgt", size.get(), _BLOCK)):
+        half = b.udiv(size.get(), 2)
+        at = b.add(start.get(), half)
+        size.set(half)
+        with b.when(b.compare("slt", at, count)):
+            least = b.maximum(low.get(), b.sub(high.get(), b.sub(end.get(), at)))
+            most = b.minimum(high.get(), b.add(low.get(), b.sub(at, start.get())))
+            found = s.sort.split(left, right, at, least, most)
+            follows = b.compare("sge", before, at)
+            low.set(chosen(b, follows, found, low.get()))
+            start.set(chosen(b, follows, at, start.get()))
+            high.set(chosen(b, follows, high.get(), found))
+            end.set(chosen(b, follows, end.get(), at))
+    return low.get(), high.get()
 
 
 @dataclass(frozen=True)
