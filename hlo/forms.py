@@ -8,6 +8,8 @@ import re
 # The names that protos have in files, as bytes and as text.
 PROTO_BYTES = (".pb", ".binpb")
 PROTO_TEXT = (".pbtxt", ".textproto", ".txtpb")
+# Those of StableHLO.
+MLIR = (".mlir", ".stablehlo")
 # No text holds these, and every module's message holds some: the tags of its first fields.
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 # How a message begins, and no HLO text: a field with its colon, or with the first one inside it.
@@ -25,6 +27,11 @@ _STABLEHLO_START = re.compile(
 def is_proto_file(path: str) -> bool:
     """Tell by its name whether a file is, or is to be, a proto, and not HLO text."""
     return path.endswith((*PROTO_BYTES, *PROTO_TEXT))
+
+
+def is_module_file(path: str) -> bool:
+    """Tell by its name whether a file holds one module in a form that is not HLO text."""
+    return is_proto_file(path) or path.endswith(MLIR)
 
 
 def is_proto(data: bytes) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hlo.errors import HloError
 from hlo.files import decode, read_bytes, write_files
 from hlo.forms import (
+    MLIR,
     PROTO_BYTES,
     PROTO_TEXT,
     is_mlir_bytecode,
@@ -29,7 +30,6 @@ from hlo.types import ArrayShape
 if TYPE_CHECKING:
     import numpy as np
 
-_MLIR = (".mlir", ".stablehlo")
 _NOT_TEXT = "its bytes are not UTF-8 text, so it is read as an HloModuleProto"
 _BYTECODE = (
     "stablehlo-translate --deserialize writes the text, as str() of an Exported's mlir_module() "
@@ -37,11 +37,17 @@ _BYTECODE = (
 )
 
 
-def read_module(data: bytes, name: str) -> Module:
+FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
+
+
+def read_module(data: bytes, name: str, form: str | None = None) -> Module:
     """Return the module that the content of a file says. `name` stands for it in errors.
 
-    Raises HloError. The module may still break rules that `verify` checks.
+    form: one of FORMS, in place of what content and name say; `hlo` and `txt` are HLO text, `mlir`
+    is StableHLO. Raises HloError. The module may still break rules that `verify` checks.
     """
+    if form is not None:
+        return _read_as(data, name, form)
     if is_mlir_bytecode(data):
         message = f"{name} is MLIR bytecode, a portable artifact of StableHLO; its text is read"
         raise HloError.at("mlir-bytecode", message, None, _BYTECODE)
@@ -49,10 +55,21 @@ def read_module(data: bytes, name: str) -> Module:
         return _read_proto(data, name)
     text = decode(data, name)
     if name.endswith(PROTO_TEXT) or is_pbtxt(text):
+        return _read_as(data, name, "pbtxt")
+    if name.endswith(MLIR) or is_stablehlo(text):
+        return _read_as(data, name, "mlir")
+    return parse(text, name)
+
+
+def _read_as(data: bytes, name: str, form: str) -> Module:
+    if form == "pb":
+        return _read_proto(data, name)
+    text = decode(data, name)
+    if form == "pbtxt":
         from hlo.proto import from_pbtxt
 
         return from_pbtxt(text, name)
-    if name.endswith(_MLIR) or is_stablehlo(text):
+    if form == "mlir":
         from hlo.stablehlo import from_stablehlo
 
         return from_stablehlo(text, name)
@@ -99,14 +116,15 @@ def read_snapshot(path: str) -> dict[str, np.ndarray]:
 
 def write_module(path: str | Path, module: Module) -> None:
     """Write a valid module in the form that the file's name asks for. Raises HloError."""
-    name = str(path)
-    write_files({name: _proto_of(module, name) or print_module(module).encode()})
+    write_files({str(path): module_content(str(path), module)})
 
 
-def _proto_of(module: Module, name: str) -> bytes | None:
-    """Return a module's proto as a file of this name is to have it; None for HLO text."""
+def module_content(name: str, module: Module) -> bytes:
+    """Return what a file of this name is to hold of a valid module. Raises HloError."""
+    if name.endswith(MLIR):
+        raise HloError.at("bad-file", f"{name}: StableHLO is read, and not written")
     if not is_proto_file(name):
-        return None
+        return print_module(module).encode()
     from hlo.proto import to_pbtxt, to_proto
 
     return to_proto(module) if name.endswith(PROTO_BYTES) else to_pbtxt(module).encode()

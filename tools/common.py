@@ -20,6 +20,8 @@ import click
 
 import hlo
 
+from .spelling import spelled
+
 if TYPE_CHECKING:
     from hlo.errors import HloError
     from hlo.ir import Module
@@ -31,6 +33,9 @@ REPORT_AT = "please report it, with the input, as an issue of hlo-tools"
 
 class Tool(click.Command):
     """A command that ends in one of our exit codes, whatever happens."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, spelled(self.params, args))
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **rest: Any
@@ -88,7 +93,7 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
 # --- output -------------------------------------------------------------------------------------
 
 
-def emit(text: str) -> None:
+def emit(content: str | bytes) -> None:
     """Write to standard output, all of it or an error.
 
     With PYTHONUNBUFFERED the stream itself writes what a pipe takes and forgets the rest.
@@ -98,7 +103,8 @@ def emit(text: str) -> None:
     if sys.stdout is None:
         raise HloError.at("bad-file", "cannot write to standard output: it is closed")
     sys.stdout.flush()
-    stream, data = sys.stdout.buffer, memoryview(text.encode())
+    data = memoryview(content.encode() if isinstance(content, str) else content)
+    stream = sys.stdout.buffer
     try:
         while data:
             data = data[stream.write(data) :]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,9 +24,10 @@ _FLAG = re.compile(r"--?(xla_\w+)(?:=(.*))?", re.DOTALL)
 _FILE = re.compile(r"--?debug_options_file=(.*)", re.DOTALL)
 _LINE = re.compile(r'(xla_\w+)\s*:\s*(?:"(.*)"|(\S+))\s*')
 _TO, _PASSES, _LARGE = "xla_dump_to", "xla_dump_hlo_pass_re", "xla_dump_large_constants"
-# XLA's name for a pipeline that consists of the passes asked for, and its limit on constants.
+_NO_METADATA, _SUGAR = "xla_dump_disable_metadata", "xla_syntax_sugar_async_ops"
+_FOLLOWED = (_TO, _PASSES, _LARGE, _NO_METADATA, _SUGAR)
+# XLA's name for a pipeline that consists of the passes asked for.
 _PIPELINE = "transforms_pipeline"
-_SMALL_CONSTANT = 10
 
 
 @dataclass
@@ -57,10 +58,24 @@ class DebugOptions:
             re.compile(options.values.get(_PASSES, ""))
         except re.error as e:
             raise click.UsageError(f"--{_PASSES}: {e}") from None
-        unknown = [f"--{k}" for k in options.values if k not in (_TO, _PASSES, _LARGE)]
+        unknown = [f"--{k}" for k in options.values if k not in _FOLLOWED]
         if unknown:
             note(f"note: these change nothing here: {', '.join(unknown)}")
         return options, rest
+
+    def print_changes(self) -> dict[str, Any]:
+        """Return the fields of PrintOptions that are not XLA's default ones."""
+        changes: dict[str, Any] = {}
+        if self._is(_LARGE):
+            changes["constant_limit"] = None
+        if self._is(_NO_METADATA):
+            changes["metadata"] = False
+        if self.values.get(_SUGAR) == "false":
+            changes["async_sugar"] = False
+        return changes
+
+    def _is(self, name: str) -> bool:
+        return self.values.get(name) in ("true", "1")
 
     def dump(self, module: Module, number: int) -> XlaDump | None:
         """Return what dumps a module as the options say, None if they do not.
@@ -83,8 +98,7 @@ class XlaDump:
         self._options, self._module = options, module
         self._folder = Path(options.values[_TO])
         self._stem = f"module_{number:04}.{re.sub(r'[^A-Za-z0-9._-]', '_', module.name)[:100]}"
-        large = options.values.get(_LARGE) == "true"
-        self._form = PrintOptions(constant_limit=None if large else _SMALL_CONSTANT)
+        self._form = replace(PrintOptions.xla(), **options.print_changes())
         self._wanted = options.values.get(_PASSES)
         self._count = 0
         self._after = "pipeline-start"

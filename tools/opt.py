@@ -23,7 +23,9 @@ from .common import (
 )
 from .debug_options import DebugOptions
 from .passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
-from .stages import STAGES, is_compiled, is_hlo, runs_passes, stage_text
+from .platforms import GPU_ONLY, KNOWN, note_status, stage_of
+from .printing import FORMS, print_options, print_toggles
+from .stages import STAGES, is_compiled, is_hlo, runs_passes, stage_content
 
 if TYPE_CHECKING:
     from hlo.ir import Module
@@ -31,28 +33,7 @@ if TYPE_CHECKING:
     from hlo.text import PrintOptions
 
 _SEPARATOR = "// -----"
-_FORMS = ("default", "short", "canonical", "fingerprint", "xla")
-# Flags and the fields of PrintOptions that they set.
-_TOGGLES = {
-    "operand_shapes": "shapes of operands",
-    "percent": "% before names",
-    "signatures": "signatures of computations",
-    "metadata": "metadata",
-    "backend_config": "backend_config",
-    "layouts": "layouts in shapes",
-    "control_predecessors": "control predecessors",
-    "index_comments": "/*index=5*/ comments",
-    "compact_gte": "%t#1 for get-tuple-element",
-    "bodies": "called computations in place",
-}
-
-
-def _toggles(command: Any) -> Any:
-    for field, what in reversed(_TOGGLES.items()):
-        flag = field.replace("_", "-")
-        option = click.option(f"--{flag}/--no-{flag}", field, default=None, help=f"Print {what}.")
-        command = option(command)
-    return command
+SOURCE_FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
 
 
 class _OptTool(Tool):
@@ -64,34 +45,35 @@ class _OptTool(Tool):
 
 
 @click.command("hlo-opt", cls=_OptTool, no_args_is_help=True)
-@click.argument("file", required=False)
+@click.argument("files", nargs=-1, metavar="FILE...")
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Write there instead of standard output; a proto if FILE ends in .pb or .pbtxt.",
+    help="Write there instead of standard output; a proto if FILE ends in .pb or .pbtxt, "
+    "StableHLO if it ends in .mlir.",
 )
 @click.option(
     "--verify/--no-verify", default=True, help="Check that the module is valid, or its graph alone."
 )
 @click.option(
-    "--print", "form", type=click.Choice(_FORMS), default="default", show_default=True,
-    help="The form of the text; the flags below change it.",
+    "--print", "form", type=click.Choice(FORMS), default="default", show_default=True,
+    help="The form of the text, `xla` for that of XLA's tool; the flags below change it.",
 )  # fmt: skip
 @click.option(
     "--constants", "limit", type=click.IntRange(0), metavar="N",
     help="Elide constants of more than N elements as {...}.",
 )  # fmt: skip
-@_toggles
+@print_toggles
 @pass_options
 @click.option(
     "--split-input-file",
     "split",
     is_flag=True,
-    help="FILE holds several modules, separated by lines of `// -----`.",
+    help="Each FILE holds several modules, separated by lines of `// -----`.",
 )
 @click.option(
-    "--stage", type=click.Choice(list(STAGES)), metavar="STAGE",
+    "--stage", type=click.Choice([*STAGES, *GPU_ONLY]), metavar="STAGE",
     help="Print this form: HLO, or what code generation makes of it; see --list-stages.",
 )  # fmt: skip
 @click.option("--list-stages", is_flag=True, help="List the stages, and exit.")
@@ -112,31 +94,31 @@ class _OptTool(Tool):
 @click.option("--cost", "report", flag_value="cost",
               help="Print what each instruction of the entry costs, the dearest first."
 )  # fmt: skip
-@click.option(
-    "--platform",
-    type=click.Choice(["cpu", "transforms"]),
-    expose_value=False,
-    help="For scripts written for XLA's tool: there is one platform.",
-)
+@click.option("--platform", type=click.Choice(KNOWN, case_sensitive=False),
+              help="As in XLA's tool: any but `transforms` without --passes runs the default "
+              "pipeline. There is code for processors only.")  # fmt: skip
+@click.option("--emit-proto", is_flag=True,
+              help="Print the HloProto of the module as text, without passes.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print no module, errors only.")
 @click.option("--list-ops", is_flag=True, help="List the operations, and exit.")
 @click.option("--compiled", is_flag=True,
               help="With --list-ops: compile each in every element type, which takes minutes, and "
               "list what has no native code.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Errors, or the list, as JSON on stdout.")
-@click.option("--format", type=click.Choice(["hlo", "txt"]), expose_value=False,
-              help="For scripts written for XLA's tool: there is one format, text.")  # fmt: skip
+@click.option("--format", "input_form", type=click.Choice(SOURCE_FORMS),
+              help="The form of FILE, in place of what its content and its name say: HLO text, a "
+              "proto as bytes or as text, StableHLO.")  # fmt: skip
 @common_options
 @click.pass_obj
 def main(
-    debug_options: DebugOptions, file: str | None, output: str | None, verify: bool, form: str,
-    limit: int | None, quiet: bool, list_ops: bool, compiled: bool, as_json: bool, split: bool,
-    stage: str | None, list_stages: bool, target: str | None, extract: str | None,
-    report: str | None, **rest: Any,
+    debug_options: DebugOptions, files: tuple[str, ...], output: str | None, verify: bool,
+    form: str, limit: int | None, quiet: bool, list_ops: bool, compiled: bool, as_json: bool,
+    split: bool, stage: str | None, list_stages: bool, target: str | None, extract: str | None,
+    report: str | None, platform: str | None, emit_proto: bool, input_form: str | None, **rest: Any,
 ) -> int:  # fmt: skip
-    """Verify the HLO module in FILE (- for standard input), run passes on it, and print it.
+    """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
 
-    FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
+    A FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
 
     All errors are reported at once, with their places.
 
@@ -148,77 +130,101 @@ def main(
     flags = PassFlags.take(rest)
     load_plugins(flags.plugins)
     if flags.list:
-        return list_passes(as_json)
+        return list_passes(as_json, one_line=form == "xla")
     if list_ops:
         return _list_unsupported(as_json) if compiled else _list_operations(as_json)
     if list_stages:
-        emit("".join(f"{name:28}{what}\n" for name, what in STAGES.items()))
+        emit(_stages(form))
         return 0
     if compiled:
         raise click.UsageError("--compiled goes with --list-ops.")
-    if file is None:
-        raise click.UsageError("Missing argument 'FILE'.")
-    if flags.passes is None and runs_passes(stage):
+    if not files:
+        raise click.UsageError("Missing argument 'FILE...'.")
+    stage = stage_of(platform, stage, flags.passes)
+    if emit_proto:
+        flags = replace(flags, passes=None)
+    elif flags.passes is None and runs_passes(stage):
         flags = replace(flags, passes="default")
     if flags.any_without_passes:
         raise click.UsageError("This needs --passes, for example --passes=default.")
     from hlo.errors import HloError
-    from hlo.files import write_text
-    from hlo.forms import is_proto_file
-    from hlo.sources import write_module
+    from hlo.files import write_files
+    from hlo.forms import is_module_file
+    from hlo.sources import module_content
 
-    texts: list[str] = []
-    options = _options(form, limit, rest)
+    parts: list[bytes] = []
+    options = print_options(form, limit, rest, debug_options)
 
-    def show(module: Module) -> str:
+    def show(module: Module) -> bytes:
         if report is not None:
-            return _report(module, report, as_json)
+            return _report(module, report, as_json).encode()
+        if emit_proto:
+            return _debug_string(module).encode()
         if stage is not None and not is_hlo(stage):
-            return stage_text(module, stage, target)
-        return _print(module, options)
+            return stage_content(module, stage, target)
+        return _print(module, options).encode()
 
-    as_proto = output is not None and is_proto_file(output)
-    if as_proto and (split or report is not None or not (stage is None or is_hlo(stage))):
-        raise click.UsageError(f"--output {output}: a proto holds one module and nothing else.")
+    holds_one = output is not None and is_module_file(output)
+    if holds_one and (split or len(files) > 1 or report or emit_proto or not is_hlo(stage)):
+        raise click.UsageError(f"--output {output}: it holds one module and nothing else.")
+
+    def take(module: Module, number: int) -> None:
+        _verify(module, rules=verify)
+        if flags.passes is not None:
+            run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage))
+        if extract is not None:
+            module = _extract(module, extract)
+        if output is not None and holds_one:
+            parts.append(module_content(output, module))
+        else:
+            parts.append(b"" if quiet else show(module))
+
     try:
-        with progress(f"hlo-opt {file}"):
-            for number, module in enumerate(_modules(file, split)):
-                _verify(module, rules=verify)
-                if flags.passes is not None:
-                    run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage))
-                if extract is not None:
-                    module = _extract(module, extract)
-                if output is not None and as_proto:
-                    write_module(output, module)
-                else:
-                    texts.append("" if quiet else show(module))
-        text = (f"{_SEPARATOR}\n\n" if report is None else "").join(texts)
-        if output is not None and not as_proto:
-            write_text(output, text)
+        with progress(f"hlo-opt {' '.join(files)}"):
+            for file in files:
+                for module in _modules(file, split, input_form):
+                    take(module, len(parts))
+        content = _separator(form, report, stage).join(parts)
+        if output not in (None, "-"):
+            write_files({output: content})
     except HloError as e:
+        if form == "xla" and not as_json:
+            note_status(e)
         return fail(e, file, as_json=as_json)
     if as_json and report is None:
         emit_json({"file": file, "errors": []})
-    elif output is None:
-        emit(text)
+    elif output in (None, "-"):
+        emit(content)
     return 0
 
 
-def _modules(file: str, split: bool) -> Iterator[Module]:
+def _stages(form: str) -> str:
+    if form == "xla":
+        return "".join(f"{name}\n" for name in sorted(STAGES))
+    return "".join(f"{name:28}{what}\n" for name, what in STAGES.items())
+
+
+def _separator(form: str, report: str | None, stage: str | None) -> bytes:
+    """Return what stands between modules: XLA's tool has nothing that FileCheck could not skip."""
+    if report is not None or form == "xla" or stage == "obj":
+        return b""
+    return f"{_SEPARATOR}\n\n".encode()
+
+
+def _modules(file: str, split: bool, form: str | None) -> Iterator[Module]:
     """Yield the modules in a file, one if it is not to be split; places are those in the file."""
-    from hlo import api
     from hlo.files import decode
     from hlo.sources import read_module
 
     data, name = read_source(file)
     if not split:
-        yield read_module(data, name)
+        yield read_module(data, name, form)
         return
     text = decode(data, name)
     line = 0
     for part in re.split(rf"(?m)^{_SEPARATOR}-*[ \t]*\r?$\n?", text):
         if part.strip():
-            yield api.parse("\n" * line + part, name)
+            yield read_module(("\n" * line + part).encode(), name, form)
         line += part.count("\n") + 1
 
 
@@ -227,6 +233,12 @@ def _verify(module: Any, *, rules: bool) -> None:
     from hlo.verifier import verify, verify_structure
 
     (verify if rules else verify_structure)(module)
+
+
+def _debug_string(module: Module) -> str:
+    from hlo.proto import to_debug_string
+
+    return to_debug_string(module)
 
 
 def _print(module: Any, options: PrintOptions) -> str:
@@ -268,22 +280,6 @@ def _report(module: Module, report: str, as_json: bool) -> str:
 
 def _shown(found: Any, write: Callable[[Any], str], as_json: bool) -> str:
     return json.dumps(found) + "\n" if as_json else write(found)
-
-
-def _options(form: str, limit: int | None, toggles: dict[str, bool | None]) -> PrintOptions:
-    from hlo.text import PrintOptions
-
-    options = {
-        "default": PrintOptions,
-        "short": PrintOptions.short_parsable,
-        "canonical": PrintOptions.canonical,
-        "fingerprint": PrintOptions.fingerprint,
-        "xla": PrintOptions.xla,
-    }[form]()
-    changes: dict[str, Any] = {k: v for k, v in toggles.items() if v is not None}
-    if limit is not None:
-        changes["constant_limit"] = limit
-    return replace(options, **changes)
 
 
 def _list_unsupported(as_json: bool) -> int:

@@ -135,11 +135,14 @@ def _dump(folder: str, number: int) -> Any:
     return Dump(Path(folder), write_text, number)
 
 
-def list_passes(as_json: bool) -> int:
-    """Print the passes with their options."""
+def list_passes(as_json: bool, *, one_line: bool) -> int:
+    """Print the passes with their options, or their names alone as `--passes` takes them."""
     from hlo.passes import all_passes
 
     passes = all_passes()
+    if one_line:
+        emit(",".join(p.name.replace("_", "-") for p in passes) + "\n")
+        return 0
     if as_json:
         emit_json(
             [

@@ -9,17 +9,21 @@ if TYPE_CHECKING:
     from hlo.ir import Module
     from hlo.objects.code import Code
 
-# Name and description. Those before `llvm-before-optimizations` are HLO.
+# Name and description.
 STAGES = {
     "parsed": "HLO as it was read",
     "hlo": "HLO after the passes, by default those of the default pipeline",
     "optimized": "the same as hlo",
+    "hlo-backend": "HLO as code generation takes it: as hlo, without the fusions at the end",
+    "json": "the HloModuleProto after the passes, as JSON",
     "dot": "a graph of the HLO after the passes, for Graphviz",
     "html": "the same graph as a page that needs no other file",
     "buffers": "where values lie in memory, and when",
+    "buffer-assignment": "the same as buffers",
     "llvm-before-optimizations": "LLVM IR as it is generated",
     "llvm": "LLVM IR after LLVM's optimizations",
     "asm": "assembly",
+    "obj": "an object file",
 }
 _SYMBOL = "hlo_entry"
 
@@ -30,17 +34,26 @@ def runs_passes(stage: str | None) -> bool:
 
 
 def is_hlo(stage: str | None) -> bool:
-    return stage in (None, "parsed", "hlo", "optimized")
+    return stage in (None, "parsed", "hlo", "optimized", "hlo-backend")
 
 
 def is_compiled(stage: str | None) -> bool:
-    """True for stages that show what code generation makes of a module."""
-    return stage is not None and not is_hlo(stage) and stage not in ("dot", "html")
+    """True for stages that show what code generation makes of a module, or takes."""
+    return stage == "hlo-backend" or (
+        stage is not None and not is_hlo(stage) and stage not in ("dot", "html", "json")
+    )
 
 
-def stage_text(module: Module, stage: str, target: str | None) -> str:
+def stage_content(module: Module, stage: str, target: str | None) -> bytes:
     """Return a module, on which passes have run, in the form of a stage that is not HLO."""
-    return _FORMS[stage](module, target)
+    content = _FORMS[stage](module, target)
+    return content if isinstance(content, bytes) else content.encode()
+
+
+def _json(module: Module, target: str | None) -> str:
+    from hlo.proto import to_json
+
+    return to_json(module)
 
 
 def _dot(module: Module, target: str | None) -> str:
@@ -78,6 +91,10 @@ def _asm(module: Module, target: str | None) -> str:
     return _code(module, target).write(".s", "hlo").decode()
 
 
+def _obj(module: Module, target: str | None) -> bytes:
+    return _code(module, target).write(".o", "hlo")
+
+
 def _code(module: Module, target: str | None) -> Code:
     from hlo.compiler import translate
     from hlo.objects.targets import platform
@@ -85,11 +102,14 @@ def _code(module: Module, target: str | None) -> Code:
     return translate(module, platform(target), _SYMBOL, passes="")
 
 
-_FORMS: dict[str, Callable[[Module, str | None], str]] = {
+_FORMS: dict[str, Callable[[Module, str | None], str | bytes]] = {
+    "json": _json,
     "dot": _dot,
     "html": _html,
     "buffers": _buffers,
+    "buffer-assignment": _buffers,
     "llvm-before-optimizations": _llvm_before,
     "llvm": _llvm,
     "asm": _asm,
+    "obj": _obj,
 }

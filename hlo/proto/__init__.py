@@ -12,13 +12,16 @@ from hlo.errors import Diagnostic, HloError, InferError, Source, Span, TextError
 from hlo.ir import Module
 from hlo.literal import Literal
 from hlo.memory import collector_paused
-from hlo.proto import pbtxt, wire
+from hlo.proto import json_form, pbtxt, wire
 from hlo.proto.dumps import read_arguments, read_dump, read_text_dump
 from hlo.proto.reader import read_module
 from hlo.proto.schema import Message, schema
 from hlo.proto.writer import write_module
 
-__all__ = ["from_pbtxt", "from_proto", "snapshot_arguments", "to_pbtxt", "to_proto"]
+__all__ = [
+    "from_pbtxt", "from_proto", "snapshot_arguments", "to_debug_string", "to_json", "to_pbtxt",
+    "to_proto",
+]  # fmt: skip
 
 _MODULE = "HloModuleProto"
 
@@ -71,6 +74,21 @@ def to_proto(module: Module) -> bytes:
 def to_pbtxt(module: Module) -> str:
     """Return the text form of a valid module's HloModuleProto. Raises HloError."""
     return pbtxt.write(_written(module), schema()[_MODULE])
+
+
+def to_debug_string(module: Module) -> str:
+    """Return the text form of a valid module's HloProto, as XLA's tools print it with
+    `--emit-proto`. Raises HloError.
+    """
+    return pbtxt.write(Message(hlo_module=_written(module)), schema()["HloProto"], has_lists=False)
+
+
+def to_json(module: Module) -> str:
+    """Return a valid module's HloModuleProto as JSON, by the names of the fields.
+
+    Raises HloError.
+    """
+    return json_form.write(_written(module), schema()[_MODULE])
 
 
 def _written(module: Module) -> Message:

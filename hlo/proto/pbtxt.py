@@ -230,21 +230,24 @@ class _Reader:
 # --- writing ------------------------------------------------------------------------------------
 
 
-def write(message: Message, kind: MessageType) -> str:
-    """Return the text of a message, fields in the order of their numbers."""
-    return "".join(f"{line}\n" for line in _lines(message, kind, ""))
+def write(message: Message, kind: MessageType, *, has_lists: bool = True) -> str:
+    """Return the text of a message, fields in the order of their numbers.
+
+    has_lists: numbers of a field are in one list; else each has a line, as in `DebugString`.
+    """
+    return "".join(f"{line}\n" for line in _lines(message, kind, "", has_lists))
 
 
-def _lines(message: Message, kind: MessageType, indent: str) -> Iterator[str]:
+def _lines(message: Message, kind: MessageType, indent: str, has_lists: bool) -> Iterator[str]:
     for entry, value in kind.fields_of(message):
-        if entry.repeated and entry.wire_type != 2:
+        if entry.repeated and entry.wire_type != 2 and has_lists:
             if len(value):
                 yield f"{indent}{entry.name}: [{', '.join(_scalar(entry, v) for v in value)}]"
             continue
         for one in value if entry.repeated else (value,):
             if isinstance(entry.kind, MessageType):
                 yield f"{indent}{entry.name} {{"
-                yield from _lines(one, entry.kind, indent + "  ")
+                yield from _lines(one, entry.kind, indent + "  ", has_lists)
                 yield indent + "}"
             elif entry.repeated or entry.explicit or not _is_default(entry, one):
                 yield f"{indent}{entry.name}: {_scalar(entry, one)}"

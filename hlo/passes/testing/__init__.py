@@ -1,0 +1,1 @@
+"""Passes that say whether a tool runs passes: XLA's tests of its own tool name them."""

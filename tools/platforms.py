@@ -1,0 +1,49 @@
+"""XLA's platforms on the command line: what they mean here, and what would need another machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .common import note
+
+if TYPE_CHECKING:
+    from hlo.errors import HloError
+
+_GPU = frozenset({"gpu", "cuda", "rocm"})
+_CPU = frozenset({"cpu", "host"})
+_NONE = "transforms"
+KNOWN = (_NONE, "cpu", "gpu", "CUDA", "ROCM", "Host")
+GPU_ONLY = ("ptx",)
+# What code generation for another machine would make.
+_GPU_STAGES = frozenset({"llvm", "llvm-before-optimizations", "asm", "obj",
+                         "buffer-assignment", "hlo-backend", "buffers"})  # fmt: skip
+
+
+def stage_of(platform: str | None, stage: str | None, passes: str | None) -> str | None:
+    """Return the stage that is meant: a platform without passes stands for its pipeline, as in
+    XLA's tool.
+
+    Raises HloError for what only a GPU's compiler makes.
+    """
+    from hlo.errors import HloError
+
+    name = (platform or _NONE).lower()
+    if stage in GPU_ONLY or (name in _GPU and stage in _GPU_STAGES):
+        raise HloError.at(
+            "no-gpu",
+            f"--stage={stage} for {platform or 'gpu'}: there is no code generation for GPUs",
+            hint="--platform=cpu makes it for this processor; passes and HLO need no GPU",
+        )
+    if stage is None and passes is None and name != _NONE:
+        stage = "hlo"
+    if name in _GPU and passes is None and stage is not None:
+        note(f"note: --platform={platform}: the passes are those of processors, not of GPUs")
+    return stage
+
+
+def note_status(error: HloError) -> None:
+    """Write what XLA's tool says of an error, for scripts that look for its words."""
+    for diagnostic in error.diagnostics:
+        if diagnostic.code == "unknown-pass":
+            name = diagnostic.message.rpartition(" ")[2]
+            note(f"INVALID_ARGUMENT: Pass {name} not found.")

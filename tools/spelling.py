@@ -1,0 +1,80 @@
+"""The spellings of flags that LLVM's and XLA's tools take, as click knows them.
+
+`-flag`, `--flag_of_words`, `--flag=true`, `--noflag` and `--o=FILE` are taken where an option has
+that name in click's own spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import click
+
+_FLAG = re.compile(r"(--?)([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+_YES = frozenset({"true", "t", "1", "yes", "y"})
+_NO = frozenset({"false", "f", "0", "no", "n"})
+
+
+def spelled(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
+    """Return the arguments of a command with its flags in click's spelling.
+
+    params: what the command takes. What is no flag of it stays as it is, for click to judge.
+    """
+    known: dict[str, click.Option] = {}
+    for param in params:
+        if isinstance(param, click.Option):
+            known |= {name: param for name in (*param.opts, *param.secondary_opts)}
+    out: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        if arg == "--":
+            out += [arg, *rest]
+        else:
+            out += _argument(arg, known, rest)
+    return out
+
+
+def _argument(arg: str, known: dict[str, click.Option], rest: Iterator[str]) -> list[str]:
+    found = _FLAG.fullmatch(arg)
+    if found is None:
+        return [arg]
+    dashes, word, value = found.groups()
+    name = _known_name(dashes, word, known)
+    if name is None:
+        negated = word.removeprefix("no")
+        name = _known_name("--", negated, known) if negated != word else None
+        if name is None or value is not None or not known[name].is_flag:
+            return [arg]
+        value = "false"
+    option = known[name]
+    if option.is_flag:
+        return _flag(arg, name, option, value)
+    if value is None:
+        # What follows is this flag's, whatever it looks like.
+        following = next(rest, None)
+        return [name] if following is None else [name, following]
+    return [name, value] if len(name) == 2 else [f"{name}={value}"]
+
+
+def _known_name(dashes: str, word: str, known: dict[str, click.Option]) -> str | None:
+    """Return an option's name in click's spelling, None if there is no such option."""
+    words = word.replace("_", "-")
+    if dashes == "-" and len(word) > 1 and f"-{word[0]}" in known and f"--{words}" not in known:
+        return None  # `-ofile`
+    for name in (f"{dashes}{word}", f"--{word}", f"--{words}", f"-{word}"):
+        if name in known and (len(word) > 1 or len(name) == 2):
+            return name
+    return None
+
+
+def _flag(arg: str, name: str, option: click.Option, value: str | None) -> list[str]:
+    """Return a flag that stands alone, or whose value says whether it is there."""
+    if value is None or value.lower() in _YES:
+        return [name]
+    if value.lower() not in _NO:
+        return [arg]
+    if option.secondary_opts:
+        others = option.opts if name in option.secondary_opts else option.secondary_opts
+        return [others[0]]
+    return []
