@@ -52,13 +52,14 @@ class Comparison:
             by = f" by more than {allowed}" if self.relative or self.absolute else ""
             return (
                 f"{self.mismatches} of {self.elements} elements differ{by}{nans}; "
-                f"worst at [{','.join(map(str, self.worst))}]: {self.got}, {self.want} expected"
+                f"worst at [{','.join(map(str, self.worst))}]: {self.got!s}, {self.want!s} expected"
             )
+        count = f"{self.elements} element{'' if self.elements == 1 else 's'}"
         if not (self.relative or self.absolute):
-            return f"{self.elements} elements are equal{nans}"
+            return f"{count} equal{nans}"
         text = (
-            f"{self.elements} elements agree, largest error {self.error:.3g} "
-            f"(relative {self.relative_error:.3g}), tolerance {allowed}{nans}"
+            f"{count} within tolerance, largest error {self.error:.3g} "
+            f"(relative {self.relative_error:.3g}), allowed {allowed}{nans}"
         )
         if self.sensitivity:
             text += f"; the last places of the inputs make {self.sensitivity:.3g}"

@@ -202,7 +202,7 @@ def on_host(executable: Executable, host: Host) -> Executable:
 
 def build(module: Module, machine: Machine, clock: Clock, passes: str = "default") -> NativeProgram:
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
-    from hlo.analysis.devices import devices_of
+    from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
     from hlo.analysis.elided import elided_constants
     from hlo.codegen.target import Target
@@ -227,6 +227,7 @@ def build(module: Module, machine: Machine, clock: Clock, passes: str = "default
         device_counts=devices_of(module),
         domains=domains_of(module),
         elided=tuple(inst.name for inst in elided_constants(module)),
+        unused_devices=unused_devices(module),
     )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from hlo.errors import HloError
 from hlo.literal import Literal, brace_pairs, write_literal
-from hlo.types import ArrayShape, array, element_type_of
+from hlo.types import ArrayShape, element_type_of
 
 # --- reading ------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ def read_npy(path: str | Path) -> np.ndarray:
         if not _is_archive(file):
             return np.lib.format.read_array(file, allow_pickle=False)
     raise HloError.at(
-        "bad-file", f"{path}: an npz of several arrays, not an npy", hint="pass it as --inputs"
+        "bad-file", f"{path}: an npz of several arrays, not an npy", hint="--inputs takes it"
     )
 
 
@@ -275,20 +275,3 @@ def literal_text(value: np.ndarray) -> str:
             hint="write it to an .npy file",
         )
     return f"{literal.shape.to_string(False)} {write_literal(literal)}"
-
-
-def statistics_text(value: np.ndarray) -> str:
-    """Return what is in a large array: its shape, least, greatest and mean element, and NaNs."""
-    shape = array(element_type_of(value.dtype), value.shape).to_string(False)
-    with np.errstate(all="ignore"):
-        wide = np.abs(value) if value.dtype.kind == "c" else value.astype(np.float64)
-        bad = np.isnan(wide)
-        good = wide[~bad]
-        of = "absolute value " if value.dtype.kind == "c" else ""
-        parts = []
-        if good.size:
-            mean = good.mean()
-            parts.append(f"{of}min {good.min():.6g}, max {good.max():.6g}, mean {mean:.6g}")
-    if bad.any():
-        parts.append(f"{np.count_nonzero(bad)} of {bad.size} are NaN")
-    return f"{shape} {', '.join(parts) or 'no elements'}"

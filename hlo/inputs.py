@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo.archives import read_archive
+from hlo.archives import SAFETENSORS, read_archive
 from hlo.arguments import Parameter, Path, as_leaf, assemble, need_size, zero_array
 from hlo.distribution import Distributions, Domain, random_array
 from hlo.errors import HloError, Source, Span, TextError, did_you_mean
@@ -28,6 +29,8 @@ _ALIASES = {f"i{n}": f"s{n}" for n in (2, 4, 8, 16, 32, 64)} | {"i1": "pred"}
 _TYPES = "|".join(sorted({*ELEMENT_TYPES, *_ALIASES}, key=len, reverse=True))
 _FLAT = re.compile(rf"((?:\d+x)*)({_TYPES})(?:=(.*))?", re.S)
 _NUMBER = re.compile(r"\([^()]*\)|[^\s,]+")
+# What names a file sooner than it is a number.
+_FILE = re.compile(r"[\w./-]*[./][\w-]*[A-Za-z_][\w-]*")
 _STARTS_WITH_SHAPE = re.compile(r"[(\s]*[a-z][a-z0-9]*\[")
 
 
@@ -124,6 +127,10 @@ class _Inputs:
                 # A parameter may be called arg1 and not be number 1: its name wins.
                 keys.setdefault(number, (p, index, shape))
                 keys[name] = (p, index, shape)
+        if path.endswith(".npy"):
+            raise HloError.at(
+                "bad-file", f"{path} holds one array", hint=f"--input {path} takes it"
+            )
         # XLA's names for the text form of snapshots end in .txt.
         is_snapshot = is_proto_file(path) or path.endswith(".txt")
         if is_snapshot:
@@ -213,6 +220,13 @@ class _Inputs:
 
 
 def _read_source(source: str, shape: Shape, what: str) -> Any:
+    if source.endswith((".npz", SAFETENSORS)) and not source.startswith("@"):
+        raise HloError.at(
+            "bad-file", f"{what}: {source} holds arrays by name", hint=f"--inputs {source} takes it"
+        )
+    if _FILE.fullmatch(source) and os.path.isfile(source) and not source.endswith(".npy"):
+        hint = f"@{source} reads a literal from it"
+        raise HloError.at("bad-file", f"{what}: {source} is a file of no known form", hint=hint)
     if source.startswith("@"):
         return _literal_value(read_text(source[1:]), shape, source[1:])
     if not source.endswith(".npy") and not _FLAT.fullmatch(source):
@@ -227,15 +241,25 @@ def _read_source(source: str, shape: Shape, what: str) -> Any:
     return _flat_value(source, shape, what)
 
 
-def _literal_value(text: str, shape: Shape, where: str) -> Any:
+def literal_with_shape(text: str, where: str) -> Any:
+    """Return the value of an HLO literal behind its shape. `where` stands for it in errors.
+
+    Raises HloError.
+    """
+    return _literal_value(text, None, where)
+
+
+def _literal_value(text: str, shape: Shape | None, where: str) -> Any:
     """Return the value of an HLO literal, which may have its shape in front."""
     source, at = Source(where, text), 0
     try:
-        if _STARTS_WITH_SHAPE.match(text):
+        if shape is None or _STARTS_WITH_SHAPE.match(text):
             scanner = Scanner(text)
             given = read_shape(scanner, before_literal=True)
             at = scanner.pos
-            if not compatible(given, shape):
+            if shape is None:
+                shape = given
+            elif not compatible(given, shape):
                 raise HloError.at(
                     "shape-mismatch",
                     f"it is {given.to_string(False)}, {shape.to_string(False)} is needed",
@@ -246,7 +270,7 @@ def _literal_value(text: str, shape: Shape, where: str) -> Any:
         start = at + e.offset
         raise HloError.at(e.code, e.message, Span(source, start, start + 1), e.hint) from None
     if literal.is_elided_in_part:
-        raise HloError.at("syntax", "an input cannot be elided", Span(source, 0, len(text)))
+        raise HloError.at("syntax", "a value cannot be elided", Span(source, 0, len(text)))
     return literal.value
 
 

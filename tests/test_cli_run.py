@@ -100,7 +100,9 @@ def test_inputs_on_the_command_line(shape: str, spec: str, want: str) -> None:
 def test_rows_without_end_and_without_elements() -> None:
     dims = "f32[1000000000000,0]"
     result = run("-", "--check", text=identity(dims))
-    assert (result.exit_code, result.stdout) == (0, f"out0 = {dims} no elements\n"), result.stderr
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.split() == [*"name shape min max mean NaN inf out0".split(), dims,
+                                     "-", "-", "-", "0", "0"]  # fmt: skip
     result = run("-", "-o", "-", text=identity(dims))
     assert result.exit_code == 1
     assert "write it to an .npy file" in result.stderr
@@ -214,11 +216,6 @@ def test_a_dynamic_dimension_takes_up_to_its_bound() -> None:
 # --- outputs ------------------------------------------------------------------------------------
 
 
-def test_long_results_are_summed_up() -> None:
-    result = run("-", "-i", "1000xf32=2", text=identity("f32[1000]"))
-    assert result.stdout == "out0 = f32[1000] min 2, max 2, mean 2\n"
-
-
 def test_npy_output_holds_one_result() -> None:
     assert run("-", "-i", "{1,2}", "-o", "x.npy", text=identity("f32[2]")).exit_code == 0
     assert np.load("x.npy").tolist() == [1, 2]
@@ -229,9 +226,6 @@ def test_npy_output_holds_one_result() -> None:
 def test_several_files_into_a_folder() -> None:
     Path("bad.hlo").write_text("HloModule m\nENTRY e { ROOT x = f32[2] foo() }\n")
     Path("id.hlo").write_text(identity("f32[2]"))
-    result = run("add.hlo", "bad.hlo", "id.hlo", "-o", "out/")
-    assert result.exit_code == 1
-    Path("out").mkdir()
     result = run("add.hlo", "bad.hlo", "id.hlo", "-o", "out/")
     assert result.exit_code == 1
     assert "2 of 3 files ran" in result.stderr and "failed: bad.hlo" in result.stderr

@@ -61,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "arguments": _VALUES,
     "distribution": _VALUES,
     "compare": set(),
+    "summary": {"types"},
     "files": _VALUES,
     "archives": {"errors", "files", "types"},
     "constants": _VALUES

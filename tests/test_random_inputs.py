@@ -228,8 +228,8 @@ def test_it_says_what_it_assumed(backend: str) -> None:
 def test_a_check_shows_error_and_tolerance() -> None:
     result = run("-", "--check")
     assert result.exit_code == 0
-    assert "out0: 32 elements agree, largest error" in result.stderr
-    assert "tolerance 7.01e-05 of the value + " in result.stderr
+    assert "out0: 32 elements within tolerance, largest error" in result.stderr
+    assert "allowed 7.01e-05 of the value + " in result.stderr
     report = json.loads(run("-", "--check", "--json").stdout)["check"]["out0"]
     assert report["rtol"] == pytest.approx(7.01e-5, rel=1e-3)
     assert 0 <= report["error"] < report["atol"]

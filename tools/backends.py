@@ -29,7 +29,8 @@ class Runnable:
     values of the parameters for each device, and returns the result of each. seconds: how long each
     stage of getting here took. cost: what one device does, where that was counted. domains: the
     values of parameters that make sense, by number and index path. elided: names of constants
-    without values that results depend on.
+    without values that results depend on. unused_devices: what the module says of devices, where it
+    runs on one for all of that. hosts: what each device sees besides arguments, empty if nothing.
     """
 
     parameters: Sequence[Parameter]
@@ -40,6 +41,8 @@ class Runnable:
     domains: Mapping[tuple[int, Path], Domain]
     cost: Mapping[str, int] = field(default_factory=dict)
     elided: Sequence[str] = ()
+    unused_devices: str = ""
+    hosts: Sequence[Host] = ()
 
 
 def compiled(
@@ -64,8 +67,8 @@ def compiled(
         source, name, cache=cache, threads=threads, host=host(), passes=passes, constants=constants
     )
     counts = device_counts or exe.device_counts
-    together = None
-    if counts != (1, 1):
+    together, hosts = None, []
+    if counts != (1, 1) or exe.uses_host:
         hosts = _hosts(host, counts)
         together = partial(_together, hosts, counts, [on_host(exe, h).run_values for h in hosts])
 
@@ -75,7 +78,7 @@ def compiled(
 
     return Runnable(
         exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.domains, exe.cost,
-        exe.elided,
+        exe.elided, exe.unused_devices, hosts,
     )  # fmt: skip
 
 
@@ -101,7 +104,7 @@ def reference(
 ) -> Runnable:  # fmt: skip
     """Return a module's text for the interpreter; see `compiled`. Raises HloError."""
     from hlo import api
-    from hlo.analysis.devices import devices_of
+    from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
     from hlo.analysis.elided import elided_constants
     from hlo.sources import read_module
@@ -120,6 +123,7 @@ def reference(
         api.parameters_of(module), module.entry.result_shape, counts,
         partial(_together, hosts, counts, runs), seconds, domains_of(module),
         elided=[inst.name for inst in elided_constants(module)],
+        unused_devices=unused_devices(module), hosts=hosts,
     )  # fmt: skip
 
 

@@ -31,8 +31,17 @@ BAD_INPUT, BAD_USAGE, BUG, INTERRUPTED = 1, 2, 3, 130
 REPORT_AT = "please report it, with the input, as an issue of hlo-tools"
 
 
+_EXIT_CODES = (
+    "Exit status: 0 fine; 1 an error of the input, or results that differ; 2 wrong usage; 3 a bug "
+    "of this program; 130 interrupted."
+)
+
+
 class Tool(click.Command):
     """A command that ends in one of our exit codes, whatever happens."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **{"epilog": _EXIT_CODES, **settings})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, spelled(self.params, args))

@@ -25,17 +25,22 @@ class Outcome:
     assumed: Mapping[str, Domain] = field(default_factory=dict)
     # Constants without values that results depend on.
     elided: Sequence[str] = ()
+    # What the module says of devices, where it ran on one for all of that.
+    unused_devices: str = ""
     prepare_s: dict[str, float] = field(default_factory=dict)
     runs_s: list[float] = field(default_factory=list)
     cost: Mapping[str, int] = field(default_factory=dict)
-    # How each result compares with the interpreter's, where that was asked.
-    checks: dict[str, Comparison] = field(default_factory=dict)
+    # How each result compares with others, by whose they are: "the interpreter's", a file's.
+    checks: dict[str, dict[str, Comparison]] = field(default_factory=dict)
+    # What was fed out, by device and place in its queue.
+    outfeed: dict[str, Any] = field(default_factory=dict)
     # How many elements of results are NaN, where there are to be none.
     rejected: dict[str, int] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
-        return bool(self.rejected) or not all(c.same for c in self.checks.values())
+        compared = [c for found in self.checks.values() for c in found.values()]
+        return bool(self.rejected) or not all(c.same for c in compared)
 
 
 def nan_counts(results: Mapping[str, Any]) -> dict[str, int]:
@@ -64,18 +69,19 @@ def assumed_text(outcome: Outcome) -> str:
     return f"{outcome.file}: assumed of random inputs: {shown}"
 
 
-def verdict(outcome: Outcome) -> str:
-    """Return which results are the interpreter's, and how the others differ."""
-    checks = outcome.checks.items()
-    noted = [f"{outcome.file}: {n}: {c}" for n, c in checks]
-    noted += [
-        f"{outcome.file}: warning: all of {n} is NaN, so nothing was compared"
-        for n, c in checks
-        if c.is_all_nan
-    ]
-    same = sum(c.same for c in outcome.checks.values())
-    summary = f"{outcome.file}: {same} of {len(outcome.checks)} results are the interpreter's"
-    return "\n".join([*noted, summary])
+def verdicts(outcome: Outcome) -> list[str]:
+    """Return how each result compares with others, and how many are the same."""
+    lines = []
+    for whose, checks in outcome.checks.items():
+        lines += [f"{n}: {c}" for n, c in checks.items()]
+        lines += [
+            f"warning: all of {n} is NaN, so nothing was compared"
+            for n, c in checks.items()
+            if c.is_all_nan
+        ]
+        same = sum(c.same for c in checks.values())
+        lines.append(f"{same} of {len(checks)} results are {whose}")
+    return [f"{outcome.file}: {line}" for line in lines]
 
 
 def times(outcome: Outcome) -> str:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .backends import Runnable, compiled, reference
 from .common import (
     BAD_INPUT,
     Tool,
@@ -20,69 +15,14 @@ from .common import (
     emit,
     emit_json,
     note,
-    progress,
-    read_source,
     show_error,
 )
-from .devices import for_devices, inputs_by_device, named_results
-from .outcome import (
-    Outcome,
-    assumed_text,
-    comparison,
-    made_up_text,
-    nan_counts,
-    speed,
-    times,
-    verdict,
-)
+from .job import INTERPRETER, Job, run
+from .outcome import Outcome, comparison, speed, times, verdicts
+from .results import entries, shown
 
 if TYPE_CHECKING:
-    from hlo.compare import Comparison
-    from hlo.constants import Constants
     from hlo.host import Host
-
-# Results of more elements are shown by what is in them.
-_SHOWN_ELEMENTS = 100
-
-
-@dataclass
-class _Job:
-    """What the flags ask for, for every file alike."""
-
-    inputs: tuple[str, ...]
-    archives: tuple[str, ...]
-    output: str | None
-    seed: int
-    random: tuple[str, ...]
-    constants: str | None
-    backend: str
-    check: bool
-    fail_on_nan: bool
-    repeat: int
-    threads: int | None
-    cache: bool
-    passes: str
-    many: bool
-    replicas: int | None
-    partitions: int | None
-    vary: bool
-    loaded: Host | None = None
-
-    def host(self) -> Host | None:
-        """Return a fresh host with the functions that were loaded: runs leave state behind."""
-        if self.loaded is None:
-            return None
-        from hlo.host import Host
-
-        return Host(self.loaded.custom_calls, self.loaded.libraries)
-
-    def filler(self) -> Constants | None:
-        """Return what gives elided constants values."""
-        if self.constants is None:
-            return None
-        from hlo.constants import Constants
-
-        return Constants(self.constants, self.seed, self.random)
 
 
 @click.command("hlo-run", cls=Tool, no_args_is_help=True)
@@ -117,6 +57,22 @@ class _Job:
               show_default=True, help="Native code, or the interpreter.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Run both backends; exit 1 if their results differ.")
 @click.option("--fail-on-nan", is_flag=True, help="Exit 1 if a result has a NaN.")
+@click.option(
+    "--expect", metavar="FILE",
+    help="Compare results with an npz or safetensors file by name (out0, ...), an npy, or a text "
+    "of literals as -o - writes; exit 1 if they differ.",
+)  # fmt: skip
+@click.option("--rtol", type=click.FloatRange(0), metavar="X",
+              help="How far off a float may be for --check and --expect, of its value.  "
+              "[default: by its type]")  # fmt: skip
+@click.option("--atol", type=click.FloatRange(0), metavar="X",
+              help="How far off it may be besides.  [default: by type; 0 with --rtol]")  # fmt: skip
+@click.option(
+    "--infeed", multiple=True, metavar="FILE",
+    help="What infeed reads, on each device: an npy, an npz (0, 1, ...; of a tuple 0.0, 0.1, ...), "
+    "or a text of literals with their shapes. Files follow on each other.",
+)  # fmt: skip
+@click.option("--outfeed", metavar="FILE", help="What outfeed writes, to an npz as of --infeed.")
 @click.option("--repeat", default=1, metavar="N", type=click.IntRange(1), help="Run N times.")
 @click.option("--time", "show_time", is_flag=True,
               help="Show how long it takes, and how fast that is.")  # fmt: skip
@@ -133,17 +89,19 @@ class _Job:
 )
 @click.option(
     "--num-replicas",
+    "replicas",
     metavar="N",
     type=click.IntRange(1),
     help="Devices that run the module side by side, in place of its replica_count.",
 )
 @click.option(
     "--num-partitions",
+    "partitions",
     metavar="N",
     type=click.IntRange(1),
     help="Devices that share each replica's work, in place of its num_partitions.",
 )
-@click.option("--random-by-device", is_flag=True,
+@click.option("--random-by-device", "vary", is_flag=True,
               help="Random inputs differ from device to device.")  # fmt: skip
 @click.option("--load", multiple=True, metavar="FILE",
               help="Functions for custom calls: a shared library, or a .py file with a dictionary "
@@ -151,11 +109,7 @@ class _Job:
 @click.option("--json", "as_json", is_flag=True, help="Results or errors as JSON on stdout.")
 @common_options
 def main(
-    files: tuple[str, ...], inputs: tuple[str, ...], archives: tuple[str, ...], output: str | None,
-    seed: int, random: tuple[str, ...], constants: str | None, backend: str, check: bool,
-    fail_on_nan: bool, repeat: int, show_time: bool, threads: int | None, cache: bool, passes: str,
-    num_replicas: int | None, num_partitions: int | None,
-    random_by_device: bool, load: tuple[str, ...], as_json: bool,
+    files: tuple[str, ...], show_time: bool, load: tuple[str, ...], as_json: bool, **flags: Any
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
 
@@ -173,11 +127,9 @@ def main(
     from hlo.errors import HloError
     from hlo.memory import enough_memory
 
-    backend = "compiled" if check else backend
-    job = _Job(
-        inputs, archives, output, seed, random, constants, backend, check, fail_on_nan, repeat,
-        threads, cache, passes, len(files) > 1, num_replicas, num_partitions, random_by_device,
-    )  # fmt: skip
+    job = Job(many=len(files) > 1, **flags)
+    if job.check:
+        job.backend = "compiled"
     try:
         _check_output(files, job)
         job.loaded = _loaded(load)
@@ -190,7 +142,7 @@ def main(
     for file in files:
         try:
             with enough_memory(file):
-                outcome = _run(file, job)
+                outcome = run(file, job)
                 _deliver(outcome, job, quiet=as_json)
         except HloError as e:
             failed.append(file)
@@ -204,8 +156,8 @@ def main(
         if as_json:
             reports.append(_report(outcome, job))
             continue
-        if check:
-            note(verdict(outcome))
+        for line in verdicts(outcome):
+            note(line)
         for name, count in outcome.rejected.items():
             note(f"{file}: {name}: {count} of {outcome.results[name].size} elements are NaN")
         if show_time:
@@ -213,7 +165,7 @@ def main(
     if as_json:
         emit_json(reports if job.many else reports[0])
     elif job.many:
-        done = "agree" if check else "ran"
+        done = "agree" if job.check or job.expect else "ran"
         note(f"{len(files) - len(failed)} of {len(files)} files {done}")
         for file in failed:
             note(f"failed: {file}")
@@ -228,22 +180,31 @@ def _loaded(files: tuple[str, ...]) -> Host | None:
     return host_of(files)
 
 
-def _check_output(files: tuple[str, ...], job: _Job) -> None:
-    from hlo.files import need_places
+def _check_output(files: tuple[str, ...], job: Job) -> None:
+    from hlo.archives import SAFETENSORS
+    from hlo.files import make_folder, need_places
 
+    for file in files:
+        if file.endswith((".npy", ".npz", SAFETENSORS)):
+            flag = "--input" if file.endswith(".npy") else "--inputs"
+            raise click.UsageError(f"{file} is no module; {flag} {file} takes its values.")
     output = job.output
+    if job.outfeed is not None:
+        if not job.outfeed.endswith(".npz") or job.many:
+            raise click.UsageError(f"--outfeed {job.outfeed}: an .npz, of one module")
+        need_places([job.outfeed], files)
     if output is None or output == "-":
         return
-    if not _is_folder(output):
+    if _is_folder(output):
+        make_folder(output)
+    else:
         if not output.endswith((".npz", ".npy")):
             raise click.UsageError(f"--output {output}: a name ending in .npz or .npy, DIR/, or -")
         if job.many:
             raise click.UsageError("--output: several files need a folder, DIR/, or -")
     sources = [spec.rpartition("=")[2].removeprefix("@") for spec in job.inputs]
-    need_places(
-        [_place(file, output) for file in files],
-        [*files, *sources, *job.archives],
-    )
+    read = [*files, *sources, *job.archives, *job.infeed, *([job.expect] if job.expect else [])]
+    need_places([_place(file, output) for file in files], read)
 
 
 def _place(file: str, output: str) -> str:
@@ -258,102 +219,19 @@ def _is_folder(output: str) -> bool:
     return output.endswith("/") or Path(output).is_dir()
 
 
-def _run(file: str, job: _Job) -> Outcome:
-    from hlo.distribution import Distributions
-    from hlo.inputs import Sampler
-
-    outcome = Outcome(file)
-    source, name = read_source(file)
-    with progress(f"preparing {file}"):
-        source, counts = for_devices(source, name, job.replicas, job.partitions)
-        if counts is not None:
-            name += " (printed for other devices)"
-        module = _prepared(source, name, job, counts)
-        distributions = Distributions(job.random)
-        if job.constants != "random":  # else names may be those of constants
-            names = [name for p in module.parameters for _, name, _ in p.leaves()]
-            distributions.need_names(names)
-        sampler = Sampler(job.seed, distributions, module.domains)
-        values, outcome.made_up = inputs_by_device(
-            module.parameters, prod(module.device_counts), job.inputs, job.archives, sampler,
-            vary=job.vary,
-        )  # fmt: skip
-        outcome.assumed = sampler.assumed
-    outcome.devices = len(values)
-    leaves = len(named_results(module.result, [None] * len(values)))
-    if job.output is not None and job.output.endswith(".npy") and leaves != 1:
-        raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
-    outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
-    outcome.elided = module.elided
-    if outcome.elided:
-        from hlo.constants import elided_text
-
-        note(
-            f"{file}: warning: {elided_text(outcome.elided)}; results are made up, "
-            "--constants FILE or --constants random fills them"
-        )
-    if outcome.made_up:
-        note(made_up_text(outcome, job.seed, vary=job.vary))
-    if outcome.assumed:
-        note(assumed_text(outcome))
-    with progress(f"running {file}"):
-        for _ in range(job.repeat):
-            start = time.perf_counter()
-            results = module.run(values)
-            outcome.runs_s.append(time.perf_counter() - start)
-    outcome.results = named_results(module.result, results)
-    if job.fail_on_nan:
-        outcome.rejected = nan_counts(outcome.results)
-    if job.check:
-        with progress(f"checking {file}"):
-            outcome.checks = _compared(outcome.results, source, name, job, values, counts)
-    return outcome
-
-
-def _prepared(source: bytes, name: str, job: _Job, counts: tuple[int, int] | None) -> Runnable:
-    if job.backend == "reference":
-        return reference(source, name, job.host, counts, job.filler())
-    return compiled(
-        source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
-        device_counts=counts, constants=job.filler(),
-    )  # fmt: skip
-
-
-def _compared(
-    results: Mapping[str, Any], source: bytes, name: str, job: _Job, values: list[list[Any]],
-    counts: tuple[int, int] | None,
-) -> dict[str, Comparison]:  # fmt: skip
-    """Compare results with the interpreter's.
-
-    Where they differ it runs again, on inputs that differ in their last places: results may be off
-    by a few times what that changes.
-    """
-    from hlo.compare import compare, nudged, spread
-
-    def wanted(values: list[list[Any]]) -> dict[str, Any]:
-        module = reference(source, name, job.host, counts, job.filler())
-        return named_results(module.result, module.run(values))
-
-    want = wanted(values)
-    found = {n: compare(results[n], w) for n, w in want.items()}
-    if all(c.same for c in found.values()):
-        return found
-    near = wanted([[nudged(v) for v in own] for own in values])
-    for n, c in found.items():
-        if not c.same:
-            found[n] = compare(results[n], want[n], sensitivity=spread(want[n], near[n]))
-    return found
-
-
-def _deliver(outcome: Outcome, job: _Job, quiet: bool) -> None:
+def _deliver(outcome: Outcome, job: Job, quiet: bool) -> None:
     """Write the results where they are wanted, or show them."""
     from hlo.files import literal_text, write_npy, write_npz
 
     output, results = job.output, outcome.results
+    if job.outfeed is not None:
+        names = {name.replace("outfeed", "", 1): v for name, v in outcome.outfeed.items()}
+        write_npz(job.outfeed, names)
+    elif not quiet and output != "-":
+        emit(shown(outcome.outfeed))
     if output is None:
         if not quiet:
-            for name, value in results.items():
-                emit(f"{name} = {_shown(value)}\n")
+            emit(shown(results))
     elif output == "-":
         if not quiet:
             for value in results.values():
@@ -364,42 +242,27 @@ def _deliver(outcome: Outcome, job: _Job, quiet: bool) -> None:
         write_npy(place, *results.values())
 
 
-def _shown(value: Any) -> str:
-    from hlo.files import literal_text, statistics_text
-
-    return literal_text(value) if _is_short(value) else statistics_text(value)
-
-
-def _is_short(value: Any) -> bool:
-    """True for a result that is shown in full: few elements, and few braces around none."""
-    from hlo.literal import brace_pairs
-
-    return (value.size or brace_pairs(value.shape)) <= _SHOWN_ELEMENTS
-
-
-def _report(outcome: Outcome, job: _Job) -> dict[str, Any]:
-    """Return the JSON object of a file that ran."""
-    from hlo.files import literal_text
-
-    results = []
-    for name, value in outcome.results.items():
-        entry = {"name": name, "dtype": str(value.dtype), "dims": list(value.shape)}
-        if job.output == "-" or (job.output is None and _is_short(value)):
-            entry["literal"] = literal_text(value)
-        results.append(entry)
+def _report(outcome: Outcome, job: Job) -> dict[str, Any]:
+    """Return the JSON object of a file that ran; docs/hlo-run.md describes it."""
+    literals = True if job.output == "-" else None if job.output is None else False
     report = {
         "file": outcome.file,
         "backend": job.backend,
-        "results": results,
+        "results": entries(outcome.results, literals),
+        "outfeed": entries(outcome.outfeed, literals),
         "seed": job.seed,
         "random_inputs": outcome.made_up,
         "elided_constants": list(outcome.elided),
         "assumed": {name: str(domain) for name, domain in outcome.assumed.items()},
         "devices": outcome.devices,
+        "unused_devices": outcome.unused_devices,
         "seconds": {"prepare": outcome.prepare_s, "runs": outcome.runs_s},
         "speed": speed(outcome),
         "cost": dict(outcome.cost),
     }
-    if job.check:
-        report["check"] = {name: comparison(c) for name, c in outcome.checks.items()}
+    if job.fail_on_nan:
+        report["nan"] = outcome.rejected
+    for whose, checks in outcome.checks.items():
+        key = "check" if whose == INTERPRETER else "expect"
+        report[key] = {name: comparison(c) for name, c in checks.items()}
     return report

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo.ir import Instruction, Module
 from hlo.ops import Trait
 from hlo.ops.device_groups import exchanges, names_devices
+from hlo.sharding import NamedSharding, TiledSharding, TupleSharding
 
 _IDS = frozenset({"replica-id", "partition-id"})
 
@@ -21,6 +22,30 @@ def devices_of(module: Module) -> tuple[int, int]:
         return counts
     tells = any(_tells_devices_apart(inst, counts) for inst in module.instructions())
     return counts if tells else (1, 1)
+
+
+def unused_devices(module: Module) -> str:
+    """Return what a module says of devices, where it runs on one for all of that; else nothing."""
+    replicas, partitions = module.device_counts
+    if devices_of(module) != (1, 1):
+        return ""
+    said = [
+        f"replica_count={replicas}" if replicas > 1 else "",
+        f"num_partitions={partitions}" if partitions > 1 else "",
+        "shardings" if any(map(_is_cut, module.instructions())) else "",
+    ]
+    return ", ".join(filter(None, said))
+
+
+def _is_cut(inst: Instruction) -> bool:
+    """True for a value of which different devices are to have different parts."""
+    sharding = inst.annotations.get("sharding")
+    parts = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
+    return any(
+        (isinstance(part, TiledSharding) and max(part.tiles, default=1) > 1)
+        or (isinstance(part, NamedSharding) and any(d.axes for d in part.dims))
+        for part in parts
+    )
 
 
 def _tells_devices_apart(inst: Instruction, counts: tuple[int, int]) -> bool:

@@ -40,16 +40,14 @@ def _infer_infeed(op: OpView) -> Shape:
 
 def _infeed(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     shape = _data_of_result(op, 2)
-    if isinstance(shape, TupleShape) and not shape.elements:
-        return (), TOKEN_VALUE  # nothing is read where there is nothing to read
     queue: deque[Any] = ctx.host.infeed
-    shape = _data_of_result(op, 2)
     if shape == TupleShape(()):  # nothing is read for nothing
         return (), TOKEN_VALUE
     if not queue:
         raise InferError(
             f"infeed: no value is left to read, {shape.to_string(False)} is next",
-            code="empty-queue", hint="put values into Host.infeed before the run",
+            code="empty-queue",
+            hint="--infeed FILE has the values; in Python they go into Host.infeed before the run",
         )  # fmt: skip
     return conforming(op, queue.popleft(), shape, "the next value"), TOKEN_VALUE
 

@@ -41,6 +41,9 @@ def conforming(op: OpView, value: Any, shape: Shape, what: str) -> Any:
         return tuple(conforming(op, v, s, what) for v, s in zip(value, shape.elements, strict=True))
     if isinstance(shape, ArrayShape):
         array = value if isinstance(value, DynamicArray) else np.asarray(value)
+        if isinstance(array, np.ndarray) and array.dtype == f"V{shape.element_type.byte_width}":
+            # Bytes without a type: how numpy's files hold types that it does not know.
+            array = np.array(array, order="C").view(shape.element_type.dtype)
         _need_array(op, at_bounds(array), shape, what)
         if isinstance(array, DynamicArray):
             _need_sizes(op, array, shape, what)

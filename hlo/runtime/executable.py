@@ -72,6 +72,8 @@ class Executable:
         self.domains = program.domains
         # Names of constants without values that results depend on.
         self.elided = program.elided
+        # What the module says of devices, where it runs on one for all of that.
+        self.unused_devices = program.unused_devices
         # How long each stage of making it took.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)

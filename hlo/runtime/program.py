@@ -31,7 +31,8 @@ class NativeProgram:
     them, or asks which device it runs on. device_counts: the numbers of replicas and of partitions
     that a run takes. domains: the values that leaves of parameters may have for the program to make
     sense, by the parameter's number and index path. elided: names of the constants without values
-    that results depend on.
+    that results depend on. unused_devices: what the module says of devices, where it runs on one
+    for all of that.
     """
 
     name: str
@@ -49,6 +50,7 @@ class NativeProgram:
     device_counts: tuple[int, int] = (1, 1)
     domains: Mapping[tuple[int, Path], Domain] = field(default_factory=dict)
     elided: tuple[str, ...] = ()
+    unused_devices: str = ""
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -109,6 +111,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "device_counts": program.device_counts,
             "domains": [[n, path, *vars(d).values()] for (n, path), d in program.domains.items()],
             "elided": program.elided,
+            "unused_devices": program.unused_devices,
         }
     ).encode()
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
@@ -157,4 +160,5 @@ def _from_header(
         tuple(header["device_counts"]),
         {(n, tuple(path)): Domain(*rest) for n, path, *rest in header["domains"]},
         tuple(header["elided"]),
+        header["unused_devices"],
     )
