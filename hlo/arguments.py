@@ -234,6 +234,12 @@ def need_size(shape: Shape, what: str) -> ArrayShape:
     return shape
 
 
+def known_bytes(shape: Shape) -> int:
+    """Return the bytes of a value's arrays, without those whose size is not known."""
+    arrays = [leaf for _, leaf in shape.leaves() if isinstance(leaf, ArrayShape)]
+    return sum(a.byte_size for a in arrays if UNBOUNDED not in a.dims)
+
+
 def zero_array(shape: ArrayShape) -> np.ndarray:
     """Return zeros of a shape; f8e8m0fnu, which has none, gets its smallest number."""
     return np.zeros(shape.dims, f"V{shape.element_type.byte_width}").view(shape.element_type.dtype)

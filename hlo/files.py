@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import math
 import os
 import tempfile
 import zipfile
@@ -18,11 +19,13 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
+from typing import Literal as OneOf
 
 import numpy as np
 
 from hlo.errors import HloError
 from hlo.literal import Literal, brace_pairs, write_literal
+from hlo.memory import check_available
 from hlo.types import ArrayShape, element_type_of
 
 # --- reading ------------------------------------------------------------------------------------
@@ -108,25 +111,71 @@ def _is_archive(file: IO[bytes]) -> bool:
     return start == b"PK"
 
 
+# Larger arrays are mapped: what is not looked at is not read, and takes no memory.
+_MAPPED_BYTES = 1 << 20
+
+
 def read_npy(path: str | Path) -> np.ndarray:
-    """Return the array in an npy file. Raises HloError."""
+    """Return the array in an npy file; a large one is a read-only view. Raises HloError."""
     with _reading(path, "an npy file") as file:
         if not _is_archive(file):
-            return np.lib.format.read_array(file, allow_pickle=False)
+            return _stored_array(file, 0)
     raise HloError.at(
         "bad-file", f"{path}: an npz of several arrays, not an npy", hint="--inputs takes it"
     )
 
 
 def read_npz(path: str | Path) -> dict[str, np.ndarray]:
-    """Return the arrays in an npz file by name. Raises HloError."""
+    """Return the arrays in an npz file by name; large ones that are not compressed are views.
+
+    Raises HloError.
+    """
     with _reading(path, "an npz file") as file, zipfile.ZipFile(file) as archive:
         arrays = {}
-        for name in archive.namelist():
-            with archive.open(name) as member:
-                key = name.removesuffix(".npy")
-                arrays[key] = np.lib.format.read_array(member, allow_pickle=False)
+        members = archive.infolist()
+        packed = [m.file_size for m in members if m.compress_type != zipfile.ZIP_STORED]
+        check_available(f"{path}, unpacked,", {"arrays": sum(packed)})
+        for member in members:
+            key = member.filename.removesuffix(".npy")
+            if member.compress_type == zipfile.ZIP_STORED and member.file_size >= _MAPPED_BYTES:
+                arrays[key] = _stored_array(file, _start_of(file, member), member.file_size)
+                continue
+            with archive.open(member) as content:
+                arrays[key] = np.lib.format.read_array(content, allow_pickle=False)
         return arrays
+
+
+def _start_of(file: IO[bytes], member: zipfile.ZipInfo) -> int:
+    """Return where the content of a member of an archive begins that is not compressed."""
+    file.seek(member.header_offset)
+    header = file.read(30)
+    if not header.startswith(b"PK\3\4") or member.flag_bits & 1:
+        raise zipfile.BadZipFile(f"{member.filename} has no header, or is encrypted")
+    lengths = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+    return member.header_offset + len(header) + sum(lengths)
+
+
+def _stored_array(file: IO[bytes], start: int, size: int | None = None) -> np.ndarray:
+    """Return the array of an npy that begins at a place of a file, mapped if it is large.
+
+    size: the bytes of the npy, by default all that follow.
+    """
+    size = os.fstat(file.fileno()).st_size - start if size is None else size
+    file.seek(start)
+    version = np.lib.format.read_magic(file)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0
+    }  # fmt: skip
+    if size >= _MAPPED_BYTES and version in readers:
+        shape, is_fortran, dtype = readers[version](file)
+        begin, count = file.tell(), math.prod(shape) * dtype.itemsize
+        if count >= _MAPPED_BYTES and not dtype.hasobject:
+            if begin + count > start + size:
+                raise ValueError(f"{count} bytes are needed, {start + size - begin} are there")
+            order: OneOf["F", "C"] = "F" if is_fortran else "C"
+            return np.asarray(np.memmap(file, dtype, "r", begin, shape, order))
+    file.seek(start)
+    return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def read_raw(path: str | Path, shape: ArrayShape) -> np.ndarray:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from hlo.archives import SAFETENSORS, read_archive
-from hlo.arguments import Parameter, Path, as_leaf, assemble, need_size, zero_array
+from hlo.arguments import Parameter, Path, as_leaf, assemble, known_bytes, need_size, zero_array
 from hlo.distribution import Distributions, Domain, random_array
 from hlo.errors import HloError, Source, Span, TextError, did_you_mean
 from hlo.files import read_npy, read_raw, read_text
 from hlo.forms import is_proto_file
 from hlo.literal import read_literal
-from hlo.memory import enough_memory
+from hlo.memory import check_available, enough_memory
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
 from hlo.types import ELEMENT_TYPES, ArrayShape, Shape, array, compatible
@@ -39,13 +39,25 @@ class Sampler:
     """Makes up values of parameters at random, each leaf from a seed of its own.
 
     domains: of leaves, by the parameter's number and index path. assumed: the domains that were
-    used so far, by the leaf's name.
+    used so far, by the leaf's name. working_bytes: what a run on the values takes besides them, on
+    each of its devices, by what it is for.
     """
 
     seed: int = 0
     distributions: Distributions = field(default_factory=Distributions)
     domains: Mapping[tuple[int, Path], Domain] = field(default_factory=dict)
     assumed: dict[str, Domain] = field(default_factory=dict)
+    working_bytes: Mapping[str, int] = field(default_factory=dict)
+    devices: int = 1
+
+    def need_memory(self, sizes: Mapping[str, int]) -> None:
+        """Raise HloError unless there is memory for random values, and for the run on them.
+
+        sizes: bytes of the values on one device, by name.
+        """
+        parts = {"random inputs": sum(sizes.values()), **self.working_bytes}
+        on = f" on {self.devices} devices" if self.devices > 1 else ""
+        check_available(f"the run{on}", {k: v * self.devices for k, v in parts.items()}, sizes)
 
     def leaf(
         self, parameter: Parameter, path: Path, name: str, shape: Shape, device: int = 0
@@ -67,6 +79,7 @@ class Sampler:
     def values(self, parameters: Sequence[Parameter]) -> list[Any]:
         """Return a random value for each parameter, tuples nested. Raises HloError."""
         self.distributions.need_names([name for p in parameters for _, name, _ in p.leaves()])
+        self.need_memory({n: known_bytes(s) for p in parameters for _, n, s in p.leaves()})
         return [
             assemble(p.shape, {path: self.leaf(p, path, name, s) for path, name, s in p.leaves()})
             for p in parameters
@@ -170,6 +183,15 @@ class _Inputs:
             self._leaves[parameter.number][index] = leaf
 
     def finish(self) -> tuple[list[Any], list[str]]:
+        if self._device == 0:
+            self._sampler.need_memory(
+                {
+                    name: known_bytes(shape)
+                    for p in self._parameters
+                    for index, name, shape in p.leaves()
+                    if index not in self._leaves[p.number]
+                }
+            )
         values = []
         for p in self._parameters:
             leaves = self._leaves[p.number]

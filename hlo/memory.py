@@ -8,13 +8,19 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hlo.errors import HloError, InferError
 
 if sys.platform != "win32":
     import resource
+
+
+# Python, numpy and LLVM take that much before any work is done.
+LEAST_ADDRESS_SPACE_BYTES = 400_000_000
+_LARGE_BYTES = 1 << 28
+_CGROUPS = Path("/sys/fs/cgroup")
 
 
 @functools.cache
@@ -24,16 +30,11 @@ def memory_bytes() -> int:
         size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system can say
         size = 1 << 36
-    try:
-        # A container may have less than its machine.
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        size = min(size, int(limit)) if limit.isdigit() else size
-    except OSError:
-        pass
-    return min(size, _address_space())
+    # A container may have less than its machine.
+    return min([size, address_space_bytes(), *(limit for limit, _ in _group_limits())])
 
 
-def _address_space() -> int:
+def address_space_bytes() -> int:
     """Return the bytes that this process may map, a huge number where nothing limits them."""
     if sys.platform == "win32":
         return sys.maxsize
@@ -41,13 +42,74 @@ def _address_space() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
+@functools.cache
+def _groups() -> tuple[tuple[Path, str, str], ...]:
+    """Return the control groups that this process is in: folder, file of the limit, of the usage.
+
+    Each group and those around it; both versions of Linux's interface.
+    """
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not Linux
+        return ()
+    found = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, limit, usage = _CGROUPS, "memory.max", "memory.current"
+        elif "memory" in controllers.split(","):
+            root = _CGROUPS / "memory"
+            limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        # In a container the path may be that of the host, of which only the root is seen.
+        own = root / path.lstrip("/")
+        folders = [f for f in (own, *own.parents) if f.is_relative_to(root)]
+        found += [(f, limit, usage) for f in folders if (f / limit).exists()]
+    return tuple(found)
+
+
+def _group_limits() -> Iterator[tuple[int, int]]:
+    """Yield the limit of each control group and what is in use of it, but for files in memory."""
+    for folder, limit_file, usage_file in _groups():
+        try:
+            limit = (folder / limit_file).read_text().strip()
+            if not limit.isdigit() or int(limit) >= 1 << 62:  # "max"
+                continue
+            used = int((folder / usage_file).read_text())
+            held = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        except (OSError, ValueError):
+            continue
+        files = sum(int(held.get(kind, 0)) for kind in ("inactive_file", "active_file"))
+        yield int(limit), max(0, used - files)
+
+
 def check_memory(size_bytes: int, what: str) -> None:
     """Raise InferError, code `out-of-memory`, unless `size_bytes` can be had; `what` needs them."""
-    if size_bytes > memory_bytes():
+    there = _there(size_bytes)
+    if size_bytes > there:
         raise InferError(
-            f"{what} takes {size_bytes} bytes, there are {memory_bytes()}",
+            f"{what} takes {size_text(size_bytes)} of memory, {size_text(there)} are free",
             code="out-of-memory",
         )
+
+
+def fits(size_bytes: int) -> bool:
+    """Return whether so much memory can be had."""
+    return size_bytes <= _there(size_bytes)
+
+
+def _there(size_bytes: int) -> int:
+    # To ask what is free at the moment takes some time.
+    return memory_bytes() if size_bytes < _LARGE_BYTES else available_bytes()
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a number of bytes as people say it: `3.2 GiB`."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.1f} {name}"
+    return f"{size_bytes} bytes"
 
 
 @contextlib.contextmanager
@@ -77,27 +139,46 @@ def enough_memory(what: str) -> Iterator[None]:
 def available_bytes() -> int:
     """Return the bytes of memory that can be had now without taking them from other processes."""
     free = memory_bytes()
-    if _address_space() < sys.maxsize:
+    if address_space_bytes() < sys.maxsize:
         with contextlib.suppress(OSError):  # not Linux
             mapped = int(Path("/proc/self/statm").read_text().split()[0])
-            free = min(free, _address_space() - mapped * os.sysconf("SC_PAGE_SIZE"))
-    try:
+            free = min(free, address_space_bytes() - mapped * os.sysconf("SC_PAGE_SIZE"))
+    with contextlib.suppress(OSError):  # not Linux
         found = re.search(r"MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text())
         free = min(free, int(found[1]) << 10) if found else free
-    except OSError:  # not Linux
-        return free
-    try:
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-    except (OSError, ValueError):
-        return free
-    return min(free, memory_bytes() - used)
+    return max(0, min([free, *(limit - used for limit, used in _group_limits())]))
 
 
-def check_available(size_bytes: int, what: str) -> None:
-    """Raise InferError, code `out-of-memory`, unless `size_bytes` are free; `what` needs them."""
-    free = max(0, available_bytes())
-    if size_bytes > free:
-        raise InferError(
-            f"not enough memory for {what}: {size_bytes} bytes, {free} are free",
-            code="out-of-memory",
-        )
+def check_available(what: str, parts: Mapping[str, int], largest: Mapping[str, int] = {}) -> None:
+    """Raise HloError, code `out-of-memory`, unless all that something takes is free.
+
+    parts: bytes by what they are for. largest: bytes of what the first part is made of, of which
+    the error names the largest.
+    """
+    total, free = sum(parts.values()), available_bytes()
+    if total <= free:
+        return
+    shown = [f"{name} {size_text(size)}" for name, size in parts.items() if size]
+    most = sorted((name for name in largest if largest[name]), key=lambda name: -largest[name])
+    if len(most) > 1:
+        named = ", ".join(f"{name} {size_text(largest[name])}" for name in most[:_SHOWN])
+        more = f", {len(most) - _SHOWN} more" if len(most) > _SHOWN else ""
+        shown[0] += f" ({named}{more})"
+    raise HloError.at(
+        "out-of-memory",
+        f"{what} takes {size_text(total)} of memory, {size_text(free)} are free: "
+        + ", ".join(shown),
+    )
+
+
+# How many of the largest are named.
+_SHOWN = 3
+
+
+def check_address_space(needed_bytes: int, what: str) -> None:
+    """Raise HloError, code `out-of-memory`, if a limit on this process leaves less than needed.
+
+    What is not Python's ends the process where it gets no memory.
+    """
+    if address_space_bytes() < sys.maxsize:
+        check_available(what, {"address space, which is limited (ulimit -v),": needed_bytes})

@@ -141,8 +141,49 @@ def test_memory_that_the_process_may_not_have() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert "error: input x, f32[700000000], takes 2800000000 bytes" in done.stderr
+    assert "error: input x, f32[700000000], takes 2.6 GiB of memory" in done.stderr
     assert "1 of 2 files ran" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no sh")
+@pytest.mark.parametrize("command", ["run", "opt"])
+@pytest.mark.parametrize("kilobytes", [40_000, 300_000])
+def test_less_memory_than_libraries_need(command: str, kilobytes: int) -> None:
+    script = f"from hlo_tools.{command} import main; main()"
+    limited = ["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh"]
+    done = subprocess.run(
+        [*limited, sys.executable, "-c", script, "m.hlo"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "of memory (ulimit -v)" in done.stderr and "[out-of-memory]" in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["compiled", "reference"])
+def test_memory_is_added_up_before_anything_is_made(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hlo.memory.available_bytes", lambda: 3 << 30)
+    Path("sum.hlo").write_text(
+        "HloModule m\nENTRY e { w = f32[300000000] parameter(0) b = f32[300000000] parameter(1)\n"
+        "  s = s8[] parameter(2)\n  ROOT r = f32[300000000] add(w, b) }"
+    )
+    result = run("run", "sum.hlo", "--no-cache", "--backend", backend)
+    assert result.exit_code == 1
+    assert "the run takes 3.4 GiB of memory, 3.0 GiB are free: random inputs 2.2 GiB (" in (
+        result.stderr
+    )
+    assert "w 1.1 GiB" in result.stderr and "results 1.1 GiB" in result.stderr
+
+
+def test_a_tile_larger_than_memory() -> None:
+    Path("tile.hlo").write_text(
+        "HloModule m\nENTRY e { ROOT a = s32[]{:T(2147483647)} parameter(0) }"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hlo.memory.available_bytes", lambda: 3 << 30)
+        result = run("run", "tile.hlo", "--no-cache")
+    assert result.exit_code == 1 and "arguments in their layouts 16.0 GiB" in result.stderr
 
 
 @pytest.mark.parametrize("at", ["hlo.compiler.compile_text", "numpy.lib.format.write_array"])

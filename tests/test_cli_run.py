@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from hlo_tools.run import main
 
 import hlo
+from hlo.files import read_npy, read_npz
 from hlo.proto.pbtxt import write
 from hlo.proto.schema import Message, schema
 from hlo.proto.shapes import write_literal
@@ -254,6 +256,46 @@ def test_an_existing_output_survives_a_failed_run() -> None:
 
 
 # --- errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_arrays_are_mapped(order: Any) -> None:
+    """What is stored as it is is not read before it is looked at."""
+    x = np.asarray(np.random.default_rng(0).random((700, 500), np.float32), order=order)
+    np.save("x.npy", x)
+    np.savez("x.npz", small=x[:2], large=x)
+    np.savez_compressed("z.npz", large=x)
+    mapped = read_npz("x.npz")
+    for found in (read_npy("x.npy"), mapped["large"]):
+        np.testing.assert_array_equal(found, x)
+        assert type(found) is np.ndarray and not found.flags.writeable
+    np.testing.assert_array_equal(mapped["small"], x[:2])
+    np.testing.assert_array_equal(read_npz("z.npz")["large"], x)
+    text = "HloModule m\nENTRY e { x = f32[700,500] parameter(0) i = f32[] constant(0)\n" + (
+        "  ROOT y = f32[700,500] negate(x) }"
+    )
+    Path("neg.hlo").write_text(text)
+    assert run("neg.hlo", "-i", "x.npy", "-o", "y.npy").exit_code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), -x)
+
+
+def test_an_archive_that_unpacks_to_more_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez_compressed("bomb.npz", x=np.zeros(50_000_000, np.uint8))
+    monkeypatch.setattr("hlo.memory.available_bytes", lambda: 40_000_000)
+    result = run("add.hlo", "--inputs", "bomb.npz")
+    assert result.exit_code == 1 and "bomb.npz, unpacked, takes 47.7 MiB" in result.stderr
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz"])
+def test_a_large_array_that_is_cut_off(suffix: str) -> None:
+    x = np.zeros((1000, 1000), np.float32)
+    np.save("x.npy", x)
+    np.savez("x.npz", x=x)
+    data = Path(f"x.{suffix}").read_bytes()
+    Path(f"x.{suffix}").write_bytes(data.replace(b"1000, 1000", b"1000, 2000"))
+    flag = ["-i"] if suffix == "npy" else ["--inputs"]
+    result = run("add.hlo", *flag, f"x.{suffix}")
+    assert result.exit_code == 1 and f"x.{suffix}: broken" in result.stderr
 
 
 def broken(name: str, data: bytes) -> None:

@@ -31,6 +31,8 @@ class Runnable:
     values of parameters that make sense, by number and index path. elided: names of constants
     without values that results depend on. unused_devices: what the module says of devices, where it
     runs on one for all of that. hosts: what each device sees besides arguments, empty if nothing.
+    working_bytes: what a run takes on each device besides the values of parameters, by what it is
+    for.
     """
 
     parameters: Sequence[Parameter]
@@ -43,6 +45,7 @@ class Runnable:
     elided: Sequence[str] = ()
     unused_devices: str = ""
     hosts: Sequence[Host] = ()
+    working_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 def compiled(
@@ -78,7 +81,7 @@ def compiled(
 
     return Runnable(
         exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.domains, exe.cost,
-        exe.elided, exe.unused_devices, hosts,
+        exe.elided, exe.unused_devices, hosts, exe.working_bytes,
     )  # fmt: skip
 
 
@@ -107,6 +110,7 @@ def reference(
     from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
     from hlo.analysis.elided import elided_constants
+    from hlo.arguments import known_bytes
     from hlo.sources import read_module
 
     start = time.perf_counter()
@@ -124,6 +128,7 @@ def reference(
         partial(_together, hosts, counts, runs), seconds, domains_of(module),
         elided=[inst.name for inst in elided_constants(module)],
         unused_devices=unused_devices(module), hosts=hosts,
+        working_bytes={"results": known_bytes(module.entry.result_shape)},
     )  # fmt: skip
 
 

@@ -91,7 +91,10 @@ def run(file: str, job: Job) -> Outcome:
         if job.constants != "random":  # else names may be those of constants
             names = [name for p in module.parameters for _, name, _ in p.leaves()]
             distributions.need_names(names)
-        sampler = Sampler(job.seed, distributions, module.domains)
+        sampler = Sampler(
+            job.seed, distributions, module.domains, working_bytes=module.working_bytes,
+            devices=prod(module.device_counts),
+        )  # fmt: skip
         values, outcome.made_up = inputs_by_device(
             module.parameters, prod(module.device_counts), job.inputs, job.archives, sampler,
             vary=job.vary,

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 
 from hlo.errors import InferError
-from hlo.memory import check_memory, memory_bytes
+from hlo.memory import check_memory, fits
 from hlo.ops.attrs import OutputAlias, write_index
 from hlo.ops.spec import ComputationView, OpView
 from hlo.types import (
@@ -299,6 +299,6 @@ def need_memory(op: OpView, *shapes: Shape, scratch_bytes: int = 0) -> None:
     """
     arrays = [leaf for s in shapes for _, leaf in s.leaves() if isinstance(leaf, ArrayShape)]
     size = scratch_bytes + sum(s.byte_size for s in arrays)
-    if size > memory_bytes():
+    if not fits(size):
         what = ", ".join(s.to_string(False) for s in shapes) or "scratch memory"
         check_memory(size, f"{op.opcode}: {what}")

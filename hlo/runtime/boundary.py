@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from hlo.layout import element_bits, physical_bytes
+from hlo.layout import element_bits, physical_bytes, physical_elements
 from hlo.layout.packing import pack, unpack
 from hlo.runtime.blocks import Supply
 from hlo.types import ArrayShape
@@ -21,6 +21,8 @@ class Port:
 
     # Whether memory is the array itself.
     is_plain = True
+    # What a copy of an argument takes, where there is always one.
+    packed_bytes = 0
 
     def __init__(self, shape: ArrayShape) -> None:
         self.shape = shape
@@ -71,6 +73,12 @@ class PackedPort(Port):
     """A leaf in tiles, with several elements in a byte, or with padding."""
 
     is_plain = False
+
+    def __init__(self, shape: ArrayShape) -> None:
+        super().__init__(shape)
+        # Elements pass through a byte each, or their own size, on the way to their places.
+        width = shape.element_type.byte_width
+        self.packed_bytes = self.size_bytes + physical_elements(shape) * width
 
     def physical(self, array: np.ndarray) -> np.ndarray:
         return pack(array, self.shape)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hlo.arguments import Parameter, bind_arguments
-from hlo.errors import HloError, InferError
+from hlo.errors import HloError
 from hlo.memory import check_available
 from hlo.runtime.blocks import block
 from hlo.runtime.boundary import Port, port
@@ -137,7 +137,7 @@ class Executable:
     def run_values(self, values: Sequence[Any]) -> Any:
         """Run on one checked value for each parameter, as `bind_arguments` returns them."""
         arrays = self._array_leaves(values)
-        memory = [p.physical(a) for p, a in zip(self._inputs, arrays, strict=True)]
+        memory = self._physical(arrays)
         return self._wrap(self._run(memory, {}))
 
     # --- arguments ------------------------------------------------------------------------------
@@ -159,8 +159,13 @@ class Executable:
 
     def _slow_call(self, args: Sequence[Any], donate: bool | Collection[int]) -> Any:
         arrays = self._array_leaves(bind_arguments(self.parameters, args))
-        memory = [p.physical(a) for p, a in zip(self._inputs, arrays, strict=True)]
+        memory = self._physical(arrays)
         return self._wrap(self._run(memory, self._donated(memory, arrays, donate)))
+
+    def _physical(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return arguments as they have to lie in memory, which some tiles make far larger."""
+        self._need(0, 0, sum(p.packed_bytes for p in self._inputs))
+        return [p.physical(a) for p, a in zip(self._inputs, arrays, strict=True)]
 
     def _array_leaves(self, values: Sequence[Any]) -> list[np.ndarray]:
         leaves: list[np.ndarray] = []
@@ -212,10 +217,10 @@ class Executable:
         """Run on memory of the arguments; returns the result leaves."""
         try:
             frame = self._frames.pop()
+            self._need(self._output_bytes)
         except IndexError:
-            frame = self._new_frame()
-        if self._output_bytes > _CHECKED_BYTES:
-            self._need(self._output_bytes, "results")
+            self._need(self._output_bytes, self.arena_bytes)
+            frame = _Frame(len(self._inputs), len(self._outputs), self.arena_bytes, self._outside)
         table = frame.arguments
         for n, a in enumerate(memory):
             table[n] = _address(a)
@@ -241,16 +246,22 @@ class Executable:
         self._frames.append(frame)
         return [o if p.is_plain else p.logical(o) for o, p in zip(outs, self._outputs)]  # noqa: B905
 
-    def _new_frame(self) -> _Frame:
-        if self.arena_bytes > _CHECKED_BYTES:
-            self._need(self.arena_bytes, "temporary memory")
-        return _Frame(len(self._inputs), len(self._outputs), self.arena_bytes, self._outside)
+    @property
+    def working_bytes(self) -> dict[str, int]:
+        """The bytes that a call takes besides its arguments, by what they are for."""
+        return {
+            "results": self._output_bytes,
+            "temporaries": self.arena_bytes,
+            "arguments in their layouts": sum(p.packed_bytes for p in self._inputs),
+        }
 
-    def _need(self, size_bytes: int, what: str) -> None:
-        try:
-            check_available(size_bytes, f"the {what} of {self.name}")
-        except InferError as e:
-            raise HloError.at(e.code, e.message) from None
+    def _need(self, results: int, arena: int = 0, packed: int = 0) -> None:
+        """Raise HloError if a call needs more memory than there is."""
+        if results + arena + packed > _CHECKED_BYTES:
+            check_available(
+                f"a call of {self.name}",
+                {"results": results, "temporaries": arena, "arguments in their layouts": packed},
+            )
 
 
 class _Frame:

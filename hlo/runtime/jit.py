@@ -13,7 +13,11 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from hlo.errors import HloError, did_you_mean
+from hlo.memory import check_address_space
 from hlo.runtime.parts import Effort, Part, split
+
+# What LLVM takes for the smallest module, threads included.
+_LLVM_BYTES = 32 << 20
 
 
 class Machine:
@@ -79,7 +83,9 @@ class Machine:
             return _emit(llvm.parse_assembly(text, context), machine)
 
     def compile(self, text: str, threads: int) -> tuple[bytes, ...]:
-        """Return the object files of LLVM IR, made by so many threads."""
+        """Return the object files of LLVM IR, made by so many threads. Raises HloError."""
+        # Where memory runs out, LLVM ends the process; it takes some fifty times its text.
+        check_address_space(_LLVM_BYTES + 50 * len(text), "compiling")
         parts = split(text)
         if threads < 2 or len(parts) < 2:
             return tuple(map(self._compile_part, parts))
