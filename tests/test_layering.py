@@ -6,6 +6,7 @@ Every import statement counts, also one inside a function. `import hlo` alone na
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from pathlib import Path
 
@@ -121,8 +122,9 @@ def test_imports_of_a_room_point_down(path: Path) -> None:
     assert rooms <= ALLOWED[room] | {room}, f"{room} may not import {rooms - ALLOWED[room]}"
 
 
-def _rooms() -> set[str]:
-    return {_room(p) for p in _source_files("hlo")} - {"__init__"}
+@functools.cache
+def _rooms() -> frozenset[str]:
+    return frozenset({_room(p) for p in _source_files("hlo")} - {"__init__"})
 
 
 def test_no_file_below_the_tools_imports_them() -> None:
