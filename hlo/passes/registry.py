@@ -5,7 +5,8 @@
         '''Remove what no result and no side effect needs.'''
 
 The name is the function's, the one-line description its docstring's first line, and the options its
-keyword-only parameters, by annotation and default. Dashes and underscores are the same in names.
+keyword-only parameters, by annotation and default. Dashes and underscores are the same in names,
+and so are capitals inside words: XLA spells a few `LikeThis`.
 Each file of this package with a pass is called like it, so that only what runs is imported.
 """
 
@@ -16,6 +17,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -63,6 +65,12 @@ class Pass:
 
 
 _PASSES: dict[str, Pass] = {}
+_CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _key(name: str) -> str:
+    """Return what the spellings of a pass's name have in common."""
+    return _CAPITAL.sub("_", name).replace("-", "_").lower()
 
 
 def module_pass(function: Callable[..., None]) -> Callable[..., None]:
@@ -80,8 +88,8 @@ def module_pass(function: Callable[..., None]) -> Callable[..., None]:
             options[option] = Option(option, kind, parameter.default)
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
     assert summary, f"{name}: a pass says in its docstring what it does"
-    assert name not in _PASSES, f"there are two passes called {name}"
-    _PASSES[name] = Pass(name, summary, options, function)
+    assert _key(name) not in _PASSES, f"there are two passes called {name}"
+    _PASSES[_key(name)] = Pass(name, summary, options, function)
     return function
 
 
@@ -91,7 +99,7 @@ def find_pass(name: str, span: Span | None = None) -> Pass:
     span: where the name stands. Raises HloError (`unknown-pass`) for a name that no pass has.
     """
     need(name, str, "find_pass: name")
-    key = name.replace("-", "_")
+    key = _key(name)
     if key not in _PASSES and key in _files():
         importlib.import_module(_files()[key])
     if key not in _PASSES:

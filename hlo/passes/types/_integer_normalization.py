@@ -1,0 +1,51 @@
+"""Arithmetic on integers of less than a byte in bytes."""
+
+from __future__ import annotations
+
+from hlo.analysis.patterns import single_binary_op
+from hlo.ir import Computation, Instruction, Module
+from hlo.passes.rewrites import Rewrites
+from hlo.passes.types._float_normalization import computes
+from hlo.passes.types._retype import Retyper, has_type
+from hlo.types import ElementType
+
+# What depends on how many bits there are in front. All else keeps its lowest bits.
+_BY_WIDTH = frozenset({"count-leading-zeros", "popcnt", "shift-right-logical"})
+_WRAPPING = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
+
+
+def normalize_integers(
+    module: Module, rewrites: Rewrites, name: str, narrow: ElementType, wide: ElementType
+) -> None:
+    """Compute in a wider integer of the same signedness where the module computes in a narrow one.
+
+    Values keep their types; what computes with them is between conversions. Results are the same:
+    arithmetic wraps around at the narrow width when they are converted back.
+    """
+    retyper = Retyper(module, {narrow: wide})
+    todo = list(module.callees_first())
+    wrapped = {i.attrs["calls"] for i in module.instructions() if i.opcode == "async-start"}
+    while todo or retyper.made:
+        comp = todo.pop() if todo else retyper.made.pop()
+        if comp.module is not module or comp in wrapped:
+            continue
+        for inst in comp.in_order():
+            if _is_to_change(inst, retyper) and rewrites.allow(f"{name}.{inst.opcode}", inst):
+                retyper.change(inst, _wraps)
+
+
+def _is_to_change(inst: Instruction, retyper: Retyper) -> bool:
+    if not computes(inst) or (inst.opcode in _BY_WIDTH and not _is_unsigned_shift(inst)):
+        return False
+    if not any(has_type(s, retyper.types) for s in (inst.shape, *inst.operand_shapes)):
+        return False
+    return retyper.can(inst)
+
+
+def _is_unsigned_shift(inst: Instruction) -> bool:
+    et = inst.array_shape.element_type
+    return inst.opcode == "shift-right-logical" and not et.is_signed
+
+
+def _wraps(comp: Computation) -> bool:
+    return single_binary_op(comp) in _WRAPPING
