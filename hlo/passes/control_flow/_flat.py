@@ -9,7 +9,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
-from hlo.passes.control_flow._loops import annotations_for
+from hlo.passes.control_flow._loops import annotations_for, exchange
 from hlo.types import Shape, TupleShape
 
 
@@ -43,9 +43,7 @@ def with_flat_state(loop: Instruction, calls: Calls, effects: Effects) -> Instru
     new.annotations.update(annotations_for(loop, places))
     leaves = (b.op("get-tuple-element", new, index=n) for n in range(len(new.operands[0].operands)))
     loop.replace_all_uses_with(_nested(b, loop.shape, leaves))
-    calls.remove(loop)
-    for callee in calls.added([new]):
-        effects.add(callee)
+    exchange(loop, new, calls, effects)
     return new
 
 

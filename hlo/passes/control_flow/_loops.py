@@ -24,16 +24,47 @@ def loops_of(module: Module) -> list[Instruction]:
 def until_unchanged(module: Module, visit: Callable[[Instruction], bool]) -> None:
     """Visit loops again and again until no visit changes anything.
 
-    A change inside a loop can make another one around it possible, and the other way round.
+    A change inside a loop can make another one around it possible, and the other way round: every
+    other time those around others come first, so that neither goes one loop further a time.
     """
-    while any(
+    while _from_outside(module, visit) and _from_inside(module, visit):
+        pass
+
+
+def _from_inside(module: Module, visit: Callable[[Instruction], bool]) -> bool:
+    return any(
         [
             visit(loop)
             for loop in loops_of(module)
             if loop.parent is not None and loop.parent.module is module
         ]
-    ):
-        pass
+    )
+
+
+def _from_outside(module: Module, visit: Callable[[Instruction], bool]) -> bool:
+    """Visit the loops around others first.
+
+    A visit may give a loop a new body, or put the body, with the loops in it, in the loop's place.
+    """
+    changed, callees = False, Calls(module).counts
+    todo = [c for c in module.computations if not callees[c]]
+    seen = set(todo)
+    while todo:
+        comp = todo.pop()
+        visited: set[Instruction] = set()
+        while loops := [i for i in comp if i.opcode == "while" and i not in visited]:
+            visited.update(loops)
+            changed |= any([visit(loop) for loop in loops if loop.parent is comp])
+        for inst in comp:
+            if inst.opcode in _RUN:
+                inner = [c for c in inst.called_computations if c not in seen]
+                seen.update(inner)
+                todo += inner
+    return changed
+
+
+# What runs computations as they are.
+_RUN = frozenset({"call", "conditional", "while"})
 
 
 def is_tuple_loop(loop: Instruction) -> bool:
@@ -141,10 +172,21 @@ def with_state(loop: Instruction, state: State, calls: Calls, effects: Effects) 
     new.annotations.update(annotations_for(loop, places))
     new.annotations.pop("sharding", None)
     _replace(loop, new, old, state, b)
+    exchange(loop, new, calls, effects)
+    return new
+
+
+def exchange(loop: Instruction, new: Instruction, calls: Calls, effects: Effects) -> None:
+    """Remove a loop that nothing uses any more, and take note of one with new computations.
+
+    The old computations go first, so that the new ones have their names. What both call stays.
+    """
+    inner = [c for comp in new.called_computations for i in comp for c in i.called_computations]
+    calls.counts.update(inner)
     calls.remove(loop)
     for callee in calls.added([new]):
         effects.add(callee)
-    return new
+    calls.forget(inner)
 
 
 def annotations_for(loop: Instruction, places: Mapping[int, int | None]) -> dict[str, Any]:
@@ -171,6 +213,7 @@ def _replace(
 ) -> None:
     places, unchanged = state.places, invariant_elements(loop)
     values: dict[int, Instruction] = {}
+    at: dict[int, Instruction] = {}
 
     def value(index: int) -> Instruction:
         if index not in values:
@@ -179,7 +222,9 @@ def _replace(
                 assert isinstance(loop.shape, TupleShape)
                 values[index] = b.relaid(old[index], loop.shape.elements[index])
             else:
-                values[index] = b.op("get-tuple-element", new, index=place)
+                # Equal elements are one value for whatever looks for equals next.
+                at[place] = at.get(place) or b.op("get-tuple-element", new, index=place)
+                values[index] = at[place]
         return values[index]
 
     for user in loop.users:
@@ -236,6 +281,7 @@ def _computation(
     argument = b.parameter(0, TupleShape(tuple(shapes)), old.name)
     made: dict[Instruction, Instruction] = {}
     places = state.places
+    at: dict[int, Instruction] = {}
     for user in old.users:
         index = user.attrs["index"]
         index = state.same.get(index, index)
@@ -243,7 +289,8 @@ def _computation(
             _copy_constant(state.fixed[index], copy, made)
             made[user] = made[state.fixed[index]]
         elif index in places:
-            made[user] = b.op("get-tuple-element", argument, index=places[index])
+            at[index] = at.get(index) or b.element(argument, places[index])
+            made[user] = at[index]
     for inst, place in inside.items():
         made[inst] = b.element(argument, place)
     copy_cone(comp, copy, made, needed)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import cached_property
 
-from hlo.analysis.congruence import has_control_edges
+from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.effects import Effects
-from hlo.ir import Instruction, Module
+from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
 from hlo.passes.control_flow._loops import (
@@ -38,7 +39,7 @@ def while_loop_invariant_code_motion(
     happens if the loop never runs. hoist_size_inflation_ratio: the size of a value that is moved
     over that of its operands, at the most; what is moved lives as long as the loop.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects, known = Calls(module), Effects(module), _Known(module)
 
     def is_movable(inst: Instruction) -> bool:
         return (
@@ -53,7 +54,45 @@ def while_loop_invariant_code_motion(
             continue
         moved = _moved(loop, is_movable, hoist_size_inflation_ratio)
         if moved and rewrites.allow("while_loop_invariant_code_motion", loop):
-            _move(loop, moved, calls, effects)
+            _move(loop, moved, calls, effects, known)
+
+
+class _Known:
+    """What computations compute, so that nothing is moved to where it is already computed."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._values: dict[Computation, dict[Hashable, Instruction]] = {}
+
+    @cached_property
+    def _congruence(self) -> Congruence:
+        return Congruence(self._module)
+
+    def same(self, inst: Instruction) -> Instruction:
+        """Return the value that an instruction has in its computation: its own, or an earlier one.
+
+        inst: one that has just been appended.
+        """
+        comp = inst.parent
+        assert comp is not None
+        if comp not in self._values:
+            values: dict[Hashable, Instruction] = {}
+            self._values[comp] = values
+            for old in comp:
+                if old is not inst and self._is_plain(old):
+                    values.setdefault(self._key(old), old)
+        if not self._is_plain(inst):
+            return inst
+        found = self._values[comp].setdefault(self._key(inst), inst)
+        if found.parent is not comp:  # gone since
+            found = self._values[comp][self._key(inst)] = inst
+        return found
+
+    def _key(self, inst: Instruction) -> Hashable:
+        return self._congruence.value(inst), tuple(inst.operands)
+
+    def _is_plain(self, inst: Instruction) -> bool:
+        return not inst.called_computations and not has_control_edges(inst)
 
 
 def _moved(
@@ -97,7 +136,9 @@ def _is_cheap(inst: Instruction) -> bool:
     return inst.opcode in _CHEAP
 
 
-def _move(loop: Instruction, moved: list[Instruction], calls: Calls, effects: Effects) -> None:
+def _move(
+    loop: Instruction, moved: list[Instruction], calls: Calls, effects: Effects, known: _Known
+) -> None:
     comp, body, init = loop.parent, loop.attrs["body"], loop.operands[0]
     assert comp is not None
     unchanged, b = invariant_elements(loop), Builder(comp, loop)
@@ -106,9 +147,16 @@ def _move(loop: Instruction, moved: list[Instruction], calls: Calls, effects: Ef
         for user in body.parameters[0].users
         if user.attrs["index"] in unchanged
     }
-    for callee in calls.added(copy_cone(body, comp, made, moved)):
+    copies = copy_cone(body, comp, made, moved)
+    for callee in calls.added(copies):
         effects.add(callee)
-    more = [(inst, made[inst]) for inst in moved]
+    standing: dict[Instruction, Instruction] = {}
+    for copy in copies:
+        standing[copy] = same = known.same(copy)
+        if same is not copy:
+            copy.replace_all_uses_with(same)
+            comp.remove(copy)
+    more = [(inst, standing.get(made[inst], made[inst])) for inst in moved]
     with_state(loop, State(range(size_of_state(loop)), more=more), calls, effects)
 
 
