@@ -166,7 +166,17 @@ def _compile(
             if source is None:
                 _check_targets(module(clock), host)
             raise
-        executable = Executable(program, threads=threads, outside=outside)
+        try:
+            executable = Executable(program, threads=threads, outside=outside)
+        except (HloError, RuntimeError):
+            if source is not None:
+                raise
+            executable = None
+    if executable is None:
+        # What is in the cache is sound, but does not load: it is made again.
+        assert store is not None
+        store.discard(key)
+        return _compile(text, module, store, threads, features, host, passes)
     executable.compile_seconds = clock.seconds
 
     def saver(path: str, **options: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,8 +108,91 @@ def test_a_program_of_another_make_is_ignored(store: Cache) -> None:
     was_built(ADD, store)
     (path,) = files(store)
     for body in (b"", b"\0" * 32, b"\1" * 64, (40).to_bytes(8, "little") * 4 + b"{}" * 40):
-        path.write_bytes(cache_module._head(memoryview(body)) + body)
+        path.write_bytes(cache_module._head(path.stem, [body]) + body)
         assert store.get(path.stem) is None
+
+
+def with_header(store: Cache, path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the header of an entry, so that all else of it is right."""
+    data = path.read_bytes()[64:]
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode().ljust(length)
+    assert len(text) == length, "what follows has a place of its own"
+    body = data[:8] + text + data[8 + length :]
+    path.write_bytes(cache_module._head(path.stem, [body]) + body)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("symbol", "other"), ("symbol", None), ("name", 3), ("arena_bytes", -1),
+        ("arena_bytes", "1"), ("parameters", []), ("parameters", [[1, "a", "f32[3]{0}"]]),
+        ("result", "f32["), ("aliases", [[7, 0]]), ("imports", [1]), ("sections", [0, 0]),
+        ("device_counts", [1]), ("uses_host", 0), ("domains", 5), ("elided", None),
+    ],
+)  # fmt: skip
+def test_a_wrong_header_ends_in_compiling_again(store: Cache, key: str, value: object) -> None:
+    was_built(ADD, store)
+    (path,) = files(store)
+    right = path.read_bytes()
+    # Room for values of any length.
+    with_header(store, path, lambda h: h.update({key: value, "cost": {}}))
+    if key == "parameters" and not value:
+        return  # sound, but for another program: only who may write here could say so
+    exe = compile_text(ADD.encode(), "m", cache=store)
+    assert "emit" in exe.compile_seconds
+    np.testing.assert_array_equal(exe(X), X + X)
+    assert path.read_bytes()[:16] == right[:16]
+
+
+def test_an_entry_under_another_key_is_none(store: Cache) -> None:
+    was_built(ADD, store)
+    (add,) = files(store)
+    was_built(ADD.replace("add", "multiply"), store)
+    (other,) = set(files(store)) - {add}
+    os.replace(other, add)
+    exe = compile_text(ADD.encode(), "m", cache=store)
+    np.testing.assert_array_equal(exe(X), X + X)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes say nothing here")
+@pytest.mark.parametrize("writable", ["folder", "entry"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_what_others_may_write_is_not_run(store: Cache, writable: str, mode: int) -> None:
+    was_built(ADD, store)
+    (entry,) = files(store)
+    path = store.folder if writable == "folder" else entry
+    path.chmod(path.stat().st_mode | mode)
+    assert was_built(ADD, store)
+    if writable == "folder":
+        assert store.problem is not None and "others may write to it" in store.problem
+        path.chmod(0o700)
+    assert not was_built(ADD, store)  # it is written again, or its folder is private again
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no users")
+def test_what_is_of_another_user_is_not_run(store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    was_built(ADD, store)
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    assert was_built(ADD, store) and store.problem is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.parametrize("kind", ["pipe", "link", "loop", "device"])
+def test_what_is_no_file_is_no_entry(store: Cache, kind: str) -> None:
+    was_built(ADD, store)
+    (path,) = files(store)
+    elsewhere = store.folder.parent / "elsewhere"
+    os.replace(path, elsewhere)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        to = {"link": elsewhere, "loop": path, "device": Path("/dev/zero")}[kind]
+        path.symlink_to(to)
+    assert was_built(ADD, store)
+    assert path.is_file() and not path.is_symlink() and not was_built(ADD, store)
 
 
 def test_an_entry_that_is_a_folder_is_no_entry(store: Cache) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -184,6 +185,23 @@ def test_a_tile_larger_than_memory() -> None:
         patch.setattr("hlo.memory.available_bytes", lambda: 3 << 30)
         result = run("run", "tile.hlo", "--no-cache")
     assert result.exit_code == 1 and "arguments in their layouts 16.0 GiB" in result.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no signals")
+@pytest.mark.parametrize("at", ["hlo.compiler.compile_text", "numpy.lib.format.write_array"])
+def test_what_ends_a_command_leaves_nothing_behind(at: str) -> None:
+    """SIGTERM while it compiles, and while it writes."""
+    module, _, name = at.rpartition(".")
+    script = (
+        f"import os, signal, {module} as m\nfrom hlo_tools.run import main\n"
+        f"m.{name} = lambda *args, **options: os.kill(os.getpid(), signal.SIGTERM)\nmain()"
+    )
+    before = contents()
+    done = subprocess.run(
+        [sys.executable, "-c", script, "m.hlo", "-i", "zeros", "--no-cache", "-o", "in.npz"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGTERM and not done.stderr and contents() == before
 
 
 @pytest.mark.parametrize("at", ["hlo.compiler.compile_text", "numpy.lib.format.write_array"])

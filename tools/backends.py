@@ -140,12 +140,13 @@ def _interpret(module: Module, host: Host, values: Sequence[Any]) -> Any:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end the process: native code does not see Python's exception."""
+    """Let Ctrl-C and SIGTERM end the process: native code does not see Python's exceptions."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = {s: signal.signal(s, signal.SIG_DFL) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hlo.errors import HloError
     from hlo.ir import Module
 
-BAD_INPUT, BAD_USAGE, BUG, INTERRUPTED = 1, 2, 3, 130
+BAD_INPUT, BAD_USAGE, BUG, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 
 REPORT_AT = "please report it, with the input, as an issue of hlo-tools"
 
@@ -59,6 +60,9 @@ class Tool(click.Command):
         debug = "--debug" in args
         if sys.stderr is None:  # closed by whoever started us
             sys.stderr = open(os.devnull, "w")
+        if threading.current_thread() is threading.main_thread():
+            # What is half-written is to be removed first, as for Ctrl-C.
+            signal.signal(signal.SIGTERM, _terminated)
         try:
             _need_address_space(self.name)
             # Not click's own main(), which ends in status 0 when our output is cut off.
@@ -80,6 +84,10 @@ class Tool(click.Command):
         except (KeyboardInterrupt, click.Abort):
             note("interrupted")
             return INTERRUPTED
+        except _Terminated:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+            return TERMINATED
         except BrokenPipeError:
             # Whoever read our output has had enough.
             _drop_output()
@@ -105,6 +113,14 @@ def _need_address_space(name: str | None) -> None:
             f"this process may use {size_text(limit)} of memory (ulimit -v), {name} needs "
             f"{size_text(LEAST_ADDRESS_SPACE_BYTES)} at least",
         )
+
+
+class _Terminated(BaseException):
+    """Somebody asks the process to end."""
+
+
+def _terminated(*_: object) -> NoReturn:
+    raise _Terminated
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,6 +3,9 @@
 One file holds one program behind a checksum. Files appear whole, by renaming, so that any number of
 processes may read and write the folder at once. A file that is damaged counts as absent and is
 written again. When the folder grows over its limit, what was not used for longest goes.
+
+What is in the cache is run: folder and files count only if they are the user's, and nobody else may
+write them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import contextlib
 import hashlib
 import mmap
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterable
@@ -54,14 +58,21 @@ class Cache:
         """Return the program stored under a key, or None."""
         path = self._path(key)
         try:
-            with open(path, "rb") as file:
+            if not _is_private(os.stat(self.folder), stat.S_IFDIR):
+                return None
+            handle = os.open(path, os.O_RDONLY | _CAUTIOUSLY)
+            try:
+                if not _is_private(os.fstat(handle), stat.S_IFREG):
+                    return None
                 # Mapped, so that large constants cost memory only where they are used, and once
                 # for all processes.
-                data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                data = memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+            finally:
+                os.close(handle)
             os.utime(path)
         except (OSError, ValueError):  # absent, unreadable, or empty
             return None
-        if bytes(data[:_HEAD_BYTES]) != _head(data[_HEAD_BYTES:]):
+        if bytes(data[:_HEAD_BYTES]) != _head(key, [data[_HEAD_BYTES:]]):
             return None
         try:
             return from_bytes(data[_HEAD_BYTES:])
@@ -76,17 +87,16 @@ class Cache:
         if size > self.limit_bytes // 2:
             self.problem = f"{size} bytes are too many for a cache of {self.limit_bytes}"
             return
-        checksum = hashlib.sha256()
-        for piece in pieces:
-            checksum.update(piece)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_private(os.stat(self.folder), stat.S_IFDIR):
+                self.problem = f"{self.folder}: it is another user's, or others may write to it"
+                return
             self._evict(self.limit_bytes - size)
             handle, name = tempfile.mkstemp(dir=self.folder, prefix=_TEMPORARY)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC.ljust(_HEAD_BYTES - checksum.digest_size))
-                    file.write(checksum.digest())
+                    file.write(_head(key, pieces))
                     file.writelines(pieces)
                 os.replace(name, self._path(key))
             except BaseException:
@@ -94,6 +104,11 @@ class Cache:
                 raise
         except OSError as e:
             self.problem = f"{self.folder}: {(e.strerror or str(e)).lower()}"
+
+    def discard(self, key: str) -> None:
+        """Remove the program stored under a key."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(key))
 
     def clear(self) -> None:
         """Remove all programs."""
@@ -109,7 +124,7 @@ class Cache:
             for entry in entries:
                 # Another process may remove a file at any time.
                 with contextlib.suppress(FileNotFoundError):
-                    status = entry.stat()
+                    status = entry.stat(follow_symlinks=False)
                     if entry.name.endswith(_SUFFIX):
                         found.append((status.st_mtime, status.st_size, entry.path))
                     elif entry.name.startswith(_TEMPORARY) and (
@@ -132,6 +147,24 @@ def default_folder() -> Path:
     return Path(platformdirs.user_cache_dir("hlo-tools", appauthor=False)) / "programs"
 
 
-def _head(data: memoryview) -> bytes:
-    checksum = hashlib.sha256(data)
+# No symbolic links, no waiting for whoever writes to a pipe; not every system knows these.
+_CAUTIOUSLY = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+
+
+def _is_private(status: os.stat_result, kind: int) -> bool:
+    """True for a file or folder that is the user's own and that nobody else may write."""
+    if stat.S_IFMT(status.st_mode) != kind:
+        return False
+    if os.name != "posix":  # where modes say nothing of it, and a user's folders are the user's
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _head(key: str, pieces: Iterable[bytes | memoryview]) -> bytes:
+    """Return what stands before a program: an entry under another key is none."""
+    checksum = hashlib.sha256(key.encode())
+    for piece in pieces:
+        checksum.update(piece)
     return _MAGIC.ljust(_HEAD_BYTES - checksum.digest_size) + checksum.digest()

@@ -12,6 +12,7 @@ import numpy as np
 
 from hlo.arguments import Parameter, Path
 from hlo.distribution import Domain
+from hlo.errors import TextError
 from hlo.runtime.blocks import ALIGNMENT, block
 from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
@@ -133,9 +134,32 @@ def from_bytes(data: memoryview) -> NativeProgram:
             at += -at % ALIGNMENT
             sections.append(data[at : at + size])
             at += size
-        return _from_header(header, *sections)
-    except (struct.error, KeyError, TypeError) as e:
+        program = _from_header(header, *sections)
+        if at != len(data) or not _is_sound(program):
+            raise ValueError("not a compiled program")
+        return program
+    except (
+        struct.error, KeyError, TypeError, AttributeError, OverflowError, RecursionError, TextError
+    ) as e:  # fmt: skip
         raise ValueError(f"not a compiled program: {e}") from None
+
+
+def _is_sound(program: NativeProgram) -> bool:
+    """Return whether the parts of a program are of their types, and fit together."""
+    p = program
+    texts = (p.name, p.symbol, p.unused_devices, *p.elided, *(x.name for x in p.parameters))
+    texts += tuple(text for i in p.imports for text in (i.opcode, i.target, i.text))
+    counts = (p.arena_bytes, *p.device_counts, *(i.api_version for i in p.imports))
+    places = [(len(p.results), out) for out, _ in p.aliases]
+    places += [(len(p.arguments), argument) for _, argument in p.aliases]
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(type(n) is int and n >= 0 for n in counts)
+        and all(type(n) is int and 0 <= n < end for end, n in places)
+        and [x.number for x in p.parameters] == list(range(len(p.parameters)))
+        and len(p.device_counts) == 2 and all(p.device_counts)
+        and isinstance(p.cost, dict) and isinstance(p.uses_host, bool)
+    )  # fmt: skip
 
 
 def _from_header(
