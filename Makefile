@@ -39,6 +39,7 @@ fuzz: $(BIN)/pytest  ## 20,000 mutated modules through the parser and the verifi
 sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, interpreted, on XLA:CPU
 	$(BIN)/python tests/compare_generated.py --count 1000 --xla
 	$(BIN)/python tests/compare_generated.py --count 250 --passes default
+	$(BIN)/python tests/compare_generated.py --count 1000 --quick --low-limits
 	$(BIN)/python tests/compare_passes.py --count 1250
 	$(BIN)/python tests/compare_layouts.py --count 10
 	$(BIN)/python tests/compare_protos.py --count 100

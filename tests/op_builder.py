@@ -39,6 +39,10 @@ class Cases:
         # False where control flow around the operation has no meaning, or cannot be compared.
         self.may_nest = True
         self.is_large = self.rng.random() < 0.04
+        # Whether sums are of whole numbers wherever these are exact.
+        self.is_exact = False
+        # So many products of elements a contraction makes, about.
+        self.most_products = 200_000
 
     # --- building -------------------------------------------------------------------------------
 
@@ -115,6 +119,10 @@ class Cases:
     def size(self, most: int = 9) -> int:
         return self.rng.choice([s for s in _SIZES if s <= most])
 
+    def sizes(self, small: Sequence[int]) -> Sequence[int]:
+        """Return the sizes to choose from where a maker has its own."""
+        return small
+
     def some_dims(self, rank: int, p: float = 0.5) -> tuple[int, ...]:
         """Return some dimensions of an array, in order."""
         return tuple(d for d in range(rank) if self.chance(p))
@@ -162,6 +170,9 @@ class Cases:
             return self.parameter(self.numbers(et, dims, kind))
         if self.chance(0.5):
             return self._source(et, dims, kind)
+        return self._made_of_others(et, dims, kind)
+
+    def _made_of_others(self, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
         return self.rng.choice(_PRODUCERS)(self, et, dims, kind)
 
     def _source(self, et: ElementType, dims: Sequence[int], kind: str) -> Instruction:

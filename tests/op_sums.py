@@ -31,7 +31,7 @@ def _summed(g: Cases, et: ElementType) -> tuple[str, float | None]:
     if et.is_integer or et.is_pred:
         return "edges", 0.0
     bits = et.bits // 2 if et.is_complex else et.bits
-    if bits >= 16 and g.chance(0.6):
+    if bits >= 16 and (g.is_exact or g.chance(0.6)):
         return "whole", 0.0 if bits >= 32 else 0.02
     return "tame", {64: 1e-12, 32: 1e-5, 16: 0.02}.get(bits, 0.5)
 
@@ -167,7 +167,7 @@ def _select_and_scatter(g: Cases) -> None:
     dims = g.dims(1, 4)
     window = _window(g, dims, dilated=False)
     # XLA looks through large windows in another order, so that other elements are the first.
-    g.on_xla &= math.prod(d.size for d in window) < 32
+    g.on_xla &= math.prod(d.size for d in window) < 16
     out = tuple(d.output_size(n) for d, n in zip(window, dims, strict=True))
     kind, rtol = _summed(g, et)
     _rounds_each_sum(g, et)
@@ -197,12 +197,15 @@ def _dot(g: Cases) -> None:
     et, out = _product_types(g)
     kind, rtol = _summed(g, out if et.is_float and et.bits < 16 else et)
     rng = g.rng
-    sizes = (1, 2, 3, 5, 8, 16, 17, 33, 65)
+    sizes = g.sizes((1, 2, 3, 5, 8, 16, 17, 33, 65))
     batch = [rng.choice(sizes[:5]) for _ in range(rng.choice((0, 0, 1, 2)))]
     summed = [rng.choice(sizes) for _ in range(rng.choice((0, 1, 1, 1, 2)))]
     left, right = ([rng.choice(sizes) for _ in range(rng.choice((0, 1, 1, 2)))] for _ in range(2))
-    if math.prod([*batch, *summed, *left, *right]) > 200_000:
+    if math.prod([*batch, *summed, *left, *right]) > g.most_products:
         left, right = left[:1], right[:1]
+    for free in (left, right, batch):
+        while free and math.prod([*batch, *summed, *left, *right]) > 8 * g.most_products:
+            free.pop()
     if g.chance(0.05):
         summed = [0]
 
@@ -255,7 +258,9 @@ def _convolution(g: Cases) -> None:
     kind, rtol = _summed(g, out if et.is_float and et.bits < 16 else et)
     rng = g.rng
     rank = rng.choice((0, 1, 1, 2, 2, 2, 3))
-    sizes = [rng.choice((1, 2, 5, 7, 9, 17) if rank < 3 else (1, 3, 5)) for _ in range(rank)]
+    sizes = [
+        rng.choice(g.sizes((1, 2, 5, 7, 9, 17) if rank < 3 else (1, 3, 5))) for _ in range(rank)
+    ]
     window = tuple(
         WindowDim(
             size=rng.choice((1, 2, 3, 5)), stride=rng.choice((1, 1, 2, 3)),
@@ -267,8 +272,11 @@ def _convolution(g: Cases) -> None:
     )  # fmt: skip
     groups = rng.choice((1, 1, 1, 2, 3, 8))
     by_batch = groups > 1 and g.chance(0.3)
-    inputs, outputs = rng.choice((1, 2, 3, 5, 16)), rng.choice((1, 2, 3, 7, 17))
+    inputs, outputs = (rng.choice(g.sizes(small)) for small in ((1, 2, 3, 5, 16), (1, 2, 3, 7, 17)))
     batch = rng.choice((1, 2, 3))
+    taps = math.prod(d.size for d in window) * groups * batch
+    while taps * inputs * outputs * math.prod(sizes) > 8 * g.most_products:
+        inputs, outputs, sizes = -(-inputs // 2), -(-outputs // 2), [-(-n // 2) for n in sizes]
     if by_batch:
         batch, outputs = batch * groups, outputs * groups
         features = inputs
@@ -304,8 +312,9 @@ def _fft(g: Cases) -> None:
     et = ELEMENT_TYPES[real if kind == "RFFT" else full]
     rank = g.rng.choice((1, 1, 2, 3))
     sizes = (1, 2, 3, 4, 5, 7, 8, 12, 17, 33, 64) if rank < 3 else (1, 2, 3, 5, 8)
-    lengths = [g.rng.choice(sizes) for _ in range(rank)]
-    dims = [g.size(4) for _ in range(g.rng.choice((0, 1, 2)))] + lengths
+    lengths = [g.rng.choice(g.sizes(sizes)) for _ in range(rank)]
+    dims = [g.size(4) if math.prod(lengths) < 10_000 else 1 for _ in range(g.rng.choice((0, 1, 2)))]
+    dims += lengths
     if kind == "IRFFT":
         dims[-1] = lengths[-1] // 2 + 1
     x = g.value(et, dims, "tame")

@@ -1,0 +1,346 @@
+"""Random modules at the sizes of real programs: `generate_large(seed)`.
+
+The operations of `generate_ops` on arrays of up to some hundred thousand elements, with dimensions
+of several hundred, primes, powers of two and ones in any place, in any layout; with chains of
+movements in front of each operation and behind it, and operands and results that share producers.
+So loops run in blocks, vectors and threads, and kernels read what they read through other strides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import op_cases
+import op_sums
+from generate_ops import Case
+from op_builder import Cases
+from op_nesting import nest
+
+from hlo.ir import Instruction
+from hlo.ops.attrs import PadDim, SliceDim
+from hlo.types import ELEMENT_TYPES, PRED, S32, ArrayShape, ElementType, Layout, Shape, array
+
+# Ones, small sizes, primes, powers of two, and what is next to them.
+_SIZES = (1, 1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 61, 64, 65, 96, 127, 128, 131, 192, 211, 256,
+          257, 384, 509)  # fmt: skip
+# Rather these than all: most programs have them, and each has code of its own.
+_TYPES = ("f32",) * 6 + ("s32", "s32", "bf16", "bf16", "f64", "pred", "s8", "u8", "s64", "u32",
+                         "c64", "f16", "s16")  # fmt: skip
+# What is not here computes with the layouts that its result is declared to have.
+_IN_ANY_LAYOUT = frozenset(
+    """transpose reverse slice pad concatenate broadcast reshape select negate copy dot convolution
+    gather dynamic-slice dynamic-update-slice reduce reduce-window add multiply maximum minimum
+    compare convert iota""".split()
+)
+# Operations of arrays of these sizes that say more than they cost.
+_WEIGHTS = {
+    "dot": 6, "convolution": 5, "reduce": 5, "reduce-many": 3, "reduce-window": 5, "sort": 3,
+    "topk": 2, "scatter": 4, "gather": 4, "select-and-scatter": 3, "fft": 2, "cholesky": 1,
+    "triangular-solve": 1, "scan": 2, "slice": 3, "pad": 3, "concatenate": 3, "transpose": 5,
+    "reshape": 3, "broadcast": 3, "reverse": 2, "dynamic-slice": 3, "dynamic-update-slice": 3,
+    "chain": 4, "select": 2, "convert": 2, "compare": 1, "map": 1, "iota": 1, "same": 1,
+    "bitcast-convert": 2, "batch-norm": 1, "scatter-many": 1, "add": 2, "tanh": 1, "divide": 1,
+}  # fmt: skip
+_MAKERS = {**op_cases.MAKERS, **op_sums.MAKERS}
+_MOST_CHAINED = 3
+
+
+class Large(Cases):
+    """Builds one module. budget: elements that an array is to have, about."""
+
+    def __init__(self, seed: int, name: str = "large") -> None:
+        super().__init__(seed, name)
+        self.is_large = False
+        self.is_exact = True
+        self.most_products = 1 << 20
+        self.budget = 2 ** self.rng.choice((10, 12, 13, 14, 14, 15, 15, 16, 16, 17))
+        self.made: dict[tuple[ElementType, tuple[int, ...], str], list[Instruction]] = {}
+        self._depth = 0
+
+    # --- sizes and types ------------------------------------------------------------------------
+
+    def dims(self, least: int = 0, most: int = 6, *, empty: bool = True) -> tuple[int, ...]:
+        rank = self.rng.choice([r for r in (0, 1, 2, 2, 3, 3, 3, 4, 4, 5) if least <= r <= most])
+        room, sizes = self.budget, []
+        for _ in range(rank):
+            size = self.rng.choice([s for s in _SIZES if s <= max(1, room)])
+            room //= size
+            sizes.append(size)
+        if sizes and self.chance(0.7):
+            # As large as it may be, by the dimension that has the most room.
+            sizes[sizes.index(min(sizes))] *= max(1, room)
+        self.rng.shuffle(sizes)
+        return tuple(sizes)
+
+    def size(self, most: int = 9) -> int:
+        return self.rng.choice([s for s in _SIZES if s <= 8 * most])
+
+    def sizes(self, small: Sequence[int]) -> Sequence[int]:
+        return [s for s in _SIZES if s <= 4 * max(small)]
+
+    def type(self, wanted: Callable[[ElementType], bool]) -> ElementType:
+        found = [t for t in map(ELEMENT_TYPES.__getitem__, _TYPES) if wanted(t)]
+        return self.rng.choice(found) if found else super().type(wanted)
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        opcode: str,
+        operands: Sequence[Instruction] = (),
+        *,
+        shape: Shape | ElementType = PRED,
+        fixed: bool = False,
+        **attrs: Any,
+    ) -> Instruction:
+        made = super().emit(opcode, operands, shape=shape, fixed=fixed, **attrs)
+        if opcode in _IN_ANY_LAYOUT and self.chance(0.2):
+            made.shape = self._turned(made.shape)
+        return made
+
+    def _turned(self, shape: Shape) -> Shape:
+        """Return an array shape in another layout."""
+        if not isinstance(shape, ArrayShape) or shape.is_dynamic:
+            return shape
+        order = list(range(shape.rank))
+        self.rng.shuffle(order)
+        return shape.with_layout(Layout(tuple(order)))
+
+    def parameter(self, values: Any) -> Instruction:
+        made = super().parameter(values)
+        if self.chance(0.25):
+            made.shape = self._turned(made.shape)
+        return made
+
+    def value(self, et: ElementType, dims: Sequence[int], kind: str = "edges") -> Instruction:
+        """Return an operand: one that others have too, or a chain of movements of a parameter."""
+        dims = tuple(dims)
+        if math.prod(dims) > 4 * self.budget:
+            return self._source(et, dims, kind)
+        known = self.made.setdefault((et, dims, kind), [])
+        here = [x for x in known if x.parent is self.comp]
+        if here and self.chance(0.4):
+            return self.rng.choice(here)
+        if self._depth < _MOST_CHAINED and self.chance(0.6):
+            self._depth += 1
+            made = self._produced(et, dims, kind)
+            self._depth -= 1
+        else:
+            made = self._source(et, dims, kind)
+        known.append(made)
+        return made
+
+    def _produced(self, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+        if dims and self.chance(0.5):
+            return self.rng.choice(_PARTS)(self, et, dims, kind)
+        return self._made_of_others(et, dims, kind)
+
+    def _source(self, et: ElementType, dims: Sequence[int], kind: str) -> Instruction:
+        return self.parameter(self.numbers(et, dims, kind))
+
+    # --- results --------------------------------------------------------------------------------
+
+    def result(self, made: Instruction, *, rtol: float | None = 0.0) -> None:
+        before = len(self.results)
+        super().result(made, rtol=rtol)
+        for x in self.results[before:]:
+            if self.chance(0.5):
+                continue
+            y = x
+            for _ in range(self.rng.randint(1, 3)):
+                y = self.rng.choice(_MOVES)(self, y)
+            self.results.append(y)
+            if self.chance(0.4):
+                self.results.remove(x)
+        if self.chance(0.3) and isinstance(made.shape, ArrayShape) and made.parent is self.comp:
+            self.results += [
+                o for o in made.operands if o.shape.is_array and o.opcode != "constant"
+            ]
+
+    def finished(self) -> None:
+        """Give each result a layout, whatever that of what it is."""
+        self.results = [
+            self.emit("copy", [x], shape=self._turned(x.shape), fixed=True)
+            if self.chance(0.3) else x
+            for x in self.results
+        ]  # fmt: skip
+
+
+# --- operands as parts of larger arrays -----------------------------------------------------------
+
+
+def _of_larger(g: Large, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+    """Take a slice of an array with some dimensions longer: rows at offsets, every other column."""
+    parts, sizes = [], []
+    room = max(1, 2 * g.budget // max(1, math.prod(dims)))
+    for n in dims:
+        stride, start, after = 1, 0, 0
+        if g.chance(0.4) and room > 1:
+            stride = g.rng.choice((1, 1, 2, 3)) if n > 1 and room >= 3 else 1
+            room //= stride
+            start = g.rng.randint(0, max(1, min(room, 7) - 1)) if n < 40 else g.rng.randint(0, 9)
+            after = g.rng.randint(0, 2)
+            room = 1 if n < 8 else room
+        limit = start + (max(n, 1) - 1) * stride + 1 if n else start
+        parts.append(SliceDim(start, limit, stride))
+        sizes.append(limit + after)
+    return g.emit("slice", [g.value(et, sizes, kind)], slice=tuple(parts))
+
+
+def _of_rows(g: Large, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+    """Take one of several arrays, as where weights of all layers are stacked."""
+    count, at = g.rng.randint(2, 6), g.rng.randint(0, len(dims))
+    stacked = (*dims[:at], count, *dims[at:])
+    here = g.rng.randrange(count)
+    parts = [SliceDim(here, here + 1) if d == at else SliceDim(0, n) for d, n in enumerate(stacked)]
+    x = g.emit("slice", [g.value(et, stacked, kind)], slice=tuple(parts))
+    if g.chance(0.5):
+        x = _transpose(g, x)
+        order = x.attrs["dimensions"]
+        back = tuple(order.index(d) for d in range(len(order)))
+        x = g.emit("transpose", [g.emit("copy", [x])], dimensions=back)
+    return g.emit("reshape", [x], shape=array(et, dims))
+
+
+def _regrouped(g: Large, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+    """Reshape an array in which a dimension is two, or two are one."""
+    d = g.rng.randrange(len(dims))
+    factors = [f for f in (2, 3, 4, 5, 7, 8, 16, 32) if dims[d] > f and dims[d] % f == 0]
+    if factors:
+        f = g.rng.choice(factors)
+        sizes = (*dims[:d], f, dims[d] // f, *dims[d + 1 :])
+    elif d:
+        sizes = (*dims[: d - 1], dims[d - 1] * dims[d], *dims[d + 1 :])
+    else:
+        sizes = (1, *dims)
+    x = g.value(et, sizes, kind)
+    return g.emit("reshape", [x], shape=array(et, dims))
+
+
+def _padded(g: Large, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+    padding, sizes = [], []
+    for n in dims:
+        low, high = (g.rng.choice((0, 0, 1, 3)), g.rng.choice((0, 0, 2))) if n > 4 else (0, 0)
+        interior = int(n - low - high > 2 and g.chance(0.15))
+        inner = (n - low - high - 1) // (interior + 1) + 1 if n else 0
+        high = n - low - ((inner - 1) * (interior + 1) + 1) if n else 0
+        padding.append(PadDim(low, high, interior))
+        sizes.append(inner)
+    return g.emit(
+        "pad", [g.value(et, sizes, kind), g.value(et, (), kind)], padding=tuple(padding)
+    )  # fmt: skip
+
+
+def _looked_up(g: Large, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+    """Take rows by their numbers."""
+    count = g.rng.choice((1, 2, 7, 64))
+    x = g.value(et, (count, *dims[1:]), kind)
+    i = g.indices(dims[:1], -1, count, S32)
+    return g.emit(
+        "gather", [x, i], offset_dims=tuple(range(1, len(dims))), collapsed_slice_dims=(0,),
+        start_index_map=(0,), index_vector_dim=1, slice_sizes=(1, *dims[1:]),
+    )  # fmt: skip
+
+
+def _updated(g: Large, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+    x = g.value(et, dims, kind)
+    part = g.value(et, [g.rng.randint(1, n) if n else 0 for n in dims], kind)
+    starts = [g.indices((), -2, n, S32) for n in dims]
+    return g.emit("dynamic-update-slice", [x, part, *starts])
+
+
+def _begun_somewhere(g: Large, et: ElementType, dims: tuple[int, ...], kind: str) -> Instruction:
+    sizes = [n + g.rng.choice((0, 0, 1, 3)) for n in dims]
+    starts = [g.indices((), -1, 4, S32) for _ in dims]
+    x = g.value(et, sizes, kind)
+    return g.emit("dynamic-slice", [x, *starts], shape=array(et, dims), dynamic_slice_sizes=dims)
+
+
+_PARTS = (
+    _of_larger, _of_larger, _of_rows, _of_rows, _regrouped, _padded, _looked_up, _updated,
+    _begun_somewhere,
+)  # fmt: skip
+
+
+# --- what is done with results --------------------------------------------------------------------
+
+
+def _transpose(g: Large, x: Instruction) -> Instruction:
+    order = list(range(x.array_shape.rank))
+    g.rng.shuffle(order)
+    return g.emit("transpose", [x], dimensions=tuple(order))
+
+
+def _reverse(g: Large, x: Instruction) -> Instruction:
+    return g.emit("reverse", [x], dimensions=g.some_dims(x.array_shape.rank))
+
+
+def _slice(g: Large, x: Instruction) -> Instruction:
+    """Take one index of some dimensions, all of others, and some of the rest."""
+    parts = []
+    for n in x.array_shape.dims:
+        way = g.rng.choice(("all", "all", "one", "some")) if n else "all"
+        start = g.rng.randrange(n) if way != "all" else 0
+        limit = {"all": n, "one": start + 1, "some": g.rng.randint(start, n)}[way]
+        parts.append(SliceDim(start, limit, g.rng.choice((1, 1, 2, 3)) if way == "some" else 1))
+    return g.emit("slice", [x], slice=tuple(parts))
+
+
+def _pad(g: Large, x: Instruction) -> Instruction:
+    shape = x.array_shape
+    if not shape.dims:
+        return x
+    padding = []
+    for n in shape.dims:
+        interior = g.rng.choice((0, 0, 0, 1)) if n < 100 else 0
+        least = -(n + max(n - 1, 0) * interior)
+        low = max(least, g.rng.choice((0, 0, 1, -1)))
+        padding.append(PadDim(low, max(least - low, g.rng.choice((0, 0, 3, -1))), interior))
+    return g.emit("pad", [x, g.value(shape.element_type, ())], padding=tuple(padding))
+
+
+def _reshape(g: Large, x: Instruction) -> Instruction:
+    shape, left, sizes = x.array_shape, x.array_shape.num_elements, list[int]()
+    while left > 1 and len(sizes) < 3:
+        sizes.append(g.rng.choice([n for n in (1, *range(2, 70), left) if left % n == 0]))
+        left //= sizes[-1]
+    return g.emit("reshape", [x], shape=array(shape.element_type, [*sizes, left]))
+
+
+def _broadcast(g: Large, x: Instruction) -> Instruction:
+    shape = x.array_shape
+    if shape.num_elements > g.budget:
+        return x
+    at, count = g.rng.randint(0, shape.rank), g.rng.choice((1, 2, 3))
+    kept = tuple(d + (d >= at) for d in range(shape.rank))
+    dims = (*shape.dims[:at], count, *shape.dims[at:])
+    return g.emit("broadcast", [x], shape=array(shape.element_type, dims), dimensions=kept)
+
+
+def _doubled(g: Large, x: Instruction) -> Instruction:
+    """Put an array beside itself, or beside another."""
+    shape = x.array_shape
+    if not shape.dims or shape.num_elements > g.budget:
+        return x
+    d = g.rng.randrange(shape.rank)
+    other = x if g.chance(0.5) else g.value(shape.element_type, shape.dims)
+    return g.emit("concatenate", [x, other], dimensions=(d,))
+
+
+_MOVES = (_transpose, _transpose, _reverse, _slice, _slice, _pad, _reshape, _broadcast, _doubled)
+
+
+def generate_large(seed: int) -> Case:
+    """Return a valid module and its arguments; the same ones for a seed."""
+    g = Large(seed)
+    names = tuple(g.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=g.rng.choice((1, 2, 3))))
+    for name in names:
+        _MAKERS[name](g)
+    g.finished()
+    g.comp.set_root(g.emit("tuple", g.results))
+    entry = nest(g, g.comp) if g.may_nest and g.chance(0.3) else g.comp
+    entry.name = "main"
+    g.module.add(entry, entry=True)
+    return Case(g.module, g.args, names, g.rtol, g.on_xla)
