@@ -1,13 +1,16 @@
-# `make` alone shows what there is. Everything runs in .venv, made on first use.
-PYTHON ?= python3
+# `make` alone shows what there is. Everything runs in .venv, made on first use; PYTHON=NAME says of
+# which Python.
+export PYTHON
 BIN := .venv/bin
 
 .PHONY: help run test lint format operations fuzz sweep bench models clean
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
-$(BIN)/hlo-run: pyproject.toml
-	$(PYTHON) -m venv .venv
+$(BIN)/python:
+	./dev
+
+$(BIN)/hlo-run: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
