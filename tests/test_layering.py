@@ -24,6 +24,7 @@ _VALUES = _GROUND | {
     "sharding",
 }
 ALLOWED: dict[str, set[str]] = {
+    "__main__": set(),
     "errors": set(),
     "memory": {"errors"},
     "forms": set(),

@@ -21,6 +21,7 @@ import click
 
 import hlo
 
+from .completion import answer_shell, complete_files, install_option
 from .spelling import spelled
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Tool(click.Command):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **{"epilog": _EXIT_CODES, **settings})
+        complete_files(self)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, spelled(self.params, args))
@@ -64,6 +66,8 @@ class Tool(click.Command):
             # What is half-written is to be removed first, as for Ctrl-C.
             signal.signal(signal.SIGTERM, _terminated)
         try:
+            if (answered := answer_shell(self)) is not None:
+                return answered
             _need_address_space(self.name)
             # Not click's own main(), which ends in status 0 when our output is cut off.
             with self.make_context(self.name, args) as context:
@@ -127,6 +131,7 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that every command has."""
     command = click.option("--debug", is_flag=True, expose_value=False, hidden=True)(command)
     command = click.version_option(hlo.__version__, package_name="hlo-tools")(command)
+    command = install_option(command)
     return click.help_option("-h", "--help")(command)
 
 

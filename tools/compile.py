@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 _COMPILERS = {"wasm32": "clang --target=wasm32-wasi"}
 
 
-@click.command("hlo-compile", cls=Tool, no_args_is_help=True)
+@click.command(
+    "hlo-compile", cls=Tool, short_help="compile modules of HLO for C", no_args_is_help=True
+)
 @click.argument("file")
 @click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FILE",

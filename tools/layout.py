@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _LISTED = 4096
 
 
-@click.command("hlo-layout", cls=Tool, no_args_is_help=True)
+@click.command(
+    "hlo-layout", cls=Tool, short_help="show how arrays lie in memory", no_args_is_help=True
+)
 @click.argument("shape")
 @click.option("--svg", metavar="FILE", help="Draw it there.")
 @click.option("--at", metavar="I,J,..", help="Print the place of this element only.")

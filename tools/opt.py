@@ -44,7 +44,12 @@ class _OptTool(Tool):
         return super().parse_args(ctx, rest)
 
 
-@click.command("hlo-opt", cls=_OptTool, no_args_is_help=True)
+@click.command(
+    "hlo-opt",
+    cls=_OptTool,
+    short_help="verify, optimize and print modules of HLO",
+    no_args_is_help=True,
+)
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option(
     "-o",

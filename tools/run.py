@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hlo.host import Host
 
 
-@click.command("hlo-run", cls=Tool, no_args_is_help=True)
+@click.command("hlo-run", cls=Tool, short_help="run modules of HLO on inputs", no_args_is_help=True)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="[NAME=]SPEC",
