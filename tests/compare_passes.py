@@ -12,8 +12,10 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from compare_generated import GENERATORS
+from generate_collectives import generate_collectives
 
 from hlo.ir import Module
 from hlo.passes import run_pipeline
@@ -21,6 +23,11 @@ from hlo.passes.default import pipeline_of
 from hlo.passes.observers import VerifyEach
 from hlo.passes.validate import Validate
 from hlo.verifier import verify
+
+KINDS: dict[str, Callable[[int], Module]] = {
+    **{kind: lambda seed, make=make: make(seed).module for kind, make in GENERATORS.items()},
+    "collectives": generate_collectives,
+}
 
 
 def compare_pipeline(module: Module, passes: str) -> list[str]:
@@ -35,17 +42,17 @@ def compare_pipeline(module: Module, passes: str) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Check a pipeline on random modules.")
     parser.add_argument("--passes", default="default", help="the pipeline")
-    parser.add_argument("--kind", choices=list(GENERATORS), help="one kind of modules")
+    parser.add_argument("--kind", choices=list(KINDS), help="one kind of modules")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1000, help="how many of each kind")
     parser.add_argument("--rules", action="store_true", help="list how often each rule fired")
     options = parser.parse_args()
-    kinds = [options.kind] if options.kind else list(GENERATORS)
+    kinds = [options.kind] if options.kind else list(KINDS)
     failed, start, fired = 0, time.perf_counter(), Counter[str]()
     for kind in kinds:
         for seed in range(options.first, options.first + options.count):
             try:
-                fired.update(compare_pipeline(GENERATORS[kind](seed).module, options.passes))
+                fired.update(compare_pipeline(KINDS[kind](seed), options.passes))
             except Exception as e:  # whatever goes wrong is a result
                 failed += 1
                 first = (str(e) or "no message").splitlines()[0][:250]

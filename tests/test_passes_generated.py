@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from compare_generated import GENERATORS, compare_compiled
 from compare_passes import compare_pipeline
+from generate_collectives import generate_collectives
 
 from hlo.ops import OPS
 from hlo.text import parse
@@ -16,6 +17,21 @@ def test_random_modules(kind: str, seed: int) -> None:
     case = GENERATORS[kind](seed)
     compare_pipeline(case.module, "default")
     compare_compiled(case)  # fused as it is now
+
+
+_COLLECTIVES = (
+    "fix(all-gather-cse,all-gather-bcast-reorder,all-reduce-folder,all-reduce-simplifier,"
+    "all-reduce-reassociate{reassociate-converted-ar=true},reduce-scatter-reassociate,"
+    "reduce-scatter-creator,all-gather-dynamic-slice-simplifier,collective-quantizer,"
+    "collective-transformation-reorderer,ar-crs-combiner),all-gather-combiner{combine-by-dim=false},"
+    "all-reduce-combiner,reduce-scatter-combiner{combine-by-dim=false},collective-permute-combiner,"
+    "all-reduce-contiguous,collectives-schedule-linearizer,async-collective-creator"
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_collectives(seed: int) -> None:
+    compare_pipeline(generate_collectives(seed), _COLLECTIVES)
 
 
 @pytest.mark.parametrize(
