@@ -298,3 +298,104 @@ def test_a_broken_plugin_is_an_error(tmp_path: Path, content: str, words: str) -
     assert run("--load-pass-plugin=/nowhere.py")[2].endswith(
         "/nowhere.py: no such file or directory [bad-file]\n"
     )
+
+
+# --- how work grows with the module ---------------------------------------------------------------
+
+
+def nested_loops(depth: int) -> str:
+    """Return loops in each other, all with the same invariant work and state handed through."""
+    state = "(s32[], f32[4], f32[4], s32[])"
+    bodies = []
+    for n in range(depth):
+        inner = f"""
+  z = s32[] constant(0)
+  t = {state} tuple(z, y, k, e)
+  w = {state} while(t), condition=cond, body=body{n - 1}
+  x2 = f32[4] get-tuple-element(w), index=1
+  k2 = f32[4] get-tuple-element(w), index=2"""
+        bodies.append(f"""body{n} {{
+  s = {state} parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  m = s32[] add(n, one)
+  x = f32[4] get-tuple-element(s), index=1
+  k = f32[4] get-tuple-element(s), index=2
+  e = s32[] get-tuple-element(s), index=3
+  c = f32[4] cosine(k)
+  y = f32[4] multiply(x, c){inner if n else ""}
+  ROOT r = {state} tuple(m, {"x2, k2" if n else "y, k"}, e)
+}}""")
+    return f"""HloModule m
+cond {{
+  s = {state} parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  e = s32[] get-tuple-element(s), index=3
+  ROOT r = pred[] compare(n, e), direction=LT
+}}
+{chr(10).join(bodies)}
+ENTRY e {{
+  x = f32[4] parameter(0)
+  k = f32[4] parameter(1)
+  z = s32[] constant(0)
+  e = s32[] constant(3)
+  t = {state} tuple(z, x, k, e)
+  ROOT w = {state} while(t), condition=cond, body=body{depth - 1}
+}}
+"""
+
+
+def test_loops_in_each_other_take_as_many_rounds_however_many_there_are() -> None:
+    found = []
+    for depth in (4, 12):
+        module = hlo.parse(nested_loops(depth))
+        runs = run_pipeline(module, default_pipeline(fuses=False))
+        assert sum(i.opcode == "cosine" for i in module.instructions()) == 1
+        found.append(len(runs))
+    assert found[0] == found[1]
+
+
+def test_what_might_be_computed_again_is_not_looked_at_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from hlo.analysis.memory import peak_memory
+    from hlo.passes.layout import rematerialization
+
+    look, looks = rematerialization._Sweep._chain, []
+    monkeypatch.setattr(
+        rematerialization._Sweep, "_chain", lambda sweep, inst: looks.append(0) or look(sweep, inst)
+    )
+    found = []
+    for layers in (20, 80):
+        looks.clear()
+        module = hlo.parse(layered(layers))
+        peak = peak_memory(module.entry).bytes
+        limit = f"rematerialization{{memory-limit-bytes={peak // 2}}}"
+        run_pipeline(module, parse_pipeline(limit), [Validate(module)])
+        assert peak_memory(module.entry).bytes <= peak // 2 + peak // 20
+        found.append(len(looks))
+    assert found[1] < 6 * found[0]
+
+
+def layered(count: int) -> str:
+    """Return layers, and their gradients in reverse order."""
+    lines = [
+        f"d{n} = f32[8,8] dot(x{n}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"x{n + 1} = f32[8,8] tanh(d{n})"
+        for n in range(count)
+    ]
+    lines.append(f"g{count} = f32[8,8] copy(x{count})")
+    lines += [
+        f"m{n} = f32[8,8] multiply(x{n + 1}, g{n + 1})\n"
+        f"g{n} = f32[8,8] dot(m{n}, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}"
+        for n in reversed(range(count))
+    ]
+    body = "\n".join(lines)
+    return f"""HloModule m, is_scheduled=true
+ENTRY e {{
+x0 = f32[8,8] parameter(0)
+w = f32[8,8] parameter(1)
+{body}
+ROOT r = f32[8,8] add(g0, x0)
+}}
+"""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from heapq import heappop, heappush
 
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.cost import cost_of_instruction
@@ -84,6 +85,7 @@ class _Module:
         self.calls = Calls(module)
         self.peaks = Peaks()
         self._costs: dict[Instruction, float] = {}
+        self._repeatable: dict[Instruction, bool] = {}
 
     def reduce(self, comp: Computation, limit: int) -> None:
         """Bring the peak of a computation under a limit, or as near as can be."""
@@ -104,13 +106,15 @@ class _Module:
         return self._costs[inst]
 
     def can_repeat(self, inst: Instruction) -> bool:
-        return (
-            inst.opcode not in _NOT_AGAIN
-            and self.effects.is_function(inst)
-            and self.effects.surely_ends(inst)
-            and not inst.spec.has(Trait.COLLECTIVE)
-            and not has_control_edges(inst)
-        )
+        if inst not in self._repeatable:
+            self._repeatable[inst] = (
+                inst.opcode not in _NOT_AGAIN
+                and self.effects.is_function(inst)
+                and self.effects.surely_ends(inst)
+                and not inst.spec.has(Trait.COLLECTIVE)
+                and not has_control_edges(inst)
+            )
+        return self._repeatable[inst]
 
 
 class _Sweep:
@@ -136,6 +140,13 @@ class _Sweep:
         # Copies to run before an instruction.
         self.copies: dict[Instruction, list[Instruction]] = {}
         self.hopeless: set[Instruction] = set()
+        # What might be dropped: not looked at yet; by cost for the bytes, which may be out of date;
+        # and what could not be dropped when it was looked at.
+        self.fresh: list[Instruction] = []
+        self.ranked: list[tuple[float, int, Instruction]] = []
+        self.ranks = 0
+        self.waiting: dict[Instruction, None] = {}
+        self.patience = 0
         self.order: list[Instruction] = []
         self.current = 0.0
 
@@ -160,12 +171,16 @@ class _Sweep:
             for value in values.made(inst):
                 self.live[value] = None
                 self.now += values.size[value]
+                self.fresh.append(value[0])
         if self.now + self.module.peaks.inside(inst) > self.limit:
             self._make_room(inst)
         self.order.append(inst)
         self.done.add(inst)
         for value in values.used(inst):
             self.left[value] -= 1
+            if value[0] in self.waiting:  # its next use may be a long way off now
+                del self.waiting[value[0]]
+                self.fresh.append(value[0])
         for value in (*values.used(inst), *values.made(inst)):
             self._free(value)
 
@@ -177,25 +192,66 @@ class _Sweep:
 
     def _make_room(self, at: Instruction) -> None:
         """Drop values that can be had again, the cheapest for their bytes first."""
-        found: list[tuple[float, int, Instruction]] = []
         busy = {v[0] for v in self.values.used(at)} | {at}
-        for inst, _ in list(self.live):
-            if inst in busy or inst in self.hopeless or inst not in self.done:
+        self._rank(busy)
+        if not self._drop_cheapest(at, busy):
+            return
+        self.patience -= 1
+        if self._is_over(at) and self.patience < 0:
+            # Something else may have changed for those that were given up.
+            self.fresh += self.waiting
+            self.waiting.clear()
+            self.patience = len(self.fresh)
+            self._rank(busy)
+            if not self._drop_cheapest(at, busy):
+                return
+        if self._is_over(at):
+            self._reduce_callees(at)
+
+    def _is_over(self, at: Instruction) -> bool:
+        return self.now + self.module.peaks.inside(at) > self.limit
+
+    def _rank(self, busy: Set[Instruction]) -> None:
+        """Look at what has not been looked at, but for what is in use."""
+        later = []
+        for inst in self.fresh:
+            if inst in busy or inst not in self.done:
+                later.append(inst)
+            elif (inst, 0) not in self.live or inst in self.hopeless:
+                continue
+            elif (chain := self._chain(inst)) is not None:
+                self.ranks += 1
+                heappush(self.ranked, (self._ratio(inst, chain), self.ranks, inst))
+            elif inst not in self.hopeless:
+                self.waiting[inst] = None
+        self.fresh = later
+
+    def _ratio(self, inst: Instruction, chain: Sequence[Instruction]) -> float:
+        return sum(self.module.cost(i) for i in chain) / self.values.size[inst, 0]
+
+    def _drop_cheapest(self, at: Instruction, busy: Set[Instruction]) -> bool:
+        """Drop values until there is room, or nothing is left; False where it is not allowed."""
+        aside, allowed = [], True
+        while self.ranked and allowed and self._is_over(at):
+            ratio, number, inst = heappop(self.ranked)
+            if (inst, 0) not in self.live or inst in self.hopeless:
+                continue
+            if inst in busy:
+                aside.append((ratio, number, inst))
                 continue
             chain = self._chain(inst)
             if chain is None:
+                if inst not in self.hopeless:
+                    self.waiting[inst] = None
                 continue
-            bytes_ = self.values.size[inst, 0]
-            cost = sum(self.module.cost(i) for i in chain)
-            found.append((cost / bytes_, len(found), inst))
-        for _, _, inst in sorted(found):
-            if self.now + self.module.peaks.inside(at) <= self.limit:
-                return
-            chain = self._chain(inst)
-            if chain is not None and not self._drop(inst, chain):
-                return
-        if self.now + self.module.peaks.inside(at) > self.limit:
-            self._reduce_callees(at)
+            now = self._ratio(inst, chain)
+            if self.ranked and now > ratio and now > self.ranked[0][0]:
+                heappush(self.ranked, (now, number, inst))
+            else:
+                allowed = self._drop(inst, chain)
+        for entry in aside:
+            heappush(self.ranked, entry)
+        return allowed
 
     def _reduce_callees(self, at: Instruction) -> None:
         if at.opcode == "fusion":
