@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         random_inputs,
         save,
         to_proto,
+        to_stablehlo,
         verify,
     )
     from hlo.builder import XlaBuilder, XlaComputation, XlaOp
@@ -80,6 +81,7 @@ __all__ = [
     "random_inputs",
     "save",
     "to_proto",
+    "to_stablehlo",
     "unpack",
     "verify",
 ]
@@ -95,6 +97,7 @@ _HOMES = {
         "random_inputs",
         "save",
         "to_proto",
+        "to_stablehlo",
         "verify",
     ),
     "hlo.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),

@@ -50,9 +50,10 @@ def load(path: str | Path) -> Module:
 
 @checked
 def save(module: Module, path: str | Path) -> None:
-    """Write a module to a file: as a proto for `.pb` and `.pbtxt`, as HLO text for other names.
+    """Write a module to a file, as a proto for `.pb` and `.pbtxt`, as StableHLO for `.mlir`, as HLO
+    text for other names.
 
-    Raises HloError for an invalid module, one that protos cannot say, and where writing fails.
+    Raises HloError for an invalid module, one that the form cannot say, and where writing fails.
     """
     verify_module(module)
     write_module(path, module)
@@ -68,6 +69,18 @@ def to_proto(module: Module) -> bytes:
 
     verify_module(module)
     return proto.to_proto(module)
+
+
+@checked
+def to_stablehlo(module: Module) -> str:
+    """Return a module as StableHLO text.
+
+    Raises HloError for an invalid module and for what StableHLO cannot say.
+    """
+    from hlo import stablehlo  # not before it is needed: see `hlo.sources`
+
+    verify_module(module)
+    return stablehlo.to_stablehlo(module)
 
 
 @checked

@@ -122,7 +122,9 @@ def write_module(path: str | Path, module: Module) -> None:
 def module_content(name: str, module: Module) -> bytes:
     """Return what a file of this name is to hold of a valid module. Raises HloError."""
     if name.endswith(MLIR):
-        raise HloError.at("bad-file", f"{name}: StableHLO is read, and not written")
+        from hlo.stablehlo import to_stablehlo
+
+        return to_stablehlo(module).encode()
     if not is_proto_file(name):
         return print_module(module).encode()
     from hlo.proto import to_pbtxt, to_proto

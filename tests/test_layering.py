@@ -79,7 +79,7 @@ ALLOWED: dict[str, set[str]] = {
     "client": _VALUES | {"analysis", "api", "arguments", "builder", "compiler", "host", "ir"},
     "api": _VALUES
     | {"ops", "ir", "text", "verifier", "eval", "arguments", "files", "inputs", "compiler"}
-    | {"analysis", "constants", "distribution", "passes", "proto", "sources"},
+    | {"analysis", "constants", "distribution", "passes", "proto", "sources", "stablehlo"},
 }
 
 

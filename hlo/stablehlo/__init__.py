@@ -1,16 +1,17 @@
-"""StableHLO as text, the form in which JAX and others write programs: to modules."""
+"""StableHLO as text, the form in which JAX and others write programs: to modules, and from them."""
 
 from __future__ import annotations
 
 import re
 
 from hlo.errors import Diagnostic, HloError, Source, Span, TextError
-from hlo.ir import Module
+from hlo.ir import Module, need_module
 from hlo.memory import collector_paused
 from hlo.signature import checked
 from hlo.stablehlo.convert import convert
+from hlo.stablehlo.writer import ModuleWriter
 
-__all__ = ["from_stablehlo"]
+__all__ = ["from_stablehlo", "to_stablehlo"]
 
 
 _WORD = re.compile(r"%?[\w.$-]*")
@@ -36,3 +37,12 @@ def from_stablehlo(text: str, name: str = "<string>") -> Module:
     except TextError as e:
         span = Span(source, e.offset, _word_end(text, e.offset))
         raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None
+
+
+def to_stablehlo(module: Module) -> str:
+    """Return a valid module as StableHLO text, in the generic form of its operations.
+
+    Raises HloError at the first instruction that StableHLO, CHLO and func have nothing for.
+    """
+    need_module(module)
+    return ModuleWriter(module).text()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.errors import TextError
-from hlo.scan import unescape
+from hlo.scan import from_bytes, to_bytes
 from hlo.stablehlo.types import TypeReader
 from hlo.types import Shape
 
@@ -47,6 +47,24 @@ class Tagged:
             return cursor.dictionary()
         except TextError as e:
             raise TextError(f"#{self.name}: {e.message}", self.start, code=e.code) from None
+
+
+_ESCAPE = re.compile(r"\\(?:([nt])|([0-9a-fA-F]{2})|(.))")
+
+
+def unescaped(body: str) -> str:
+    """Return the value of a quoted string's body: MLIR's escapes are bytes of two digits."""
+    if "\\" not in body:
+        return body
+    out, pos = bytearray(), 0
+    for m in _ESCAPE.finditer(body):
+        out += to_bytes(body[pos : m.start()])
+        if m[1]:
+            out += b"\n" if m[1] == "n" else b"\t"
+        else:
+            out += bytes([int(m[2], 16)]) if m[2] else to_bytes(m[3])
+        pos = m.end()
+    return from_bytes(bytes(out) + to_bytes(body[pos:]))
 
 
 class Cursor(TypeReader):
@@ -103,7 +121,7 @@ class Cursor(TypeReader):
         """Read the value of an attribute."""
         text, start = self.text, self.pos
         if self.at(STRING):
-            return unescape(self.match(STRING, "a string")[1])
+            return unescaped(self.match(STRING, "a string")[1])
         first = text[start : start + 1]
         if first == "[":
             return self._list()
@@ -203,7 +221,7 @@ class Cursor(TypeReader):
     def _pair(self, found: dict[str, Any]) -> None:
         at_string = self.at(STRING)
         m = self.match(STRING if at_string else WORD, "an attribute")
-        key = unescape(m[1]) if at_string else m[0]
+        key = unescaped(m[1]) if at_string else m[0]
         found[key] = True
         if self.accept("="):
             verbatim = key in _VERBATIM and self.peek("{")
@@ -221,7 +239,7 @@ class Cursor(TypeReader):
 
     def symbol(self) -> str:
         m = self.match(_SYMBOL, "a symbol")
-        return m[1] if m[1] is not None else unescape(m[2])
+        return m[1] if m[1] is not None else unescaped(m[2])
 
     def types(self) -> list[Shape]:
         """Read types, in parentheses or not."""

@@ -38,7 +38,7 @@ def dynamic_reshape(c: Context) -> Instruction:
     shape = c.shape
     sizes = c.operand(1)
     bounded = isinstance(shape, ArrayShape) and shape.is_dynamic and not unbounded(shape)
-    if c.constant(1) is not None or not bounded:
+    if not bounded:
         return c.b.op("reshape", c.operand(0), shape=_sized(c, 1))
     count = sizes.array_shape.num_elements
     if sizes.array_shape.rank != 1:

@@ -1,0 +1,168 @@
+"""`hlo-translate`: modules between HLO text, protos and StableHLO."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import Tool, common_options, emit, note, progress, read_source
+
+if TYPE_CHECKING:
+    from hlo.ir import Module
+
+_SEPARATOR = "// -----"
+# The directions of XLA's tools, and what comes of each.
+_MLIR, _HLO, _PROTO = "mlir", "hlo", "proto"
+DIRECTIONS = {
+    "hlo-to-mlir": _MLIR,
+    "hlo-to-stablehlo": _MLIR,
+    "hlo-text-to-stablehlo": _MLIR,
+    "hlo-to-mlir-hlo": _MLIR,
+    "hlo-text-to-mlir-hlo": _MLIR,
+    "mlir-to-hlo": _HLO,
+    "mlir-hlo-to-hlo-text": _HLO,
+    "stablehlo-to-hlo-text": _HLO,
+    "mlir-hlo-to-hlo": _PROTO,
+    "stablehlo-to-hlo": _PROTO,
+}
+# Flags that say what is done here in any case.
+_ALWAYS = ("hlo-import-all-computations", "hlo-flatten-computation-args-result")
+
+
+def _directions(command: Any) -> Any:
+    for name, result in reversed(DIRECTIONS.items()):
+        what = {_MLIR: "StableHLO", _HLO: "HLO text", _PROTO: "an HloProto as text"}[result]
+        option = click.option(f"--{name}", "direction", flag_value=name, help=f"Write {what}.")
+        command = option(command)
+    for name in _ALWAYS:
+        command = click.option(f"--{name}", is_flag=True, hidden=True, expose_value=False)(command)
+    return command
+
+
+@click.command("hlo-translate", cls=Tool, no_args_is_help=True)
+@click.argument("file", required=False, default="-")
+@click.option("-o", "--output", metavar="FILE", default="-",
+              help="Write there; without a direction its ending says in which form: .mlir, .hlo, "
+              ".txt, .pb, .pbtxt.")  # fmt: skip
+@_directions
+@click.option("--emit-proto", is_flag=True, help="Write an HloProto as text in place of HLO text.")
+@click.option("--emit-mhlo", is_flag=True, hidden=True)
+@click.option("--print-layouts", is_flag=True, help="Print layouts in HLO text.")
+@click.option("--print-large-constants", is_flag=True,
+              help="Print constants of more than ten elements, which -mlir-to-hlo elides as XLA "
+              "does.")  # fmt: skip
+@click.option("--print-sugar/--no-print-sugar", default=True,
+              help="Print asynchronous operations by their short names.")  # fmt: skip
+@click.option("--split-input-file", "split", is_flag=True,
+              help="FILE holds several modules, separated by lines of `// -----`.")  # fmt: skip
+@common_options
+def main(
+    file: str, output: str, direction: str | None, emit_proto: bool, emit_mhlo: bool,
+    split: bool, **form: bool,
+) -> int:  # fmt: skip
+    """Translate the module in FILE (- for standard input) to another form.
+
+    FILE is HLO text, a proto, or StableHLO. Without a direction, HLO becomes StableHLO and
+    StableHLO becomes HLO, unless the ending of --output says otherwise. What StableHLO cannot say
+    is an error that names the instruction.
+
+    \b
+    Examples:
+      hlo-translate model.hlo -o model.mlir
+      hlo-translate model.mlir -o model.pb
+      hlo-translate -mlir-to-hlo model.mlir --print-layouts
+    """
+    from hlo.files import write_files
+    from hlo.forms import is_module_file
+    from hlo.sources import module_content
+
+    if emit_mhlo:
+        raise click.UsageError("--emit-mhlo: StableHLO is written, MHLO is not.")
+    parts = []
+    with progress(f"hlo-translate {file}"):
+        for module, is_mlir in _modules(file, split):
+            if direction is None and is_module_file(output):
+                parts.append(module_content(output, module))
+                continue
+            result = _result(direction, output, emit_proto, is_mlir=is_mlir)
+            parts.append(_written(module, result, direction, form).encode())
+    if is_module_file(output) and len(parts) != 1:
+        raise click.UsageError(f"--output {output}: it holds one module and nothing else.")
+    content = f"\n{_SEPARATOR}\n".encode().join(parts)
+    if output == "-":
+        emit(content)
+    else:
+        write_files({output: content})
+    return 0
+
+
+def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
+    """Return the modules in a file, verified, and whether each was StableHLO."""
+    from hlo.files import decode
+    from hlo.forms import MLIR, is_proto, is_stablehlo
+    from hlo.sources import read_module
+    from hlo.verifier import verify
+
+    data, name = read_source(file)
+    parts = [data]
+    if split:
+        pieces = re.split(rf"(?m)^{_SEPARATOR}-*[ \t]*\r?$\n?", decode(data, name))
+        # The lines in front keep the places in errors.
+        before = [0]
+        for piece in pieces:
+            before.append(before[-1] + piece.count("\n") + 1)
+        parts = [("\n" * n + p).encode() for n, p in zip(before, pieces, strict=False) if p.strip()]
+    found = []
+    for part in parts:
+        module = read_module(part, name)
+        verify(module)
+        is_mlir = name.endswith(MLIR) or (not is_proto(part) and is_stablehlo(decode(part, name)))
+        found.append((module, is_mlir))
+    return found
+
+
+def _result(direction: str | None, output: str, emit_proto: bool, *, is_mlir: bool) -> str:
+    """Return the form that is asked for."""
+    if direction is not None:
+        result = DIRECTIONS[direction]
+    elif output != "-":
+        result = _HLO
+    else:
+        result = _HLO if is_mlir else _MLIR
+    return _PROTO if emit_proto and result == _HLO else result
+
+
+def _written(module: Module, result: str, direction: str | None, form: dict[str, bool]) -> str:
+    if result == _MLIR:
+        from hlo.stablehlo import to_stablehlo
+
+        return to_stablehlo(module)
+    if result == _PROTO:
+        from hlo.proto import to_debug_string
+
+        return to_debug_string(module)
+    from hlo.text import PrintOptions, print_module
+
+    options = replace(
+        PrintOptions.xla(), layouts=form["print_layouts"], async_sugar=form["print_sugar"]
+    )
+    if direction is None or form["print_large_constants"]:
+        options = replace(options, constant_limit=None)
+    elif "{...}" in (text := print_module(module, options)):
+        note("note: large constants are elided; --print-large-constants prints them")
+        return text + _aliases(module)
+    return print_module(module, options) + _aliases(module)
+
+
+def _aliases(module: Module) -> str:
+    """Return the comments that XLA's tool ends with: which results share memory with parameters."""
+    from hlo.ops.attrs import write_index
+
+    return "".join(
+        f"// OutputIndex {write_index(a.output)} aliases with input {a.parameter} at "
+        f"{write_index(a.index)}\n"
+        for a in module.attrs.get("input_output_alias", ())
+    )
