@@ -42,7 +42,10 @@ def _directions(command: Any) -> Any:
     return command
 
 
-@click.command("hlo-translate", cls=Tool, no_args_is_help=True)
+@click.command(
+    "hlo-translate", cls=Tool, short_help="turn forms of modules into each other",
+    no_args_is_help=True,
+)  # fmt: skip
 @click.argument("file", required=False, default="-")
 @click.option("-o", "--output", metavar="FILE", default="-",
               help="Write there; without a direction its ending says in which form: .mlir, .hlo, "
