@@ -24,6 +24,7 @@ from hlo.sources import read_module, write_module
 from hlo.text import parse as parse_text
 from hlo.values import DynamicArray
 from hlo.verifier import verify as verify_module
+from hlo.verifier import verify_as
 
 
 @checked
@@ -96,21 +97,26 @@ def from_proto(data: bytes, name: str = "<bytes>") -> Module:
 
 
 @checked
-def verify(module: Module) -> None:
-    """Check that a module is valid. Raises HloError with everything that is wrong."""
-    verify_module(module)
+def verify(module: Module, mode: str = "strict") -> None:
+    """Check that a module is valid. Raises HloError with everything that is wrong.
+
+    mode: `lenient` takes what XLA takes, where nothing that is computed depends on it.
+    """
+    verify_as(module, mode)
 
 
 @checked
-def optimize(module: Module, passes: str = "default", *, validate: bool = False) -> Module:
+def optimize(
+    module: Module, passes: str = "default", *, validate: bool = False, verify: str = "strict"
+) -> Module:
     """Verify a module and run passes on it, in place; returns the module.
 
     passes: a pipeline as `a,b{opt=v},fix(c,d)`; `default` is the one that `compile` uses, and
     fuses. validate: run the module before and after each pass, and raise HloError
-    (`pass-changed-result`) naming the rule that changed a result. Raises HloError for an invalid
-    module or pipeline.
+    (`pass-changed-result`) naming the rule that changed a result. verify: as for `hlo.verify`.
+    Raises HloError for an invalid module or pipeline.
     """
-    verify_module(module)
+    verify_as(module, verify)
     run_pipeline(module, pipeline_of(passes), [Validate(module)] if validate else [])
     return module
 
@@ -154,17 +160,18 @@ def run_values(module: Module, values: Sequence[Any], host: Host | None = None) 
 
 
 @checked
-def interpret(module: Module, *args: Any, host: Host | None = None) -> Any:
+def interpret(module: Module, *args: Any, host: Host | None = None, verify: str = "strict") -> Any:
     """Verify a module and run it on the reference interpreter.
 
     args: one for each parameter of the entry, tuples nested, or all leaves flat; numpy arrays of
     the parameter's dimensions and dtype, in logical order whatever the layout (see
     `hlo.pack` for physical buffers), or Python numbers and lists that convert exactly.
+    verify: as for `hlo.verify`.
     Returns a numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual
     size. Raises HloError for arguments that do not fit and operations that cannot run. Warns
     (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
     """
-    verify_module(module)
+    verify_as(module, verify)
     if elided := elided_constants(module):
         constants.warn_of_elided([inst.name for inst in elided], 3)
     return run_values(module, bind_arguments(parameters_of(module), args), host)

@@ -62,6 +62,7 @@ def compile(
     features: str = "",
     host: Host | None = None,
     passes: str = "default",
+    verify: str = "strict",
 ) -> Executable:
     """Return a function that runs a module, as native code for this processor.
 
@@ -70,6 +71,7 @@ def compile(
     instructions to do without, as in `-avx512f`. host: custom calls, queues and random state that
     the module uses; by default a fresh one. passes: the pipeline that runs first, as for
     `optimize`, none if empty; `default` is without its fusions here, which code generation chooses.
+    verify: as for `hlo.verify`.
     Raises HloError if the module is not valid. It stays as it is. Warns (`ElidedConstantsWarning`)
     where results depend on constants whose values are elided.
     """
@@ -79,12 +81,13 @@ def compile(
     _need(
         "compile", cache=(cache, bool | Cache), threads=(threads, int | None),
         features=(features, str), host=(host, Host | None), passes=(passes, str),
+        verify=(verify, str),
     )  # fmt: skip
 
     def text() -> bytes:
         return print_module(module).encode()
 
-    exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes)
+    exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes, verify)
     if exe.elided:
         from hlo.constants import warn_of_elided
 
@@ -108,6 +111,7 @@ def compile_text(
     host: Host | None = None,
     passes: str = "default",
     constants: Constants | None = None,
+    verify: str = "strict",
 ) -> Executable:
     """Return a function that runs the module in the content of a file, text or proto.
 
@@ -128,7 +132,7 @@ def compile_text(
     def key() -> bytes:
         return text if constants is None else text + b"\0" + constants.key()
 
-    return _compile(key, module, _store(cache), threads, features, host, passes)
+    return _compile(key, module, _store(cache), threads, features, host, passes, verify)
 
 
 def _compile(
@@ -139,6 +143,7 @@ def _compile(
     features: str,
     host: Host | None,
     passes: str,
+    verify: str,
 ) -> Executable:
     """Return a program from the cache, or built and put there."""
     if host is not None and host.custom_calls:
@@ -149,12 +154,12 @@ def _compile(
     key, program, source = "", None, None
     if store is not None:
         with clock("look up"):
-            key = _key(text(), machine, passes)
+            key = _key(text(), machine, passes, verify)
             program = store.get(key)
     if program is None:
         source = module(clock)
         _check_targets(source, host)
-        program = build(source, machine, clock, passes)
+        program = build(source, machine, clock, passes, verify)
         if store is not None:
             with clock("store"):
                 store.put(key, program)
@@ -176,11 +181,11 @@ def _compile(
         # What is in the cache is sound, but does not load: it is made again.
         assert store is not None
         store.discard(key)
-        return _compile(text, module, store, threads, features, host, passes)
+        return _compile(text, module, store, threads, features, host, passes, verify)
     executable.compile_seconds = clock.seconds
 
     def saver(path: str, **options: Any) -> None:
-        given = {"features": features, "passes": passes}
+        given = {"features": features, "passes": passes, "verify": verify}
         save(lambda: module(Clock()), path, **{**given, **options})
 
     executable.saver = saver
@@ -210,7 +215,9 @@ def on_host(executable: Executable, host: Host) -> Executable:
     return executable.beside(outside)
 
 
-def build(module: Module, machine: Machine, clock: Clock, passes: str = "default") -> NativeProgram:
+def build(
+    module: Module, machine: Machine, clock: Clock, passes: str = "default", verify: str = "strict"
+) -> NativeProgram:
     """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
     from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
@@ -218,7 +225,7 @@ def build(module: Module, machine: Machine, clock: Clock, passes: str = "default
     from hlo.codegen.target import Target
 
     target = Target.of(machine.triple, machine.data_layout, machine.features)
-    emitted = emit(module, _ENTRY, target, clock, passes=passes)
+    emitted = emit(module, _ENTRY, target, clock, passes=passes, verify=verify)
     with clock("compile"):
         code = machine.compile(emitted.llvm, default_threads())
     return NativeProgram(
@@ -252,13 +259,13 @@ def _imports(emitted: Program, module: Module) -> tuple[Import, ...]:
 
 def translate(
     module: Module, platform: Platform, symbol: str, *, source: str | None = None,
-    clock: Clock | None = None, passes: str = "default",
+    clock: Clock | None = None, passes: str = "default", verify: str = "strict",
 ) -> Code:  # fmt: skip
     """Return a module as code for a machine, to be written to files.
 
     Raises HloError, also where results depend on constants whose values are elided.
     symbol: name of the exported function. source: name of the HLO file for debug information; None
-    for none. passes: as for `compile`.
+    for none. passes, verify: as for `compile`.
     """
     from hlo.constants import need_constants
     from hlo.objects.code import Code
@@ -270,8 +277,9 @@ def translate(
     machine = platform.machine
     entry, constants = f"{symbol}.entry", f"{symbol}.constants"
     emitted = emit(
-        module, entry, platform.target, clock, is_located=source is not None, passes=passes
-    )
+        module, entry, platform.target, clock, is_located=source is not None, passes=passes,
+        verify=verify,
+    )  # fmt: skip
     need_constants(module)
     data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
@@ -308,14 +316,14 @@ def _need_address_space(interface: Interface, platform: Platform) -> None:
 def save(
     module: Callable[[], Module], path: str, *, name: str | None = None, header: str | None = None,
     target: str | None = None, cpu: str | None = None, features: str = "",
-    debug_info: bool = True, linker: str = "", passes: str = "default",
+    debug_info: bool = True, linker: str = "", passes: str = "default", verify: str = "strict",
 ) -> None:  # fmt: skip
     """Write the module that a function returns to a file: `.so`, `.o`, `.a`, `.s`, `.ll` or `.bc`.
 
     Raises HloError.
     name: of the exported function, by default from the file's. header: where to write a C header.
     target, cpu, features: the machine, as for `hlo-compile`. linker: the command that links.
-    passes: as for `compile`.
+    passes, verify: as for `compile`.
     """
     from hlo.files import need_places, write_files
     from hlo.objects.code import kind_of
@@ -326,7 +334,7 @@ def save(
     _need(
         "save", name=(name, str | None), header=(header, str | None), target=(target, str | None),
         cpu=(cpu, str | None), features=(features, str), debug_info=(debug_info, bool),
-        linker=(linker, str), passes=(passes, str),
+        linker=(linker, str), passes=(passes, str), verify=(verify, str),
     )  # fmt: skip
     kind, machine = kind_of(path), platform(target, cpu, features)
     symbol = symbol_of_file(path) if name is None else need_symbol(name)
@@ -334,7 +342,9 @@ def save(
     source = module()
     span = source.entry.root.span
     file = span.source.name if span is not None else None
-    code = translate(source, machine, symbol, source=file if debug_info else None, passes=passes)
+    code = translate(
+        source, machine, symbol, source=file if debug_info else None, passes=passes, verify=verify
+    )
     written = {path: code.write(kind, Path(path).name, linker)}
     if header is not None:
         written |= headers(code.interface, file or source.name, header)
@@ -343,21 +353,21 @@ def save(
 
 def emit(
     module: Module, symbol: str, target: Target, clock: Clock, *, is_located: bool = False,
-    passes: str = "default",
+    passes: str = "default", verify: str = "strict",
 ) -> Program:  # fmt: skip
     """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
 
-    symbol: name of the entry function. is_located: with the lines of the HLO file. passes: as
-    for `compile`.
+    symbol: name of the entry function. is_located: with the lines of the HLO file. passes, verify:
+    as for `compile`.
     """
     from hlo.codegen.entry import emit_program
     from hlo.codegen.relayout import with_border
     from hlo.passes import run_pipeline
     from hlo.passes.default import pipeline_of
-    from hlo.verifier import verify
+    from hlo.verifier import verify_as
 
     with clock("verify"):
-        verify(module)
+        verify_as(module, verify)
     if passes:
         with clock("passes"):
             module = module.clone()
@@ -383,11 +393,11 @@ def _store(cache: bool | Cache) -> Cache | None:
     return Cache() if cache else None
 
 
-def _key(text: bytes, machine: Machine, passes: str) -> str:
+def _key(text: bytes, machine: Machine, passes: str, verify: str) -> str:
     """Return the key of the code for a text: whatever could make it another is part of it."""
     target = (machine.triple, machine.cpu, machine.features)
     versions = (hlo.__version__, llvmlite.__version__, _sources())
-    return digest([text, *(part.encode() for part in (*target, *versions, passes))])
+    return digest([text, *(part.encode() for part in (*target, *versions, passes, verify))])
 
 
 @memoized

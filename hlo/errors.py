@@ -142,7 +142,8 @@ class InferError(Exception):
     """A rule of an operation is broken; raised by the op table, which knows no positions.
 
     The parser and the verifier turn it into a `Diagnostic` at the instruction, with the span of the
-    operand or attribute that is named here.
+    operand or attribute that is named here. xla: what XLA does, where it takes what the rule does
+    not; a lenient verifier then takes it too, so only an operation's `verify` may say so.
     """
 
     def __init__(
@@ -153,9 +154,11 @@ class InferError(Exception):
         attr: str | None = None,
         code: str = "shape-mismatch",
         hint: str | None = None,
+        xla: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.xla = xla
         self.operand = operand
         self.attr = attr
         self.code = code

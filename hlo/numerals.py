@@ -14,7 +14,7 @@ from typing import NoReturn
 import ml_dtypes
 import numpy as np
 
-from hlo.types import ElementType, complex_part, element_type_of, integer_range
+from hlo.types import FINITE_TYPES, ElementType, complex_part, element_type_of, integer_range
 
 # --- characters ---------------------------------------------------------------------------------
 
@@ -124,7 +124,6 @@ _PAYLOAD_BITS = {
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _HAS_INF = set(_PAYLOAD_BITS)
 _EXPONENT = _table(b"eE")
-_NO_NAN = {"f4e2m1fn"}
 
 
 def bits_of(array: np.ndarray) -> np.ndarray:
@@ -163,9 +162,11 @@ def _decode_pred(words: Words) -> np.ndarray:
     for word, value in ((b"1", True), (b"0", False), (b"true", True), (b"false", False)):
         at = words.equal(everything, word)
         values[at], known[at] = value, True
-    if not known.all():
-        i = int(np.argmin(known))
-        raise BadNumber(i, f"{words.shown(i)!r} is not a pred: true, false, 1 or 0")
+    for i in np.flatnonzero(~known).tolist():
+        # As in XLA, a number other than 0 is true.
+        if not _INTEGER.fullmatch(words.word(i)):
+            raise BadNumber(i, f"{words.shown(i)!r} is not a pred: true, false, 1 or 0")
+        values[i] = bool(words.word(i).strip(b"-0"))
     return values
 
 
@@ -228,9 +229,6 @@ def _decode_floats(words: Words, et: ElementType) -> np.ndarray:
 def _out_of_range(values: np.ndarray, result: np.ndarray, et: ElementType) -> np.ndarray:
     if et.name == "f8e8m0fnu":
         return np.flatnonzero((values <= 0) | ~np.isfinite(result))
-    if et.name == "f4e2m1fn":
-        # The conversion saturates. 7 is half way to what would be the next number.
-        return np.flatnonzero(np.abs(values) >= 7)
     return np.flatnonzero(~np.isfinite(result))
 
 
@@ -249,7 +247,7 @@ def _set_special(words: Words, special: np.ndarray, out: np.ndarray, et: Element
         if not len(at):
             continue
         name, negative = word.decode().lstrip("-"), word.startswith(b"-")
-        if et.name in _NO_NAN or (name == "inf" and et.name not in _HAS_INF):
+        if et.name in FINITE_TYPES or (name == "inf" and et.name not in _HAS_INF):
             raise BadNumber(int(at[0]), f"{et} has no {name}", "literal-range")
         value = _nan(et, negative) if name == "nan" else from_double(np.array(float(word)), et)
         out[at] = value
@@ -293,7 +291,8 @@ def _raise_malformed(words: Words, pattern: re.Pattern[bytes], what: str) -> NoR
 _DIGITS = {
     "f64": (15, 17), "f32": (6, 9), "f16": (5, 5), "bf16": (4, 4), "f8e5m2": (2, 2),
     "f8e5m2fnuz": (2, 2), "f8e4m3": (3, 3), "f8e4m3fn": (3, 3), "f8e4m3fnuz": (3, 3),
-    "f8e4m3b11fnuz": (3, 3), "f8e3m4": (3, 3), "f4e2m1fn": (2, 2), "f8e8m0fnu": (2, 17),
+    "f8e4m3b11fnuz": (3, 3), "f8e3m4": (3, 3), "f4e2m1fn": (2, 2),
+    "f6e2m3fn": (3, 3), "f6e3m2fn": (2, 2), "f8e8m0fnu": (2, 17),
 }  # fmt: skip
 
 

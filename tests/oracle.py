@@ -80,7 +80,7 @@ def xla_parse(text: str, style: str = "canonical", *, timeout_s: float = TIMEOUT
 
 # Units in the last place by which two correct implementations may differ: f32 and f64 functions are
 # computed by different libraries, narrower types are rounded once from a wider result.
-_ULPS = {64: 64.0, 32: 32.0, 16: 2.0, 8: 1.0, 4: 1.0}
+_ULPS = {64: 64.0, 32: 32.0, 16: 2.0, 8: 1.0, 6: 1.0, 4: 1.0}
 
 
 def leaves(value: Any) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builder_cases import CASES, NOT_RUN, Case, all_cases
+from builder_cases import CASES, NEWER, NOT_RUN, Case, all_cases
 from oracle import assert_same, leaves, xla_parse, xla_run
 
 import hlo
@@ -68,7 +68,8 @@ def test_it_computes_what_xla_does(name: str) -> None:
 def test_it_is_read_by_xla_and_prints_as_it_is(name: str) -> None:
     _, case = NOT_RUN[name]
     module, _ = programs([case])
-    xla_parse(str(module))
+    if name not in NEWER:
+        xla_parse(str(module))
     again = hlo.parse(str(module))
     assert str(again) == str(module)
 

@@ -125,7 +125,7 @@ def test_literals_are_equal_by_bits() -> None:
 def test_every_value_of_the_small_types_survives_text() -> None:
     for et in ELEMENT_TYPES.values():
         if et.is_float and et.byte_width <= 2:
-            count = 16 if et.bits == 4 else 256**et.byte_width
+            count = min(2**et.bits, 256**et.byte_width)
             every = np.arange(count, dtype=f"u{et.byte_width}").view(et.dtype)
             literal = Literal.of(every)
             assert read_literal(write_literal(literal), literal.shape) == literal, et
@@ -206,14 +206,13 @@ def test_f16_rounds_by_way_of_f32_as_in_xla() -> None:
         ("{65520}", "f16[1]", 1, "out of range for f16: [-65504, 65504]"),
         ("{1e400}", "f64[1]", 1, "out of range for f64"),
         ("{0}", "f8e8m0fnu[1]", 1, "out of range for f8e8m0fnu"),
-        ("{7}", "f4e2m1fn[1]", 1, "out of range for f4e2m1fn"),
         ("{inf}", "f8e4m3fn[1]", 1, "f8e4m3fn has no inf"),
         ("{nan}", "f4e2m1fn[1]", 1, "f4e2m1fn has no nan"),
         ("{nan(0x0)}", "f32[1]", 1, "NaN payload"),
         ("{nan(0x800000)}", "f32[1]", 1, "NaN payload"),
         ("{nan(0x1)}", "f8e4m3fn[1]", 1, "not possible"),
         ("{1.0}", "s32[1]", 1, "expected an integer"),
-        ("{2}", "pred[1]", 1, "not a pred"),
+        ("{1.5}", "pred[1]", 1, "not a pred"),
         ("{+1}", "f32[1]", 1, "expected a number"),
         ("{1-2}", "f32[1]", 1, "expected a number"),
         ("{0x10}", "f32[1]", 1, "expected a number"),

@@ -26,16 +26,17 @@ abs acos acosh add add-dependency after-all all-gather all-gather-done all-gathe
 all-reduce-done all-reduce-start all-to-all and asin asinh async-done async-start async-update atan2
 atanh batch-norm-grad batch-norm-inference batch-norm-training bitcast bitcast-convert broadcast
 call cbrt ceil cholesky clamp collective-broadcast collective-permute collective-permute-done
-collective-permute-start compare complex concatenate conditional constant convert convolution copy
-copy-done copy-start cosh cosine count-leading-zeros custom-call divide domain dot dynamic-reshape
-dynamic-slice dynamic-update-slice erf exponential exponential-minus-one fft floor fusion gather
-get-dimension-size get-tuple-element imag infeed iota is-finite log log-plus-one logistic map
-maximum minimum mulhi multiply negate not opt-barrier or outfeed pad parameter partition-id popcnt
-power ragged-all-to-all ragged-dot real recv recv-done reduce reduce-precision reduce-scatter
-reduce-window remainder replica-id reshape reverse rng rng-bit-generator rng-get-and-update-state
-round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter select select-and-scatter send
-send-done set-dimension-size shift-left shift-right-arithmetic shift-right-logical sign sine sinh
-slice sort sqrt stochastic-convert subtract tan tanh topk transpose triangular-solve tuple while xor
+collective-permute-start collective-reduce compare complex concatenate conditional constant convert
+convolution copy copy-done copy-start cosh cosine count-leading-zeros custom-call divide domain dot
+dynamic-reshape dynamic-slice dynamic-update-slice erf exp2 exponential exponential-minus-one fft
+floor fusion gather get-dimension-size get-tuple-element imag infeed iota is-finite log log-plus-one
+log2 logistic map maximum minimum mulhi multiply negate not opt-barrier or outfeed pad parameter
+partition-id popcnt power ragged-all-to-all ragged-dot real recv recv-done reduce reduce-precision
+reduce-scatter reduce-window remainder replica-id reshape reverse rng rng-bit-generator
+rng-get-and-update-state round-nearest-afz round-nearest-even rsqrt scaled-dot scan scatter select
+select-and-scatter send send-done set-dimension-size shift-left shift-right-arithmetic
+shift-right-logical shuffle sign sine sinh slice sort sqrt stochastic-convert subtract tan tanh topk
+transpose triangular-solve tuple while xor
 """.split()
 
 EXAMPLES = [(name, i) for name, spec in OPS.items() for i in range(len(spec.examples))]
@@ -58,9 +59,14 @@ NOT_RUN_BY_XLA: dict[str, str] = {
     "fusion-0": "XLA crashes on several results in a fusion that it did not make",
     "ragged-all-to-all": "XLA crashes with one participant",
     "rng": "the numbers are free",
+    **dict.fromkeys(["collective-reduce", "dot-3", "exp2", "log2", "shuffle"],
+                    "jaxlib 0.10 does not know it, the way through MLIR in 0.12 does not"),
 }  # fmt: skip
 # Examples that XLA's parser of the tested jaxlib does not read, and why.
-NOT_READ_BY_XLA: dict[str, str] = {}
+_NEWER = "jaxlib 0.10 does not know it, 0.12 reads it"
+NOT_READ_BY_XLA: dict[str, str] = dict.fromkeys(
+    ["collective-reduce", "dot-3", "exp2", "log2", "shuffle"], _NEWER
+)
 
 
 def skip_if_listed(case: tuple[str, int], reasons: dict[str, str]) -> None:
@@ -84,7 +90,7 @@ def arguments(module: Module, name: str, *, edges: bool = False) -> list[Any]:
 
 
 def test_all_opcodes_of_xla_are_declared() -> None:
-    assert len(OPCODES) == 133
+    assert len(OPCODES) == 137
     assert sorted(OPS) == sorted(OPCODES)
 
 

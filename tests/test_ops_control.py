@@ -282,8 +282,6 @@ ENTRY e {
         ("f32[2] opt-barrier(f32[3] x)", "shape-mismatch"),
         ('f32[] domain(f32[] x), domain={kind="other", entry={manual}, exit={manual}}',
          "bad-value"),
-        ('f32[] domain(f32[] x), domain={kind="sharding", entry={devices=[2]<=[2]}, exit={manual}}',
-         "bad-sharding"),
     ],
 )  # fmt: skip
 def test_broken_structure_is_an_error(line: str, code: str) -> None:

@@ -14,8 +14,8 @@ from test_ops_elementwise import float_values, integer_values, program
 from hlo.ops.casts import convert, narrow
 from hlo.types import ELEMENT_TYPES, element_type
 
-# jaxlib does not take s1 and u1 (they have a test of their own).
-TYPES = [t for t in ELEMENT_TYPES if t not in ("s1", "u1")]
+# jaxlib does not take s1 and u1 (they have a test of their own), and computes nothing with f6.
+TYPES = [t for t in ELEMENT_TYPES if t not in ("s1", "u1") and not t.startswith("f6")]
 REAL = [t for t in TYPES if not element_type(t).is_complex]
 EDGES = [
     127.5, 127.4999, -128.9, -129, 255.9, 256, 300, 448, 464, 480, 57344, 61440, 65504, 65520, 7e4,

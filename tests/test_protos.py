@@ -156,10 +156,12 @@ def test_literals_of_elements_in_bits_are_read_by_xla() -> None:
 
 def test_literals_of_all_types_and_tuples_of_them_beside_xla() -> None:
     rng = np.random.default_rng(5)
-    shapes = [f"{name}[2,3]{{0,1}}" for name in ELEMENT_TYPES]
+    # XLA reads literals of f6 from text and aborts on writing them.
+    types = [et for name, et in ELEMENT_TYPES.items() if not name.startswith("f6")]
+    shapes = [f"{et}[2,3]{{0,1}}" for et in types]
     parts = [
         _literal(s, random_array(rng, et, (2, 3), edges=True))
-        for s, et in zip(shapes, ELEMENT_TYPES.values(), strict=True)
+        for s, et in zip(shapes, types, strict=True)
     ]
     whole = Literal(TupleShape(tuple(p.shape for p in parts)), parts)
     text = f"HloModule m\n\nENTRY e {{\n  ROOT c = {whole.shape} constant({{0}})\n}}\n"

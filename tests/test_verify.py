@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import hlo
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import OutputAlias
@@ -377,3 +379,36 @@ def test_a_mismatch_of_long_tuples_names_the_element() -> None:
     module.add(comp, entry=True)
     (found,) = diagnose(module)
     assert "the result at {40} is f32[3], the operands and attributes give f32[2]" in found.message
+
+
+# --- what XLA takes -----------------------------------------------------------------------------
+
+TOLERATED = {
+    "dimensions of a map": "ROOT r = f32[2,3] map(p), dimensions={1}, "
+    "to_apply={ x = f32[] parameter(0)\n ROOT y = f32[] negate(x) }",
+    "an alias of no operand": 'ROOT r = f32[2,3] custom-call(p), custom_call_target="Sharding", '
+    "output_to_operand_aliasing={{}: (-1, {})}",
+    "a call to another thread": "ROOT r = f32[2,3] call(p), to_apply=side",
+}
+
+
+@pytest.mark.parametrize("name", TOLERATED)
+def test_lenient_takes_what_xla_takes_and_the_error_says_so(name: str) -> None:
+    text = (
+        'HloModule m\nside { ROOT q = f32[2,3] parameter(0) }, execution_thread="side"\n'
+        f"ENTRY e {{\n  p = f32[2,3] parameter(0)\n  {TOLERATED[name]}\n}}\n"
+    )
+    module = hlo.parse(text)
+    with pytest.raises(HloError, match=r"hint: XLA .*; --verify=lenient takes it"):
+        hlo.verify(module)
+    hlo.verify(module, "lenient")
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    want = hlo.interpret(module, x, verify="lenient")
+    assert np.array_equal(hlo.compile(module, cache=False, verify="lenient")(x), want)
+    with pytest.raises(HloError):
+        hlo.compile(module, cache=False)
+
+
+def test_an_unknown_way_to_verify_is_an_error() -> None:
+    with pytest.raises(HloError, match="unknown way to verify: 'lenent'"):
+        hlo.verify(hlo.parse("f32[] negate(f32[] x)"), "lenent")

@@ -56,6 +56,7 @@ def compiled(
     threads: int | None,
     host: Callable[[], Host | None],
     passes: str = "default",
+    verify: str = "strict",
     device_counts: tuple[int, int] | None = None,
     constants: Constants | None = None,
 ) -> Runnable:
@@ -67,7 +68,14 @@ def compiled(
     from hlo.compiler import compile_text, on_host
 
     exe = compile_text(
-        source, name, cache=cache, threads=threads, host=host(), passes=passes, constants=constants
+        source,
+        name,
+        cache=cache,
+        threads=threads,
+        host=host(),
+        passes=passes,
+        constants=constants,
+        verify=verify,
     )
     counts = device_counts or exe.device_counts
     together, hosts = None, []
@@ -104,6 +112,7 @@ def _together(
 def reference(
     source: bytes, name: str, host: Callable[[], Host | None],
     device_counts: tuple[int, int] | None = None, constants: Constants | None = None,
+    verify: str = "strict",
 ) -> Runnable:  # fmt: skip
     """Return a module's text for the interpreter; see `compiled`. Raises HloError."""
     from hlo import api
@@ -116,7 +125,7 @@ def reference(
     start = time.perf_counter()
     module = read_module(source, name)
     parsed = time.perf_counter()
-    api.verify(module)
+    api.verify(module, verify)
     if constants is not None:
         constants.fill(module)
     seconds = {"parse": parsed - start, "verify": time.perf_counter() - parsed}

@@ -135,6 +135,14 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.help_option("-h", "--help")(command)
 
 
+def verify_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says how strict the verifier is."""
+    return click.option(
+        "--verify", type=click.Choice(["strict", "lenient"]), default="strict", show_default=True,
+        help="Check every rule, or take what XLA takes where nothing computed depends on it.",
+    )(command)  # fmt: skip
+
+
 # --- output -------------------------------------------------------------------------------------
 
 

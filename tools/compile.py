@@ -16,6 +16,7 @@ from .common import (
     load,
     note,
     progress,
+    verify_option,
 )
 
 if TYPE_CHECKING:
@@ -55,13 +56,14 @@ _COMPILERS = {"wasm32": "clang --target=wasm32-wasi"}
 @click.option("--constants", metavar="FILE|random",
               help="Values for elided constants, {...}: from an npz or safetensors file by name, "
               "from the module in a form that has them, or random.")  # fmt: skip
+@verify_option
 @click.option("--json", "as_json", is_flag=True,
               help="What was written, or errors, as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
     file: str, outputs: tuple[str, ...], header: str | None, example: str | None,
     name: str | None, triple: str | None, cpu: str | None, features: str, debug_info: bool,
-    linker: str, passes: str, constants: str | None, as_json: bool,
+    linker: str, passes: str, verify: str, constants: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
@@ -85,7 +87,7 @@ def main(
         need_places(given, [file])
         written, code = _compile(
             file, outputs, header, example, symbol, (triple, cpu, features), debug_info, linker,
-            passes, constants,
+            passes, verify, constants,
         )  # fmt: skip
         if example is not None:
             make_folder(example)
@@ -117,7 +119,7 @@ def _symbol(name: str | None, outputs: list[str], file: str) -> str:
 def _compile(
     file: str, outputs: tuple[str, ...], header: str | None, example: str | None, symbol: str,
     target: tuple[str | None, str | None, str], debug_info: bool, linker: str, passes: str,
-    constants: str | None,
+    verify: str, constants: str | None,
 ) -> tuple[dict[str, bytes], Code]:  # fmt: skip
     """Return the files to write."""
     from hlo.compiler import translate
@@ -134,7 +136,7 @@ def _compile(
         if constants is not None:
             fill(module, constants)
         located = _source(file) if debug_info else None
-        code = translate(module, machine, symbol, source=located, passes=passes)
+        code = translate(module, machine, symbol, source=located, passes=passes, verify=verify)
         written = {
             output: code.write(kind, Path(output).name, linker) for output, kind in kinds.items()
         }

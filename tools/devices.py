@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def for_devices(
-    source: bytes, name: str, replicas: int | None, partitions: int | None
+    source: bytes, name: str, replicas: int | None, partitions: int | None, verify: str
 ) -> tuple[bytes, tuple[int, int] | None]:
     """Return a module with other numbers of devices in its header, and these; None for its own.
 
@@ -23,13 +23,13 @@ def for_devices(
     if replicas is None and partitions is None:
         return source, None
     from hlo.sources import read_module
-    from hlo.verifier import verify
+    from hlo.verifier import verify_as
 
     module = read_module(source, name)
     for key, count in (("replica_count", replicas), ("num_partitions", partitions)):
         if count is not None:
             module.attrs[key] = count
-    verify(module)
+    verify_as(module, verify)
     return str(module).encode(), module.device_counts
 
 

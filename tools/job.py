@@ -46,6 +46,7 @@ class Job:
     threads: int | None
     cache: bool
     passes: str
+    verify: str
     replicas: int | None
     partitions: int | None
     vary: bool
@@ -83,7 +84,7 @@ def run(file: str, job: Job) -> Outcome:
     outcome = Outcome(file)
     source, name = read_source(file)
     with progress(f"preparing {file}"):
-        source, counts = for_devices(source, name, job.replicas, job.partitions)
+        source, counts = for_devices(source, name, job.replicas, job.partitions, job.verify)
         if counts is not None:
             name += " (printed for other devices)"
         module = _prepared(source, name, job, counts)
@@ -184,10 +185,10 @@ def _expected(results: Mapping[str, Any], job: Job) -> dict[str, Comparison]:
 
 def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None) -> Runnable:
     if job.backend == "reference":
-        return reference(source, name, job.host, counts, job.filler())
+        return reference(source, name, job.host, counts, job.filler(), job.verify)
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
-        device_counts=counts, constants=job.filler(),
+        verify=job.verify, device_counts=counts, constants=job.filler(),
     )  # fmt: skip
 
 
@@ -203,7 +204,7 @@ def _compared(
     from hlo.compare import compare, nudged, spread
 
     def wanted(values: list[list[Any]]) -> dict[str, Any]:
-        module = reference(source, name, job.host, counts, job.filler())
+        module = reference(source, name, job.host, counts, job.filler(), job.verify)
         _feed(module, queue)
         return named_results(module.result, module.run(values)) | _fed_out(module)
 

@@ -36,11 +36,16 @@ _SEPARATOR = "// -----"
 SOURCE_FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
 
 
+_VERIFY = {"verify=lenient": "--lenient", "verify=strict": "--verify"}
+
+
 class _OptTool(Tool):
     """Takes XLA's debug options out of the arguments, which no list of ours could name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.obj, rest = DebugOptions.take(args)
+        # A flag that may have a value: what follows it is the file.
+        rest = [_VERIFY.get(arg.lstrip("-"), arg) for arg in rest]
         return super().parse_args(ctx, rest)
 
 
@@ -59,8 +64,11 @@ class _OptTool(Tool):
     "StableHLO if it ends in .mlir.",
 )
 @click.option(
-    "--verify/--no-verify", default=True, help="Check that the module is valid, or its graph alone."
-)
+    "--verify/--no-verify", default=True,
+    help="Check that the module is valid, or its graph alone; --verify=lenient takes what XLA "
+    "takes where nothing computed depends on it.",
+)  # fmt: skip
+@click.option("--lenient", is_flag=True, hidden=True)
 @click.option(
     "--print", "form", type=click.Choice(FORMS), default="default", show_default=True,
     help="The form of the text, `xla` for that of XLA's tool; the flags below change it.",
@@ -117,9 +125,10 @@ class _OptTool(Tool):
 @click.pass_obj
 def main(
     debug_options: DebugOptions, files: tuple[str, ...], output: str | None, verify: bool,
-    form: str, limit: int | None, quiet: bool, list_ops: bool, compiled: bool, as_json: bool,
-    split: bool, stage: str | None, list_stages: bool, target: str | None, extract: str | None,
-    report: str | None, platform: str | None, emit_proto: bool, input_form: str | None, **rest: Any,
+    lenient: bool, form: str, limit: int | None, quiet: bool, list_ops: bool, compiled: bool,
+    as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
+    extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
+    input_form: str | None, **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
 
@@ -174,9 +183,10 @@ def main(
         raise click.UsageError(f"--output {output}: it holds one module and nothing else.")
 
     def take(module: Module, number: int) -> None:
-        _verify(module, rules=verify)
+        _verify(module, rules=verify, lenient=lenient)
         if flags.passes is not None:
-            run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage))
+            run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage),
+                       lenient=lenient)  # fmt: skip
         if extract is not None:
             module = _extract(module, extract)
         if output is not None and holds_one:
@@ -233,11 +243,14 @@ def _modules(file: str, split: bool, form: str | None) -> Iterator[Module]:
         line += part.count("\n") + 1
 
 
-def _verify(module: Any, *, rules: bool) -> None:
+def _verify(module: Any, *, rules: bool, lenient: bool) -> None:
     """Check a module, or its graph alone: nothing ends on computations that call themselves."""
-    from hlo.verifier import verify, verify_structure
+    from hlo.verifier import verify_as, verify_structure
 
-    (verify if rules else verify_structure)(module)
+    if rules:
+        verify_as(module, "lenient" if lenient else "strict")
+    else:
+        verify_structure(module)
 
 
 def _debug_string(module: Module) -> str:

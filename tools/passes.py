@@ -81,19 +81,20 @@ def load_plugins(paths: tuple[str, ...]) -> None:
 
 
 def run_passes(
-    module: Module, flags: PassFlags, number: int, debug_options: DebugOptions, *, is_compiled: bool
-) -> None:
+    module: Module, flags: PassFlags, number: int, debug_options: DebugOptions, *,
+    is_compiled: bool, lenient: bool = False,
+) -> None:  # fmt: skip
     """Run the passes on a module, in place.
 
     number: of the module in its file, for dumps. is_compiled: what comes after them is code
-    generation, which fuses for itself.
+    generation, which fuses for itself. lenient: how the module is verified between passes.
     """
     from hlo.passes import Observer, run_pipeline
     from hlo.passes.default import pipeline_of
     from hlo.passes.observers import PrintAfter, VerifyEach, timing_table
     from hlo.passes.registry import find_pass
     from hlo.passes.validate import Validate
-    from hlo.verifier import verify
+    from hlo.verifier import verify_as
 
     assert flags.passes is not None
     pipeline = pipeline_of(flags.passes, fuses=not is_compiled)
@@ -106,7 +107,7 @@ def run_passes(
     if flags.dump_dir is not None:
         observers.append(_dump(flags.dump_dir, number))
     if flags.verify_each or flags.validate or flags.bisect_passes:
-        observers.append(VerifyEach(verify))
+        observers.append(VerifyEach(lambda m: verify_as(m, "lenient" if lenient else "strict")))
     if flags.validate:
         observers.append(Validate(module))
     if flags.bisect_passes:

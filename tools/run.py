@@ -16,6 +16,7 @@ from .common import (
     emit_json,
     note,
     show_error,
+    verify_option,
 )
 from .job import INTERPRETER, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
 @click.option("--load", multiple=True, metavar="FILE",
               help="Functions for custom calls: a shared library, or a .py file with a dictionary "
               "custom_calls. May be given more than once.")  # fmt: skip
+@verify_option
 @click.option("--json", "as_json", is_flag=True, help="Results or errors as JSON on stdout.")
 @common_options
 def main(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hlo.codegen.entry import Program
     from hlo.ir import Module
     from hlo.objects.code import Code
 
@@ -26,6 +27,8 @@ STAGES = {
     "obj": "an object file",
 }
 _SYMBOL = "hlo_entry"
+# The module is valid as strictly as was asked for before.
+_VERIFIED = "lenient"
 
 
 def runs_passes(stage: str | None) -> bool:
@@ -70,17 +73,22 @@ def _html(module: Module, target: str | None) -> str:
 
 def _buffers(module: Module, target: str | None) -> str:
     from hlo.codegen.report import buffer_table
-    from hlo.compiler import Clock, emit
-    from hlo.objects.targets import platform
 
-    return buffer_table(emit(module, _SYMBOL, platform(target).target, Clock(), passes=""))
+    return buffer_table(_emitted(module, target))
 
 
 def _llvm_before(module: Module, target: str | None) -> str:
+    return _emitted(module, target, is_located=True).llvm
+
+
+def _emitted(module: Module, target: str | None, *, is_located: bool = False) -> Program:
     from hlo.compiler import Clock, emit
     from hlo.objects.targets import platform
 
-    return emit(module, _SYMBOL, platform(target).target, Clock(), is_located=True, passes="").llvm
+    machine = platform(target).target
+    return emit(
+        module, _SYMBOL, machine, Clock(), is_located=is_located, passes="", verify=_VERIFIED
+    )
 
 
 def _llvm(module: Module, target: str | None) -> str:
@@ -99,7 +107,7 @@ def _code(module: Module, target: str | None) -> Code:
     from hlo.compiler import translate
     from hlo.objects.targets import platform
 
-    return translate(module, platform(target), _SYMBOL, passes="")
+    return translate(module, platform(target), _SYMBOL, passes="", verify=_VERIFIED)
 
 
 _FORMS: dict[str, Callable[[Module, str | None], str | bytes]] = {

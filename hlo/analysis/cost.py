@@ -209,8 +209,8 @@ _NO_TRAFFIC = frozenset({Emitter.DATA, Emitter.STRUCTURE, Emitter.CONTROL, Emitt
 _TRANSCENDENTAL = frozenset(
     {
         "acos", "acosh", "asin", "asinh", "atan2", "atanh", "cbrt", "cosine", "cosh", "erf",
-        "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "power", "rsqrt",
-        "sine", "sinh", "sqrt", "tan", "tanh",
+        "exp2", "exponential", "exponential-minus-one", "log", "log2", "log-plus-one", "logistic",
+        "power", "rsqrt", "sine", "sinh", "sqrt", "tan", "tanh",
     }
 )  # fmt: skip
 _FREE = frozenset({"bitcast-convert", "real", "imag", "complex"})
@@ -240,7 +240,7 @@ def _dot(inst: Instruction) -> int:
 
 def _convolution(inst: Instruction) -> int:
     dims = inst.attrs["dim_labels"]
-    lhs, rhs = (_array(s) for s in inst.operand_shapes)
+    lhs, rhs = (_array(s) for s in inst.operand_shapes[:2])
     taps = math.prod(
         _taps(lhs.dims[d], w) for d, w in zip(dims.input_spatial, inst.attrs["window"], strict=True)
     )

@@ -31,6 +31,7 @@ _ARGUMENTS: dict[str, tuple[int, float, float]] = {
     "sqrt": (0, 0.0, math.inf),
     "rsqrt": (0, _AWAY, math.inf),
     "log": (0, _AWAY, math.inf),
+    "log2": (0, _AWAY, math.inf),
     "log-plus-one": (0, -_INSIDE, math.inf),
     "acosh": (0, 1.0, math.inf),
     "acos": (0, -1.0, 1.0),

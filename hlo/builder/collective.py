@@ -285,6 +285,24 @@ class Collective(Control):
         )  # fmt: skip
 
     @operation
+    def collective_reduce(
+        self, operand: XlaOp, computation: Callee, replica_groups: Groups = (),
+        channel_id: int | None = None, use_global_device_ids: bool = False,
+    ) -> XlaOp:  # fmt: skip
+        """Append the arrays of a group combined on its first device, and zeros on the others.
+
+        computation: from two scalars to one, in any order.
+
+        Raises HloError for a computation of another type.
+        """
+        scalar = array(operand.element_type, ())
+        return self._emit(
+            "collective-reduce", operand, replica_groups=groups_of(replica_groups),
+            channel_id=channel_id, use_global_device_ids=use_global_device_ids,
+            to_apply=self._callee(computation, [scalar, scalar], "reducer"),
+        )  # fmt: skip
+
+    @operation
     def collective_permute(
         self, operand: XlaOp, source_target_pairs: Sequence[tuple[int, int]],
         channel_id: int | None = None, inplace: bool = False,

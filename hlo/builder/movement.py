@@ -197,6 +197,19 @@ class Movement(Elementwise):
         return self._emit("reverse", operand, dimensions=tuple(dimensions))
 
     @operation
+    def rotate(self, operand: XlaOp, dimensions: Sequence[int], shifts: Sequence[int]) -> XlaOp:
+        """Append an array whose elements move towards the start, and around to the end.
+
+        dimensions: each once, in any order. shifts: by how many places, for each of them.
+        The result has the operand's shape.
+
+        Raises HloError for a dimension that is not there or is there twice.
+        """
+        return self._emit(
+            "shuffle", operand, dimensions=tuple(dimensions), mode="rotate", shifts=tuple(shifts)
+        )
+
+    @operation
     def copy(self, operand: XlaOp, layout: Layout | None = None) -> XlaOp:
         """Append a copy of a value; of an array also into another layout.
 

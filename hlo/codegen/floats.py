@@ -2,7 +2,7 @@
 
 All of it is branch-free and vectorizes on every target; none of it needs a library call. Infinities
 and NaN are what ml_dtypes, and so the reference interpreter, makes of them: types without infinity
-overflow to NaN, the `fnuz` types have one zero and one NaN, f4e2m1fn saturates.
+overflow to NaN, the `fnuz` types have one zero and one NaN, those below 8 bits saturate.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ FORMATS = {
     "f8e4m3fnuz": Format(8, 3, 8, one_zero=True),
     "f8e5m2fnuz": Format(8, 2, 16, one_zero=True),
     "f4e2m1fn": Format(4, 1, 1, saturates=True),
+    "f6e2m3fn": Format(6, 3, 1, saturates=True),
+    "f6e3m2fn": Format(6, 2, 3, saturates=True),
 }
 
 

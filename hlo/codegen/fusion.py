@@ -55,7 +55,7 @@ HOST_OPS = frozenset(
         # Of one participant they have expansions, and so has a receive from the host.
         "all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all",
         "collective-broadcast", "collective-permute", "collective-permute-start",
-        "ragged-all-to-all", "reduce-scatter", "recv",
+        "collective-reduce", "ragged-all-to-all", "reduce-scatter", "recv",
     }
 )  # fmt: skip
 # Movements of memory that only change strides, and consumers that read memory at any strides.
@@ -86,7 +86,8 @@ _STEERED = frozenset(
 CHEAP = 10.0
 _COST = dict.fromkeys(
     ("exponential", "log", "power", "tanh", "logistic", "sine", "cosine", "tan", "atan2", "erf",
-     "exponential-minus-one", "log-plus-one", "cbrt", "acos", "asin", "sinh", "cosh", "acosh",
+     "exp2", "log2", "exponential-minus-one", "log-plus-one", "cbrt", "acos", "asin", "sinh",
+     "cosh", "acosh",
      "asinh", "atanh"), 20.0,
 ) | {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0}  # fmt: skip
 _FREE = frozenset({"broadcast", "reshape", "transpose", "slice", "iota", "copy", "reverse"})

@@ -100,7 +100,7 @@ def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instructio
 
 @expansion(
     "all-gather", "all-reduce", "all-reduce-start", "reduce-scatter", "all-to-all",
-    "collective-broadcast",
+    "collective-broadcast", "collective-reduce",
 )  # fmt: skip
 def _one_or_all(inst: Instruction) -> Computation | None:
     """What a group of one gathers, reduces, scatters or swaps is what it had."""

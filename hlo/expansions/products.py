@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
+from hlo.ops.attrs import SliceDim
 from hlo.ops.contraction_eval import DotDims, ragged_prefix
+from hlo.ops.operand_configs import blocks_of, need_dense, scaling
 from hlo.ops.rules import higher_precision
 from hlo.types import ELEMENT_TYPES, S64, ArrayShape, Shape, array
 
@@ -55,6 +57,64 @@ def _scaled(d: Draft, value: Instruction, scale: Instruction) -> Instruction:
     )
     spread = d.op("reshape", spread, shape=array(_F64, shape.dims))
     return d.op("multiply", wide, spread)
+
+
+# --- operands with scales -----------------------------------------------------------------------
+
+
+@expansion("dot", "convolution")
+def _configured(inst: Instruction) -> Computation | None:
+    """Take zeros off the factors and scale them, block by block, in f64; then sum products."""
+    need_dense(inst)
+    if len(inst.operands) == 2:
+        return None
+    d = Draft(inst)
+    out = inst.array_shape
+    left, right = (_rescaled(d, inst, index) for index in (0, 1))
+    attrs = {k: v for k, v in inst.attrs.items() if k != "block_scaling_config"}
+    common = higher_precision(*(o.array_shape.element_type for o in inst.operands[:2]))
+    total = d.op(inst.opcode, left, right, shape=array(_F64, out.dims), **attrs)
+    if out.element_type.is_integer:
+        total = d.convert(total, common)
+    return d.done(d.relaid(d.convert(total, out.element_type), out))
+
+
+def _rescaled(d: Draft, inst: Instruction, index: int) -> Instruction:
+    """A factor in f64, without its zero and times its scale."""
+    shape = inst.operands[index].array_shape
+    value = d.convert(d.relaid(d.parameters[index], array(shape.element_type, shape.dims)), _F64)
+    scales = scaling(inst, index)
+    if scales is None:
+        return value
+    for number, opcode in ((scales.zero, "subtract"), (scales.scale, "multiply")):
+        if number is not None:
+            table = inst.operands[number].array_shape
+            blocks = blocks_of(scales, shape, table)
+            assert blocks is not None
+            other = d.convert(
+                d.relaid(d.parameters[number], array(table.element_type, table.dims)), _F64
+            )
+            value = d.op(opcode, value, _spread(d, other, shape.dims, blocks))
+    return value
+
+
+def _spread(
+    d: Draft, table: Instruction, dims: Sequence[int], blocks: Sequence[tuple[int, int]]
+) -> Instruction:
+    """An array of these dimensions with the element of a table that is for each block."""
+    counts = [-(-n // size) for n, (size, _) in zip(dims, blocks, strict=True)]
+    taken = tuple(
+        SliceDim(0, max(0, (count - 1) * step + 1), max(1, step)) if count else SliceDim(0, 0, 1)
+        for count, (_, step) in zip(counts, blocks, strict=True)
+    )
+    used = d.op("slice", table, slice=taken)
+    sizes = [n for count, (size, _) in zip(counts, blocks, strict=True) for n in (count, size)]
+    spread = d.op(
+        "broadcast", used, shape=array(_F64, sizes), dimensions=tuple(range(0, len(sizes), 2))
+    )
+    whole = [count * size for count, (size, _) in zip(counts, blocks, strict=True)]
+    spread = d.op("reshape", spread, shape=array(_F64, whole))
+    return d.op("slice", spread, slice=tuple(SliceDim(0, n, 1) for n in dims))
 
 
 # --- ragged-dot ---------------------------------------------------------------------------------

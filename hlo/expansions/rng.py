@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 
 from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
 from hlo.ops.random_eval import RNG_KEY
-from hlo.types import ELEMENT_TYPES, U32, U64, ElementType, TupleShape, array
-
-_F32 = ELEMENT_TYPES["f32"]
+from hlo.types import ELEMENT_TYPES, F32, U32, U64, ElementType, TupleShape, array
 
 
 class _Random(Draft):
@@ -25,7 +24,7 @@ class _Random(Draft):
         self.shape = inst.array_shape
         self.et = self.shape.element_type
         # What the arithmetic runs in, and the width of the random words.
-        self.wide = ELEMENT_TYPES["f64"] if self.et.name == "f64" else _F32
+        self.wide = ELEMENT_TYPES["f64"] if self.et.name == "f64" else F32
         self.word = U64 if self.et.bits == 64 else U32
         self.digits = np.finfo(self.wide.dtype).nmant + 1
 
@@ -109,7 +108,9 @@ def _uniform_float(d: _Random) -> Computation:
 
 def _next_below(d: _Random, x: Instruction) -> Instruction:
     """The next lower number of a float scalar's type, by its bits."""
-    word = ELEMENT_TYPES[f"u{d.et.bits}"]
+    word = ELEMENT_TYPES.get(f"u{d.et.bits}")
+    if word is None:
+        return _next_below_by_value(d, x)
     bits = d.op("bitcast-convert", x, shape=array(word, ()))
     one = d.constant(word, 1)
     lower = d.op("subtract", bits, one)
@@ -120,6 +121,21 @@ def _next_below(d: _Random, x: Instruction) -> Instruction:
         below_zero = d.constant(word, (1 << (d.et.bits - 1)) + 1)
         lower = d.op("select", d.compare(x, zero, "EQ"), below_zero, lower)
     return d.op("bitcast-convert", lower, shape=array(d.et, ()))
+
+
+def _next_below_by_value(d: _Random, x: Instruction) -> Instruction:
+    """The next lower number of a type that no integer type is as wide as."""
+    info = ml_dtypes.finfo(d.et.dtype)
+    scalar, bits = array(F32, ()), array(U32, ())
+    wide = d.convert(x, F32)
+    # Just below in f32: its power of two says how far apart the numbers there are.
+    below = d.op("subtract", wide, d.constant(F32, float(info.smallest_subnormal) / 4))
+    power = d.op("and", d.op("bitcast-convert", below, shape=bits), d.constant(U32, 0x7F800000))
+    step = d.op(
+        "multiply", d.op("bitcast-convert", power, shape=scalar), d.constant(F32, float(info.eps))
+    )
+    step = d.op("maximum", step, d.constant(F32, float(info.smallest_subnormal)))
+    return d.convert(d.op("subtract", wide, step), d.et)
 
 
 def _uniform_integer(d: _Random) -> Computation:

@@ -25,6 +25,8 @@ class Computation:
     ) -> None:
         self.name = name
         self.execution_thread = execution_thread
+        # What newer XLA's backends keep about it, as instructions have it.
+        self.backend_config = ""
         self.span = span
         self.module: Module | None = None
         self._instructions: dict[str, Instruction] = {}
@@ -188,6 +190,7 @@ class Computation:
         `replace` may return a new instruction, built on the originals' operands, to stand for one.
         """
         copy = Computation(name, execution_thread=self.execution_thread, span=self.span)
+        copy.backend_config = self.backend_config
         made: dict[Instruction, Instruction] = {}
         for inst in self.in_order():
             new = (replace and replace(inst)) or inst

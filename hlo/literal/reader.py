@@ -2,10 +2,10 @@
 
 A dense literal nests braces to exactly its rank, `{{1, 2}, {3, 4}}`; a scalar stands bare; a
 complex number is `(re, im)`; a tuple is `(literal, literal)`. White space or a comma separates
-elements. XLA prints `{...}` for a constant it finds too long to print; it is read as an elided
-literal. Source: the literal rules of XLA's `hlo_parser.cc`. Stricter here: no stray commas, no
-wrapped integers but negative ones of u64, no infinity for a type that has none. `-0` is read as the
-negative zero that XLA prints it for.
+elements. One number for an array is its first element, the others are zero. XLA prints `{...}` for
+a constant it finds too long to print; it is read as an elided literal. Source: the literal rules of
+XLA's `hlo_parser.cc`. Stricter here: no stray commas, no wrapped integers but negative ones of u64,
+no infinity for a type that has none. `-0` is read as the negative zero that XLA prints it for.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import NoReturn
 import numpy as np
 
 from hlo.dense import ChunkReader, Rows, complex_from_parts
-from hlo.errors import TextError
+from hlo.errors import InferError, TextError
 from hlo.literal.value import Literal
+from hlo.memory import check_memory
 from hlo.numerals import WORD_LETTERS, BadNumber, Words, decode, join_payloads
 from hlo.types import UNBOUNDED, ArrayShape, ElementType, Shape, TokenShape, TupleShape
 
@@ -110,9 +111,31 @@ class _Reader:
         assert isinstance(shape, ArrayShape)
         if UNBOUNDED in shape.dims:
             self._fail(f"a literal of {shape.to_string(False)} has no size", code="type-mismatch")
-        value = self._scalar(shape.element_type) if not shape.dims else self._dense(shape)
+        if not shape.dims:
+            value = self._scalar(shape.element_type)
+        elif self._at_first_element(shape):
+            value = self._first_element(shape)
+        else:
+            value = self._dense(shape)
         self._skip()
         return Literal(shape, value)
+
+    def _at_first_element(self, shape: ArrayShape) -> bool:
+        """True before one number in place of an array; XLA reads none for complex numbers."""
+        at_word = _WORD.match(self._text, self._pos, self._end) is not None
+        return at_word and not shape.element_type.is_complex and shape.num_elements > 0
+
+    def _first_element(self, shape: ArrayShape) -> np.ndarray:
+        """Read one number as the first element of an array whose others are zero."""
+        at, first = self._pos, self._word(shape.element_type)
+        try:
+            check_memory(shape.num_elements * first.itemsize, f"constant: {shape.to_string(False)}")
+        except InferError as e:
+            self._pos = at
+            self._fail(e.message, code=e.code)
+        value = np.zeros(shape.dims, first.dtype)
+        value[(0,) * shape.rank] = first[0]
+        return value
 
     def _scalar(self, et: ElementType) -> np.ndarray:
         if not et.is_complex:

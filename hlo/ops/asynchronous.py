@@ -80,6 +80,10 @@ def _infer_async_update(op: OpView) -> Shape:
     return need_tuple(op, op.operand_shapes[0], 2, "operand 0", operand=0)
 
 
+def _verify_async_update(op: OpView) -> None:
+    need_aliases(op, op.attrs["output_to_operand_aliasing"], buffers=True)
+
+
 def _pass_on(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return args[0]
 
@@ -90,13 +94,14 @@ _REPEATED = {"async_execution_thread": Attr(STRING), "calls": Attr(COMPUTATION)}
 register(
     OpSpec(
         "async-update",
-        1,
+        (1, None),
         _infer_async_update,
         _pass_on,
         Emitter.ASYNC,
         "003 AsyncUpdate",
         (_ASYNC_EXAMPLE,),
-        attrs=_REPEATED,
+        attrs={"output_to_operand_aliasing": Attr(OUTPUT_ALIASES, default=()), **_REPEATED},
+        verify=_verify_async_update,
         traits=Trait.SIDE_EFFECT,
     )
 )

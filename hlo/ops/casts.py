@@ -13,7 +13,14 @@ import functools
 import ml_dtypes
 import numpy as np
 
-from hlo.types import ELEMENT_TYPES, ElementType, complex_part, element_type_of, integer_range
+from hlo.types import (
+    ELEMENT_TYPES,
+    FINITE_TYPES,
+    ElementType,
+    complex_part,
+    element_type_of,
+    integer_range,
+)
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _I8, _U8 = np.dtype(np.int8), np.dtype(np.uint8)
@@ -54,8 +61,8 @@ def narrow(a: np.ndarray, et: ElementType) -> np.ndarray:
     with np.errstate(all="ignore"):
         if et.is_float and et.bits < 32 and a.dtype == _F64:
             a = _round_to_odd(a)
-        if et.name == "f4e2m1fn":
-            # It has no NaN; ml_dtypes makes a zero of it whose sign depends on the NaN's.
+        if et.name in FINITE_TYPES:
+            # They have no NaN; ml_dtypes makes a zero of it whose sign depends on the NaN's.
             a = np.where(np.isnan(a), np.float32(np.nan), a)
         return a.astype(et.dtype)
 

@@ -13,12 +13,13 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops import collective_eval as kernels
-from hlo.ops.attrs import COMPUTATION, INTS, need
+from hlo.ops.attrs import BOOL, COMPUTATION, INTS, Attr, need
 from hlo.ops.collective_rules import (
     CONSTRAINED,
     GLOBAL_IDS,
     MODE,
     TRAITS,
+    infer_rooted,
     need_groups,
     part_of_result,
     resized,
@@ -244,6 +245,41 @@ register(
             **GLOBAL_IDS,
             **MODE,
             "dimensions": need(INTS),
+            "to_apply": need(COMPUTATION),
+        },
+        verify=need_groups,
+        traits=TRAITS,
+    )
+)
+
+
+def _infer_collective_reduce(op: OpView) -> Shape:
+    shape = infer_rooted(op)
+    count = len(op.operand_shapes) - op.attrs["has_dynamic_root"]
+    _need_reducers(op, array_operands(op)[:count])
+    return shape
+
+
+register(
+    OpSpec(
+        "collective-reduce",
+        (1, None),
+        _infer_collective_reduce,
+        kernels.collective_reduce,
+        Emitter.COLLECTIVE,
+        "StableHLO collective_reduce; xla/backends/gpu/runtime/collective_reduce_thunk.cc",
+        (
+            f"""HloModule collective_reduce_example
+{_ADD}ENTRY e {{
+  x = f32[2,3] parameter(0)
+  ROOT r = f32[2,3] collective-reduce(x), replica_groups={{{{0}}}}, to_apply=add
+}}
+""",
+        ),
+        attrs={
+            **CONSTRAINED,
+            **GLOBAL_IDS,
+            "has_dynamic_root": Attr(BOOL, default=False, always=True),
             "to_apply": need(COMPUTATION),
         },
         verify=need_groups,

@@ -181,21 +181,45 @@ ragged_all_to_all = together(_ragged_all_to_all)
 # --- broadcast, permutation -----------------------------------------------------------------------
 
 
-def _collective_broadcast(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
-    """Every member gets the operands of one: of the first, or of that which the last operand says.
+def _roots(op: OpView, members: Members) -> tuple[list[int], list[Sequence[Any]]]:
+    """Return the place in the group that is each array's root, and the data of each member.
 
-    A group of one has nothing to choose from.
+    That is the first, or what the last operand says. A group of one has nothing to choose from.
     """
     if not op.attrs["has_dynamic_root"]:
-        return [_one_or_all(op, members[0])] * len(members)
-    roots = {int(np.asarray(member[-1]).reshape(-1)[0]) for member in members}
-    root = min(roots) if len(members) > 1 else 0
-    if len(members) > 1 and (len(roots) > 1 or not 0 <= root < len(members)):
+        return [0] * len(members[0]), list(members)
+    data = [member[:-1] for member in members]
+    count = len(data[0])
+    said = {tuple(np.broadcast_to(member[-1], (count,)).tolist()) for member in members}
+    if len(members) == 1:
+        return [0] * count, data
+    roots = min(said)
+    if len(said) > 1 or not all(0 <= root < len(members) for root in roots):
+        found = sorted({root for some in said for root in some})
         raise InferError(
-            f"{op.opcode}: the root is {', '.join(map(str, sorted(roots)))}: one place in the "
+            f"{op.opcode}: the root is {', '.join(map(str, found))}: one place in the "
             f"group of {len(members)} is needed, the same for all", code="bad-value",
         )  # fmt: skip
-    return [_one_or_all(op, members[root][:-1])] * len(members)
+    return list(roots), data
+
+
+def _collective_broadcast(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    """Every member gets what its root has, array by array."""
+    roots, data = _roots(op, members)
+    return [_one_or_all(op, [data[r][n] for n, r in enumerate(roots)])] * len(members)
+
+
+def _collective_reduce(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
+    """The root of an array gets all of the group reduced, the other members zeros."""
+    roots, data = _roots(op, members)
+    totals = _reduced(op, data, ctx)
+    return [
+        _one_or_all(op, [
+            total if place == root else np.zeros_like(total)
+            for total, root in zip(totals, roots, strict=True)
+        ])
+        for place in range(len(members))
+    ]  # fmt: skip
 
 
 def _sent_by_nobody(op: OpView, args: Sequence[Any]) -> Any:
@@ -278,6 +302,7 @@ def _collective_permute_start(op: OpView, members: Members, ctx: EvalContext) ->
 
 
 collective_broadcast = together(_collective_broadcast, _sent_by_nobody)
+collective_reduce = together(_collective_reduce, _sent_by_nobody)
 collective_permute = together(_collective_permute, _sent_by_nobody)
 collective_permute_start = together(
     _collective_permute_start, lambda op, args: _started(op, args, _sent_by_nobody(op, args))

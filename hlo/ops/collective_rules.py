@@ -13,10 +13,10 @@ from hlo.ops.device_groups import (
     FLATTENED,
     group_mode,
 )
-from hlo.ops.rules import need_tuple
+from hlo.ops.rules import array_operands, need_tuple, tuple_or_single
 from hlo.ops.spec import OpView, Trait
 from hlo.sharding import replica_groups
-from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.types import S32, ArrayShape, Shape, TupleShape
 
 REPLICA_GROUPS = Codec("replica groups", replica_groups.read, replica_groups.write)
 
@@ -46,6 +46,27 @@ def part_of_result(op: OpView, result: Shape, index: int, count: int, rank: int)
 def resized(shape: ArrayShape, dim: int, size: int) -> ArrayShape:
     """Return a shape with another size of one dimension."""
     return replace(shape, dims=(*shape.dims[:dim], size, *shape.dims[dim + 1 :]))
+
+
+def infer_rooted(op: OpView) -> Shape:
+    """Return the shape of the data, behind which a dynamic root may stand."""
+    operands = array_operands(op)
+    if not op.attrs["has_dynamic_root"]:
+        return tuple_or_single(operands)
+    *data, roots = operands
+    if not data:
+        raise InferError(
+            f"{op.opcode}: a dynamic root is an operand after the data",
+            attr="has_dynamic_root", code="operand-count",
+        )  # fmt: skip
+    # One element for each array: the place of the root in its group.
+    if roots.element_type is not S32 or roots.num_elements not in (1, len(data)) or roots.rank > 1:
+        raise InferError(
+            f"{op.opcode}: the roots have shape {roots.to_string(False)}, "
+            f"s32[{len(data)}] is needed",
+            operand=len(data),
+        )
+    return tuple_or_single(data)
 
 
 # --- groups that no number of devices makes right -------------------------------------------------

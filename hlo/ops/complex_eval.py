@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+_LN2 = float(np.log(2))
+
 
 def join(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
     """Return real + i*imag for float arrays of one type, without arithmetic on either part."""
@@ -95,6 +97,17 @@ def expm1(x: np.ndarray) -> np.ndarray:
     # Far from 0 nothing cancels, and exp has the right limits for infinities.
     far = ~(np.abs(a) < 1)
     return join(np.where(far, whole.real - 1, real), whole.imag)
+
+
+def exp2(x: np.ndarray) -> np.ndarray:
+    """Return 2**x."""
+    return np.asarray(np.exp(join(x.real * _LN2, x.imag * _LN2)))
+
+
+def log2(x: np.ndarray) -> np.ndarray:
+    """Return the logarithm to base 2."""
+    found = np.log(x)
+    return join(found.real / _LN2, found.imag / _LN2)
 
 
 def rsqrt(x: np.ndarray) -> np.ndarray:

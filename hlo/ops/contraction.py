@@ -9,6 +9,7 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops.attrs import INTS, PRECISIONS, Attr, enum
+from hlo.ops.attrs.operand_configs import BLOCK_SCALING_CONFIG, SPARSITY_CONFIG
 from hlo.ops.contraction_eval import (
     DotDims,
     Products,
@@ -16,6 +17,12 @@ from hlo.ops.contraction_eval import (
     ragged_contract,
     ragged_prefix,
     scale_blocks,
+)
+from hlo.ops.operand_configs import (
+    dense_operand,
+    factors,
+    need_configured_operands,
+    need_dense,
 )
 from hlo.ops.rules import (
     array_operand,
@@ -40,10 +47,13 @@ ALGORITHM = enum(
     "dot_bf16_bf16_f32_x3",
     "dot_bf16_bf16_f32_x6",
     "dot_bf16_bf16_f32_x9",
+    "dot_bf16_bf16_fp8x3",
+    "dot_bf16_bf16_fp8x4",
     "dot_tf32_tf32_f32",
     "dot_tf32_tf32_f32_x3",
     "dot_f32_f32_f32",
     "dot_f64_f64_f64",
+    any_case=True,
 )
 DEFAULT_PRECISIONS = ("default", "default")
 
@@ -56,6 +66,10 @@ _DIMS = {
 }
 _PRECISION = {"operand_precision": Attr(PRECISIONS, default=DEFAULT_PRECISIONS)}
 _ALGORITHM = {"algorithm": Attr(ALGORITHM, default="unset")}
+_CONFIGS = {
+    "sparsity_config": Attr(SPARSITY_CONFIG),
+    "block_scaling_config": Attr(BLOCK_SCALING_CONFIG),
+}
 
 # --- rules --------------------------------------------------------------------------------------
 
@@ -63,6 +77,11 @@ _ALGORITHM = {"algorithm": Attr(ALGORITHM, default="unset")}
 def sizes_agree(a: int, b: int) -> bool:
     """True for equal sizes, or when one of them is unbounded."""
     return a == b or UNBOUNDED in (a, b)
+
+
+def factor_shape(op: OpView, side: int) -> ArrayShape:
+    """Return the shape of operand 0 or 1 as it is multiplied."""
+    return dense_operand(op, side) if op.opcode == "dot" else array_operand(op, side)
 
 
 def dot_dims(op: OpView) -> DotDims:
@@ -77,7 +96,7 @@ def dot_dims(op: OpView) -> DotDims:
         (0, dims.lhs_batch, dims.lhs_contract),
         (1, dims.rhs_batch, dims.rhs_contract),
     ):
-        name, rank = ("lhs", "rhs")[side], array_operand(op, side).rank
+        name, rank = ("lhs", "rhs")[side], factor_shape(op, side).rank
         seen: set[int] = set()
         for kind, numbers in (("batch", batch), ("contracting", summed)):
             for d in numbers:
@@ -104,7 +123,7 @@ def _need_pairs(op: OpView, kind: str, lhs: Sequence[int], rhs: Sequence[int]) -
             f"{op.opcode}: lhs has {len(lhs)} {kind} dimensions, rhs {len(rhs)}",
             attr=f"rhs_{kind}_dims", code="bad-dimension",
         )  # fmt: skip
-    left, right = array_operand(op, 0), array_operand(op, 1)
+    left, right = factor_shape(op, 0), factor_shape(op, 1)
     for i, j in zip(lhs, rhs, strict=True):
         if not sizes_agree(left.dims[i], right.dims[j]):
             raise InferError(
@@ -138,7 +157,7 @@ def need_precisions(op: OpView) -> None:
 def _result(
     op: OpView, dims: DotDims, *, groups: int | None = None, group_dim: int | None = None
 ) -> ArrayShape:
-    lhs, rhs = array_operand(op, 0), array_operand(op, 1)
+    lhs, rhs = factor_shape(op, 0), factor_shape(op, 1)
     kept = [(lhs, d) for d in dims.lhs_batch + dims.lhs_free(lhs.rank)]
     kept += [(rhs, d) for d in dims.rhs_free(rhs.rank) if d != group_dim]
     sizes = [s.dims[d] for s, d in kept]
@@ -150,7 +169,9 @@ def _result(
 
 def _infer_dot(op: OpView) -> ArrayShape:
     need_precisions(op)
-    return _result(op, dot_dims(op))
+    shape = _result(op, dot_dims(op))
+    need_configured_operands(op)
+    return shape
 
 
 def _ragged_dims(op: OpView) -> tuple[DotDims, int, int | None]:
@@ -242,8 +263,9 @@ def _need_room(op: OpView, *args: np.ndarray) -> None:
 
 
 def _dot(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
-    lhs, rhs = args
-    _need_room(op, lhs, rhs)
+    need_dense(op)
+    _need_room(op, *args[:2])
+    lhs, rhs = factors(op, args)
     return contract(lhs, rhs, dot_dims(op), products_of(op))
 
 
@@ -269,8 +291,8 @@ def _scaled_dot(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray
 register(
     OpSpec(
         name="dot",
-        arity=2,
-        attrs=_DIMS | _PRECISION | _ALGORITHM,
+        arity=(2, None),
+        attrs=_DIMS | _PRECISION | _ALGORITHM | _CONFIGS,
         infer=_infer_dot,
         evaluate=_dot,
         emitter=Emitter.CONTRACTION,
@@ -282,6 +304,9 @@ register(
             "s32[5,2,4] dot(s8[2,3,5] a, s8[5,4,3] b), lhs_batch_dims={2}, "
             "lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={2}",
             "f32[2,3] dot(f32[2] a, f32[3] b)",
+            "f32[2,4] dot(bf16[2,8] a, bf16[8,4] b, f8e8m0fnu[2,2] as), "
+            "lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+            "block_scaling_config={lhs={scale_idx=2 strides=1x4 steps=1x1}}",
         ),
     )
 )

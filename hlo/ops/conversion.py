@@ -54,7 +54,12 @@ def _infer_bitcast_convert(op: OpView) -> Shape:
             f"bitcast-convert: {old} to {et}: complex only goes to complex", code="type-mismatch"
         )
     dims, dynamic = shape.dims, shape.dynamic
-    have, want = old.bits, et.bits  # powers of two, all of them
+    have, want = old.bits, et.bits
+    if max(have, want) % min(have, want):
+        raise InferError(
+            f"bitcast-convert: {old} to {et}: neither width is a multiple of the other",
+            code="type-mismatch",
+        )
     if have > want:
         dims = (*dims, have // want)
         dynamic = (*dynamic, False) if dynamic else ()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hlo.errors import InferError, TextError
-from hlo.ops.attrs import CONV_DIMS, INT, PRECISIONS, WINDOW, Attr, Codec, ConvDims, enum, need
+from hlo.errors import InferError
+from hlo.ops.attrs import CONV_DIMS, INT, PRECISIONS, WINDOW, Attr, ConvDims, enum, need
+from hlo.ops.attrs.operand_configs import BLOCK_SCALING_CONFIG, SPARSITY_CONFIG
 from hlo.ops.contraction import (
     ALGORITHM,
     DEFAULT_PRECISIONS,
@@ -20,121 +20,16 @@ from hlo.ops.contraction import (
     sizes_agree,
 )
 from hlo.ops.convolution_eval import Convolution
-from hlo.ops.rules import array_operand, need_memory
+from hlo.ops.operand_configs import (
+    dense_operand,
+    factors,
+    need_configured_operands,
+    need_dense,
+)
+from hlo.ops.rules import need_memory
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.ops.window_rules import infer_window
-from hlo.scan import Scanner
-from hlo.types import UNBOUNDED, ArrayShape, TupleShape, array
-
-# --- sparsity_config ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSparsity:
-    """Of each block of `block_size` elements along `dimension`, `num_non_zero` are stored."""
-
-    num_non_zero: int = 0
-    block_size: int = 0
-    dimension: int = 0
-    stride: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"{{sparsity={self.num_non_zero}x{self.block_size} dimension={self.dimension} "
-            f"stride={self.stride}}}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class SparsityConfig:
-    """The sparsity of the operands of a convolution; a dense operand has none."""
-
-    lhs: TensorSparsity | None = None
-    rhs: TensorSparsity | None = None
-
-
-def _read_tensor_sparsity(s: Scanner) -> TensorSparsity:
-    fields: dict[str, int] = {}
-    s.expect("{")
-    while not s.accept("}"):
-        at = s.pos
-        key = s.ident("a sparsity field")
-        if key not in ("sparsity", "dimension", "stride"):
-            raise TextError(f"unknown sparsity field {key!r}", at, code="unknown-attribute")
-        s.expect("=")
-        value = s.integer(0)
-        if key == "sparsity":
-            fields["num_non_zero"] = value
-            s.expect("x")
-            fields["block_size"] = s.integer(0)
-        else:
-            fields[key] = value
-    return TensorSparsity(**fields)
-
-
-def _read_sparsity_config(s: Scanner) -> SparsityConfig | None:
-    sides: dict[str, TensorSparsity] = {}
-    s.expect("{")
-    while not s.accept("}"):
-        at = s.pos
-        key = s.ident("lhs or rhs")
-        if key not in ("lhs", "rhs"):
-            raise TextError(f"unknown sparse operand {key!r}", at, code="unknown-attribute")
-        s.expect("=")
-        sides[key] = _read_tensor_sparsity(s)
-    return SparsityConfig(**sides) if sides else None
-
-
-def _write_sparsity_config(config: SparsityConfig) -> str:
-    sides = (("lhs", config.lhs), ("rhs", config.rhs))
-    return "{" + " ".join(f"{name}={side}" for name, side in sides if side is not None) + "}"
-
-
-SPARSITY_CONFIG = Codec(
-    "{lhs={sparsity=NxM dimension=D stride=S} rhs={..}}",
-    _read_sparsity_config,
-    _write_sparsity_config,
-)
-
-
-def _dense_operand(op: OpView, index: int) -> ArrayShape:
-    """Return the shape an operand has with its left-out elements filled in.
-
-    A sparse operand may come as a tuple of its values and their places.
-    """
-    name = ("lhs", "rhs")[index]
-    config: SparsityConfig | None = op.attrs["sparsity_config"]
-    sparsity = getattr(config, name) if config else None
-    shape = op.operand_shapes[index]
-    if sparsity is None or not isinstance(shape, TupleShape):
-        values = array_operand(op, index)
-    elif len(shape.elements) == 2 and isinstance(shape.elements[0], ArrayShape):
-        values = shape.elements[0]
-    else:
-        raise InferError(
-            f"{op.opcode}: sparse {name} has shape {shape.to_string(False)}, "
-            "a tuple of values and places is needed",
-            operand=index, code="type-mismatch",
-        )  # fmt: skip
-    if sparsity is None:
-        return values
-    if sparsity.num_non_zero != 1 or sparsity.block_size < 1:
-        raise InferError(
-            f"{op.opcode}: {name} sparsity is {sparsity.num_non_zero}x{sparsity.block_size}, "
-            "one element of each block is needed",
-            attr="sparsity_config", code="bad-value",
-        )  # fmt: skip
-    if sparsity.dimension >= values.rank:
-        raise InferError(
-            f"{op.opcode}: {name} is sparse in dimension {sparsity.dimension}, "
-            f"outside [0, {values.rank})",
-            attr="sparsity_config", code="bad-dimension",
-        )  # fmt: skip
-    dims = list(values.dims)
-    if dims[sparsity.dimension] != UNBOUNDED:
-        dims[sparsity.dimension] *= sparsity.block_size
-    return array(values.element_type, dims, values.dynamic)
-
+from hlo.types import UNBOUNDED, ArrayShape, array
 
 # --- rules --------------------------------------------------------------------------------------
 
@@ -193,7 +88,8 @@ def _need_groups(op: OpView, d: ConvDims, lhs: ArrayShape, rhs: ArrayShape) -> N
 
 def _infer(op: OpView) -> ArrayShape:
     need_precisions(op)
-    lhs, rhs = _dense_operand(op, 0), _dense_operand(op, 1)
+    lhs, rhs = dense_operand(op, 0), dense_operand(op, 1)
+    need_configured_operands(op)
     d, window = _need_labels(op, lhs, rhs), op.attrs["window"]
     spatial = infer_window(op, [lhs.dims[i] for i in d.input_spatial], window)
     for i, (w, at) in enumerate(zip(window, d.kernel_spatial, strict=True)):
@@ -226,13 +122,8 @@ def _infer(op: OpView) -> ArrayShape:
 
 
 def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
-    if op.attrs["sparsity_config"] is not None:
-        raise InferError(
-            f"{op.opcode}: sparsity_config cannot be evaluated, "
-            "since how places of elements are encoded is not specified",
-            attr="sparsity_config", code="unsupported",
-        )  # fmt: skip
-    lhs, rhs = args
+    need_dense(op)
+    lhs, rhs = factors(op, args)
     d, window = op.attrs["dim_labels"], op.attrs["window"]
     # One position of a widely dilated window reaches over this many elements.
     reach = math.prod(w.dilated_size() for w in window)
@@ -252,7 +143,7 @@ def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
 register(
     OpSpec(
         name="convolution",
-        arity=2,
+        arity=(2, None),
         attrs={
             "window": Attr(WINDOW, default=()),
             "dim_labels": need(CONV_DIMS),
@@ -262,6 +153,7 @@ register(
             "operand_precision": Attr(PRECISIONS, default=DEFAULT_PRECISIONS),
             "algorithm": Attr(ALGORITHM, default="unset"),
             "sparsity_config": Attr(SPARSITY_CONFIG),
+            "block_scaling_config": Attr(BLOCK_SCALING_CONFIG),
         },
         infer=_infer,
         evaluate=_evaluate,

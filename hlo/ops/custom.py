@@ -192,10 +192,10 @@ register(
             "literal": Attr(TYPED_LITERAL),
             "output_to_operand_aliasing": Attr(OUTPUT_ALIASES, default=()),
             "schedule": Attr(
-                enum("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"),
+                enum("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST", any_case=True),
                 default="SCHEDULE_NONE",
             ),
-            "api_version": Attr(enum(*API_VERSIONS), default="API_VERSION_ORIGINAL"),
+            "api_version": Attr(enum(*API_VERSIONS, any_case=True), default="API_VERSION_ORIGINAL"),
             "to_apply": Attr(COMPUTATION),
             "called_computations": Attr(COMPUTATIONS, default=()),
         },

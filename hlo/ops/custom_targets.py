@@ -263,6 +263,7 @@ def _potrf(op: OpView, args: Sequence[Any]) -> Any:
 _ANNOTATIONS = frozenset(
     {
         "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "InspectSharding",
+        "ShardBarrierFrom", "ShardBarrierTo",
         "AssumeGatherIndicesInBound", "LayoutConstraint", "annotate_device_placement",
         "MoveToHost", "MoveToDevice", "PinToDevice", "PinToDeviceSram", "Pin", "Unpin",
         "dce_sink",

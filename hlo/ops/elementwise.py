@@ -146,12 +146,16 @@ def _read_tolerance(s: Scanner) -> ResultAccuracy:
         at = s.pos
         key = _TOLERANCE.read(s)
         s.expect("=")
-        value = s.integer(0, _ULPS_MAX) if key == "ulps" else s.number()
+        value = s.number()
         # The comparison is false for NaN too.
         if not value >= 0:
             raise TextError(f"a tolerance is at least 0, {key} is {value}", at, code="bad-value")
         if key in fields:
             raise TextError(f"{key} is given twice", at, code="duplicate-attribute")
+        if key == "ulps":
+            if value > _ULPS_MAX:
+                raise TextError(f"{value:g} is no number of units", at, code="bad-value")
+            value = int(value)  # as XLA does with a fraction
         fields[key] = value
     return ResultAccuracy(False, **fields)
 
@@ -163,7 +167,7 @@ def _write_accuracy(value: ResultAccuracy) -> str:
     return f"{{tolerance={{atol={atol},rtol={rtol},ulps={value.ulps}}}}}"
 
 
-_MODE, _TOLERANCE = enum("default", "highest"), enum("atol", "rtol", "ulps")
+_MODE, _TOLERANCE = enum("default", "highest", any_case=True), enum("atol", "rtol", "ulps")
 ACCURACY = Codec("{mode=..} or {tolerance={..}}", _read_accuracy, _write_accuracy)
 
 
@@ -211,9 +215,11 @@ for _name, _real, _complex in (
     ("cosine", np.cos, np.cos),
     ("cosh", np.cosh, np.cosh),
     ("erf", ev.erf, None),
+    ("exp2", np.exp2, cx.exp2),
     ("exponential", np.exp, np.exp),
     ("exponential-minus-one", np.expm1, cx.expm1),
     ("log", np.log, np.log),
+    ("log2", np.log2, cx.log2),
     ("log-plus-one", np.log1p, cx.log1p),
     ("logistic", ev.logistic, cx.logistic),
     ("rsqrt", ev.rsqrt, cx.rsqrt),

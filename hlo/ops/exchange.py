@@ -8,7 +8,14 @@ from __future__ import annotations
 from hlo.errors import InferError
 from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT_GROUPS, INTS, Attr, need
-from hlo.ops.collective_rules import CHANNEL, CONSTRAINED, GROUPS, TRAITS, need_groups
+from hlo.ops.collective_rules import (
+    CHANNEL,
+    CONSTRAINED,
+    GROUPS,
+    TRAITS,
+    infer_rooted,
+    need_groups,
+)
 from hlo.ops.rules import (
     array_operand,
     array_operands,
@@ -119,24 +126,11 @@ ENTRY e {
 # --- collective-broadcast, collective-permute -----------------------------------------------------
 
 
-def _infer_collective_broadcast(op: OpView) -> Shape:
-    operands = array_operands(op)
-    if op.attrs["has_dynamic_root"]:
-        # The last operand says which member of the group sends.
-        operands = operands[:-1]
-        if not operands:
-            raise InferError(
-                "collective-broadcast: a dynamic root is an operand after the data",
-                attr="has_dynamic_root", code="operand-count",
-            )  # fmt: skip
-    return tuple_or_single(operands)
-
-
 register(
     OpSpec(
         "collective-broadcast",
         (1, None),
-        _infer_collective_broadcast,
+        infer_rooted,
         kernels.collective_broadcast,
         Emitter.COLLECTIVE,
         "003 CollectiveBroadcast",

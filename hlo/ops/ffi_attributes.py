@@ -21,7 +21,7 @@ TYPE_NUMBERS = {
     "f16": 10, "f32": 11, "f64": 12, "c64": 15, "bf16": 16, "c128": 18, "f8e5m2": 19,
     "f8e4m3fn": 20, "s4": 21, "u4": 22, "f8e4m3b11fnuz": 23, "f8e5m2fnuz": 24,
     "f8e4m3fnuz": 25, "s2": 26, "u2": 27, "f8e4m3": 28, "f8e3m4": 29, "s1": 30, "u1": 31,
-    "f4e2m1fn": 32, "f8e8m0fnu": 33,
+    "f4e2m1fn": 32, "f8e8m0fnu": 33, "f6e3m2fn": 35, "f6e2m3fn": 36,
 }  # fmt: skip
 API_NUMBERS = {
     "API_VERSION_ORIGINAL": 1,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.attrs import INT, INTS, PADDING, SLICES, Attr, PadDim, need
+from hlo.ops.attrs import INT, INTS, PADDING, SLICES, Attr, PadDim, enum, need
 from hlo.ops.rules import (
     array_operand,
     array_operands,
@@ -175,6 +175,47 @@ register(
         ("f32[2,3] reverse(f32[2,3] x), dimensions={1}",),
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE,
+    )
+)  # fmt: skip
+
+# --- shuffle ------------------------------------------------------------------------------------
+
+
+def _infer_shuffle(op: OpView) -> Shape:
+    shape, dims, shifts = array_operand(op, 0), op.attrs["dimensions"], op.attrs["shifts"]
+    need_dims(op, dims, shape.rank, "dimensions")
+    if not dims:
+        raise InferError(
+            "shuffle: dimensions={}, one at least is needed", attr="dimensions",
+            code="bad-dimension",
+        )  # fmt: skip
+    if shifts is None or len(shifts) != len(dims):
+        given = "no shifts" if shifts is None else f"{len(shifts)} shifts"
+        raise InferError(
+            f"shuffle: a rotation of {len(dims)} dimensions has {given}", attr="shifts",
+            code="bad-value",
+        )  # fmt: skip
+    if shape.is_dynamic:
+        raise InferError(
+            f"shuffle: operand 0 {shape.to_string(False)} varies in size, a fixed one is needed",
+            operand=0,
+        )
+    return shape
+
+
+def _evaluate_shuffle(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
+    back = [-shift for shift in op.attrs["shifts"]]
+    return np.array(np.roll(args[0], back, op.attrs["dimensions"]), order="C")
+
+
+register(
+    OpSpec(
+        "shuffle", 1, _infer_shuffle, _evaluate_shuffle, Emitter.MOVEMENT,
+        "xla/hlo/transforms/expanders/shuffle_expander.cc",
+        ("f32[2,5] shuffle(f32[2,5] x), dimensions={1,0}, mode=rotate, shifts={2,-1}",),
+        attrs={
+            "dimensions": need(INTS), "mode": need(enum("rotate")), "shifts": Attr(INTS),
+        },
     )
 )  # fmt: skip
 

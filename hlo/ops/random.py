@@ -93,7 +93,7 @@ register(
             "f32[2,3] rng(f32[] a, f32[] b), distribution=rng_uniform",
             "bf16[4] rng(bf16[] mu, bf16[] sigma), distribution=rng_normal",
         ),
-        attrs={"distribution": need(enum("rng_uniform", "rng_normal"))},
+        attrs={"distribution": need(enum("rng_uniform", "rng_normal", any_case=True))},
         traits=Trait.NO_FOLD,
     )
 )  # fmt: skip
@@ -174,7 +174,7 @@ register(
             "(u64[3], u64[7]) rng-bit-generator(u64[3] state), algorithm=rng_philox",
             "(u64[2], u8[9]) rng-bit-generator(u64[2] state), algorithm=rng_default",
         ),
-        attrs={"algorithm": need(enum("rng_default", "rng_three_fry", "rng_philox"))},
+        attrs={"algorithm": need(enum(*_ALGORITHMS, any_case=True))},
     )
 )  # fmt: skip
 

@@ -105,12 +105,6 @@ def _every_dimension(shapes: Sequence[Shape]) -> tuple[int, ...] | None:
 def _infer_map(op: OpView) -> Shape:
     arrays = array_operands(op)
     base = merge_dims(op, arrays)
-    dims: tuple[int, ...] | None = op.attrs["dimensions"]
-    if dims is not None and dims != tuple(range(base.rank)):
-        raise InferError(
-            f"map: dimensions={{{','.join(map(str, dims))}}}, all {base.rank} in order are needed",
-            attr="dimensions", code="bad-dimension",
-        )  # fmt: skip
     function: ComputationView = op.attrs["to_apply"]
     parameters, result = function.parameter_shapes, function.result_shape
     want = [array(a.element_type, ()) for a in arrays]
@@ -132,6 +126,22 @@ def _infer_map(op: OpView) -> Shape:
     return array(result.element_type, base.dims, base.dynamic)
 
 
+def _settled_dimensions(dims: tuple[int, ...], shapes: Sequence[Shape]) -> tuple[int, ...] | None:
+    """Return what written dimensions mean: none at all mean every one."""
+    return dims or _every_dimension(shapes)
+
+
+def _verify_map(op: OpView) -> None:
+    dims: tuple[int, ...] | None = op.attrs["dimensions"]
+    rank = array_operands(op)[0].rank
+    if dims is not None and dims != tuple(range(rank)):
+        raise InferError(
+            f"map: dimensions={{{','.join(map(str, dims))}}}, all {rank} in order are needed",
+            attr="dimensions", code="bad-dimension",
+            xla="does not look at the dimensions of a map and takes every one",
+        )  # fmt: skip
+
+
 def _evaluate_map(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     need_memory(op, op.shape)
     return np.asarray(ctx.apply(op.attrs["to_apply"], args))
@@ -141,8 +151,12 @@ register(
     OpSpec(
         name="map",
         arity=(1, None),
-        attrs={"dimensions": Attr(INTS, implied=_every_dimension), "to_apply": need(COMPUTATION)},
+        attrs={
+            "dimensions": Attr(INTS, implied=_every_dimension, settled=_settled_dimensions),
+            "to_apply": need(COMPUTATION),
+        },
         infer=_infer_map,
+        verify=_verify_map,
         evaluate=_evaluate_map,
         emitter=Emitter.ELEMENTWISE,
         source="003 Map",

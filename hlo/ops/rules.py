@@ -256,10 +256,12 @@ def need_aliases(
             raise InferError(f"{op.opcode}: {attr} {text}: the output has an alias already",
                              attr=attr, code="bad-value")  # fmt: skip
         seen.add(alias.output)
-        if alias.operand >= len(op.operand_shapes):
+        if not 0 <= alias.operand < len(op.operand_shapes):
+            # Some programs say with -1 that the output is of no operand.
+            ignored = "keeps such an entry and never reads it" if alias.operand == -1 else None
             raise InferError(
                 f"{op.opcode}: {attr} {text}: there are {len(op.operand_shapes)} operands",
-                attr=attr, code="index-out-of-range",
+                attr=attr, code="index-out-of-range", xla=ignored,
             )  # fmt: skip
         try:
             output = op.shape.at(alias.output)

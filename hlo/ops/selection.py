@@ -14,7 +14,7 @@ from hlo.ops.casts import working_dtype
 from hlo.ops.elementwise_eval import Kernel
 from hlo.ops.rules import array_operand, array_operands, merge_dims, need_same_type, need_type
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
-from hlo.types import PRED, ArrayShape, ElementType, element_type_of
+from hlo.types import PRED, ArrayShape, ElementType, Shape, element_type_of
 
 # --- compare ------------------------------------------------------------------------------------
 
@@ -22,6 +22,26 @@ _COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
     "EQ": np.equal, "NE": np.not_equal, "GE": np.greater_equal, "GT": np.greater,
     "LE": np.less_equal, "LT": np.less,
 }  # fmt: skip
+
+
+# Newer XLA says with `order` what `type` says: it has TOTAL and PARTIAL for these.
+_ORDERS = {"TOTAL": "TOTALORDER", "PARTIAL": "FLOAT"}
+_TYPE = enum("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", *_ORDERS)
+
+
+def _settled_type(kind: str, shapes: Sequence[Shape]) -> str | None:
+    """Return what a written type means; None for what is usual on such operands.
+
+    XLA keeps of a type only whether it orders totally, as all but FLOAT do. So integers compare as
+    what they are, whatever the text says of their sign.
+    """
+    kind = _ORDERS.get(kind, kind)
+    first = shapes[0] if shapes else None
+    if not isinstance(first, ArrayShape):
+        return kind
+    if first.element_type.is_float or first.element_type.is_complex:
+        return None if kind == "FLOAT" else "TOTALORDER"
+    return kind if kind == "FLOAT" else None
 
 
 def _comparison_types(et: ElementType) -> tuple[str, ...]:
@@ -75,7 +95,7 @@ register(
         ),
         attrs={
             "direction": need(enum(*_COMPARISONS)),
-            "type": Attr(enum("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")),
+            "type": Attr(_TYPE, settled=_settled_type),
         },
         traits=Trait.ELEMENTWISE | Trait.INFERABLE,
     )

@@ -166,10 +166,15 @@ class OpSpec:
         object.__setattr__(self, "computation_attrs", names)
         implied = {k: a.implied for k, a in self.attrs.items() if a.implied is not None}
         object.__setattr__(self, "implied_attrs", implied)
+        settled = {k: a.settled for k, a in self.attrs.items() if a.settled is not None}
+        object.__setattr__(self, "settled_attrs", settled)
 
     defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
     computation_attrs: tuple[str, ...] = field(init=False, repr=False, compare=False)
     implied_attrs: dict[str, Callable[[Sequence[Shape]], Any]] = field(
+        init=False, repr=False, compare=False
+    )
+    settled_attrs: dict[str, Callable[[Any, Sequence[Shape]], Any]] = field(
         init=False, repr=False, compare=False
     )
 

@@ -172,22 +172,17 @@ class Domain:
 
 
 def _read_domain(s: Scanner) -> Domain:
-    s.expect("{")
-    s.expect("kind")
-    s.expect("=")
-    at = s.pos
-    kind = s.string()
-    if kind != "sharding":
-        raise TextError(f"unknown kind of domain {kind!r}", at, code="bad-value",
-                        hint='the one kind is "sharding"')  # fmt: skip
-    sides = []
-    for name in ("entry", "exit"):
-        s.expect(",")
-        s.expect(name)
-        s.expect("=")
-        sides.append(read_sharding(s))
-    s.expect("}")
-    return Domain(kind, *sides)
+    start = s.pos
+    found: dict[str, Any] = {}
+    for name in s.fields("domain", ("kind", "entry", "exit")):
+        at = s.pos
+        found[name] = s.string() if name == "kind" else read_sharding(s)
+        if name == "kind" and found[name] != "sharding":
+            raise TextError(f"unknown kind of domain {found[name]!r}", at, code="bad-value",
+                            hint='the one kind is "sharding"')  # fmt: skip
+    if len(found) < 3:
+        raise TextError("a domain has a kind, an entry and an exit", start)
+    return Domain(**found)
 
 
 def _write_domain(domain: Domain) -> str:
@@ -195,15 +190,6 @@ def _write_domain(domain: Domain) -> str:
 
 
 DOMAIN = Codec('{kind="sharding", entry={..}, exit={..}}', _read_domain, _write_domain)
-
-
-def _verify_domain(op: OpView) -> None:
-    domain: Domain = op.attrs["domain"]
-    for side in (domain.entry, domain.exit):
-        try:
-            side.check(op.operand_shapes[0])
-        except InferError as e:
-            raise InferError(f"domain: {e.message}", attr="domain", code=e.code) from None
 
 
 register(
@@ -219,7 +205,6 @@ register(
             'domain={kind="sharding", entry={maximal device=0}, exit={maximal device=1}}',
         ),
         attrs={"domain": need(DOMAIN)},
-        verify=_verify_domain,
         traits=Trait.INFERABLE,
     )
 )

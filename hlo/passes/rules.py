@@ -91,6 +91,13 @@ class RuleSet:
 _OWNERS = frozenset({"async-done", "async-start", "async-update", "fusion"})
 
 
+def is_configured(inst: Instruction) -> bool:
+    """True for products whose factors are scaled or sparse: no rule is about these."""
+    return inst.opcode in ("dot", "convolution") and (
+        len(inst.operands) > 2 or inst.attrs["sparsity_config"] is not None
+    )
+
+
 def unfused(module: Module) -> list[Computation]:
     """Return the computations that are not the inside of a fusion, callees first.
 
@@ -143,7 +150,7 @@ class _Worklist:
         rules = self._rules_for(inst.opcode, self._meets_dynamic(inst))
         if not rules or self._effects.is_removable(inst):
             return  # the operands' other users need not care; dce takes what is removable
-        if inst.control_predecessors or inst.control_successors:
+        if inst.control_predecessors or inst.control_successors or is_configured(inst):
             return
         b = Builder(self._comp, inst)
         for rule in rules:

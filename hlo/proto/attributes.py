@@ -6,7 +6,7 @@ An attribute that several operations have stands in one field for all of them, b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,15 @@ import numpy as np
 from hlo.errors import TextError
 from hlo.ops import OpSpec
 from hlo.ops.attrs import ConvDims, OutputAlias, PadDim, SliceDim, WindowDim
-from hlo.ops.convolution import SparsityConfig, TensorSparsity
+from hlo.ops.attrs.operand_configs import (
+    BlockScalingConfig,
+    SparsityConfig,
+    TensorScaling,
+    TensorSparsity,
+)
 from hlo.ops.elementwise import ResultAccuracy
 from hlo.ops.structure import Domain
-from hlo.proto.places import Operands, Place, at, ints, known, listed, nowhere, pairs, word
+from hlo.proto.places import Operands, Place, at, ints, known, listed, pairs, word
 from hlo.proto.schema import Message
 from hlo.proto.shapes import read_literal, read_shape, write_literal, write_shape
 from hlo.proto.shardings import read_groups, read_sharding, write_groups, write_sharding
@@ -87,21 +92,45 @@ def _write_conv_dims(d: ConvDims, m: Message) -> None:
 CONV_DIMS = Place(_read_conv_dims, _write_conv_dims)
 
 
-def _read_sparsity(m: Message) -> SparsityConfig | None:
-    sides = [
-        TensorSparsity(**{k: inside.get(k, 0) for k in TensorSparsity.__dataclass_fields__})
-        if (inside := m.get(side)) else None
-        for side in ("lhs", "rhs")
-    ]  # fmt: skip
-    return SparsityConfig(*sides) if any(sides) else None
+# What each field of a config is in its message.
+_SPARSITY = {
+    "num_non_zero": "num_non_zero", "block_size": "block_size", "dimension": "dimension",
+    "stride": "stride", "index": "idx",
+}  # fmt: skip
+_SCALING = {"scale": "scale_idx", "zero": "zero_idx", "strides": "strides", "steps": "steps"}
 
 
-def _write_sparsity(config: SparsityConfig) -> Message:
-    return Message(
-        (name, Message((k, getattr(side, k)) for k in TensorSparsity.__dataclass_fields__))
-        for name, side in (("lhs", config.lhs), ("rhs", config.rhs))
-        if side is not None
-    )
+def _config(field: str, kind: type, side: type, names: Mapping[str, str]) -> Place:
+    """Return the place of a config of two operands, whose fields are called so in the message."""
+
+    def read_side(m: Message) -> Any:
+        found = {mine: m[theirs] for mine, theirs in names.items() if theirs in m}
+        return side(**{k: v if isinstance(v, int) else tuple(v) for k, v in found.items()})
+
+    def write_side(value: Any) -> Message:
+        found = {theirs: getattr(value, mine) for mine, theirs in names.items()}
+        return Message(
+            (k, list(v) if isinstance(v, tuple) else v) for k, v in found.items() if v is not None
+        )
+
+    def read(m: Message, operands: Operands) -> Any:
+        inside = m.sub(field)
+        sides = [read_side(inside[name]) if name in inside else None for name in ("lhs", "rhs")]
+        return kind(*sides) if any(sides) else None
+
+    def write(value: Any) -> Message:
+        sides = (("lhs", value.lhs), ("rhs", value.rhs))
+        return Message((name, write_side(v)) for name, v in sides if v is not None)
+
+    return Place(read, at(field, write=write).write)
+
+
+def _read_shuffle(m: Message, operands: Operands) -> str | None:
+    return "rotate" if "rotate" in m.sub("shuffle_mode") else None
+
+
+def _write_shuffle(mode: str, m: Message) -> None:
+    m.setdefault("shuffle_mode", Message()).setdefault(mode, Message())
 
 
 def _read_accuracy(m: Message, operands: Operands) -> ResultAccuracy | None:
@@ -129,7 +158,7 @@ def usual_comparison(operands: Operands) -> str:
 
 
 def _read_comparison(m: Message, operands: Operands) -> str | None:
-    kind: str = m.get("comparison_type", "")
+    kind: str = m.get("comparison_order", "") or m.get("comparison_type", "")
     return None if kind in ("", usual_comparison(operands)) else kind
 
 
@@ -231,6 +260,9 @@ ATTRIBUTES: dict[str, Place] = {
         at("custom_call_api_version"), "API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL"
     ),
     "async_execution_thread": known(at("async_execution_thread"), ""),
+    "block_scaling_config": _config(
+        "block_scaling_config", BlockScalingConfig, TensorScaling, _SCALING
+    ),
     "batch_group_count": known(at("batch_group_count"), 0, 1),
     "channel_id": Place(_read_channel, at("channel_id").write),
     "convolution_kind": word("conv_kind", "CONVOLUTION_KIND_", lower=True),
@@ -252,7 +284,7 @@ ATTRIBUTES: dict[str, Place] = {
     "feature_group_count": known(at("feature_group_count"), 0, 1),
     "fft_length": ints("fft_length"),
     "fft_type": word("fft_type"),
-    "has_dynamic_root": nowhere("has_dynamic_root"),
+    "has_dynamic_root": at("has_dynamic_root"),
     "index": at("tuple_index"),
     "index_vector_dim": at("gather_dimension_numbers.index_vector_dim"),
     "inferred_dimension": at("dimensions", _at_most_one, lambda d: [d] if d >= 0 else []),
@@ -308,10 +340,8 @@ ATTRIBUTES: dict[str, Place] = {
         lambda m: (m.get("source", 0), m.get("target", 0)),
         lambda pair: Message(source=pair[0], target=pair[1]),
     ),
-    "sparsity_config": Place(
-        lambda m, operands: _read_sparsity(m.sub("sparsity_config")),
-        at("sparsity_config", write=_write_sparsity).write,
-    ),
+    "shifts": ints("shuffle_mode.rotate.shifts"),
+    "sparsity_config": _config("sparsity_config", SparsityConfig, TensorSparsity, _SPARSITY),
     "transpose_a": word("triangular_solve_options.transpose_a"),
     "type": Place(_read_comparison, at("comparison_type").write),
     "unit_diagonal": at("triangular_solve_options.unit_diagonal"),
@@ -326,6 +356,7 @@ OF_OPCODE: dict[tuple[str, str], Place] = {
     ("cholesky", "lower"): at("cholesky_options.lower"),
     ("collective-permute", "slice_sizes"): Place(_read_slice_sizes, _write_slice_sizes),
     ("collective-permute-start", "slice_sizes"): Place(_read_slice_sizes, _write_slice_sizes),
+    ("shuffle", "mode"): Place(_read_shuffle, _write_shuffle),
     ("custom-call", "dim_labels"): Place(
         lambda m, operands: _read_conv_dims(m, operands)
         if m.get("convolution_dimension_numbers") else None,

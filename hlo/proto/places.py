@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hlo.errors import InferError
 from hlo.proto.schema import EnumType, Field, Message, MessageType, schema
 from hlo.types import Shape
 
@@ -90,16 +89,6 @@ def known(place: Place, nothing: Any, instead: Any = None) -> Place:
         return instead if value == nothing else value
 
     return Place(read, place.write)
-
-
-def nowhere(what: str) -> Place:
-    """Return the place of an attribute that messages do not have."""
-
-    def write(value: Any, m: Message) -> None:
-        if value:
-            raise InferError(f"{what} has no form as a message", attr=what, code="bad-value")
-
-    return Place(lambda m, operands: False, write)
 
 
 def listed(path: str, read: Callable[[Message], Any], write: Callable[[Any], Message]) -> Place:

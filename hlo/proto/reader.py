@@ -88,6 +88,7 @@ class _ModuleReader:
             names.add(name)
             thread = c.get("execution_thread") or "main"
             comp = Computation(name, execution_thread=thread)
+            comp.backend_config = from_bytes(c.get("backend_config", b""))
             self._drafts[number] = _Draft(comp, c, {})
         for _, draft in sorted(self._drafts.items()):
             self._fill(draft)
@@ -122,6 +123,7 @@ class _ModuleReader:
             "input_output_alias": aliases,
             "buffer_donor": donors,
             "frontend_attributes": read_frontend_attributes(m.sub("frontend_attributes")),
+            "backend_config": from_bytes(m.get("backend_config", b"")),
             "origin_recovery_table": read_recovery(
                 m.sub("original_value_recovery_table"), lambda inner: str(read_module(inner))
             ),
@@ -220,6 +222,9 @@ class _ModuleReader:
                 attrs[key] = read_literal(m["literal"], shape)
                 continue
             value = place.read(m, shapes)
+            settled = spec.attrs[key].settled
+            if settled is not None and value is not None:
+                value = settled(value, shapes)
             if value is not None:
                 value = _checked(codec, value, key, m)
             elif spec.attrs[key].required:

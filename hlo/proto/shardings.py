@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hlo.errors import InferError, TextError
+from hlo.errors import TextError
 from hlo.proto.metadata import read_metadata, write_metadata
 from hlo.proto.schema import Message
 from hlo.sharding import (
@@ -135,6 +135,9 @@ def _read_notes(m: Message) -> tuple[str, ...]:
     return tuple(str(read_metadata(x))[1:-1] for x in m.get("metadata", ()))
 
 
+_REDUCTIONS = {"MAX": "max", "MIN": "min"}
+
+
 def _read_named(m: Message) -> Sharding:
     inside = m.sub("mesh")
     notes = _read_notes(m)
@@ -154,7 +157,8 @@ def _read_named(m: Message) -> Sharding:
             if not rest and fields[key] == (() if key == "replicated" else whole):
                 return NamedSharding(mesh, key, metadata=notes)
     return NamedSharding(
-        mesh, "dims", dims, fields["replicated"], fields["unreduced"], fields["manual"], notes
+        mesh, "dims", dims, fields["replicated"], fields["unreduced"], fields["manual"], notes,
+        _REDUCTIONS.get(m.get("reduction_op", "SUM"), ""),
     )  # fmt: skip
 
 
@@ -198,11 +202,6 @@ def _write_notes(notes: tuple[str, ...]) -> list[Message]:
 
 
 def _write_named(sharding: NamedSharding) -> Message:
-    if sharding.reduction:
-        raise InferError(
-            f"a sharding with the reduction {sharding.reduction!r} has no form as a message",
-            attr="sharding", code="bad-sharding",
-        )  # fmt: skip
     m = Message(
         mesh=_write_mesh(sharding.mesh),
         dim_shardings=[
@@ -210,6 +209,8 @@ def _write_named(sharding: NamedSharding) -> Message:
         ],
         metadata=_write_notes(sharding.metadata),
     )
+    if sharding.reduction:
+        m["reduction_op"] = sharding.reduction.upper()
     for key in AXIS_FIELDS:
         refs = getattr(sharding, key)
         if sharding.kind == key != "replicated":

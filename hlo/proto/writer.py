@@ -104,6 +104,8 @@ def _header(module: Module, m: Message) -> None:
         )
     if attrs.get("frontend_attributes"):
         m["frontend_attributes"] = write_frontend_attributes(attrs["frontend_attributes"])
+    if attrs.get("backend_config"):
+        m["backend_config"] = to_bytes(attrs["backend_config"])
     if module.tables:
         tables = module.tables
         m["stack_frame_index"] = Message(
@@ -152,6 +154,8 @@ def _computation(
     )
     if comp.execution_thread != "main":
         m["execution_thread"] = comp.execution_thread
+    if comp.backend_config:
+        m["backend_config"] = to_bytes(comp.backend_config)
     return m
 
 

@@ -19,6 +19,8 @@ from hlo.scan import Scanner, escape
 # An arrangement is written in a few characters whatever its size; listing it has to be affordable.
 MAX_LISTED_DEVICES = 1 << 24
 MAX_DEVICES = 2**63 - 1
+# Programs of XLA may name no device where a number is needed.
+NO_DEVICE = -1
 
 
 def _joined(values: Sequence[int]) -> str:
@@ -150,9 +152,9 @@ def read_grid(s: Scanner) -> DeviceGrid:
         count = math.prod(reshape)
         grid = DeviceGrid.iota(dims, reshape, perm)
     else:
-        ids = [s.integer(0)]
+        ids = [s.integer(NO_DEVICE)]
         while s.accept(","):
-            ids.append(s.integer(0))
+            ids.append(s.integer(NO_DEVICE))
         count = len(ids)
         grid = DeviceGrid(dims, ids=tuple(ids))
     if count != math.prod(dims):

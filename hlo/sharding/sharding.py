@@ -176,7 +176,7 @@ class NamedSharding(Sharding):
                     axes = ", ".join(map(self.mesh.axis_string, refs))
                     parts.append(f"{key}={reduction}{{{axes}}}")
         else:
-            parts.append(self.kind)
+            parts.append(f"{self.kind}={self.reduction}" if self.reduction else self.kind)
         if self.metadata:
             parts.append(_metadata_string(self.metadata, listed=True))
         return "{" + ", ".join(parts) + "}"

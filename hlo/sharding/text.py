@@ -26,6 +26,7 @@ from hlo.sharding import (
     WholeSharding,
 )
 from hlo.sharding.devices import (
+    NO_DEVICE,
     AxisRef,
     DeviceGrid,
     Mesh,
@@ -38,7 +39,8 @@ from hlo.sharding.devices import (
 )
 
 _T = TypeVar("_T")
-_REDUCTIONS = ("max", "min")
+# Without a word they are added up.
+_REDUCTIONS = {"sum": "", "max": "max", "min": "min"}
 _WORDS = (*WHOLE_KINDS, "maximal", "last_tile_dim_replicate", "shard_as", "shard_like")
 _FIELDS = ("device", "devices", "last_tile_dims", "metadata")
 
@@ -100,16 +102,16 @@ def _read_reduction(s: Scanner) -> str:
     if word not in _REDUCTIONS:
         raise TextError(f"unknown reduction {word!r}", at, code="bad-value",
                         hint="one of " + ", ".join(_REDUCTIONS))  # fmt: skip
-    return word
+    return _REDUCTIONS[word]
 
 
 def _read_named(s: Scanner) -> Sharding:
     """Read a named sharding after its opening brace."""
-    if s.accept("maximal_mesh"):
+    if s.accept("maximal_mesh") or s.accept("single_device"):
         s.expect("[")
         s.expect("device_id")
         s.expect("=")
-        maximal = DeviceMeshSharding(s.integer(0))
+        maximal = DeviceMeshSharding(s.integer(NO_DEVICE))
         s.expect("]")
         if s.accept(","):
             s.expect("metadata")
@@ -130,6 +132,8 @@ def _read_named(s: Scanner) -> Sharding:
         kind = s.ident("the sharding of each dimension, or " + " or ".join(AXIS_FIELDS))
         if kind not in AXIS_FIELDS:
             raise TextError(f"unknown sharding {kind!r}", at, code="bad-value")
+        if kind == "unreduced" and s.accept("="):
+            reduction = _read_reduction(s)
     while not s.accept("}"):
         s.expect(",")
         at = s.pos
@@ -161,7 +165,7 @@ def _read_subgroups(s: Scanner) -> tuple[str, ...]:
 
 def _read_single(s: Scanner) -> Sharding:
     """Read one sharding after its opening brace."""
-    if s.peek("mesh") or s.peek("maximal_mesh"):
+    if any(map(s.peek, ("mesh", "maximal_mesh", "single_device"))):
         return _read_named(s)
     start = s.pos
     kind: str | None = None
@@ -190,7 +194,7 @@ def _read_single(s: Scanner) -> Sharding:
         if role == "kind":
             kind = word
         elif word == "device":
-            device = s.integer(0)
+            device = s.integer(NO_DEVICE)
         elif word == "devices":
             grid = read_grid(s)
         elif word == "last_tile_dim_replicate":

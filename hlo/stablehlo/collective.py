@@ -148,4 +148,13 @@ def collective_permute(c: Context) -> Instruction:
 
 def collective_broadcast(c: Context) -> Instruction:
     """Append a collective-broadcast."""
-    return c.make("collective-broadcast", **_collective(c))
+    return c.make("collective-broadcast", **_collective(c), **_dynamic_root(c))
+
+
+def collective_reduce(c: Context) -> Instruction:
+    """Append a collective-reduce."""
+    return c.make("collective-reduce", to_apply=c.reducer(), **_collective(c), **_dynamic_root(c))
+
+
+def _dynamic_root(c: Context) -> dict[str, Any]:
+    return {"has_dynamic_root": c.flag("has_dynamic_root")}

@@ -161,6 +161,7 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.case": conditional,
     "stablehlo.cholesky": lambda c: c.make("cholesky", lower=c.flag("lower")),
     "stablehlo.collective_broadcast": collective.collective_broadcast,
+    "stablehlo.collective_reduce": collective.collective_reduce,
     "stablehlo.collective_permute": collective.collective_permute,
     "stablehlo.compare": compare,
     "stablehlo.composite": composite,
@@ -240,7 +241,7 @@ HANDLERS |= {
     **{n.replace("stablehlo.", "mhlo."): h for n, h in HANDLERS.items() if n[:9] == "stablehlo"},
     **{f"mhlo.{name}": HANDLERS[f"chlo.{name}"] for name in _MHLO_OF_CHLO},
     **{f"mhlo.{name}": plain(name.replace("_", "-"))
-       for name in ("add_dependency", "bitcast", "copy", "stochastic_convert")},
+       for name in ("add_dependency", "bitcast", "copy", "exp2", "log2", "stochastic_convert")},
     "mhlo.topk": chlo.top_k,
 }  # fmt: skip
 

@@ -24,11 +24,12 @@ _LISTED_NAME = re.compile(rf"{terminals.GAP}({terminals.NAME}){terminals.GAP}([,
 _EMPTY_LIST = re.compile(rf"\{{{terminals.GAP}\}}", re.S)
 
 
-# What older programs call an attribute.
+# What other versions of XLA call an attribute.
 _RENAMED = {
     "async_thread_name": "async_execution_thread",
     "all_reduce_id": "channel_id",
     "conv_kind": "convolution_kind",
+    "order": "type",  # of a comparison; here newer programs say it so
     "opaque": "backend_config",
     "original_value": "origin",
 }

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from hlo.errors import HloError, Span, TextError, did_you_mean
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import OPS, Trait
-from hlo.ops.attrs import STRING
+from hlo.ops.attrs import STRING, Codec
 from hlo.shape_text import parse_shape
 from hlo.text import terminals
+from hlo.text.annotations import BACKEND_CONFIG
 from hlo.text.attributes import AttributeReader, read_names, split
 from hlo.text.header import MODULE_ATTRS, read_table
 from hlo.text.instructions import InstructionBuilder
@@ -35,6 +36,11 @@ _GAP = re.compile(terminals.GAP, re.S)
 _COMPUTATION = re.compile(
     rf"(?>(?P<entry>ENTRY\b{terminals.GAP}(?=[%\w]))?)(?P<name>{terminals.NAME})", re.S
 )
+
+_COMPUTATION_ATTRS: dict[str, Codec] = {
+    "execution_thread": STRING,
+    "backend_config": BACKEND_CONFIG,
+}
 
 
 @dataclass
@@ -210,7 +216,7 @@ class Builder:
             elif m["entry"]:
                 entry = Span(self._source, start, start + len("ENTRY"))
             comp = Computation(name, span=Span(self._source, start, record.end.end_pos))
-            comp.execution_thread = self._execution_thread(record)
+            self._read_attributes(comp, record)
             for shape in record.parameters:
                 self._check_shape(shape)
             result = record.result
@@ -246,24 +252,27 @@ class Builder:
                 # The first one is on top of the stack.
                 stack.extend((d, _inline_records(d.body)) for d in reversed(inner))
 
-    def _execution_thread(self, record: ComputationRecord) -> str:
-        thread: str | None = None
+    def _read_attributes(self, comp: Computation, record: ComputationRecord) -> None:
+        """Read what follows the body of a computation."""
+        found: dict[str, str] = {}
         for item in record.attributes:
             piece = split(item, self._source.text)
-            if piece.key != "execution_thread" or isinstance(item, InlineRecord):
+            codec = _COMPUTATION_ATTRS.get(piece.key)
+            if codec is None or isinstance(item, InlineRecord):
                 self._report.error(
                     "unknown-attribute", f"a computation has no attribute {piece.key!r}",
-                    piece.key_start, hint="allowed is execution_thread",
+                    piece.key_start, hint="allowed are " + ", ".join(_COMPUTATION_ATTRS),
                 )  # fmt: skip
-            elif thread is not None:
-                self._report.error("duplicate-attribute", "execution_thread is given twice",
+            elif piece.key in found:
+                self._report.error("duplicate-attribute", f"{piece.key} is given twice",
                                    piece.key_start)  # fmt: skip
             else:
                 try:
-                    thread = STRING.parse(piece.text)
+                    found[piece.key] = codec.parse(piece.text)
                 except TextError as e:
                     self._report.text_error(e, piece.start, piece.key)
-        return thread or "main"
+        comp.execution_thread = found.get("execution_thread") or "main"
+        comp.backend_config = found.get("backend_config", "")
 
     def _build_order(self) -> list[_Draft]:
         """Return the computations in the order of the text, or callees first where that matters.

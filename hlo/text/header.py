@@ -10,7 +10,7 @@ from hlo.ir.aliases import BufferDonor, InputOutputAlias
 from hlo.ops.attrs import BOOL, BOOLS, INT, Codec
 from hlo.scan import Scanner, escape
 from hlo.shape_text import read_shape
-from hlo.text.annotations import FRONTEND_ATTRIBUTES, ORIGIN
+from hlo.text.annotations import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, ORIGIN
 from hlo.types import Shape
 
 # --- attributes ---------------------------------------------------------------------------------
@@ -96,6 +96,7 @@ MODULE_ATTRS: dict[str, Codec] = {
     "replica_count": INT,
     "num_partitions": INT,
     "frontend_attributes": FRONTEND_ATTRIBUTES,
+    "backend_config": BACKEND_CONFIG,
     "origin_recovery_table": ORIGIN,
     "debug_attributes": ORIGIN,
 }

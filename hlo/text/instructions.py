@@ -61,6 +61,9 @@ def _complete(
     for key, implied in spec.implied_attrs.items():
         if key not in attributes.own and operands:
             attributes.own[key] = implied([o.shape for o in operands])
+    for key, settled in spec.settled_attrs.items():
+        if key in attributes.own:
+            attributes.own[key] = settled(attributes.own[key], [o.shape for o in operands])
     sharding = attributes.annotations.get("sharding")
     if sharding is not None:
         attributes.annotations["sharding"] = for_leaves(sharding, shape)

@@ -16,7 +16,7 @@ from hlo.numerals import MINUS_ZERO
 from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
 from hlo.scan import escape
 from hlo.sharding import Sharding, TupleSharding
-from hlo.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
+from hlo.text.annotations import ANNOTATIONS, BACKEND_CONFIG, CONTROL_PREDECESSORS
 from hlo.text.as_xla import AsXla
 from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
 from hlo.text.order import instruction_post_order, post_order
@@ -211,6 +211,8 @@ class _Printer:
         tail = ""
         if comp.execution_thread != "main":
             tail = f', execution_thread="{escape(comp.execution_thread)}"'
+        if comp.backend_config and self.options.backend_config:
+            tail += f", backend_config={BACKEND_CONFIG.write(comp.backend_config)}"
         return head + self.body(self.number(comp), "") + tail
 
     def signature(self, comp: Computation) -> str:

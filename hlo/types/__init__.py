@@ -7,6 +7,7 @@ here knows operations or text syntax beyond printing a shape the way HLO writes 
 from hlo.types.element import (
     ELEMENT_TYPES,
     F32,
+    FINITE_TYPES,
     PRED,
     S32,
     S64,
@@ -50,6 +51,7 @@ from hlo.types.shape import (
 __all__ = [
     "ELEMENT_TYPES",
     "F32",
+    "FINITE_TYPES",
     "HOST_MEMORY_SPACE",
     "MAX_ELEMENTS",
     "MAX_RANK",

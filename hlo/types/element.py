@@ -90,6 +90,8 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         _et("u32", _U, 32, np.uint32),
         _et("u64", _U, 64, np.uint64),
         _et("f4e2m1fn", _F, 4, ml_dtypes.float4_e2m1fn),
+        _et("f6e2m3fn", _F, 6, ml_dtypes.float6_e2m3fn),
+        _et("f6e3m2fn", _F, 6, ml_dtypes.float6_e3m2fn),
         _et("f8e3m4", _F, 8, ml_dtypes.float8_e3m4),
         _et("f8e4m3", _F, 8, ml_dtypes.float8_e4m3),
         _et("f8e4m3b11fnuz", _F, 8, ml_dtypes.float8_e4m3b11fnuz),
@@ -106,6 +108,8 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         _et("c128", _C, 128, np.complex128),
     )
 }
+# They have neither infinities nor NaNs: what is too large for them is their largest number.
+FINITE_TYPES = frozenset({"f4e2m1fn", "f6e2m3fn", "f6e3m2fn"})
 PRED, S32, S64, U32, U64, F32 = (
     ELEMENT_TYPES[n] for n in ("pred", "s32", "s64", "u32", "u64", "f32")
 )

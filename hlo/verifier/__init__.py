@@ -7,7 +7,7 @@ specification of each operation and XLA's `xla/service/hlo_verifier.cc`.
 
 from __future__ import annotations
 
-from hlo.errors import Diagnostic, HloError
+from hlo.errors import Diagnostic, HloError, did_you_mean
 from hlo.ir import Module, need_module
 from hlo.verifier.buffers import check_buffers
 from hlo.verifier.calls import check_calls
@@ -18,14 +18,16 @@ from hlo.verifier.partitioning import check_partitioning
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.structure import check_structure
 
-__all__ = ["VerifyOptions", "diagnose", "verify", "verify_structure"]
+__all__ = ["MODES", "VerifyOptions", "diagnose", "verify", "verify_as", "verify_structure"]
+
+MODES = ("strict", "lenient")
 
 
 def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagnostic]:
     """Return everything that is wrong with a module, in the order of its text."""
     need_module(module)
     options = options or VerifyOptions()
-    report = Report()
+    report = Report(lenient=options.lenient)
     if check_structure(module, report):
         check_instructions(module, options, report)
         # What follows looks deeper into instructions, which has to be sound by themselves.
@@ -52,3 +54,14 @@ def verify(module: Module, options: VerifyOptions | None = None) -> None:
     diagnostics = diagnose(module, options)
     if diagnostics:
         raise HloError(diagnostics)
+
+
+def verify_as(module: Module, mode: str) -> None:
+    """Check that a module is valid: by every rule (`strict`), or `lenient`.
+
+    The latter takes what XLA takes where nothing that is computed depends on it. Raises HloError.
+    """
+    if mode not in MODES:
+        hint = did_you_mean(mode, MODES) or "one of " + ", ".join(MODES)
+        raise HloError.at("bad-value", f"unknown way to verify: {mode!r}", hint=hint)
+    verify(module, VerifyOptions(lenient=mode == "lenient"))

@@ -6,7 +6,7 @@ to see the bodies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
@@ -15,9 +15,9 @@ from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.shapes import same
 
 _ASYNC = frozenset({"async-start", "async-update", "async-done"})
-# A body that runs on another thread is entered through an async operation, which these may hold.
-_MAY_HOLD_ASYNC = frozenset({"call", "conditional", "custom-call", "while"})
-_HOLDS_THREAD = _MAY_HOLD_ASYNC | {"fusion"}
+# These stay on their thread in any case; XLA lets its backends say whether all others do.
+_SAME_THREAD = frozenset({"conditional", "fusion", "while"})
+_MAY_CHANGE = "lets a backend say whether such a call may change threads"
 
 
 def check_calls(
@@ -87,33 +87,20 @@ def _check_threads(inst: Instruction, report: Report) -> None:
                     f"{comp.execution_thread!r}",
                     inst, attr="async_execution_thread",
                 )  # fmt: skip
-    elif inst.opcode in _HOLDS_THREAD or "to_apply" in inst.spec.computation_attrs:
+    elif (
+        inst.opcode in _SAME_THREAD
+        or inst.opcode == "custom-call"
+        or "to_apply" in inst.spec.computation_attrs
+    ):
+        xla = None if inst.opcode in _SAME_THREAD else _MAY_CHANGE
         for comp in inst.called_computations:
             if comp.execution_thread != here:
                 report.add(
                     "thread-mismatch",
                     f"it is on thread {here!r}, its computation {comp.name} is of thread "
                     f"{comp.execution_thread!r}",
-                    inst, notes=[(f"{comp.name} is here", comp)],
+                    inst, notes=[(f"{comp.name} is here", comp)], xla=xla,
                 )  # fmt: skip
-    if inst.opcode == "fusion" or inst.opcode in _ASYNC:
-        for inner in _async_within(inst.called_computations):
-            report.add(
-                "thread-mismatch",
-                f"it enters thread {inner.attrs.get('async_execution_thread') or 'main'!r} inside "
-                f"{inst.opcode} {inst.name}, which stays on one thread",
-                inner,
-            )  # fmt: skip
-
-
-def _async_within(computations: Iterable[Computation]) -> Iterator[Instruction]:
-    """Yield the async operations of these computations that leave the thread they are on."""
-    for comp in computations:
-        for inst in comp:
-            if inst.opcode in _ASYNC and any(
-                c.execution_thread != comp.execution_thread for c in inst.called_computations
-            ):
-                yield inst
 
 
 def _check_layouts(inst: Instruction, report: Report) -> None:

@@ -22,6 +22,7 @@ class VerifyOptions:
     sorted_broadcasts: the dimensions of a broadcast ascend.
     reshapes_are_bitcasts: a reshape outside a fusion moves nothing in memory.
     names_unchanged: an instruction still has the name that its metadata says it was scheduled by.
+    lenient: what XLA takes is taken, where it breaks a rule that nothing computed depends on.
     """
 
     layout_sensitive: bool = False
@@ -31,12 +32,14 @@ class VerifyOptions:
     sorted_broadcasts: bool = False
     reshapes_are_bitcasts: bool = False
     names_unchanged: bool = False
+    lenient: bool = False
 
 
 class Report:
     """The diagnostics found so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
+        self._lenient = lenient
         self.diagnostics: list[Diagnostic] = []
         self._broken: set[Instruction] = set()
         self._closed = False
@@ -60,24 +63,35 @@ class Report:
         attr: str | None = None,
         hint: str | None = None,
         notes: Sequence[tuple[str, Instruction | Computation]] = (),
+        xla: str | None = None,
     ) -> None:
-        """Record an error at an instruction (its operand, its attribute) or at a computation."""
+        """Record an error at an instruction (its operand, its attribute) or at a computation.
+
+        xla: what XLA does, where it takes this; then a lenient verifier takes it too.
+        """
+        if xla is not None and self._lenient:
+            return
         if inst is not None and not self._closed:
             self._broken.add(inst)
         span = _place(inst, operand, attr) if inst is not None else comp.span if comp else None
         subject = f"{inst.name}: {inst.opcode}: " if inst is not None else ""
         self.diagnostics.append(
             Diagnostic(
-                code, subject + message, span, hint, tuple((text, at.span) for text, at in notes)
+                code, subject + message, span, _hint(hint, xla),
+                tuple((text, at.span) for text, at in notes),
             )
-        )
+        )  # fmt: skip
 
     def add_infer_error(self, inst: Instruction, error: InferError) -> None:
         """Record a broken rule of the op table, whose message begins with the opcode already."""
+        if error.xla is not None and self._lenient:
+            return
         self._broken.add(inst)
         span = _place(inst, error.operand, error.attr)
         self.diagnostics.append(
-            Diagnostic(error.code, f"{inst.name}: {error.message}", span, error.hint)
+            Diagnostic(
+                error.code, f"{inst.name}: {error.message}", span, _hint(error.hint, error.xla)
+            )
         )
 
     def ordered(self) -> list[Diagnostic]:
@@ -85,6 +99,10 @@ class Report:
         return sorted(
             self.diagnostics, key=lambda d: (d.span is None, d.span.start if d.span else 0)
         )
+
+
+def _hint(hint: str | None, xla: str | None) -> str | None:
+    return hint if xla is None else f"XLA {xla}; --verify=lenient takes it"
 
 
 def _place(inst: Instruction, operand: int | None, attr: str | None) -> Span | None:

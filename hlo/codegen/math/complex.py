@@ -38,6 +38,7 @@ from hlo.codegen.math.logarithm import log1p as real_log1p
 from hlo.codegen.math.trigonometric import sine_cosine, tangent
 
 _HALF_PI = 1.5707963267948966
+_LN2 = 0.6931471805599453
 
 
 # --- exponential and what is made of it ---------------------------------------------------------
@@ -57,6 +58,11 @@ def exp(z: Complex) -> Complex:
     re = gone.where(0.0, endless.where(INF, re))
     im = gone.where(z.im.lift(0.0).copysign(z.im), im)
     return Complex(real.where(scale(y, n), re), im)
+
+
+def exp2(z: Complex) -> Complex:
+    """Return 2**z."""
+    return exp(Complex(z.re * _LN2, z.im * _LN2))
 
 
 def expm1(z: Complex) -> Complex:
@@ -181,6 +187,12 @@ def _square(x: Num) -> tuple[Num, Num]:
 def log(z: Complex) -> Complex:
     """Return the principal natural logarithm, cut along the negative real axis."""
     return Complex(_log_modulus(z.re, z.im), atan2(z.im, z.re))
+
+
+def log2(z: Complex) -> Complex:
+    """Return the logarithm to base 2."""
+    found = log(z)
+    return Complex(found.re / _LN2, found.im / _LN2)
 
 
 def log1p(z: Complex) -> Complex:
@@ -350,9 +362,11 @@ _FUNCTIONS: dict[str, Callable[..., Complex | Num]] = {
     "cosh": cosh,
     "cosine": cosine,
     "divide": divide,
+    "exp2": exp2,
     "exponential": exp,
     "exponential-minus-one": expm1,
     "log": log,
+    "log2": log2,
     "log-plus-one": log1p,
     "logistic": logistic,
     "power": power,

@@ -30,6 +30,7 @@ class _Exp:
 
 
 _LOG2_E = 1.4426950408889634
+_LN2 = 0.6931471805599453
 _EXP = {
     # within 2**-28.2 of exp(r), 2**-31.6 of sinh, 2**-29.4 of tanh
     "float": _Exp(
@@ -92,6 +93,16 @@ def _exp_times(x: Num, doublings: int) -> Num:
 def exp(x: Num) -> Num:
     """Return e**x, within 0.9 ulp."""
     return _exp_times(x, 0)
+
+
+def exp2(x: Num) -> Num:
+    """Return 2**x, within 1 ulp; exact for integers."""
+    p, magic = _EXP[x.type], x.lift(x.layout.magic)
+    # As e**x beyond the same limits: those of x are narrower.
+    x = x.at_least(p.lowest * _LOG2_E).at_most((p.highest + 1) * _LOG2_E)
+    shifted = x + magic
+    n = shifted.bits() - magic.bits()
+    return scale(exp_small((x - (shifted - magic)) * _LN2), n)
 
 
 def exp_parts(x: Num) -> tuple[Num, Num]:

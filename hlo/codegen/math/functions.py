@@ -19,11 +19,13 @@ _FUNCTIONS: dict[str, Callable[..., Num]] = {
     "cosine": trigonometric.cosine,
     "divide": lambda x, y: x / y,
     "erf": erf,
+    "exp2": exponential.exp2,
     "exponential": exponential.exp,
     "exponential-minus-one": exponential.expm1,
     "floor": rounding.floor,
     "imag": lambda x: x.lift(0.0),
     "log": logarithm.log,
+    "log2": logarithm.log2,
     "log-plus-one": logarithm.log1p,
     "logistic": exponential.logistic,
     "maximum": lambda x, y: x.call("maximum", y),
@@ -62,8 +64,8 @@ _ROUGHLY: dict[str, Callable[..., Num]] = {
 # What uses `Builder.rarely`: angles of many turns, quotients of many digits.
 _RARE = frozenset({"remainder", "sine", "cosine", "tan"})
 # The same, where one part of a complex number is an angle.
-_RARE_COMPLEX = frozenset({"cosh", "exponential", "exponential-minus-one", "logistic", "power",
-                           "sinh", "tanh"})  # fmt: skip
+_RARE_COMPLEX = frozenset({"cosh", "exp2", "exponential", "exponential-minus-one", "logistic",
+                           "power", "sinh", "tanh"})  # fmt: skip
 
 
 def has_rare_cases(opcode: str, et: ElementType) -> bool:

@@ -90,6 +90,16 @@ def log(x: Num) -> Num:
     return _at_the_ends(x, _log1p_small(m - 1.0, k))
 
 
+def log2(x: Num) -> Num:
+    """Return the logarithm to base 2, within 1.5 ulp; exact for powers of two."""
+    layout = x.layout
+    tiny = x < layout.least_normal
+    shift = layout.mantissa + 2
+    _, k, m = decompose(tiny.where(x * 2.0**shift, x))
+    k = tiny.where(k - float(shift), k)
+    return _at_the_ends(x, k + _log1p_small(m - 1.0, m.lift(0.0)) * (1.0 / LN2))
+
+
 def log1p(x: Num) -> Num:
     """Return log(1 + x), within 1.5 ulp."""
     one = x + 1.0

@@ -19,7 +19,8 @@ _PAIRED = ("all-gather-start", "collective-permute-start")
 
 @sized(
     "all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all",
-    "collective-broadcast", "collective-permute", "collective-permute-start", "reduce-scatter",
+    "collective-broadcast", "collective-permute", "collective-permute-start",
+    "collective-reduce", "reduce-scatter",
 )  # fmt: skip
 def _collective(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     alone = expand(inst)

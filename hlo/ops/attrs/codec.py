@@ -39,6 +39,8 @@ class Attr:
 
     A value equal to the default is not printed, unless `always` is set.
     implied: what a text that leaves it out says, from the shapes of the operands.
+    settled: what a written value means on operands of these shapes, where XLA takes several for
+      one.
     """
 
     codec: Codec
@@ -46,6 +48,7 @@ class Attr:
     default: Any = None
     always: bool = False
     implied: Callable[[Sequence[Any]], Any] | None = None
+    settled: Callable[[Any, Sequence[Any]], Any] | None = None
 
     def prints(self, value: Any) -> bool:
         return value is not None and (self.always or self.required or value != self.default)
@@ -73,12 +76,18 @@ STRING = Codec("string", Scanner.string, lambda v: f'"{escape(v)}"')
 INTS = Codec("{integers}", Scanner.integers, lambda v: "{" + ",".join(map(str, v)) + "}")
 
 
-def enum(*names: str) -> Codec:
-    """Return the codec of a word out of `names`; the value is the word itself."""
+def enum(*names: str, any_case: bool = False) -> Codec:
+    """Return the codec of a word out of `names`; the value is the word itself.
+
+    any_case: the text may have it in upper or lower case, as XLA reads many such words.
+    """
+    by_folded = {name.lower(): name for name in names}
 
     def read(s: Scanner) -> str:
         at = s.pos
         word = s.ident("one of " + ", ".join(names))
+        if any_case:
+            word = by_folded.get(word.lower(), word)
         if word not in names:
             hint = did_you_mean(word, names) or "one of " + ", ".join(names)
             raise TextError(f"unknown value {word!r}", at, code="bad-value", hint=hint)

@@ -257,4 +257,4 @@ def _write_conv_dims(d: ConvDims) -> str:
 
 CONV_DIMS = Codec("dim labels", _read_conv_dims, _write_conv_dims)
 
-PRECISIONS = listed(enum("default", "high", "highest"))
+PRECISIONS = listed(enum("default", "high", "highest", any_case=True))

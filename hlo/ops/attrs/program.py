@@ -47,7 +47,7 @@ def _read_aliases(s: Scanner) -> tuple[OutputAlias, ...]:
         output = s.integers()
         s.expect(":")
         s.expect("(")
-        operand = s.integer(0)
+        operand = s.integer(-1)
         s.expect(",")
         index = s.integers()
         s.expect(")")

@@ -167,7 +167,7 @@ def _before_transpose(side: _Side) -> _Side:
       approximate=True)  # fmt: skip
 def transpose_of_dot(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
-    if inner.opcode != "dot" or not is_single_use(inner):
+    if inner.opcode != "dot" or len(inner.operands) > 2 or not is_single_use(inner):
         return None
     lhs, rhs = _sides(inner)
     batch, left, right = len(lhs.batch), len(lhs.free), len(rhs.free)

@@ -42,7 +42,7 @@ def dot_merger(module: Module, rewrites: Rewrites, *, max_size_to_merge: int = 1
 
 def _key(inst: Instruction, shared: int, congruence: Congruence) -> Hashable:
     """Return what products that can be merged have in common, None for others."""
-    if inst.opcode != "dot" or has_control_edges(inst):
+    if inst.opcode != "dot" or len(inst.operands) > 2 or has_control_edges(inst):
         return None
     if any(i.array_shape.is_dynamic for i in (inst, *inst.operands)):
         return None

@@ -9,7 +9,7 @@ from hlo.expansions import Expansion
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.rewrites import Rewrites
-from hlo.passes.rules import replace_instruction, unfused
+from hlo.passes.rules import is_configured, replace_instruction, unfused
 from hlo.types import ArrayShape
 
 
@@ -27,6 +27,8 @@ def expand_instructions(
     for comp in unfused(module):
         for inst in comp:
             if inst.opcode not in wanted or inst.control_predecessors or inst.control_successors:
+                continue
+            if is_configured(inst):
                 continue
             try:
                 expanded = expansion(inst)

@@ -13,9 +13,10 @@ from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
 
 # Bits of the significand, the hidden one included, and of the exponent.
 _FORMS = {
-    "f4e2m1fn": (2, 2), "f8e3m4": (5, 3), "f8e4m3": (4, 4), "f8e4m3b11fnuz": (4, 4),
-    "f8e4m3fn": (4, 4), "f8e4m3fnuz": (4, 4), "f8e5m2": (3, 5), "f8e5m2fnuz": (3, 5),
-    "f8e8m0fnu": (1, 8), "bf16": (8, 8), "f16": (11, 5), "f32": (24, 8), "f64": (53, 11),
+    "f4e2m1fn": (2, 2), "f6e2m3fn": (4, 2), "f6e3m2fn": (3, 3), "f8e3m4": (5, 3),
+    "f8e4m3": (4, 4), "f8e4m3b11fnuz": (4, 4), "f8e4m3fn": (4, 4), "f8e4m3fnuz": (4, 4),
+    "f8e5m2": (3, 5), "f8e5m2fnuz": (3, 5), "f8e8m0fnu": (1, 8), "bf16": (8, 8),
+    "f16": (11, 5), "f32": (24, 8), "f64": (53, 11),
 }  # fmt: skip
 F8 = tuple(name for name in _FORMS if name.startswith("f8"))
 
