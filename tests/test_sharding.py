@@ -118,7 +118,7 @@ def test_other_spellings_read_as_the_canonical_form(text: str, canonical: str) -
         ("{devices=[2]<=[2] last_tile_dims={odd}}", "unknown subgroup kind"),
         ("{{{replicated}}}", "expected a sharding"),
         ("{mesh['x'=2,'x'=2], [{}]}", "is there twice"),
-        ("{mesh['x'=2], [{}], unreduced=sum{'x'}}", "unknown reduction 'sum'"),
+        ("{mesh['x'=2], [{}], unreduced=avg{'x'}}", "unknown reduction 'avg'"),
         ("{mesh['x'=4], [{'q'}]}", "no axis 'q'"),
         ("{mesh['x'=4], [{'x'},{'x'}]}", "used twice"),
         ("{mesh['x'=4], [{'x':(2)4}]}", "no part (2)4"),
