@@ -58,14 +58,13 @@ def test_a_reduction_is_for_the_root_alone(backend: str) -> None:
         "f32[2] collective-reduce(x0), replica_groups={{2,1},{3,0}}, to_apply=add",
         (4, 1),
         [X],
-        more=ADD,
     )
     nothing = np.zeros_like(X[0])
     assert_equal(run_here(case, backend), [[nothing], [nothing], [X[2] + X[1]], [X[3] + X[0]]])
     # Each array has a root of its own; a device in no group gets zeros.
     case = program(
         "(f32[2], f32[2]) collective-reduce(x0, x0, roots), replica_groups={{0,1}}, "
-        "has_dynamic_root=true, to_apply=add", (2, 1), [X[:2]], more=ADD, before="roots = s32[2] "
+        "has_dynamic_root=true, to_apply=add", (2, 1), [X[:2]], before="roots = s32[2] "
         "constant({1,0})")  # fmt: skip
     total = X[0] + X[1]
     assert_equal(run_here(case, backend), [[nothing, total], [total, nothing]])
