@@ -27,6 +27,7 @@ from hlo.proto.schema import UNPRINTED, Message, schema
 from hlo.proto.shapes import write_literal, write_shape
 from hlo.proto.wire import decode, encode
 from hlo.sampling import random_array
+from hlo.text import PrintOptions, print_module
 from hlo.types import ELEMENT_TYPES, ArrayShape, Shape, TupleShape
 
 MODULE = """HloModule m
@@ -128,6 +129,11 @@ def _by_names(message: Message) -> Message:
     return named(message)
 
 
+# jaxlib 0.10 does not know them; tests/test_compatibility.py asks a newer one.
+NEWER = frozenset({"collective-reduce", "exp2", "log2", "shuffle"})
+CANONICAL = PrintOptions.canonical()
+
+
 def test_fields_are_those_that_xla_writes() -> None:
     """Of the examples of all operations; tests/compare_protos.py compares what is read of them."""
     kind = schema()["HloModuleProto"]
@@ -143,7 +149,12 @@ def test_fields_are_those_that_xla_writes() -> None:
 def test_protos_of_all_operations() -> None:
     """One example an operation; tests/compare_protos.py has the rest."""
     for spec in OPS.values():
-        assert not list(differences(spec.examples[0])), spec.name
+        if spec.name in NEWER:
+            module = hlo.parse(spec.examples[0])
+            again = hlo.from_proto(hlo.to_proto(module))
+            assert print_module(again, CANONICAL) == print_module(module, CANONICAL)
+        else:
+            assert not list(differences(spec.examples[0])), spec.name
 
 
 def test_literals_of_elements_in_bits_are_read_by_xla() -> None:
@@ -321,7 +332,7 @@ def test_a_proto_holds_one_module(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         hlo_opt, [str(tmp_path / "m.hlo"), "--stats", "-o", str(tmp_path / "m.pb")]
     )
-    assert result.exit_code == 2 and "a proto holds one module" in result.output
+    assert result.exit_code == 2 and "holds one module" in result.output
 
 
 def test_what_the_text_does_not_say_survives() -> None:
