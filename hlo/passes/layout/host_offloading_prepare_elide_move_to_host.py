@@ -11,7 +11,7 @@ from hlo.passes.rules import unfused
 
 
 @module_pass
-def elide_move_to_host(module: Module, rewrites: Rewrites) -> None:
+def host_offloading_prepare_elide_move_to_host(module: Module, rewrites: Rewrites) -> None:
     """Take MoveToHost out where a computation that runs on the host gets the value anyway."""
     for comp in unfused(module):
         for start in comp:
@@ -20,7 +20,7 @@ def elide_move_to_host(module: Module, rewrites: Rewrites) -> None:
             for number, operand in enumerate(start.operands):
                 if not is_mark(operand, TO_HOST) or has_control_edges(operand):
                     continue
-                if rewrites.allow("elide_move_to_host", operand):
+                if rewrites.allow("host_offloading_prepare_elide_move_to_host", operand):
                     start.replace_operand(number, operand.operands[0])
                     if not operand.num_users and not operand.is_root:
                         comp.remove(operand)

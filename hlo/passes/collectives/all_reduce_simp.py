@@ -13,12 +13,12 @@ from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
 from hlo.types import compatible
 
-_RULES = RuleSet("all_reduce_simplifier")
+_RULES = RuleSet("all_reduce_simp")
 _SAME = frozenset({"and", "maximum", "minimum", "or"})
 
 
 @module_pass
-def all_reduce_simplifier(module: Module, rewrites: Rewrites) -> None:
+def all_reduce_simp(module: Module, rewrites: Rewrites) -> None:
     """Do without collectives in groups of one device, and reductions of constants over devices."""
     _RULES.apply(module, rewrites)
 
