@@ -77,7 +77,7 @@ class Layouts:
         if shape.rank and rng.random() < 0.4:
             layout = replace(layout, tiles=rng.choice(_TILES))
         if et.bits < 8 and rng.random() < 0.6:
-            choice = [n for n in (1, 2, 4) if n >= et.bits]
+            choice = [n for n in (1, 2, 4, 8) if n >= et.bits]
             layout = replace(layout, element_bits=rng.choice(choice))
         elif not et.is_complex and et.bits <= 16 and rng.random() < 0.05:
             layout = replace(layout, element_bits=32)

@@ -13,10 +13,10 @@ from hlo.types import ElementType
 def int4_size_setter(module: Module, rewrites: Rewrites) -> None:
     """Pack elements of fewer than eight bits, arguments and results of the program included.
 
-    Not those of `pred`, which take a byte each.
+    Not those of `pred` and of types of six bits, which take a byte each.
     """
     set_element_sizes(module, rewrites, "int4_size_setter", _packed_bits)
 
 
 def _packed_bits(et: ElementType) -> int:
-    return et.bits if et.bits < 8 and not et.is_pred else 0
+    return et.bits if et.bits < 8 and 8 % et.bits == 0 and not et.is_pred else 0
