@@ -119,6 +119,20 @@ def _reduce_scatter(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     return shaped(names, inst.shape)
 
 
+def _rooted(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
+    """Append a collective with a root: one that is computed is a list in StableHLO."""
+    operands, attrs = b.operands(inst, trees), groups(inst)
+    if inst.attrs["has_dynamic_root"]:
+        attrs["has_dynamic_root"] = "unit"
+        name, shape = operands[-1]
+        if not shape.dims:  # type: ignore[attr-defined]
+            operands[-1] = _changed(b, "stablehlo.reshape", (name, shape), array(S32, (1,)))
+    regions = [b.region_of(comp) for comp in inst.called_computations]
+    name = f"stablehlo.{inst.opcode.replace('-', '_')}"
+    names = b.operation(name, operands, leaves(inst.shape), attrs, regions, **_extras(inst))
+    return shaped(names, inst.shape)
+
+
 # --- movement -----------------------------------------------------------------------------------
 
 
@@ -355,6 +369,7 @@ SPECIAL: dict[str, Special] = {
     **dict.fromkeys(("async-update", "async-done", "copy", "copy-start", "copy-done", "domain"),
                     _same),
     "bitcast": _bitcast,
+    **dict.fromkeys(("collective-broadcast", "collective-reduce"), _rooted),
     "conditional": _conditional,
     "constant": _constant,
     "custom-call": _custom_call,

@@ -299,16 +299,13 @@ RULES: Mapping[str, Rule] = {
         "stablehlo.broadcast_in_dim", lambda i: {"broadcast_dimensions": integers(_dims(i))}
     ),
     "cholesky": Rule("stablehlo.cholesky", lambda i: {"lower": flag(i.attrs["lower"])}),
-    "collective-broadcast": Rule(
-        "stablehlo.collective_broadcast", groups, unsaid=("has_dynamic_root",)
-    ),
     "collective-permute": Rule("stablehlo.collective_permute", _permute),
     "compare": Rule("stablehlo.compare", _compare),
     "concatenate": Rule("stablehlo.concatenate", lambda i: {"dimension": integer(_dims(i)[0])}),
     "convolution": Rule(
         "stablehlo.convolution", _convolution, unsaid=("algorithm", "sparsity_config")
     ),
-    "dot": Rule("stablehlo.dot_general", _dot),
+    "dot": Rule("stablehlo.dot_general", _dot, unsaid=("sparsity_config", "block_scaling_config")),
     "fft": Rule("stablehlo.fft", lambda i: {
         "fft_type": enum("fft_type", i.attrs["fft_type"]),
         "fft_length": integers(i.attrs["fft_length"]),
