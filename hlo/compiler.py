@@ -305,11 +305,18 @@ def translate(
 def _need_address_space(interface: Interface, platform: Platform) -> None:
     """Raise HloError if a machine has no addresses for all that a program works on."""
     leaves = (*interface.inputs, *interface.outputs)
-    size = interface.workspace_bytes + sum(leaf.size_bytes for leaf in leaves)
-    if size >> platform.pointer_bits:
+    sizes = [interface.workspace_bytes, *(leaf.size_bytes for leaf in leaves)]
+    bits = platform.pointer_bits
+    if sum(sizes) >> bits:
         raise HloError.at(
-            "too-large", f"{interface.module}: arrays and workspace take {size} bytes; "
-            f"{platform.machine.triple} has addresses of {platform.pointer_bits} bits",
+            "too-large", f"{interface.module}: arrays and workspace take {sum(sizes)} bytes; "
+            f"{platform.machine.triple} has addresses of {bits} bits",
+        )  # fmt: skip
+    # Places in an array are signed numbers of an address's width.
+    if max(sizes) >> bits - 1:
+        raise HloError.at(
+            "too-large", f"{interface.module}: an array takes {max(sizes)} bytes; "
+            f"{platform.machine.triple} has addresses of {bits} bits, of which one may take half",
         )  # fmt: skip
 
 

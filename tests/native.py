@@ -33,6 +33,11 @@ class Machine:
     runner: tuple[str, ...] = ()
     nm: str = "nm"
 
+    @property
+    def is_narrow(self) -> bool:
+        """True for processors of 32 bits that run natively compiled code."""
+        return self.triple is not None and self.triple.startswith(("armv7", "i686"))
+
     def need(self) -> None:
         """Skip the test if a tool is missing."""
         for tool in (self.compiler[0], *self.runner[:1], self.nm):
@@ -79,6 +84,20 @@ MACHINES = {
     "aarch64": _linux("aarch64"),
     "riscv64": _linux("riscv64"),
     "riscv64-v": _linux("riscv64", "+v", ("-cpu", "rv64,v=true,vlen=128,vext_spec=v1.0")),
+    "armv7": Machine(
+        "armv7-linux-gnueabihf",
+        None,
+        "",
+        ("arm-linux-gnueabihf-gcc",),
+        ("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"),
+    ),
+    "i686": Machine(
+        "i686-linux-gnu",
+        None,
+        "",
+        ("i686-linux-gnu-gcc",),
+        ("qemu-i386", "-L", "/usr/i686-linux-gnu"),
+    ),
     "wasm32": _wasm(),
     "wasm32-simd": _wasm("+simd128,+bulk-memory"),
 }

@@ -22,9 +22,6 @@ from .common import (
 if TYPE_CHECKING:
     from hlo.objects.code import Code
 
-# C compilers by architecture, for the command that builds an example.
-_COMPILERS = {"wasm32": "clang --target=wasm32-wasi"}
-
 
 @click.command(
     "hlo-compile", cls=Tool, short_help="compile modules of HLO for C", no_args_is_help=True
@@ -160,8 +157,8 @@ def _example(folder: str, code: Code, file: str) -> dict[str, bytes]:
     from hlo.objects.example import example
     from hlo.objects.header import headers
 
-    name, arch = code.interface.symbol, code.platform.arch
-    compiler = "cc" if code.platform.is_host else _COMPILERS.get(arch, f"{arch}-linux-gnu-gcc")
+    name = code.interface.symbol
+    compiler = "cc" if code.platform.is_host else code.platform.cross_compiler
     source = example(code.interface, Path(file).name, f"{name}.h", [f"{name}.o"], compiler)
     at = Path(folder)
     return {

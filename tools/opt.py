@@ -94,7 +94,7 @@ class _OptTool(Tool):
     "--target",
     metavar="TRIPLE",
     help="For stages of machine code, by default this "
-    "machine: x86_64-linux-gnu, aarch64-linux-gnu, riscv64-linux-gnu, wasm32-wasi, ...",
+    "machine: x86_64-linux-gnu, aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, ...",
 )
 @click.option(
     "--extract",

@@ -32,10 +32,13 @@ class Target:
         """Describe a machine from its triple and LLVM's feature string (`+avx2,-avx512f,...`)."""
         have = frozenset(f[1:] for f in features.split(",") if f.startswith("+"))
         arch = triple.split("-")[0]
-        if arch in ("x86_64", "i686", "i386"):
+        if arch in ("x86_64", "i686", "i586", "i486", "i386"):
             if "avx512f" in have:
                 return Target(triple, data_layout, 512, 32, have)
             return Target(triple, data_layout, 256 if "avx2" in have else 128, 16, have)
+        if arch.startswith("armv7"):
+            # NEON takes subnormal numbers for zero, so there are no vectors of floats.
+            return Target(triple, data_layout, _SCALAR_BITS, 16, have)
         if arch in ("aarch64", "arm64"):
             return Target(triple, data_layout, 128, 32, have)
         if arch == "riscv64":

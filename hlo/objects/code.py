@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePath
 
 import llvmlite.binding as llvm
@@ -10,6 +11,7 @@ import numpy as np
 
 from hlo.errors import HloError, did_you_mean
 from hlo.objects.archive import archive
+from hlo.objects.builtins import with_builtins
 from hlo.objects.exports import Reserved, spelled_constants
 from hlo.objects.interface import Interface
 from hlo.objects.link import link
@@ -88,7 +90,7 @@ class Code:
     def _object(self) -> bytes:
         machine = self.platform.machine
         if not self.constants.size:
-            return machine.object_code(self.module)
+            return machine.object_code(self._complete)
         reserved = Reserved(self.symbol, self.constants)
         return reserved.fill(machine.object_code(self._with(reserved.definition)))
 
@@ -105,14 +107,19 @@ class Code:
             )
         return link(self._object(), name, self.platform, self.exports, linker)
 
+    @cached_property
+    def _complete(self) -> llvm.ModuleRef:
+        """The module with all functions that it needs, but without its constants."""
+        return with_builtins(self.module, self.platform.machine, self.platform.arch)
+
     def _spelled(self) -> llvm.ModuleRef:
         if not self.constants.size:
-            return self.module
+            return self._complete
         return self._with(spelled_constants(self.symbol, self.constants))
 
     def _with(self, definition: str) -> llvm.ModuleRef:
         """Return the module with its constants defined."""
-        module = self.module.clone()
+        module = self._complete.clone()
         head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
         module.link_in(llvm.parse_assembly(head + definition))
         return module

@@ -8,6 +8,7 @@ from pathlib import Path
 import hlo
 from hlo.errors import HloError
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
+from hlo.objects.targets import ARCHITECTURES, architecture
 from hlo.runtime.outside import Import
 
 _SHARED = """\
@@ -231,4 +232,4 @@ def _size(n: int) -> str:
 
 
 def _pointer_bytes(interface: Interface) -> int:
-    return 4 if interface.triple.startswith("wasm32") else 8
+    return ARCHITECTURES[architecture(interface.triple)].pointer_bits // 8

@@ -13,13 +13,6 @@ from pathlib import Path
 from hlo.errors import HloError
 from hlo.objects.targets import Platform
 
-_PACKAGES = {
-    "aarch64": "gcc-aarch64-linux-gnu or lld",
-    "riscv64": "gcc-riscv64-linux-gnu or lld",
-    "wasm32": "lld",
-    "x86_64": "gcc or lld",
-}
-
 
 def link(code: bytes, name: str, platform: Platform, exports: Sequence[str], linker: str) -> bytes:
     """Return the shared library, or WebAssembly module, of an object file.
@@ -52,10 +45,14 @@ def _found(platform: Platform) -> list[str]:
     for candidate in _candidates(platform):
         if shutil.which(candidate):
             return [candidate]
+    compiler = platform.cross_compiler
+    package = "lld" if platform.container == "wasm" else f"gcc-{compiler[:-4]} or lld"
+    if platform.is_host:
+        package = "gcc or lld"
     kind = "a WebAssembly module" if platform.container == "wasm" else "a shared library"
     raise HloError.at(
         "no-linker", f"no linker for {platform.machine.triple}: {kind} needs one",
-        hint=f"install {_PACKAGES[platform.arch]}, give --linker, or write a .o or .a",
+        hint=f"install {package}, give --linker, or write a .o or .a",
     )  # fmt: skip
 
 
@@ -65,7 +62,7 @@ def _candidates(platform: Platform) -> list[str]:
     if platform.container == "macho":
         return ["cc", "clang"] if platform.is_host else ["ld64.lld"]
     native = ["cc", "gcc", "clang", "ld"] if platform.is_host else []
-    return [*native, f"{platform.arch}-linux-gnu-gcc", "ld.lld"]
+    return [*native, platform.cross_compiler, "ld.lld"]
 
 
 def _flags(

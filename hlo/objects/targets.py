@@ -25,25 +25,42 @@ from hlo.runtime.jit import Machine, host_machine
 class _Architecture:
     """What is fixed by the first part of a triple.
 
-    base: features that every processor has that we make code for. abi: of calls, in LLVM's words.
-    flags: LLVM's module flags that say so to the assembler.
+    base: features that every processor has that we make code for. generic: the least of these
+    processors, as LLVM names it. abi: of calls, in LLVM's words. flags: LLVM's module flags that
+    say so to the assembler. tools: what the names of GNU's
+    cross compiler and linker begin with.
     """
 
     base: str = ""
+    generic: str = "generic"
     abi: str = ""
     flags: tuple[str, ...] = ()
+    pointer_bits: int = 64
+    tools: str = ""
 
 
 _PIC = '!{i32 8, !"PIC Level", i32 2}'
 ARCHITECTURES = {
-    "x86_64": _Architecture(flags=(_PIC,)),
-    "aarch64": _Architecture(flags=(_PIC,)),
+    "x86_64": _Architecture(generic="x86-64", flags=(_PIC,), tools="x86_64-linux-gnu"),
+    "aarch64": _Architecture(flags=(_PIC,), tools="aarch64-linux-gnu"),
     "riscv64": _Architecture(
-        "+m,+a,+f,+d,+c", "lp64d", (_PIC, '!{i32 1, !"target-abi", !"lp64d"}')
+        "+m,+a,+f,+d,+c", "generic-rv64", "lp64d", (_PIC, '!{i32 1, !"target-abi", !"lp64d"}'),
+        tools="riscv64-linux-gnu",
     ),
-    "wasm32": _Architecture(),
+    "wasm32": _Architecture(pointer_bits=32),
+    # Arithmetic of the old x87 unit rounds twice: the code uses SSE2.
+    "i686": _Architecture(
+        "+sse2", "pentium4", flags=(_PIC,), pointer_bits=32, tools="i686-linux-gnu"
+    ),
+    # What all have that pass floating-point numbers in registers: VFPv3 of 16 registers.
+    "armv7": _Architecture(
+        "+vfp3d16,-neon", flags=(_PIC,), pointer_bits=32, tools="arm-linux-gnueabihf"
+    ),
 }  # fmt: skip
-_SAME = {"arm64": "aarch64", "amd64": "x86_64", "x86-64": "x86_64"}
+_SAME = {
+    "arm64": "aarch64", "amd64": "x86_64", "x86-64": "x86_64", "armv7a": "armv7", "armv7l": "armv7",
+    "i386": "i686", "i486": "i686", "i586": "i686",
+}  # fmt: skip
 
 
 def architecture(triple: str) -> str:
@@ -58,6 +75,20 @@ def architecture(triple: str) -> str:
     return name
 
 
+# What a triple may leave out is the vendor; LLVM then takes the system for one.
+_SYSTEMS = re.compile(
+    r"(linux|windows|mingw|cygwin|uefi|darwin|macos|ios|freebsd|netbsd|openbsd|wasi|none)"
+)
+
+
+def spelled_out(triple: str) -> str:
+    """Return a triple with all of its parts: `armv7-unknown-linux-gnueabihf`."""
+    first, *rest = triple.split("-")
+    if rest and _SYSTEMS.match(rest[0]):
+        rest = ["unknown", *rest]
+    return "-".join([first, *rest])
+
+
 @dataclass(frozen=True)
 class Platform:
     """A machine to make code for, in LLVM's terms and in those of code generation."""
@@ -70,13 +101,20 @@ class Platform:
         return architecture(self.machine.triple)
 
     @property
+    def cross_compiler(self) -> str:
+        """The C compiler's command on a machine of another kind."""
+        if self.container == "wasm":
+            return "clang --target=wasm32-wasi"
+        return f"{ARCHITECTURES[self.arch].tools}-gcc"
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """Module flags that the code has to carry."""
         return ARCHITECTURES[self.arch].flags
 
     @property
     def pointer_bits(self) -> int:
-        return 32 if self.arch == "wasm32" else 64
+        return ARCHITECTURES[self.arch].pointer_bits
 
     @property
     def container(self) -> str:
@@ -114,7 +152,7 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     host = llvm.get_process_triple()
-    triple = host if triple is None else triple
+    triple = host if triple is None else spelled_out(triple)
     arch = architecture(triple)
     if cpu == "native":
         if arch != architecture(host):
@@ -125,9 +163,10 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
         _tried(triple, cpu, features)
         machine = Machine(triple, cpu, features)
     else:
+        generic = ARCHITECTURES[arch].generic
         if cpu == "generic":
-            cpu = {"x86_64": "x86-64", "riscv64": "generic-rv64"}.get(arch, "generic")
-        if cpu.startswith("generic"):
+            cpu = generic
+        if cpu == generic:
             features = ",".join(filter(None, (ARCHITECTURES[arch].base, features)))
         names = _tried(triple, cpu, features)
         machine = Machine(triple, cpu, features, ARCHITECTURES[arch].abi)
@@ -137,6 +176,8 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     found = Platform(machine, Target.of(triple, machine.data_layout, on))
     if found.container == "coff":
         raise HloError.at("bad-target", f"target {triple!r}: there are no object files for Windows")
+    if arch in ("i686", "armv7") and found.container != "elf":
+        raise HloError.at("bad-target", f"target {triple!r}: {arch} is for systems with ELF alone")
     return found
 
 
@@ -173,7 +214,7 @@ llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 triple, cpu, features, abi = sys.argv[1:]
 machine = llvm.Target.from_triple(triple).create_target_machine(
-    cpu=cpu, features=features, abiname=abi)
+    cpu=cpu, features=features, codemodel="small", abiname=abi)
 module = llvm.parse_assembly({_TRIAL!r})
 module.triple = triple
 print(machine.emit_assembly(module))
@@ -203,17 +244,23 @@ def _tried(triple: str, cpu: str, features: str) -> list[str]:
 
 def _features_in(arch: str, triple: str, cpu: str, assembly: str) -> list[str]:
     found = []
-    if "__muldf3" in assembly or "__adddf3" in assembly:
+    if re.search(r"__(muldf3|adddf3|aeabi_dmul)", assembly):
         raise HloError.at(
             "bad-target", f"target {triple} with cpu {cpu}: it has no double-precision arithmetic"
         )
-    if arch == "x86_64":
+    if arch == "i686" and "mulsd" not in assembly:
+        raise HloError.at(
+            "bad-target", f"target {triple} with cpu {cpu}: it has no SSE2, and x87 rounds twice"
+        )
+    if arch in ("x86_64", "i686"):
         found += ["+avx512f"] if "%zmm" in assembly else []
         found += ["+avx2"] if "%zmm" in assembly or "%ymm" in assembly else []
         found += [] if "__extendhfsf2" in assembly else ["+f16c"]
     elif arch == "riscv64":
         found += ["+v"] if "vfadd.vv" in assembly else []
         found += [] if "__extendhfsf2" in assembly else ["+zfhmin"]
+    elif arch == "armv7":
+        found += ["+fp16"] if "vcvtb.f32.f16" in assembly else []
     elif arch == "wasm32":
         found += ["+simd128"] if "f32x4.add" in assembly else []
     return found

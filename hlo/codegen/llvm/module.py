@@ -40,7 +40,7 @@ class Module:
         """True when LLVM converts between `half` and `float` without calling a library."""
         arch = self.target_triple.split("-")[0]
         return arch in ("aarch64", "arm64") or not self.features.isdisjoint(
-            {"f16c", "zfh", "zfhmin"}
+            {"f16c", "fp16", "zfh", "zfhmin"}
         )
 
     def declare(self, name: str, result: str, params: Sequence[str]) -> None:
