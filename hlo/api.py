@@ -163,9 +163,10 @@ def run_values(module: Module, values: Sequence[Any], host: Host | None = None) 
 def interpret(module: Module, *args: Any, host: Host | None = None, verify: str = "strict") -> Any:
     """Verify a module and run it on the reference interpreter.
 
-    args: one for each parameter of the entry, tuples nested, or all leaves flat; numpy arrays of
-    the parameter's dimensions and dtype, in logical order whatever the layout (see
-    `hlo.pack` for physical buffers), or Python numbers and lists that convert exactly.
+    args: one for each parameter of the entry, tuples nested, or all leaves flat; arrays of the
+    parameter's dimensions and dtype, of numpy, JAX, PyTorch or any library that speaks DLPack, in
+    logical order whatever the layout (see `hlo.pack` for physical buffers), or Python numbers and
+    lists that convert exactly.
     verify: as for `hlo.verify`.
     Returns a numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual
     size. Raises HloError for arguments that do not fit and operations that cannot run. Warns

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError, InferError
+from hlo.interop import array_of
 from hlo.literal import Literal
 from hlo.memory import check_memory
 from hlo.numerals import from_double
@@ -96,6 +97,8 @@ def _may_be_whole(parameter: Parameter, arg: Any) -> bool:
 
 
 def _nested(value: Any, shape: Shape, what: str) -> Any:
+    if isinstance(value, Literal):
+        value = value.value
     if isinstance(shape, TupleShape):
         if not isinstance(value, (tuple, list)) or len(value) != len(shape.elements):
             have = f"{len(value)}" if isinstance(value, (tuple, list)) else "no"
@@ -113,19 +116,18 @@ def _nested(value: Any, shape: Shape, what: str) -> Any:
 def as_leaf(value: Any, shape: Shape, what: str) -> np.ndarray | DynamicArray:
     """Return a value as the array that a shape needs. `what` names it in errors.
 
-    numpy arrays need the shape's dtype, or its bits: `|V2` and `uint16` arrays are taken as bf16,
-    and so on; sub-byte integers may come as int8 or uint8 of small values. Python numbers and lists
-    are converted if the type holds their kind. A dynamic dimension may be shorter than its bound.
-    Raises HloError.
+    Arrays, of numpy or another library, need the shape's dtype, or its bits: `|V2` and `uint16`
+    arrays are taken as bf16, and so on; sub-byte integers may come as int8 or uint8 of small
+    values. Python numbers and lists are converted if the type holds their kind. A dynamic dimension
+    may be shorter than its bound. Raises HloError.
     """
     if not isinstance(shape, ArrayShape):
         raise HloError.at("unsupported", f"{what}: there are no values of shape {shape}")
     if isinstance(value, DynamicArray):
         value = value.actual
     et = shape.element_type
-    if not isinstance(value, (np.ndarray, np.generic)):
-        value = _from_python(value, shape, what)
-    array = _as_type(np.asarray(value), et, what, shape)
+    found = array_of(value, what)
+    array = _as_type(_from_python(value, shape, what) if found is None else found, et, what, shape)
     fits = array.ndim == shape.rank and all(
         n == size or size == UNBOUNDED or (shape.is_dynamic_dim(d) and n < size)
         for d, (n, size) in enumerate(zip(array.shape, shape.dims, strict=True))
@@ -172,6 +174,9 @@ def _from_python(value: Any, shape: ArrayShape, what: str) -> np.ndarray:
         array = np.asarray(value)
     except ValueError:
         raise HloError.at("shape-mismatch", f"{what}: its lists differ in length") from None
+    except (BufferError, RuntimeError, TypeError) as e:
+        # Lists of what has an array, but does not give it.
+        raise HloError.at("type-mismatch", f"{what}: numpy takes no list of these: {e}") from e
     if array.size and et.kind not in _HELD_BY.get(array.dtype.kind, ()):
         raise HloError.at(
             "type-mismatch",

@@ -144,7 +144,7 @@ class Client:
     def transfer_to_server(self, value: Any, device: int = 0) -> GlobalData:
         """Return a copy of a value on a device.
 
-        value: a literal, a numpy array, numbers in lists, or a tuple of such. Python's numbers
+        value: a literal, an array of any library, numbers in lists, or a tuple of such. Python's numbers
         become pred, s32, f32 or c64, numpy's keep their type.
         """
         self._need_device(device)

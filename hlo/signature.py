@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_typ
 import numpy as np
 
 from hlo.errors import HloError
+from hlo.interop import array_of
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -139,6 +140,13 @@ def _real(value: Any) -> Any:
     return value if is_number and not isinstance(value, bool) else _MISFIT
 
 
+def _array(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value
+    found = array_of(value, "an array")
+    return _MISFIT if found is None else found
+
+
 def _any_of(arms: Sequence[Fit], value: Any) -> Any:
     return next((found for arm in arms if (found := arm(value)) is not _MISFIT), _MISFIT)
 
@@ -191,7 +199,7 @@ def _fields(record: type) -> dict[str, Fit]:
 _SIMPLE: dict[Any, Fit] = {
     Any: lambda value: value,
     types.NoneType: lambda value: value if value is None else _MISFIT,
-    np.ndarray: lambda value: value if isinstance(value, (np.ndarray, np.generic)) else _MISFIT,
+    np.ndarray: _array,
     int: _integer,
     float: _real,
     bool: lambda value: bool(value) if isinstance(value, (bool, np.bool_)) else _MISFIT,

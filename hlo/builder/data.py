@@ -15,6 +15,7 @@ from hlo.builder.op import XlaOp
 from hlo.builder.reduction import Reduction
 from hlo.errors import InferError
 from hlo.eval import Host, interpret
+from hlo.interop import array_of
 from hlo.ir import Instruction, Module
 from hlo.ir.extract import extract
 from hlo.ir.names import legal_name
@@ -31,9 +32,9 @@ _DEFAULTS = {"b": PRED, "i": S32, "f": F32, "c": ELEMENT_TYPES["c64"]}
 
 @query
 def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
-    """Return a value as a literal: a literal, a numpy array, numbers in lists, or a tuple of such.
+    """Return a value as a literal: a literal, an array, numbers in lists, or a tuple of such.
 
-    Python's numbers become pred, s32, f32 or c64 unless a type is given; numpy's keep theirs.
+    Python's numbers become pred, s32, f32 or c64 unless a type is given; arrays keep theirs.
     Raises HloError for numbers that a type does not hold.
     """
     if isinstance(value, Literal):
@@ -41,9 +42,11 @@ def literal_of(value: Any, element_type: ElementType | None = None) -> Literal:
     if isinstance(value, tuple) and element_type is None:
         parts = [literal_of(v) for v in value]
         return Literal(TupleShape(tuple(p.shape for p in parts)), parts)
-    if element_type is None and isinstance(value, (np.ndarray, np.generic)):
-        type_of(value.dtype)  # raises for what is no number
-        return Literal.of(value)
+    given = array_of(value, "the constant")
+    if element_type is None and given is not None:
+        type_of(given.dtype)  # raises for what is no number
+        return Literal.of(given)
+    value = value if given is None else given
     dims_of(value, "the constant")
     et = element_type or _DEFAULTS.get(np.asarray(value).dtype.kind)
     if et is None:

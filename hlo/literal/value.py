@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError
+from hlo.interop import array_of
 from hlo.literal.writer import write_literal
 from hlo.numerals import bits_of
 from hlo.signature import need, shown
@@ -51,7 +52,7 @@ class Literal:
 
     @classmethod
     def of(cls, value: Any) -> Literal:
-        """Return the literal of a numpy array or scalar, of a token, or of a tuple of such.
+        """Return the literal of an array of any library, of a token, or of a tuple of such.
 
         Numbers and lists are what numpy makes of them. Raises HloError, code `type-mismatch`, for
         what is no array of an element type.
@@ -61,8 +62,9 @@ class Literal:
         if isinstance(value, tuple):
             parts = [cls.of(v) for v in value]
             return cls(TupleShape(tuple(p.shape for p in parts)), parts)
+        found = array_of(value, "a literal")
         try:
-            copy = np.array(value, order="C")
+            copy = np.array(value if found is None else found, order="C")
         except ValueError as e:
             raise HloError.at("type-mismatch", f"a literal of lists: {e}") from None
         copy = copy.astype(copy.dtype.newbyteorder("="), copy=False)
@@ -109,6 +111,12 @@ class Literal:
         if isinstance(self.shape, TupleShape):
             return tuple(e.value for e in self.elements)
         return TOKEN_VALUE if isinstance(self.shape, TokenShape) else self.array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return the elements as numpy's functions take them; a view, which is read-only."""
+        if not isinstance(self.shape, ArrayShape):
+            raise TypeError(f"a literal of {self.shape} is no array")
+        return np.array(self.array, dtype, copy=copy)
 
     def with_shape(self, shape: Shape) -> Literal:
         """Return the same value under a shape that differs in layout only. Raises HloError."""

@@ -36,9 +36,9 @@ class Executable:
         exe = hlo.compile(module)
         result = exe(x, y)
 
-    args: one for each parameter, tuples nested, or all array leaves flat: numpy arrays of the
-    parameter's dimensions and dtype, in logical order; also Python numbers and lists that convert
-    exactly. An array that lies in memory as the parameter's layout says is not copied. Returns a
+    args: one for each parameter, tuples nested, or all array leaves flat: arrays of the parameter's
+    dimensions and dtype, in logical order, of numpy, JAX, PyTorch or any library that speaks
+    DLPack; also Python numbers and lists that convert exactly. An array that lies in memory as the parameter's layout says is not copied. Returns a
     numpy array, also for a scalar, or a tuple. Raises HloError.
 
     donate: parameters, by number, whose memory may be overwritten where the module's
