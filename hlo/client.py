@@ -144,8 +144,8 @@ class Client:
     def transfer_to_server(self, value: Any, device: int = 0) -> GlobalData:
         """Return a copy of a value on a device.
 
-        value: a literal, an array of any library, numbers in lists, or a tuple of such. Python's numbers
-        become pred, s32, f32 or c64, numpy's keep their type.
+        value: a literal, an array of any library, numbers in lists, or a tuple of such. Python's
+        numbers become pred, s32, f32 or c64, arrays keep their type.
         """
         self._need_device(device)
         literal = _checked(lambda: literal_of(value))

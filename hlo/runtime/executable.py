@@ -38,8 +38,9 @@ class Executable:
 
     args: one for each parameter, tuples nested, or all array leaves flat: arrays of the parameter's
     dimensions and dtype, in logical order, of numpy, JAX, PyTorch or any library that speaks
-    DLPack; also Python numbers and lists that convert exactly. An array that lies in memory as the parameter's layout says is not copied. Returns a
-    numpy array, also for a scalar, or a tuple. Raises HloError.
+    DLPack; also Python numbers and lists that convert exactly. An array that lies in memory as the
+    parameter's layout says is not copied. Returns a numpy array, also for a scalar, or a tuple.
+    Raises HloError.
 
     donate: parameters, by number, whose memory may be overwritten where the module's
     `input_output_alias` names them; their arrays hold results afterwards. True means all of these.
