@@ -1,6 +1,6 @@
 """Random modules at the sizes of real programs: `generate_large(seed)`.
 
-The operations of `generate_ops` on arrays of up to some hundred thousand elements, with dimensions
+The operations of `generate_ops`, loops and copies of tuples among them, on arrays of up to some hundred thousand elements, with dimensions
 of several hundred, primes, powers of two and ones in any place, in any layout; with chains of
 movements in front of each operation and behind it, and operands and results that share producers.
 So loops run in blocks, vectors and threads, and kernels read what they read through other strides.
@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import op_cases
-import op_sums
-from generate_ops import Case
+import numpy as np
+import op_loops
+from generate_ops import MAKERS, Case
 from op_builder import Cases
 from op_nesting import nest
 
@@ -42,9 +42,12 @@ _WEIGHTS = {
     "reshape": 3, "broadcast": 3, "reverse": 2, "dynamic-slice": 3, "dynamic-update-slice": 3,
     "chain": 4, "select": 2, "convert": 2, "compare": 1, "map": 1, "iota": 1, "same": 1,
     "bitcast-convert": 2, "batch-norm": 1, "scatter-many": 1, "add": 2, "tanh": 1, "divide": 1,
+    "loop": 5, "copy-tuples": 2, "rng-bit-generator": 1, "ragged-dot": 1,
 }  # fmt: skip
-_MAKERS = {**op_cases.MAKERS, **op_sums.MAKERS}
+# Of those that are not named, as often each.
+_OTHERS = 0.1
 _MOST_CHAINED = 3
+_MOST_IN_TEXT = 400
 
 
 class Large(Cases):
@@ -54,9 +57,15 @@ class Large(Cases):
         super().__init__(seed, name)
         self.is_large = False
         self.is_exact = True
+        self.subnormal = float(self.chance(0.25))
         self.most_products = 1 << 20
         self.budget = 2 ** self.rng.choice((10, 12, 13, 14, 14, 15, 15, 16, 16, 17))
         self.made: dict[tuple[ElementType, tuple[int, ...], str], list[Instruction]] = {}
+        # Results that others are computed from, of whole numbers: those of floats may be off a bit.
+        self.exact: list[Instruction] = []
+        # What many of the operations compute with, so that they can be put behind each other.
+        rare = self.rng.choice(list(ELEMENT_TYPES))
+        self.usual = ELEMENT_TYPES[rare if self.chance(0.2) else self.rng.choice(_TYPES)]
         self._depth = 0
 
     # --- sizes and types ------------------------------------------------------------------------
@@ -71,6 +80,8 @@ class Large(Cases):
         if sizes and self.chance(0.7):
             # As large as it may be, by the dimension that has the most room.
             sizes[sizes.index(min(sizes))] *= max(1, room)
+        if sizes and empty and self.chance(0.02):
+            sizes[0] = 0
         self.rng.shuffle(sizes)
         return tuple(sizes)
 
@@ -81,8 +92,10 @@ class Large(Cases):
         return [s for s in _SIZES if s <= 4 * max(small)]
 
     def type(self, wanted: Callable[[ElementType], bool]) -> ElementType:
+        if wanted(self.usual) and self.chance(0.4):
+            return self.usual
         found = [t for t in map(ELEMENT_TYPES.__getitem__, _TYPES) if wanted(t)]
-        return self.rng.choice(found) if found else super().type(wanted)
+        return self.rng.choice(found) if found and self.chance(0.9) else super().type(wanted)
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -123,6 +136,9 @@ class Large(Cases):
         here = [x for x in known if x.parent is self.comp]
         if here and self.chance(0.4):
             return self.rng.choice(here)
+        made = self._of_result(et, dims) if self.chance(0.5) else None
+        if made is not None:
+            return made
         if self._depth < _MOST_CHAINED and self.chance(0.6):
             self._depth += 1
             made = self._produced(et, dims, kind)
@@ -138,7 +154,35 @@ class Large(Cases):
         return self._made_of_others(et, dims, kind)
 
     def _source(self, et: ElementType, dims: Sequence[int], kind: str) -> Instruction:
-        return self.parameter(self.numbers(et, dims, kind))
+        values = self.numbers(et, dims, kind)
+        is_constant = values.size <= _MOST_IN_TEXT and self.chance(0.1)
+        return self.constant(values) if is_constant else self.given(values)
+
+    def given(self, values: np.ndarray) -> Instruction:
+        """Return an operand that has these values once they are moved."""
+        if not values.ndim or not values.size or self.chance(0.6):
+            return self.parameter(values)
+        return self.rng.choice(_WAYS)(self, values)
+
+    def _of_result(self, et: ElementType, dims: tuple[int, ...]) -> Instruction | None:
+        """Return the elements of an earlier result, as many as there are, in another shape."""
+        known = [x for x in self.exact if x.parent is self.comp and x.array_shape.num_elements
+                 and x.array_shape.element_type is et]  # fmt: skip
+        if not known:
+            return None
+        x, wanted = self.rng.choice(known), math.prod(dims)
+        count = x.array_shape.num_elements
+        if x.array_shape.dims == dims:
+            return x
+        x = self.emit("reshape", [x], shape=array(et, [count]))
+        if count > wanted:
+            first = self.rng.randint(0, count - wanted)
+            x = self.emit("slice", [x], slice=(SliceDim(first, first + wanted),))
+        elif count < wanted:
+            low = self.rng.randint(0, wanted - count)
+            padding = (PadDim(low, wanted - count - low, 0),)
+            x = self.emit("pad", [x, self.value(et, ())], padding=padding)
+        return self.emit("reshape", [x], shape=array(et, dims))
 
     # --- results --------------------------------------------------------------------------------
 
@@ -146,7 +190,10 @@ class Large(Cases):
         before = len(self.results)
         super().result(made, rtol=rtol)
         for x in self.results[before:]:
-            if self.chance(0.5):
+            et = x.array_shape.element_type
+            if rtol == 0 and (et.is_integer or et.is_pred) and not x.array_shape.is_dynamic:
+                self.exact.append(x)
+            if self.chance(0.5) or x.array_shape.is_dynamic:
                 continue
             y = x
             for _ in range(self.rng.randint(1, 3)):
@@ -163,9 +210,44 @@ class Large(Cases):
         """Give each result a layout, whatever that of what it is."""
         self.results = [
             self.emit("copy", [x], shape=self._turned(x.shape), fixed=True)
-            if self.chance(0.3) else x
+            if self.chance(0.3) and not x.array_shape.is_dynamic else x
             for x in self.results
         ]  # fmt: skip
+
+
+# --- operands that are moved before ---------------------------------------------------------------
+
+
+def _from_another_order(g: Large, values: np.ndarray) -> Instruction:
+    order = list(range(values.ndim))
+    g.rng.shuffle(order)
+    x = g.parameter(np.ascontiguousarray(values.transpose(np.argsort(order))))
+    return g.emit("transpose", [x], dimensions=tuple(order))
+
+
+def _from_behind(g: Large, values: np.ndarray) -> Instruction:
+    dims = g.some_dims(values.ndim)
+    return g.emit("reverse", [g.parameter(np.flip(values, dims))], dimensions=dims)
+
+
+def _from_within(g: Large, values: np.ndarray) -> Instruction:
+    more = [(g.rng.choice((0, 0, 1, 3)), g.rng.choice((0, 0, 2))) for _ in values.shape]
+    parts = tuple(SliceDim(a, a + n) for (a, _), n in zip(more, values.shape, strict=True))
+    return g.emit("slice", [g.parameter(np.pad(values, more))], slice=parts)
+
+
+def _from_pieces(g: Large, values: np.ndarray) -> Instruction:
+    d = g.rng.randrange(values.ndim)
+    parts = np.split(values, [g.rng.randint(0, values.shape[d])], d)
+    return g.emit("concatenate", [g.parameter(p) for p in parts], dimensions=(d,))
+
+
+def _from_a_line(g: Large, values: np.ndarray) -> Instruction:
+    x = g.parameter(values.reshape(-1))
+    return g.emit("reshape", [x], shape=array(x.array_shape.element_type, values.shape))
+
+
+_WAYS = (_from_another_order, _from_behind, _from_within, _from_pieces, _from_a_line)
 
 
 # --- operands as parts of larger arrays -----------------------------------------------------------
@@ -329,18 +411,70 @@ def _doubled(g: Large, x: Instruction) -> Instruction:
     return g.emit("concatenate", [x, other], dimensions=(d,))
 
 
-_MOVES = (_transpose, _transpose, _reverse, _slice, _slice, _pad, _reshape, _broadcast, _doubled)
+def _copy(g: Large, x: Instruction) -> Instruction:
+    way = g.rng.randrange(3)
+    if way == 0:
+        return g.emit("copy", [x])
+    if way == 1:
+        return op_loops.through_tuples(g, x, x)[0]
+    return g.emit("get-tuple-element", [g.emit("tuple", [x, x])], index=1)
+
+
+def _part_somewhere(g: Large, x: Instruction) -> Instruction:
+    shape = x.array_shape
+    sizes = tuple(g.rng.choice((n, min(n, 1), g.rng.randint(0, n))) for n in shape.dims)
+    starts = [g.indices((), -1, n, S32) for n in shape.dims]
+    shape = array(shape.element_type, sizes)
+    return g.emit("dynamic-slice", [x, *starts], shape=shape, dynamic_slice_sizes=sizes)
+
+
+def _with_another_part(g: Large, x: Instruction) -> Instruction:
+    shape = x.array_shape
+    sizes = [g.rng.randint(0, n) for n in shape.dims]
+    starts = [g.indices((), -1, n, S32) for n in shape.dims]
+    return g.emit("dynamic-update-slice", [x, g.value(shape.element_type, sizes), *starts])
+
+
+def _rows(g: Large, x: Instruction) -> Instruction:
+    shape = x.array_shape
+    if not shape.dims:
+        return x
+    d = g.rng.randrange(shape.rank)
+    count = g.rng.choice((1, 3, 17, shape.dims[d]))
+    if shape.num_elements and count * shape.num_elements // shape.dims[d] > 2 * g.budget:
+        return x
+    sizes = tuple(min(n, 1) if e == d else n for e, n in enumerate(shape.dims))
+    return g.emit(
+        "gather", [x, g.indices((count,), -1, shape.dims[d], S32)],
+        offset_dims=tuple(e for e in range(shape.rank) if e != d), collapsed_slice_dims=(d,),
+        start_index_map=(d,), index_vector_dim=1, slice_sizes=sizes,
+    )  # fmt: skip
+
+
+def _masked(g: Large, x: Instruction) -> Instruction:
+    shape = x.array_shape
+    if shape.num_elements > 2 * g.budget:
+        return x
+    flags = g.value(PRED, shape.dims)
+    return g.emit("select", [flags, x, g.value(shape.element_type, shape.dims)])
+
+
+_MOVES = (
+    _transpose, _transpose, _transpose, _reverse, _slice, _slice, _slice, _pad, _reshape, _reshape,
+    _broadcast, _doubled, _copy, _part_somewhere, _with_another_part, _rows, _masked,
+)  # fmt: skip
 
 
 def generate_large(seed: int) -> Case:
     """Return a valid module and its arguments; the same ones for a seed."""
     g = Large(seed)
-    names = tuple(g.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=g.rng.choice((1, 2, 3))))
+    weights = [_WEIGHTS.get(name, _OTHERS) for name in MAKERS]
+    names = tuple(g.rng.choices(list(MAKERS), weights, k=g.rng.choice((1, 2, 3))))
     for name in names:
-        _MAKERS[name](g)
+        MAKERS[name](g)
     g.finished()
     g.comp.set_root(g.emit("tuple", g.results))
-    entry = nest(g, g.comp) if g.may_nest and g.chance(0.3) else g.comp
+    entry = nest(g, g.comp) if g.may_nest and g.chance(0.4) else g.comp
     entry.name = "main"
     g.module.add(entry, entry=True)
     return Case(g.module, g.args, names, g.rtol, g.on_xla)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import op_cases
+import op_loops
 import op_sums
 from op_builder import Cases
 from op_nesting import nest
 
 from hlo.ir import Module
 
-MAKERS = {**op_cases.MAKERS, **op_sums.MAKERS}
+MAKERS = {**op_cases.MAKERS, **op_sums.MAKERS, **op_loops.MAKERS}
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ class Cases:
         self.rtol: float | None = 0.0
         # False where XLA:CPU computes something else, and why is known.
         self.on_xla = True
+        # How often numbers below the normal ones are among the values of a type.
+        self.subnormal = 0.25
         # False where control flow around the operation has no meaning, or cannot be compared.
         self.may_nest = True
         self.is_large = self.rng.random() < 0.04
@@ -160,6 +162,10 @@ class Cases:
         self.args.append(values)
         return self.emit("parameter", shape=shape, number=number)
 
+    def given(self, values: np.ndarray) -> Instruction:
+        """Return an operand that has these values."""
+        return self.parameter(values)
+
     def value(self, et: ElementType, dims: Sequence[int], kind: str = "edges") -> Instruction:
         """Return an operand of a shape: an argument, a constant, or something made of one.
 
@@ -231,7 +237,7 @@ class Cases:
         words = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan]
         words += [float(info.max), float(info.min), float(info.smallest_normal)]
         # XLA:CPU flushes what is below the normal numbers of a machine's types to zero.
-        if et.bits < 16 or self.chance(0.25):
+        if et.bits < 16 or self.chance(self.subnormal):
             words += [float(info.smallest_subnormal), -float(info.smallest_subnormal) * 3]
             self.on_xla &= et.bits < 16
         self.on_xla &= et.name != "f8e8m0fnu"  # its smallest is below f32's normal numbers
