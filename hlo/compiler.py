@@ -288,7 +288,7 @@ def translate(
         uses_host=emitted.uses_host,
         is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
         features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
-        digest=digest([emitted.llvm.encode(), data.data]),
+        digest=digest([emitted.llvm.encode(), data.data]), is_native=platform.is_native,
     )  # fmt: skip
     _need_address_space(interface, platform)
     with clock("emit"):

@@ -59,6 +59,25 @@ def test_every_form_at_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("emit", "start", "name"),
+    [
+        (None, b"\x7fELF", "m.o"), ("obj", b"\x7fELF", "m.o"), ("llvm-bc", b"BC", "m.bc"),
+        ("llvm-ir", b"; ModuleID", "m.ll"), ("asm", b"\t.file", "m.s"),
+        ("archive", b"!<arch>", "m.a"), ("shared", b"\x7fELF", "m.so"),
+    ],
+)  # fmt: skip
+def test_standard_output(emit: str | None, start: bytes, name: str) -> None:
+    if emit == "shared":
+        MACHINES["native"].need()
+    given = [] if emit is None else ["--emit", emit]
+    done = run("scale.hlo", "-o", "-", *given, "--name", "m", "-o", name)
+    assert done.exit_code == 0 and done.stderr == ""
+    assert done.stdout_bytes.startswith(start)
+    assert done.stdout_bytes == Path(name).read_bytes()
+    assert sorted(p.name for p in Path().iterdir()) == sorted([name, "scale.hlo"])
+
+
+@pytest.mark.parametrize(
     ("args", "symbol"),
     [
         (["-o", "libother.so"], "other"),
@@ -130,7 +149,6 @@ def test_machines_differ() -> None:
     [
         (["-o", "m.xo"], "m.xo: a name ends in one of .o, .a"),
         (["-o", "m"], "a name ends in one of"),
-        (["-o", "-"], "a name ends in one of"),
         (["-o", "missing/m.o"], "cannot write missing/m.o: no such file or directory"),
         (["-o", "m.o", "--header", "missing/m.h"], "cannot write missing/m.h"),
         (["--example", "scale.hlo"], "cannot make scale.hlo: file exists"),
@@ -153,7 +171,16 @@ def test_errors_leave_nothing_behind(args: list[str], words: str) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [[], ["-o", "m.o", "--name", "a-b"], ["-o", "m.o", "--name", "int"], ["-o", "m.o", "--foo"]],
+    [
+        [],
+        ["-o", "-", "-o", "-"],
+        ["-o", "-", "--json"],
+        ["-o", "m.o", "--emit", "asm"],
+        ["-o", "-", "--emit", "gimple"],
+        ["-o", "m.o", "--name", "a-b"],
+        ["-o", "m.o", "--name", "int"],
+        ["-o", "m.o", "--foo"],
+    ],
 )
 def test_usage(args: list[str]) -> None:
     assert run("scale.hlo", *args).exit_code == 2

@@ -23,7 +23,7 @@ from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.host import run_together
 from hlo.objects.exports import Reserved
-from hlo.objects.header import header
+from hlo.objects.header import header, headers
 from hlo.objects.interface import Interface, find_interfaces, identifiers, is_symbol, symbol_of_file
 from hlo.objects.targets import platform, spelled_out
 from hlo.sampling import random_value
@@ -77,6 +77,13 @@ ENTRY main {
 )
 
 SMALL = "HloModule m\nENTRY e { x = f32[3] parameter(0)\n  ROOT y = f32[3] add(x, x) }\n"
+
+
+HOST = """HloModule m
+ENTRY e { x = f32[3] parameter(0)
+  ROOT y = f32[3] custom-call(x), custom_call_target="triple", api_version=API_VERSION_TYPED_FFI
+}
+"""
 
 
 def arguments(text: str) -> list[object]:
@@ -138,6 +145,17 @@ def test_headers_compile_without_a_warning(tmp_path: Path, text: str) -> None:
             run_command([compiler, *flags, "-x", language, "-fsyntax-only", "use.c"], tmp_path)
 
 
+@pytest.mark.parametrize("text", [MIXED, HOST])
+def test_examples_are_c99(tmp_path: Path, text: str) -> None:
+    NATIVE.need()
+    interface = write_program(tmp_path, NATIVE, text)
+    for path, data in headers(interface, "m.hlo", str(tmp_path / "m.h")).items():
+        Path(path).write_bytes(data)
+    flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
+    for compiler in filter(shutil.which, ("gcc", "clang")):
+        run_command([compiler, *flags, "-fsyntax-only", "example.c"], tmp_path)
+
+
 def test_what_a_header_says() -> None:
     text = header(NATIVE.code(MIXED).interface, "/tmp/mixed.hlo", "mixed.h")
     prototype = re.search(r"^int m\((.*?)\);", text, re.MULTILINE | re.DOTALL)
@@ -150,6 +168,46 @@ def test_what_a_header_says() -> None:
     assert "out1: s64[4]{0}, 32 bytes; may be keep itself" in text
     assert "w: c64[2,3]{0,1}, 48 bytes (real and imaginary parts in turn)" in text
     assert "p_1: bf16[6]{0}, 12 bytes (the bits of bf16), p.1 in the module" in text
+
+
+@pytest.mark.parametrize(
+    ("cpu", "emulated", "fits"),
+    [
+        ("x86-64", "Nehalem", 1),
+        ("x86-64-v2", "Nehalem", 1),
+        ("x86-64-v3", "Nehalem", 0),
+        ("x86-64-v3", "max", 1),
+        ("x86-64-v4", "max", 0),
+    ],
+)
+def test_a_program_asks_whether_the_processor_fits(
+    tmp_path: Path, cpu: str, emulated: str, fits: int
+) -> None:
+    machine = Machine("x86_64-linux-gnu", cpu, runner=("qemu-x86_64", "-cpu", emulated))
+    machine.need()
+    if platform().arch != "x86_64":
+        pytest.skip("the C compiler at hand is for another processor")
+    (tmp_path / "m.h").write_text(header(machine.code(SMALL).interface, "m.hlo", "m.h"))
+    driver = '#include "m.h"\n#include <stdio.h>\n'
+    driver += 'int main(void) { printf("%d", m_processor_fits()); return 0; }\n'
+    (tmp_path / "driver.c").write_text(driver)
+    run_command(["cc", *STRICT, "-static", "driver.c", "-o", "driver"], tmp_path)
+    assert run_command([*machine.runner, "./driver"], tmp_path) == str(fits)
+
+
+def test_a_header_says_which_processor_the_code_needs() -> None:
+    def said(*target: str) -> str:
+        text = header(Machine(*target).code(SMALL).interface, "m.hlo", "m.h")
+        return re.sub(r"\s+\*\s+", " ", text.partition("*/")[0])
+
+    assert "cpu x86-64. It needs cmov, cx8, mmx, sse, sse2. m_proc" in said("x86_64-linux-gnu")
+    assert "avx2, bmi, bmi2," in said("x86_64-linux-gnu", "x86-64-v3")
+    assert said("aarch64-linux-gnu").endswith("aarch64-unknown-linux-gnu, cpu generic. ")
+    host = platform()
+    native = header(NATIVE.code(SMALL).interface, "m.hlo", "m.h")
+    assert f"cpu {host.machine.cpu}: the processor that it was compiled on" in re.sub(
+        r"\s+\*\s+", " ", native
+    )
 
 
 def test_names_for_c() -> None:
@@ -223,7 +281,7 @@ ENTRY e { x = f32[100,90] parameter(0)
 """
 
 
-@pytest.mark.parametrize("name", ["native", "riscv64", "wasm32"])
+@pytest.mark.parametrize("name", ["native", "riscv64", "wasm32", "armv7", "i686"])
 def test_threads_are_the_callers(tmp_path: Path, name: str) -> None:
     machine = MACHINES[name]
     machine.need()
@@ -251,19 +309,10 @@ def test_a_donated_argument_is_updated_in_place(tmp_path: Path) -> None:
     run_command(["./driver"], tmp_path)
 
 
-HOST = """HloModule m
-ENTRY e { x = f32[3] parameter(0)
-  ROOT y = f32[3] custom-call(x), custom_call_target="triple", api_version=API_VERSION_TYPED_FFI
-}
-"""
-
-
-@pytest.mark.parametrize("name", ["native", "riscv64", "wasm32"])
+@pytest.mark.parametrize("name", ["native", "riscv64", "wasm32", "armv7", "i686"])
 def test_functions_outside_are_in_a_table(tmp_path: Path, name: str) -> None:
     machine = MACHINES[name]
     machine.need()
-    from hlo.objects.header import headers
-
     interface = write_program(tmp_path, machine, HOST)
     for path, data in headers(interface, "m.hlo", str(tmp_path / "m.h")).items():
         Path(path).write_bytes(data)
@@ -274,7 +323,7 @@ def test_functions_outside_are_in_a_table(tmp_path: Path, name: str) -> None:
     failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (failed.returncode, failed.stderr) == (1, "m returns 1: triple: to be written\n")
     filled = (tmp_path / "example.c").read_text()
-    start, end = filled.index("  static const char message"), filled.index("}\n\nstatic void *mem")
+    start, end = filled.index("  static const char message"), filled.index("}\n\n/* Memory")
     body = """  const float *x = call->operands[0];
   float *y = call->results[0];
   for (int i = 0; i < 3; i++) y[i] = 3 * x[i];

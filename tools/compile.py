@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 from .common import (
     Tool,
     common_options,
+    emit,
     emit_json,
     fail,
     load,
@@ -21,6 +23,15 @@ from .common import (
 
 if TYPE_CHECKING:
     from hlo.objects.code import Code
+    from hlo.objects.targets import Platform
+
+# Standard output, in the place of a file's name.
+STDOUT = "-"
+# What can go there, by the ends of names that files of the kind have; that of a shared library is
+# the machine's.
+EMITTED = {
+    "obj": ".o", "asm": ".s", "llvm-ir": ".ll", "llvm-bc": ".bc", "archive": ".a", "shared": "",
+}  # fmt: skip
 
 
 @click.command(
@@ -30,8 +41,11 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FILE",
     help="What to write, by the end of its name: .o, .a, .so, .ll, .s, .bc; .wasm, .dylib. "
-    "May be given more than once.",
+    "May be given more than once; - is standard output.",
 )  # fmt: skip
+@click.option("--emit", "shown_kind", type=click.Choice(list(EMITTED)), metavar="KIND",
+              help="What -o - writes: obj (the default), asm, llvm-ir, llvm-bc, archive, shared.",
+              )  # fmt: skip
 @click.option("--header", metavar="FILE.h", help="Write a C header with all there is to know.")
 @click.option("--example", metavar="DIR",
               help="Write a C program that calls the module, with what it needs.")  # fmt: skip
@@ -58,9 +72,9 @@ if TYPE_CHECKING:
               help="What was written, or errors, as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
-    file: str, outputs: tuple[str, ...], header: str | None, example: str | None,
-    name: str | None, triple: str | None, cpu: str | None, features: str, debug_info: bool,
-    linker: str, passes: str, verify: str, constants: str | None, as_json: bool,
+    file: str, outputs: tuple[str, ...], shown_kind: str | None, header: str | None,
+    example: str | None, name: str | None, triple: str | None, cpu: str | None, features: str,
+    debug_info: bool, linker: str, passes: str, verify: str, constants: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
@@ -72,26 +86,34 @@ def main(
     \b
     Example:
       hlo-compile model.hlo -o model.o --header model.h --target aarch64-linux-gnu
+      hlo-compile model.hlo -o - --emit asm | less
     """
     from hlo.errors import HloError
     from hlo.files import make_folder, need_places, write_files
 
     if not (outputs or header or example):
         raise click.UsageError("Nothing to write: give -o, --header or --example.")
+    if outputs.count(STDOUT) > 1 or (as_json and STDOUT in outputs):
+        raise click.UsageError("-o -: standard output has room for one thing.")
+    if shown_kind is not None and STDOUT not in outputs:
+        raise click.UsageError("--emit says what -o - writes; a file's name says it itself.")
     try:
-        given = [*outputs, *([header] if header else [])]
+        given = [*(o for o in outputs if o != STDOUT), *([header] if header else [])]
         symbol = _symbol(name, given, file)
         need_places(given, [file])
         written, code = _compile(
-            file, outputs, header, example, symbol, (triple, cpu, features), debug_info, linker,
-            passes, verify, constants,
+            file, _Outputs(outputs, shown_kind, header, example, symbol, linker),
+            (triple, cpu, features), debug_info, passes, verify, constants,
         )  # fmt: skip
         if example is not None:
             make_folder(example)
+        shown = written.pop(STDOUT, None)
         need_places(list(written), [file])
         write_files(written)
     except HloError as e:
         return fail(e, file, as_json=as_json)
+    if shown is not None:
+        emit(shown)
     if as_json:
         emit_json(_report(file, written, code))
     elif example is not None:
@@ -113,34 +135,53 @@ def _symbol(name: str | None, outputs: list[str], file: str) -> str:
     return name
 
 
+@dataclass(frozen=True)
+class _Outputs:
+    """What to write, as given on the command line; `kind` is what goes to standard output."""
+
+    files: tuple[str, ...]
+    kind: str | None
+    header: str | None
+    example: str | None
+    symbol: str
+    linker: str
+
+    def kinds(self, platform: Platform) -> dict[str, str]:
+        """Return for each file the end of name that says what is in it. Raises HloError."""
+        from hlo.objects.code import kind_of
+
+        shown = EMITTED[self.kind or "obj"] or platform.library_suffix
+        return {f: shown if f == STDOUT else kind_of(f) for f in self.files}
+
+
 def _compile(
-    file: str, outputs: tuple[str, ...], header: str | None, example: str | None, symbol: str,
-    target: tuple[str | None, str | None, str], debug_info: bool, linker: str, passes: str,
-    verify: str, constants: str | None,
+    file: str, outputs: _Outputs, target: tuple[str | None, str | None, str], debug_info: bool,
+    passes: str, verify: str, constants: str | None,
 ) -> tuple[dict[str, bytes], Code]:  # fmt: skip
-    """Return the files to write."""
+    """Return what to write, by path."""
     from hlo.compiler import translate
     from hlo.constants import fill
-    from hlo.objects.code import kind_of
     from hlo.objects.header import headers
     from hlo.objects.targets import platform
 
     # What can be wrong without a look at the module is said first.
-    kinds = {output: kind_of(output) for output in outputs}
     machine = platform(*target)
+    kinds = outputs.kinds(machine)
+    symbol = outputs.symbol
     with progress(f"hlo-compile {file}"):
         module = load(file)
         if constants is not None:
             fill(module, constants)
         located = _source(file) if debug_info else None
         code = translate(module, machine, symbol, source=located, passes=passes, verify=verify)
-        written = {
-            output: code.write(kind, Path(output).name, linker) for output, kind in kinds.items()
-        }
-        if header is not None:
-            _add(written, headers(code.interface, _source(file), header))
-        if example is not None:
-            _add(written, _example(example, code, file))
+        written = {}
+        for path, kind in kinds.items():
+            name = f"{symbol}{kind}" if path == STDOUT else Path(path).name
+            written[path] = code.write(kind, name, outputs.linker)
+        if outputs.header is not None:
+            _add(written, headers(code.interface, _source(file), outputs.header))
+        if outputs.example is not None:
+            _add(written, _example(outputs.example, code, file))
     return written, code
 
 

@@ -100,7 +100,7 @@ class Code:
         return archive(f"{PurePath(name).stem}.o", self._object(), self.exports)
 
     def _linked(self, kind: str, name: str, linker: str) -> bytes:
-        wanted = {"wasm": ".wasm", "macho": ".dylib"}.get(self.platform.container, ".so")
+        wanted = self.platform.library_suffix
         if kind != wanted and (kind, wanted) != (".so", ".dylib"):
             raise HloError.at(
                 "bad-output", f"{name}: code for {self.platform.machine.triple} goes into {wanted}"

@@ -22,16 +22,24 @@ _SOURCE = """\
 
 #include "{header}"
 {outside}
+/* Memory that is aligned, which C99 has no function for; in front of it lies what to free. */
 static void *memory(size_t bytes) {{
-  /* A multiple of the alignment, and not nothing. */
-  size_t size = (bytes / {symbol}_WORKSPACE_ALIGNMENT + 1) * {symbol}_WORKSPACE_ALIGNMENT;
-  void *at = aligned_alloc({symbol}_WORKSPACE_ALIGNMENT, size);
-  if (at == NULL) {{
-    fprintf(stderr, "no memory for %zu bytes\\n", size);
+  char *all = calloc(1, bytes + {symbol}_WORKSPACE_ALIGNMENT + sizeof(void *));
+  char *at = all;
+  if (all == NULL) {{
+    fprintf(stderr, "no memory for %lu bytes\\n", (unsigned long)bytes);
     exit(1);
   }}
-  memset(at, 0, size);
+  at += sizeof(void *);
+  at += -(uintptr_t)at % {symbol}_WORKSPACE_ALIGNMENT;
+  memcpy(at - sizeof all, &all, sizeof all);
   return at;
+}}
+
+static void release(const void *at) {{
+  void *all;
+  memcpy(&all, (const char *)at - sizeof all, sizeof all);
+  free(all);
 }}
 
 static void transfer(const char *path, const char *mode, void *data, size_t bytes) {{
@@ -42,7 +50,8 @@ static void transfer(const char *path, const char *mode, void *data, size_t byte
     if (fclose(file) != 0) done = 0;
   }}
   if (file == NULL || done != bytes) {{
-    fprintf(stderr, "%s: cannot %s %zu bytes\\n", path, *mode == 'r' ? "read" : "write", bytes);
+    fprintf(stderr, "%s: cannot %s %lu bytes\\n", path, *mode == 'r' ? "read" : "write",
+            (unsigned long)bytes);
     exit(1);
   }}
 }}
@@ -111,10 +120,10 @@ def _body(interface: Interface) -> list[str]:
         '  snprintf(path, sizeof path, "%s%d.bin", argv[2], i);',
         f'  transfer(path, "wb", out[i], {name}_outputs[i].bytes);',
         "}",
-        f"for (int i = 0; i < {name}_INPUTS; i++) free((void *)in[i]);",
-        f"for (int i = 0; i < {name}_OUTPUTS; i++) free(out[i]);",
-        "free(workspace);",
-        *(["free(host);"] if has_host else []),
+        f"for (int i = 0; i < {name}_INPUTS; i++) release(in[i]);",
+        f"for (int i = 0; i < {name}_OUTPUTS; i++) release(out[i]);",
+        "release(workspace);",
+        *(["release(host);"] if has_host else []),
     ]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import hlo
 from hlo.errors import HloError
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
+from hlo.objects.processor import check_function
 from hlo.objects.targets import ARCHITECTURES, architecture
 from hlo.runtime.outside import Import
 
@@ -54,10 +56,9 @@ def header(interface: Interface, source: str, file: str) -> str:
     source: what the module was read from, for the first line. file: name of the header itself.
     """
     name, guard = interface.symbol, _guard(file)
-    target = f"{interface.triple}, cpu {interface.cpu}"
     lines = [
         f"/* {comment(file)}: made by hlo-tools {hlo.__version__} from {comment(source)}.",
-        f" * HLO module {comment(interface.module)}, compiled for {comment(target)}. */",
+        *_compiled_for(interface),
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
@@ -66,6 +67,7 @@ def header(interface: Interface, source: str, file: str) -> str:
         "#include <stdint.h>",
         "",
         _SHARED,
+        *_check(interface),
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
@@ -92,6 +94,29 @@ def header(interface: Interface, source: str, file: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _compiled_for(interface: Interface) -> list[str]:
+    """Say what machine the code is for, and what a processor has to have to run it."""
+    text = (
+        f"HLO module {comment(interface.module)}, compiled for {comment(interface.triple)}, "
+        f"cpu {comment(interface.cpu)}"
+    )
+    if interface.is_native:
+        text += ": the processor that it was compiled on, not any other of the kind"
+    text += "."
+    if interface.features:
+        text += f" It needs {', '.join(interface.features)}."
+    if interface.asks_processor:
+        text += f" {interface.symbol}_processor_fits() says whether a processor has all of that."
+    lines = textwrap.wrap(text, 96, break_long_words=False, break_on_hyphens=False)
+    return [f" * {line}" for line in lines[:-1]] + [f" * {lines[-1]} */"]
+
+
+def _check(interface: Interface) -> list[str]:
+    if not interface.asks_processor:
+        return []
+    return [check_function(f"{interface.symbol}_processor_fits", interface.features)]
 
 
 def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
@@ -160,7 +185,8 @@ def _functions(interface: Interface) -> list[str]:
          "const hlo_threads *threads", *host],
     )  # fmt: skip
     lines += ["", f"/* {name}_WORKSPACE_BYTES, as the code has it. */"]
-    return [*lines, f"size_t {name}_workspace_bytes(void);"]
+    lines.append(f"size_t {name}_workspace_bytes(void);")
+    return lines
 
 
 def _described(leaves: list[Leaf], remarks: list[tuple[int, str]]) -> list[str]:

@@ -14,6 +14,8 @@ from typing import Any
 from hlo.arguments import Parameter
 from hlo.errors import HloError, TextError
 from hlo.layout import element_bits, physical_bytes
+from hlo.objects.processor import FEATURES
+from hlo.objects.targets import X86, architecture
 from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
 from hlo.signature import shown
@@ -138,8 +140,9 @@ class Interface:
     symbol: name of the exported function. aliases: pairs of a result leaf and an argument leaf that
     may share memory, by number. imports: the functions outside that the code calls by number.
     uses_host: it needs a table of them, or asks which device it runs on. is_parallel: some of the
-    work can be shared out. features: what the code needs of the processor, in LLVM's words. digest:
-    tells different code apart.
+    work can be shared out. features: what the code needs of the processor, in LLVM's words.
+    is_native: made for the very processor that it was compiled on. digest: tells different code
+    apart.
     """
 
     symbol: str
@@ -156,6 +159,7 @@ class Interface:
     features: tuple[str, ...] = ()
     cost: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
+    is_native: bool = False
 
     @cached_property
     def inputs(self) -> list[Leaf]:
@@ -177,6 +181,11 @@ class Interface:
         leaves = [s for _, s in self.result.leaves() if isinstance(s, ArrayShape)]
         named = [(f"out{n}{x}", s) for n, leaf in enumerate(leaves) for x, s in arrays_of(leaf)]
         return [Leaf(name, name.replace(".", "_"), s) for name, s in named]
+
+    @property
+    def asks_processor(self) -> bool:
+        """True when a function can say whether a processor has the features."""
+        return architecture(self.triple) in X86 and bool(FEATURES.intersection(self.features))
 
     @property
     def is_typed(self) -> bool:
@@ -205,6 +214,7 @@ class Interface:
             "features": self.features,
             "cost": dict(self.cost),
             "digest": self.digest,
+            "is_native": self.is_native,
         }
 
 
@@ -238,6 +248,7 @@ def _from_json(text: bytes) -> Interface:
             tuple(parts["features"]),
             parts["cost"],
             parts["digest"],
+            parts["is_native"],
         )
     except (KeyError, TypeError, TextError) as e:
         raise ValueError(f"its signature is broken: {e}") from None

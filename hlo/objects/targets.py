@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 
 from hlo.codegen.target import Target
 from hlo.errors import HloError, did_you_mean
+from hlo.objects.processor import FEATURES as X86_FEATURES
 from hlo.runtime.jit import Machine, host_machine
 
 
@@ -57,6 +58,7 @@ ARCHITECTURES = {
         "+vfp3d16,-neon", flags=(_PIC,), pointer_bits=32, tools="arm-linux-gnueabihf"
     ),
 }  # fmt: skip
+X86 = ("x86_64", "i686")
 _SAME = {
     "arm64": "aarch64", "amd64": "x86_64", "x86-64": "x86_64", "armv7a": "armv7", "armv7l": "armv7",
     "i386": "i686", "i486": "i686", "i586": "i686",
@@ -91,10 +93,14 @@ def spelled_out(triple: str) -> str:
 
 @dataclass(frozen=True)
 class Platform:
-    """A machine to make code for, in LLVM's terms and in those of code generation."""
+    """A machine to make code for, in LLVM's terms and in those of code generation.
+
+    is_native: it is the very processor that this runs on.
+    """
 
     machine: Machine
     target: Target
+    is_native: bool = False
 
     @property
     def arch(self) -> str:
@@ -127,6 +133,11 @@ class Platform:
         return "coff" if re.search(r"windows|mingw|cygwin|uefi", system) else "elf"
 
     @property
+    def library_suffix(self) -> str:
+        """The end of the name of a shared library."""
+        return {"wasm": ".wasm", "macho": ".dylib"}.get(self.container, ".so")
+
+    @property
     def is_host(self) -> bool:
         """True when this process could run the code, its processor permitting."""
         host = llvm.get_process_triple()
@@ -147,6 +158,7 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     """
     features = _checked_features(features)
     cpu = cpu or ("native" if triple is None else "generic")
+    is_native = cpu == "native"
     if "\0" in cpu:
         raise HloError.at("bad-target", f"{cpu!r} is no processor")
     llvm.initialize_all_targets()
@@ -154,7 +166,7 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     host = llvm.get_process_triple()
     triple = host if triple is None else spelled_out(triple)
     arch = architecture(triple)
-    if cpu == "native":
+    if is_native:
         if arch != architecture(host):
             raise HloError.at("bad-target", f"cpu native: this machine is no {arch}")
         have = host_machine().features
@@ -173,7 +185,7 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     known = [*names, *features.split(",")]
     off = {f[1:] for f in known if f.startswith("-")}
     on = ",".join(f for f in known if f.startswith("+") and f[1:] not in off)
-    found = Platform(machine, Target.of(triple, machine.data_layout, on))
+    found = Platform(machine, Target.of(triple, machine.data_layout, on), is_native)
     if found.container == "coff":
         raise HloError.at("bad-target", f"target {triple!r}: there are no object files for Windows")
     if arch in ("i686", "armv7") and found.container != "elf":
@@ -212,12 +224,25 @@ import sys
 import llvmlite.binding as llvm
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
-triple, cpu, features, abi = sys.argv[1:]
+triple, cpu, features, abi, *names = sys.argv[1:]
 machine = llvm.Target.from_triple(triple).create_target_machine(
     cpu=cpu, features=features, codemodel="small", abiname=abi)
 module = llvm.parse_assembly({_TRIAL!r})
 module.triple = triple
 print(machine.emit_assembly(module))
+# A function that needs a feature is put into another only where the processor has that.
+needing = "".join(
+    f'define internal void @f{{i}}() "target-features"="+{{name}}" {{{{\\n'
+    f'  call void @have(i32 {{i}})\\n  ret void\\n}}}}\\n'
+    for i, name in enumerate(names))
+calls = "".join(f"  call void @f{{i}}()\\n" for i in range(len(names)))
+module = llvm.parse_assembly(
+    f'target triple = "{{triple}}"\\ndeclare void @have(i32)\\n{{needing}}'
+    f"define void @all() {{{{\\n{{calls}}  ret void\\n}}}}\\n")
+passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+passes.getModulePassManager().run(module, passes)
+body = str(module.get_function("all"))
+print("# has:", *(name for i, name in enumerate(names) if f"@have(i32 {{i}})" in body))
 """
 
 
@@ -252,10 +277,8 @@ def _features_in(arch: str, triple: str, cpu: str, assembly: str) -> list[str]:
         raise HloError.at(
             "bad-target", f"target {triple} with cpu {cpu}: it has no SSE2, and x87 rounds twice"
         )
-    if arch in ("x86_64", "i686"):
-        found += ["+avx512f"] if "%zmm" in assembly else []
-        found += ["+avx2"] if "%zmm" in assembly or "%ymm" in assembly else []
-        found += [] if "__extendhfsf2" in assembly else ["+f16c"]
+    if arch in X86:
+        found += [f"+{name}" for name in assembly.rpartition("# has:")[2].split()]
     elif arch == "riscv64":
         found += ["+v"] if "vfadd.vv" in assembly else []
         found += [] if "__extendhfsf2" in assembly else ["+zfhmin"]
@@ -267,9 +290,10 @@ def _features_in(arch: str, triple: str, cpu: str, assembly: str) -> list[str]:
 
 
 def _run(triple: str, cpu: str, features: str) -> subprocess.CompletedProcess[str]:
-    abi = ARCHITECTURES[architecture(triple)].abi
+    arch = architecture(triple)
+    asked = sorted(X86_FEATURES) if arch in X86 else []
     return subprocess.run(
-        [sys.executable, "-c", _SCRIPT, triple, cpu, features, abi],
+        [sys.executable, "-c", _SCRIPT, triple, cpu, features, ARCHITECTURES[arch].abi, *asked],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 

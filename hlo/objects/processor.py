@@ -1,0 +1,98 @@
+"""Whether an x86 processor has the instructions that code uses: a function in C that asks it.
+
+It stands in the header and not in the object: nothing but assembly asks, and for that LLVM, as
+llvmlite has it, has a parser for the machine it runs on alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+# Features on which depends what LLVM makes of a loop, by its own names, and where `cpuid` tells of
+# them: the leaf and its part that are asked for, and the register and its bit that answer.
+_BITS: dict[str, tuple[int, int, str, int]] = {
+    name: (leaf, part, register, bit)
+    for leaf, part, register, names in (
+        (1, 0, "d", {"cx8": 8, "cmov": 15, "mmx": 23, "sse": 25, "sse2": 26}),
+        (1, 0, "c", {
+            "sse3": 0, "ssse3": 9, "fma": 12, "sse4.1": 19, "sse4.2": 20, "movbe": 22, "popcnt": 23,
+            "avx": 28, "f16c": 29,
+        }),
+        (7, 0, "b", {
+            "bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512ifma": 21,
+            "avx512cd": 28, "avx512bw": 30, "avx512vl": 31,
+        }),
+        (7, 0, "c", {
+            "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "avx512vnni": 11, "avx512bitalg": 12,
+            "avx512vpopcntdq": 14,
+        }),
+        (7, 0, "d", {"avx512fp16": 23}),
+        (7, 1, "a", {"avxvnni": 4, "avx512bf16": 5, "avxifma": 23}),
+        (7, 1, "d", {"avxvnniint8": 4, "avxneconvert": 5, "avxvnniint16": 10}),
+        (0x80000001, 0, "c", {"lzcnt": 5, "sse4a": 6, "xop": 11, "fma4": 16, "tbm": 21}),
+    )
+    for name, bit in names.items()
+}  # fmt: skip
+FEATURES = frozenset(_BITS)
+# What an operating system has to keep of the wide registers between threads, and the bit by which
+# the processor says that it can be asked.
+_OF_AVX = ("fma", "f16c", "xop", "fma4")
+_SAVES_AVX, _SAVES_AVX512, _CAN_BE_ASKED = 0x06, 0xE6, 27
+_REGISTERS = "abcd"
+_FUNCTION = """\
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#else
+#include <cpuid.h>
+#endif
+
+/* 1 where the processor has all instructions that the functions below use, or 0: those would stop
+ * the program. */
+static inline int {name}(void) {{
+  /* Leaf and part of cpuid, the number of a register, and the bits that have to be set there. */
+  static const unsigned needed[][4] = {{
+{rows}
+  }};
+  unsigned i, r[4];
+  for (i = 0; i < sizeof needed / sizeof needed[0]; i++) {{
+    const unsigned *at = needed[i];
+#if defined(_MSC_VER) && !defined(__clang__)
+    __cpuid((int *)r, (int)(at[0] & 0x80000000u));
+    if (r[0] < at[0]) return 0;
+    __cpuidex((int *)r, (int)at[0], (int)at[1]);
+#else
+    if ((unsigned)__get_cpuid_max(at[0] & 0x80000000u, NULL) < at[0]) return 0;
+    __cpuid_count(at[0], at[1], r[0], r[1], r[2], r[3]);
+#endif
+    if ((r[at[2]] & at[3]) != at[3]) return 0;
+  }}
+{kept}
+}}
+"""
+# Asked last: the bit that says that it can be is among those that are looked at.
+_KEPT = """\
+#if defined(_MSC_VER) && !defined(__clang__)
+  r[0] = (unsigned)_xgetbv(0);
+#else
+  __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(r[0]), "=d"(r[3]) : "c"(0)); /* xgetbv */
+#endif
+  /* The system keeps the wide registers of each thread. */
+  return (r[0] & {mask}u) == {mask}u;"""
+
+
+def check_function(name: str, features: Collection[str]) -> str:
+    """Return a function in C that returns 1 where a processor has all of some features, else 0."""
+    masks: dict[tuple[int, int, str], int] = {}
+    for feature in sorted(FEATURES.intersection(features)):
+        leaf, part, register, bit = _BITS[feature]
+        masks[leaf, part, register] = masks.get((leaf, part, register), 0) | 1 << bit
+    kept = "  return 1;"
+    if any(_BITS.get(f) and (f.startswith("avx") or f in _OF_AVX) for f in features):
+        masks[1, 0, "c"] = masks.get((1, 0, "c"), 0) | 1 << _CAN_BE_ASKED
+        has_512 = any(f.startswith("avx512") for f in features)
+        kept = _KEPT.format(mask=f"0x{_SAVES_AVX512 if has_512 else _SAVES_AVX:02x}")
+    rows = [
+        f"    {{0x{leaf:x}u, {part}u, {_REGISTERS.index(register)}u, 0x{mask:08x}u}},"
+        for (leaf, part, register), mask in sorted(masks.items())
+    ]
+    return _FUNCTION.format(name=name, rows="\n".join(rows), kept=kept)
