@@ -1,9 +1,10 @@
 """Random modules at the sizes of real programs: `generate_large(seed)`.
 
-The operations of `generate_ops`, loops and copies of tuples among them, on arrays of up to some hundred thousand elements, with dimensions
-of several hundred, primes, powers of two and ones in any place, in any layout; with chains of
-movements in front of each operation and behind it, and operands and results that share producers.
-So loops run in blocks, vectors and threads, and kernels read what they read through other strides.
+The operations of `generate_ops`, loops and copies of tuples among them, on arrays of up to some
+hundred thousand elements, with dimensions of several hundred, primes, powers of two and ones in any
+place, in any layout; with chains of movements in front of each operation and behind it, operands
+and results that share producers, and results of one operation as operands of the next. So loops run
+in blocks, vectors and threads, and kernels read what they read through other strides.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from hlo.types import (
 Maker = Callable[[Cases], None]
 
 _UNARY = """abs acos acosh asin asinh atanh cbrt ceil cosh cosine count-leading-zeros erf
-exp2 exponential exponential-minus-one floor imag is-finite log log-plus-one log2 logistic negate not popcnt
-real round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
+exp2 exponential exponential-minus-one floor imag is-finite log log-plus-one log2 logistic negate
+not popcnt real round-nearest-afz round-nearest-even rsqrt sign sine sinh sqrt tan tanh""".split()
 _BINARY = """add and atan2 divide maximum minimum mulhi multiply or power remainder shift-left
 shift-right-arithmetic shift-right-logical subtract xor""".split()
 # Correctly rounded, like what is not of floats.
