@@ -45,7 +45,8 @@ class Distribution:
     """How random numbers are distributed.
 
     kind: `safe` (normal, within the domain that is known of a parameter), `normal` (standard
-    normal, whatever the domain), `uniform` (from 0 to 1), or `range`, uniform from `low` to `high`.
+    normal, whatever the domain), `uniform` (from 0 to 1), `large` (of either sign, the logarithm
+    uniform over the normal numbers of the type), or `range`, uniform from `low` to `high`.
     Integers are uniform always: from 0 to 9, or in their domain, or from `low` to `high`, both
     included.
     """
@@ -56,18 +57,18 @@ class Distribution:
 
     @classmethod
     def parse(cls, text: str) -> Distribution:
-        """Return the distribution that `safe`, `normal`, `uniform` or `LO:HI` names.
+        """Return the distribution that `safe`, `normal`, `uniform`, `large` or `LO:HI` names.
 
         Raises HloError.
         """
-        if text in ("safe", "normal", "uniform"):
+        if text in _KINDS:
             return cls(text)
         ends = re.fullmatch(rf"({_NUMBER}):({_NUMBER})", text)
         if ends is None:
             raise HloError.at(
                 "bad-distribution", f"{text!r} is no distribution",
-                hint=did_you_mean(text, ["safe", "normal", "uniform"])
-                or "there are safe, normal, uniform and LO:HI, such as -1:1",
+                hint=did_you_mean(text, _KINDS)
+                or f"there are {', '.join(_KINDS)} and LO:HI, such as -1:1",
             )  # fmt: skip
         low, high = float(ends[1]), float(ends[2])
         if not (low <= high and math.isfinite(high - low)):
@@ -79,6 +80,7 @@ class Distribution:
         return self.kind == "safe" or (et.is_integer and self.kind != "range")
 
 
+_KINDS = ("safe", "normal", "uniform", "large")
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
@@ -133,8 +135,12 @@ def random_array(
     if et.is_integer:
         return _integers(rng, shape, distribution, domain)
     if et.is_complex:
-        part = complex_part(et).dtype
-        return _floats(rng, (*dims, 2), part, distribution, None).view(et.dtype)[..., 0]
+        part = complex_part(et)
+        if distribution.kind == "large":
+            return _large(rng, (*dims, 2), part).view(et.dtype)[..., 0]
+        return _floats(rng, (*dims, 2), part.dtype, distribution, None).view(et.dtype)[..., 0]
+    if distribution.kind == "large":
+        return _large(rng, dims, et)
     if et.name == "f8e8m0fnu" and distribution.kind in ("safe", "normal"):
         return from_double(2.0 ** rng.integers(-3, 4, dims), et)
     wide = np.dtype(np.float64 if et.bits > 32 else np.float32)
@@ -144,6 +150,16 @@ def random_array(
         least = float(limits.smallest_normal) if et.name == "f8e8m0fnu" else float(limits.min)
         values = np.clip(values, least, float(limits.max))
     return np.asarray(values).astype(et.dtype)
+
+
+def _large(rng: np.random.Generator, dims: tuple[int, ...], et: ElementType) -> np.ndarray:
+    """Return normal numbers of a type, as many of each order of magnitude and of each sign."""
+    limits = ml_dtypes.finfo(et.dtype)
+    least, most = float(limits.smallest_normal), float(limits.max)
+    # 2 to a logarithm that was rounded up is more than the largest number.
+    sizes = np.exp2(rng.uniform(np.log2(least), np.log2(most), dims)).clip(least, most)
+    signs = 1 if et.name == "f8e8m0fnu" else rng.choice((-1.0, 1.0), dims)
+    return from_double(sizes * signs, et)
 
 
 def _floats(

@@ -40,7 +40,7 @@ class Sampler:
 
     domains: of leaves, by the parameter's number and index path. assumed: the domains that were
     used so far, by the leaf's name. working_bytes: what a run on the values takes besides them, on
-    each of its devices, by what it is for.
+    each of its devices, by what it is for. zeros: values that are not given are zero, not random.
     """
 
     seed: int = 0
@@ -49,6 +49,7 @@ class Sampler:
     assumed: dict[str, Domain] = field(default_factory=dict)
     working_bytes: Mapping[str, int] = field(default_factory=dict)
     devices: int = 1
+    zeros: bool = False
 
     def need_memory(self, sizes: Mapping[str, int]) -> None:
         """Raise HloError unless there is memory for random values, and for the run on them.
@@ -95,9 +96,9 @@ def read_inputs(
     specs: `[name=]SOURCE`; one without a name is for the first parameter that has no value yet.
     SOURCE is `random`, `zeros`, `device-id` (the number of the device), a path ending in `.npy`, an
     HLO literal with or without its shape, `@FILE` holding one, or `2x3xf32=1 2 3 4 5 6` (one number
-    fills; `=@FILE` reads raw bytes). archive: an npz or safetensors file whose keys are `arg0,
-    arg1, ..` or parameter names; the leaves of a tuple have keys such as `arg0.1`. Or a snapshot
-    that XLA dumped, which holds the arguments of a call.
+    fills; `=@FILE` reads raw bytes, or an `.npy`, as IREE's tools do). archive: an npz or
+    safetensors file whose keys are `arg0, arg1, ..` or parameter names; the leaves of a tuple have
+    keys such as `arg0.1`. Or a snapshot that XLA dumped, which holds the arguments of a call.
     sampler: makes up what is random. device: whose inputs these are; vary: what is random differs
     from that of other devices.
     Everything is checked against the parameters. Raises HloError.
@@ -196,7 +197,9 @@ class _Inputs:
         for p in self._parameters:
             leaves = self._leaves[p.number]
             for index, name, shape in p.leaves():
-                if index not in leaves:
+                if index not in leaves and self._sampler.zeros:
+                    leaves[index] = self._zeros(p, index, name, shape)
+                elif index not in leaves:
                     leaves[index] = self._random(p, index, name, shape)
                     self._made_up.append(name)
             values.append(assemble(p.shape, leaves))
@@ -249,7 +252,7 @@ def _read_source(source: str, shape: Shape, what: str) -> Any:
     if _FILE.fullmatch(source) and os.path.isfile(source) and not source.endswith(".npy"):
         hint = f"@{source} reads a literal from it"
         raise HloError.at("bad-file", f"{what}: {source} is a file of no known form", hint=hint)
-    if source.startswith("@"):
+    if source.startswith("@") and not source.endswith(".npy"):
         return _literal_value(read_text(source[1:]), shape, source[1:])
     if not source.endswith(".npy") and not _FLAT.fullmatch(source):
         return _literal_value(source, shape, what)
@@ -258,9 +261,10 @@ def _read_source(source: str, shape: Shape, what: str) -> Any:
             "type-mismatch", f"{what}: {source} is one array, {shape.to_string(False)} is needed",
             hint="give a literal, or an npz with a key for each leaf, such as arg0.1",
         )  # fmt: skip
-    if source.endswith(".npy"):
-        return as_leaf(read_npy(source), shape, f"{what}: {source}")
-    return _flat_value(source, shape, what)
+    if _FLAT.fullmatch(source):
+        return _flat_value(source, shape, what)
+    path = source.removeprefix("@")
+    return as_leaf(read_npy(path), shape, f"{what}: {path}")
 
 
 def literal_with_shape(text: str, where: str) -> Any:
@@ -287,7 +291,7 @@ def _literal_value(text: str, shape: Shape | None, where: str) -> Any:
                     f"it is {given.to_string(False)}, {shape.to_string(False)} is needed",
                     Span(source, 0, at),
                 )
-        literal = read_literal(text, shape, at)
+        literal = read_literal(text, shape, at, braces=True)
     except TextError as e:
         start = at + e.offset
         raise HloError.at(e.code, e.message, Span(source, start, start + 1), e.hint) from None
@@ -310,6 +314,8 @@ def _flat_value(source: str, shape: ArrayShape, what: str) -> np.ndarray:
     given = need_size(given, what)
     if m[3] is None:
         return zero_array(given)
+    if m[3].startswith("@") and m[3].endswith(".npy"):
+        return np.asarray(as_leaf(read_npy(m[3][1:]), given, f"{what}: {m[3][1:]}"))
     if m[3].startswith("@"):
         return np.asarray(as_leaf(read_raw(m[3][1:], given), given, what))
     numbers = re.sub(r"[\[\]]", " ", m[3])

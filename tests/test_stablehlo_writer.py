@@ -201,7 +201,7 @@ def test_the_form_of_operations() -> None:
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("x = f32[20] constant({...})", "elided-constant"),
+        ("x = f32[20] constant({...})", "elided-constants"),
         ("x = s1[2] constant({0,-1})", "unknown-type"),
         ('x = f32[2] custom-call(), custom_call_target="t", window={size=2}', "no-counterpart"),
         ("x = u64[] rng-get-and-update-state(), delta=1", "no-counterpart"),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 BAD_INPUT, BAD_USAGE, BUG, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
 
+# The forms of modules in files, as `--format` names them.
+SOURCE_FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
 REPORT_AT = "please report it, with the input, as an issue of hlo-tools"
 
 

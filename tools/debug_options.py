@@ -1,4 +1,4 @@
-"""XLA's debug options, `--xla_...=value`, on the command line of `hlo-opt` or in a file.
+"""XLA's debug options, `--xla_...=value`, on the command line of a command or in a file.
 
 Those about dumps are followed. The others steer parts of XLA that are not here: they are named on
 standard error, and change nothing.
@@ -77,12 +77,17 @@ class DebugOptions:
     def _is(self, name: str) -> bool:
         return self.values.get(name) in ("true", "1")
 
+    @property
+    def dumps(self) -> bool:
+        """True if modules are to be written."""
+        return bool(self.values.get(_TO))
+
     def dump(self, module: Module, number: int) -> XlaDump | None:
         """Return what dumps a module as the options say, None if they do not.
 
         number: of the module in its file.
         """
-        return XlaDump(self, module, number) if self.values.get(_TO) else None
+        return XlaDump(self, module, number) if self.dumps else None
 
 
 class XlaDump:

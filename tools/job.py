@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .backends import Runnable, compiled, reference
-from .common import note, progress, read_source
+from .common import note, progress
 from .devices import for_devices, inputs_by_device, named_results
 from .outcome import Outcome, assumed_text, made_up_text, nan_counts
 
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from hlo.compare import Comparison
     from hlo.constants import Constants
     from hlo.host import Host
+    from hlo.literal import Literal
+
+    from .debug_options import DebugOptions
 
 # Whose results are compared, as verdicts say it.
-INTERPRETER = "the interpreter's"
+WHOSE = {"reference": "the interpreter's", "compiled": "those of native code"}
 
 
 @dataclass
@@ -50,8 +53,22 @@ class Job:
     replicas: int | None
     partitions: int | None
     vary: bool
+    form: str | None
     many: bool = False
     loaded: Host | None = None
+    # The backend that `check` compares with, and what optimizes the module there.
+    against: str = "reference"
+    reference_passes: str = "default"
+    # Arguments from a file, for each device alike; else what is not given is zero, or random.
+    arguments: Sequence[Literal] | None = None
+    zeros: bool = False
+    compile_only: bool = False
+    # Arguments and results are wanted as they were passed, to be printed or kept in a file.
+    keeps_arguments: bool = False
+    prints_literals: bool = False
+    # XLA's debug options, for dumps, and the number of the module in their names.
+    debug_options: DebugOptions | None = None
+    number: int = 0
 
     def host(self) -> Host | None:
         """Return a fresh host with the functions that were loaded: runs leave state behind."""
@@ -76,36 +93,49 @@ class Job:
         return Constants(self.constants, self.seed, self.random)
 
 
-def run(file: str, job: Job) -> Outcome:
-    """Run the module in a file as the flags say. Raises HloError."""
+def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
+    """Run the module in a file as the flags say. Raises HloError.
+
+    source: what is in the file. name: stands for it in errors.
+    """
+    from hlo.arguments import bind_arguments
     from hlo.distribution import Distributions
     from hlo.inputs import Sampler
 
     outcome = Outcome(file)
-    source, name = read_source(file)
     with progress(f"preparing {file}"):
+        if job.form is not None:
+            source, name = _as_text(source, name, job.form)
         source, counts = for_devices(source, name, job.replicas, job.partitions, job.verify)
         if counts is not None:
             name += " (printed for other devices)"
+        if job.debug_options is not None and job.debug_options.dumps:
+            _dump_passes(source, name, job)
         module = _prepared(source, name, job, counts)
+        outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
+        if job.compile_only:
+            return outcome
         distributions = Distributions(job.random)
         if job.constants != "random":  # else names may be those of constants
             names = [name for p in module.parameters for _, name, _ in p.leaves()]
             distributions.need_names(names)
         sampler = Sampler(
             job.seed, distributions, module.domains, working_bytes=module.working_bytes,
-            devices=prod(module.device_counts),
+            devices=prod(module.device_counts), zeros=job.zeros,
         )  # fmt: skip
-        values, outcome.made_up = inputs_by_device(
-            module.parameters, prod(module.device_counts), job.inputs, job.archives, sampler,
-            vary=job.vary,
-        )  # fmt: skip
+        if job.arguments is not None:
+            own = bind_arguments(module.parameters, job.arguments)
+            values = [own] * prod(module.device_counts)
+        else:
+            values, outcome.made_up = inputs_by_device(
+                module.parameters, prod(module.device_counts), job.inputs, job.archives, sampler,
+                vary=job.vary,
+            )  # fmt: skip
         outcome.assumed = sampler.assumed
     outcome.devices = len(values)
     leaves = len(named_results(module.result, [None] * len(values)))
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
         raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
-    outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
     outcome.elided = module.elided
     if outcome.elided:
         from hlo.constants import elided_text
@@ -131,12 +161,14 @@ def run(file: str, job: Job) -> Outcome:
             outcome.runs_s.append(time.perf_counter() - start)
     outcome.results = named_results(module.result, results)
     outcome.outfeed = _fed_out(module)
+    if job.keeps_arguments:
+        outcome.arguments, outcome.whole = values, results
     if job.fail_on_nan:
         outcome.rejected = nan_counts(outcome.results)
     if job.check:
         with progress(f"checking {file}"):
-            outcome.checks[INTERPRETER] = _compared(
-                outcome.results | outcome.outfeed, source, name, job, values, counts, queue
+            outcome.checks[WHOSE[job.against]] = _compared(
+                outcome, source, name, job, values, counts, queue
             )
     if job.expect is not None:
         outcome.checks[f"those of {job.expect}"] = _expected(outcome.results, job)
@@ -183,6 +215,31 @@ def _expected(results: Mapping[str, Any], job: Job) -> dict[str, Comparison]:
     return {name: compare(results[name], w, *job.tolerances()) for name, w in want.items()}
 
 
+def _dump_passes(source: bytes, name: str, job: Job) -> None:
+    """Write the module before and after the passes, as the debug options say."""
+    from hlo.passes import run_pipeline
+    from hlo.passes.default import pipeline_of
+    from hlo.sources import read_module
+    from hlo.verifier import verify_as
+
+    module = read_module(source, name)
+    verify_as(module, job.verify)
+    assert job.debug_options is not None
+    dump = job.debug_options.dump(module, job.number)
+    assert dump is not None
+    passes = job.passes if job.backend == "compiled" else ""
+    run_pipeline(module, pipeline_of(passes, fuses=True), dump.observers())
+    dump.done()
+
+
+def _as_text(source: bytes, name: str, form: str) -> tuple[bytes, str]:
+    """Return a module, in the form that was said, as HLO text, and what errors are to call it."""
+    from hlo.sources import read_module
+
+    form = "mlir" if form in ("stablehlo", "mhlo") else form
+    return str(read_module(source, name, form)).encode(), f"{name} (printed)"
+
+
 def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None) -> Runnable:
     if job.backend == "reference":
         return reference(source, name, job.host, counts, job.filler(), job.verify)
@@ -193,20 +250,26 @@ def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None
 
 
 def _compared(
-    results: Mapping[str, Any], source: bytes, name: str, job: Job, values: list[list[Any]],
+    outcome: Outcome, source: bytes, name: str, job: Job, values: list[list[Any]],
     counts: tuple[int, int] | None, queue: list[Any],
 ) -> dict[str, Comparison]:  # fmt: skip
-    """Compare results with the interpreter's.
+    """Compare results with those of the other backend.
 
     Where they differ it runs again, on inputs that differ in their last places: results may be off
     by a few times what that changes, unless it was said what they may be off by.
     """
     from hlo.compare import compare, nudged, spread
 
+    other = replace(job, backend=job.against, passes=job.reference_passes)
+    results = outcome.results | outcome.outfeed
+
     def wanted(values: list[list[Any]]) -> dict[str, Any]:
-        module = reference(source, name, job.host, counts, job.filler(), job.verify)
+        module = _prepared(source, name, other, counts)
         _feed(module, queue)
-        return named_results(module.result, module.run(values)) | _fed_out(module)
+        found = module.run(values)
+        if job.keeps_arguments and not outcome.whole_reference:
+            outcome.whole_reference = found
+        return named_results(module.result, found) | _fed_out(module)
 
     want = wanted(values)
     found = {n: compare(results[n], w, *job.tolerances()) for n, w in want.items()}

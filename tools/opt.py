@@ -12,6 +12,7 @@ import click
 
 from .common import (
     BAD_INPUT,
+    SOURCE_FORMS,
     Tool,
     common_options,
     emit,
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from hlo.text import PrintOptions
 
 _SEPARATOR = "// -----"
-SOURCE_FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
-
-
 _VERIFY = {"verify=lenient": "--lenient", "verify=strict": "--verify"}
 
 

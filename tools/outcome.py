@@ -36,6 +36,10 @@ class Outcome:
     outfeed: dict[str, Any] = field(default_factory=dict)
     # How many elements of results are NaN, where there are to be none.
     rejected: dict[str, int] = field(default_factory=dict)
+    # By device: the arguments, the result, and that of what it was compared with, if asked for.
+    arguments: Sequence[Sequence[Any]] = ()
+    whole: Sequence[Any] = ()
+    whole_reference: Sequence[Any] = ()
 
     @property
     def failed(self) -> bool:
@@ -87,8 +91,11 @@ def verdicts(outcome: Outcome) -> list[str]:
 def times(outcome: Outcome) -> str:
     """Return how long it took, and how fast that is."""
     stages = ", ".join(f"{name} {seconds:.3f}" for name, seconds in outcome.prepare_s.items())
+    text = f"{outcome.file}: prepared in {sum(outcome.prepare_s.values()):.3f} s ({stages})"
+    if not outcome.runs_s:
+        return text
     ran = speed(outcome)
-    text = f"{outcome.file}: prepared in {sum(outcome.prepare_s.values()):.3f} s ({stages})\n"
+    text += "\n"
     text += f"{outcome.file}: ran in {ran['median']:.6f} s"
     if len(outcome.runs_s) > 1:
         text += f" (median of {len(outcome.runs_s)}; min {ran['min']:.6f}, max {ran['max']:.6f})"
@@ -103,6 +110,8 @@ def speed(outcome: Outcome) -> dict[str, float]:
     from statistics import median
 
     runs = outcome.runs_s
+    if not runs:
+        return {}
     found = {"min": min(runs), "median": median(runs), "max": max(runs)}
     if outcome.cost:
         rate = 1e-9 / max(found["median"], 1e-9)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from .common import note
 
 if TYPE_CHECKING:
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
 
 _GPU = frozenset({"gpu", "cuda", "rocm"})
 _CPU = frozenset({"cpu", "host"})
+_OTHERS = frozenset({"tpu", "sycl", "oneapi"})
 _NONE = "transforms"
 KNOWN = (_NONE, "cpu", "gpu", "CUDA", "ROCM", "Host")
 GPU_ONLY = ("ptx",)
@@ -39,6 +42,26 @@ def stage_of(platform: str | None, stage: str | None, passes: str | None) -> str
     if name in _GPU and passes is None and stage is not None:
         note(f"note: --platform={platform}: the passes are those of processors, not of GPUs")
     return stage
+
+
+def backend_of(platform: str) -> str:
+    """Return what runs modules on a platform: `compiled` or `reference`.
+
+    Raises HloError for what has other machines, UsageError for what there is not.
+    """
+    from hlo.errors import HloError
+
+    name = platform.lower()
+    if name == "interpreter":
+        return "reference"
+    if name in _CPU:
+        return "compiled"
+    if name not in _GPU | _OTHERS:
+        raise click.UsageError(f"there is no platform {platform!r}: cpu, or interpreter")
+    raise HloError.at(
+        "no-gpu", f"modules do not run on {platform} here",
+        hint="--platform=cpu runs them on this processor, interpreter in the interpreter",
+    )  # fmt: skip
 
 
 def note_status(error: HloError) -> None:

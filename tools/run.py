@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,29 +10,51 @@ import click
 
 from .common import (
     BAD_INPUT,
+    SOURCE_FORMS,
     Tool,
     common_options,
     diagnostics_json,
     emit,
     emit_json,
     note,
+    read_source,
     show_error,
     verify_option,
 )
-from .job import INTERPRETER, Job, run
+from .debug_options import DebugOptions
+from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
 from .results import entries, shown
+from .run_module import HEADING, ModuleFlags, XlaOption, module_options
 
 if TYPE_CHECKING:
     from hlo.host import Host
 
 
-@click.command("hlo-run", cls=Tool, short_help="run modules of HLO on inputs", no_args_is_help=True)
+class _RunTool(Tool):
+    """Takes XLA's debug options out of the arguments, and lists the flags of XLA's tool apart."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj, rest = DebugOptions.take(args)
+        return super().parse_args(ctx, rest)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, is_xla in (("Options", False), (HEADING, True)):
+            params = [p for p in self.get_params(ctx) if isinstance(p, XlaOption) == is_xla]
+            records = [record for p in params if (record := p.get_help_record(ctx)) is not None]
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+@click.command(
+    "hlo-run", cls=_RunTool, short_help="run modules of HLO on inputs", no_args_is_help=True
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="[NAME=]SPEC",
     help="An input: random, zeros, device-id, a .npy file, an HLO literal such as '{1,2}', @FILE "
-    "with one, or '2x3xf32=1 2 3 4 5 6'. Without NAME it is for the next parameter.",
+    "with one, or '2x3xf32=1 2 3 4 5 6', where @FILE may stand for the numbers. Without NAME it is "
+    "for the next parameter.",
 )  # fmt: skip
 @click.option(
     "--inputs", "archives", multiple=True, metavar="FILE",
@@ -46,8 +69,9 @@ if TYPE_CHECKING:
               help="Seed of the inputs that are not given.")  # fmt: skip
 @click.option(
     "--random", "random", multiple=True, metavar="[PATTERN=]DIST",
-    help="What random inputs are: normal, uniform (0 to 1), LO:HI, or safe: normal, but kept to "
-    "what the module needs of them. PATTERN says for which, as in 'var*=0.1:1'.  [default: safe]",
+    help="What random inputs are: normal, uniform (0 to 1), LO:HI, large (of any order of "
+    "magnitude), or safe: normal, but kept to what the module needs of them. PATTERN says for "
+    "which, as in 'var*=0.1:1'.  [default: safe]",
 )  # fmt: skip
 @click.option(
     "--constants", metavar="FILE|random",
@@ -108,10 +132,16 @@ if TYPE_CHECKING:
               help="Functions for custom calls: a shared library, or a .py file with a dictionary "
               "custom_calls. May be given more than once.")  # fmt: skip
 @verify_option
+@click.option("--format", "--input-format", "form",
+              type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
+              help="The form of FILE, in place of what its content and its name say.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Results or errors as JSON on stdout.")
+@module_options
 @common_options
+@click.pass_obj
 def main(
-    files: tuple[str, ...], show_time: bool, load: tuple[str, ...], as_json: bool, **flags: Any
+    debug_options: DebugOptions, files: tuple[str, ...], show_time: bool, load: tuple[str, ...],
+    as_json: bool, **rest: Any,
 ) -> int:  # fmt: skip
     """Run the HLO module in each FILE (- for standard input) and show its results.
 
@@ -129,49 +159,67 @@ def main(
     from hlo.errors import HloError
     from hlo.memory import enough_memory
 
-    job = Job(many=len(files) > 1, **flags)
-    if job.check:
-        job.backend = "compiled"
+    flags = ModuleFlags.take(rest)
+    job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
     try:
+        flags.apply(job)
+        flags.need_places(files)
         _check_output(files, job)
         job.loaded = _loaded(load)
+        jobs = flags.jobs(job)
     except HloError as e:
         if not as_json:
             raise
         emit_json({"errors": diagnostics_json(e)})
         return BAD_INPUT
-    reports, failed = [], []
-    for file in files:
-        try:
-            with enough_memory(file):
-                outcome = run(file, job)
-                _deliver(outcome, job, quiet=as_json)
-        except HloError as e:
-            failed.append(file)
+    reports: list[dict[str, Any]] = []
+    failed = []
+    for number, file in enumerate(files):
+        source, bad, outcomes = None, 0, []
+        for n, one in enumerate(jobs):
+            if len(jobs) > 1:
+                note(f"\n=== Iteration {n + 1}")
+            try:
+                with enough_memory(file):
+                    source = source or read_source(file)
+                    outcome = run(file, *source, replace(one, number=number))
+                    _deliver(outcome, one, quiet=as_json)
+            except HloError as e:
+                bad += 1
+                if as_json:
+                    reports.append({"file": file, "errors": diagnostics_json(e)})
+                else:
+                    show_error(e)
+                continue
+            bad += outcome.failed
             if as_json:
-                reports.append({"file": file, "errors": diagnostics_json(e)})
+                reports.append(_report(outcome, one))
             else:
-                show_error(e)
-            continue
-        if outcome.failed:
+                _tell(outcome, one, show_time=show_time)
+            flags.tell(outcome, quiet=as_json)
+            outcomes.append(outcome)
+        if bad:
             failed.append(file)
-        if as_json:
-            reports.append(_report(outcome, job))
-            continue
-        for line in verdicts(outcome):
-            note(line)
-        for name, count in outcome.rejected.items():
-            note(f"{file}: {name}: {count} of {outcome.results[name].size} elements are NaN")
-        if show_time:
-            note(times(outcome))
+        flags.conclude(outcomes, bad)
     if as_json:
         emit_json(reports if job.many else reports[0])
-    elif job.many:
+    elif len(files) > 1:
         done = "agree" if job.check or job.expect else "ran"
         note(f"{len(files) - len(failed)} of {len(files)} files {done}")
         for file in failed:
             note(f"failed: {file}")
     return BAD_INPUT if failed else 0
+
+
+def _tell(outcome: Outcome, job: Job, *, show_time: bool) -> None:
+    """Write what there is to say of a run besides its results."""
+    for line in verdicts(outcome):
+        note(line)
+    for name, count in outcome.rejected.items():
+        size = outcome.results[name].size
+        note(f"{outcome.file}: {name}: {count} of {size} elements are NaN")
+    if show_time or job.compile_only:
+        note(times(outcome))
 
 
 def _loaded(files: tuple[str, ...]) -> Host | None:
@@ -202,8 +250,10 @@ def _check_output(files: tuple[str, ...], job: Job) -> None:
     else:
         if not output.endswith((".npz", ".npy")):
             raise click.UsageError(f"--output {output}: a name ending in .npz or .npy, DIR/, or -")
-        if job.many:
+        if len(files) > 1:
             raise click.UsageError("--output: several files need a folder, DIR/, or -")
+    if job.many and len(files) == 1:
+        raise click.UsageError("--output: of several iterations, --output-literals-file keeps all")
     sources = [spec.rpartition("=")[2].removeprefix("@") for spec in job.inputs]
     read = [*files, *sources, *job.archives, *job.infeed, *([job.expect] if job.expect else [])]
     need_places([_place(file, output) for file in files], read)
@@ -226,13 +276,15 @@ def _deliver(outcome: Outcome, job: Job, quiet: bool) -> None:
     from hlo.files import literal_text, write_npy, write_npz
 
     output, results = job.output, outcome.results
+    if job.compile_only:
+        return
     if job.outfeed is not None:
         names = {name.replace("outfeed", "", 1): v for name, v in outcome.outfeed.items()}
         write_npz(job.outfeed, names)
     elif not quiet and output != "-":
         emit(shown(outcome.outfeed))
     if output is None:
-        if not quiet:
+        if not quiet and not job.prints_literals:
             emit(shown(results))
     elif output == "-":
         if not quiet:
@@ -265,6 +317,6 @@ def _report(outcome: Outcome, job: Job) -> dict[str, Any]:
     if job.fail_on_nan:
         report["nan"] = outcome.rejected
     for whose, checks in outcome.checks.items():
-        key = "check" if whose == INTERPRETER else "expect"
+        key = "check" if whose in WHOSE.values() else "expect"
         report[key] = {name: comparison(c) for name, c in checks.items()}
     return report

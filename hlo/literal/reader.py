@@ -34,28 +34,32 @@ _CACHED_LENGTH = 40
 _CHUNK_CHARS = 1 << 22
 
 
-def read_literal(text: str, shape: Shape, start: int = 0, end: int | None = None) -> Literal:
+def read_literal(
+    text: str, shape: Shape, start: int = 0, end: int | None = None, *, braces: bool = False
+) -> Literal:
     """Return the literal of `shape` that `text[start:end]` spells.
 
-    Raises TextError at an offset from `start`.
+    braces: an array has all of its own; one number does not do. Raises TextError at an offset from
+    `start`.
     """
     if end is None:
         end = len(text)
     if end - start <= _CACHED_LENGTH:
-        return _read_short(text[start:end], shape)
-    return _Reader(text, start, end).read(shape)
+        return _read_short(text[start:end], shape, braces)
+    return _Reader(text, start, end, braces).read(shape)
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_short(text: str, shape: Shape) -> Literal:
-    return _Reader(text, 0, len(text)).read(shape)
+def _read_short(text: str, shape: Shape, braces: bool) -> Literal:
+    return _Reader(text, 0, len(text), braces).read(shape)
 
 
 class _Reader:
     """A cursor over the text of one literal."""
 
-    def __init__(self, text: str, start: int, end: int) -> None:
+    def __init__(self, text: str, start: int, end: int, braces: bool) -> None:
         self._base = start
+        self._braces = braces
         if text.find("/", start, end) >= 0:
             text, start, end = self._without_comments(text[start:end]), 0, end - start
             self._base = 0
@@ -113,7 +117,7 @@ class _Reader:
             self._fail(f"a literal of {shape.to_string(False)} has no size", code="type-mismatch")
         if not shape.dims:
             value = self._scalar(shape.element_type)
-        elif self._at_first_element(shape):
+        elif not self._braces and self._at_first_element(shape):
             value = self._first_element(shape)
         else:
             value = self._dense(shape)

@@ -6,7 +6,7 @@ What dumps wrap around a module is read too, and the arguments that snapshots ho
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hlo.errors import Diagnostic, HloError, InferError, Source, Span, TextError
 from hlo.ir import Module
@@ -15,12 +15,13 @@ from hlo.memory import collector_paused
 from hlo.proto import json_form, pbtxt, wire
 from hlo.proto.dumps import read_arguments, read_dump, read_text_dump
 from hlo.proto.reader import read_module
+from hlo.proto.runs import Iteration, read_iterations, write_iterations
 from hlo.proto.schema import Message, schema
 from hlo.proto.writer import write_module
 
 __all__ = [
-    "from_pbtxt", "from_proto", "snapshot_arguments", "to_debug_string", "to_json", "to_pbtxt",
-    "to_proto",
+    "Iteration", "from_pbtxt", "from_proto", "read_runs", "snapshot_arguments", "to_debug_string",
+    "to_json", "to_pbtxt", "to_proto", "write_runs",
 ]  # fmt: skip
 
 _MODULE = "HloModuleProto"
@@ -61,6 +62,20 @@ def snapshot_arguments(data: bytes | str, name: str = "<bytes>") -> list[list[Li
     """
     with _errors_of(data, name), collector_paused():
         return read_arguments(data)
+
+
+def read_runs(data: bytes | str, name: str = "<bytes>") -> list[Iteration]:
+    """Return the values in a RunHloModuleLiterals, its bytes or its text form. Raises HloError."""
+    with _errors_of(data, name), collector_paused():
+        return read_iterations(data)
+
+
+def write_runs(iterations: Sequence[Iteration], *, as_text: bool = False) -> bytes:
+    """Return the RunHloModuleLiterals of some runs. Raises HloError for what it cannot hold."""
+    try:
+        return write_iterations(iterations, as_text=as_text)
+    except (InferError, TextError) as e:
+        raise HloError.at(e.code, e.message, None, e.hint) from None
 
 
 def to_proto(module: Module) -> bytes:

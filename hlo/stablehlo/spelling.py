@@ -118,7 +118,7 @@ def dense(literal: Literal) -> str:
     """Return `dense<..> : type` of an array. Raises InferError for an elided one, or a tuple."""
     shape = literal.shape
     if literal.elided:
-        raise InferError("its elements are elided, {...}", code="elided-constant")
+        raise InferError("its elements are elided, {...}", code="elided-constants")
     if not isinstance(shape, ArrayShape):
         raise InferError(f"StableHLO has no constants of {shape}", code="unknown-type")
     values, et = literal.array.reshape(-1), shape.element_type
