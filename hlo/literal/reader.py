@@ -57,7 +57,7 @@ def _read_short(text: str, shape: Shape, braces: bool) -> Literal:
 class _Reader:
     """A cursor over the text of one literal."""
 
-    def __init__(self, text: str, start: int, end: int, braces: bool) -> None:
+    def __init__(self, text: str, start: int, end: int, braces: bool = False) -> None:
         self._base = start
         self._braces = braces
         if text.find("/", start, end) >= 0:
