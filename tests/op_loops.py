@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from op_builder import Cases
+from op_sums import identity
 
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import PadDim, SliceDim, WindowDim
@@ -70,7 +71,7 @@ def _summed(g: Cases, x: Instruction, at: Instruction, y: Instruction) -> Instru
     shape, et = x.array_shape, x.array_shape.element_type
     over = g.some_dims(shape.rank)
     name = g.rng.choice(("add", "maximum"))
-    total = g.emit("reduce", [x, g.scalar(et, 0)], dimensions=over,
+    total = g.emit("reduce", [x, identity(g, name, et)], dimensions=over,
                    to_apply=g.combiner(name, et))  # fmt: skip
     kept = tuple(d for d in range(shape.rank) if d not in over)
     spread = g.emit("broadcast", [total], shape=array(et, shape.dims), dimensions=kept)

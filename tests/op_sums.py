@@ -41,7 +41,7 @@ def _rounds_each_sum(g: Cases, et: ElementType) -> None:
     g.on_xla &= not (et.is_float and et.bits < 16)
 
 
-def _identity(g: Cases, opcode: str, et: ElementType) -> Instruction:
+def identity(g: Cases, opcode: str, et: ElementType) -> Instruction:
     """Return what changes nothing: XLA assumes this of what a reduction starts from."""
     if opcode in ("maximum", "minimum"):
         if et.is_float:
@@ -87,7 +87,7 @@ def _reduce(g: Cases) -> None:
     name, et, kind, rtol = _combiner(g)
     dims = g.dims()
     x, over = g.value(et, dims, kind), g.some_dims(len(dims), 0.6)
-    made = g.emit("reduce", [x, _identity(g, name, et)], dimensions=over,
+    made = g.emit("reduce", [x, identity(g, name, et)], dimensions=over,
                   to_apply=g.combiner(name, et))  # fmt: skip
     g.result(made, rtol=rtol)
 
@@ -100,14 +100,14 @@ def _reduce_many(g: Cases) -> None:
         a, b = g.type(lambda t: t.is_integer), g.pick("f32", "f64")
         body = g.body("both", [a, b, a, b], lambda x, y, u, v: g.emit(
             "tuple", [g.emit("add", [x, u]), g.emit("minimum", [y, v])]))  # fmt: skip
-        inits = [_identity(g, "add", a), _identity(g, "minimum", b)]
+        inits = [identity(g, "add", a), identity(g, "minimum", b)]
         made = g.emit("reduce", [g.value(a, dims), g.value(b, dims), *inits], dimensions=over,
                       to_apply=body)  # fmt: skip
         return g.result(made)
     et = g.type(lambda t: not t.is_pred and not t.is_complex)
     name = g.rng.choice(("GT", "LT"))
     places = g.emit("iota", shape=array(S32, dims), iota_dimension=g.rng.randrange(len(dims)))
-    inits = [_identity(g, "maximum" if name == "GT" else "minimum", et), g.scalar(S32, 0)]
+    inits = [identity(g, "maximum" if name == "GT" else "minimum", et), g.scalar(S32, 0)]
     x = g.value(et, dims, "tame")
     made = g.emit("reduce", [x, places, *inits], dimensions=over,
                   to_apply=_first_best(g, et, name))  # fmt: skip
@@ -157,7 +157,7 @@ def _reduce_window(g: Cases) -> None:
             WindowDim(size=n, pad_low=low, pad_high=high) if at == d else WindowDim()
             for at in range(len(dims))
         )
-    made = g.emit("reduce-window", [x, _identity(g, name, et)], window=window,
+    made = g.emit("reduce-window", [x, identity(g, name, et)], window=window,
                   to_apply=g.combiner(name, et))  # fmt: skip
     g.result(made, rtol=rtol)
 
