@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hlo.api import (
+        bake_weights,
         fill_constants,
         from_proto,
         interpret,
@@ -65,6 +66,7 @@ __all__ = [
     "XlaBuilder",
     "XlaComputation",
     "XlaOp",
+    "bake_weights",
     "compile",
     "fill_constants",
     "from_jax",
@@ -88,6 +90,7 @@ __all__ = [
 
 _HOMES = {
     "hlo.api": (
+        "bake_weights",
         "fill_constants",
         "from_proto",
         "interpret",

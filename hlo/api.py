@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from hlo.text import parse as parse_text
 from hlo.values import DynamicArray
 from hlo.verifier import verify as verify_module
 from hlo.verifier import verify_as
+from hlo.weights import bake_given
 
 
 @checked
@@ -138,6 +139,18 @@ def fill_constants(
     name. Raises HloError.
     """
     return constants.fill(module, source, seed, random)
+
+
+@checked
+def bake_weights(module: Module, weights: Mapping[str, Any] | str | Path) -> int:
+    """Make constants of parameters of a module's entry, in place; returns how many arrays.
+
+    weights: arrays by the parameter's name, by the `op_name` of its metadata, or by its number (`3`
+    or `arg3`); a leaf of a tuple has its place behind (`p.0`). Or a file of them, npz or
+    safetensors, or a folder of npy files. The other parameters move up. Raises HloError, also for
+    an invalid module and for a name that is no parameter's.
+    """
+    return bake_given(module, weights)
 
 
 @checked

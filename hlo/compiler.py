@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache as memoized
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llvmlite
+import numpy as np
 
 import hlo
 from hlo.arguments import Parameter
@@ -22,6 +23,7 @@ from hlo.runtime.jit import Machine, host_machine
 from hlo.runtime.pool import default_threads, pool_code
 from hlo.runtime.program import NativeProgram, constant_data
 from hlo.signature import need
+from hlo.types import ArrayShape, TupleShape
 
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from hlo.constants import Constants
     from hlo.host import Host
     from hlo.ir import Module
+    from hlo.literal import Literal
     from hlo.objects.code import Code
     from hlo.objects.interface import Interface
     from hlo.objects.targets import Platform
@@ -63,6 +66,7 @@ def compile(
     host: Host | None = None,
     passes: str = "default",
     verify: str = "strict",
+    weights: Mapping[str, Any] | str | Path | None = None,
 ) -> Executable:
     """Return a function that runs a module, as native code for this processor.
 
@@ -71,7 +75,8 @@ def compile(
     instructions to do without, as in `-avx512f`. host: custom calls, queues and random state that
     the module uses; by default a fresh one. passes: the pipeline that runs first, as for
     `optimize`, none if empty; `default` is without its fusions here, which code generation chooses.
-    verify: as for `hlo.verify`.
+    verify: as for `hlo.verify`. weights: parameters that become constants, as for `bake_weights`;
+    the function is one of the others.
     Raises HloError if the module is not valid. It stays as it is. Warns (`ElidedConstantsWarning`)
     where results depend on constants whose values are elided.
     """
@@ -81,11 +86,17 @@ def compile(
     _need(
         "compile", cache=(cache, bool | Cache), threads=(threads, int | None),
         features=(features, str), host=(host, Host | None), passes=(passes, str),
-        verify=(verify, str),
+        verify=(verify, str), weights=(weights, Mapping | str | Path | None),
     )  # fmt: skip
+    if weights is not None:
+        from hlo.weights import bake_given
+
+        module = module.clone()
+        bake_given(module, weights)
 
     def text() -> bytes:
-        return print_module(module).encode()
+        # Weights are a lot of numbers: they are not spelled.
+        return print_module(module).encode() if weights is None else _without_numbers(module)
 
     exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes, verify)
     if exe.elided:
@@ -93,6 +104,26 @@ def compile(
 
         warn_of_elided(exe.elided, 2)
     return exe
+
+
+def _without_numbers(module: Module) -> bytes:
+    """Return what is different for modules that are, without the text of their constants."""
+    from hlo.text import PrintOptions, print_module
+
+    def arrays(literal: Literal) -> Iterator[bytes | memoryview]:
+        if isinstance(literal.shape, TupleShape):
+            for element in literal.elements:
+                yield from arrays(element)
+        elif isinstance(literal.shape, ArrayShape):
+            is_known = not literal.elided
+            yield bytes([is_known])
+            if is_known:
+                yield np.ascontiguousarray(literal.array).reshape(-1).view(np.uint8).data
+
+    constants = [i.attrs["literal"] for i in module.instructions() if i.opcode == "constant"]
+    numbers = digest(part for literal in constants for part in arrays(literal))
+    printed = print_module(module, PrintOptions(constant_limit=0))
+    return f"{printed}\0{numbers}".encode()
 
 
 def _need(function: str, **arguments: tuple[Any, Any]) -> None:

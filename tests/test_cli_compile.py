@@ -7,10 +7,13 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.compile import main
 from native import MACHINES, STRICT
+
+import hlo
 
 MODULE = """HloModule scale_module
 ENTRY main {
@@ -184,6 +187,47 @@ def test_errors_leave_nothing_behind(args: list[str], words: str) -> None:
 )
 def test_usage(args: list[str]) -> None:
     assert run("scale.hlo", *args).exit_code == 2
+
+
+WEIGHTS = """HloModule m
+ENTRY e {
+  x = f32[3] parameter(0)
+  w = f32[3] parameter(1)
+  b = f32[3] parameter(2)
+  xw = f32[3] multiply(x, w)
+  ROOT y = f32[3] add(xw, b)
+}
+"""
+
+
+def test_weights_are_baked_in() -> None:
+    MACHINES["native"].need()
+    Path("m.hlo").write_text(WEIGHTS)
+    np.savez("w.npz", w=np.float32([1, 2, 3]))
+    Path("more").mkdir()
+    np.save("more/2.npy", np.float32([10, 20, 30]))
+    given = ["--weights", "w.npz", "--weights", "more"]
+    good("m.hlo", *given, "-o", "libm.so", "--header", "m.h")
+    assert "int m(const float *x, float *out0, void *workspace);" in Path("m.h").read_text()
+    y = hlo.load_library("libm.so")(np.float32([1, 1, 1]))
+    assert y.tolist() == [11, 22, 33]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"v": [1.0, 2.0, 3.0]}, "w.npz: no parameter is called v"),
+        ({"w": [1.0, 2.0]}, "w.npz: w has dimensions [2], f32[3] is needed"),
+        ({"1": [1, 2, 3]}, "w.npz: 1 (parameter w) has dtype numpy.int32, f32[3] is needed"),
+    ],
+)
+def test_weights_that_do_not_fit(arrays: dict[str, list[float]], words: str) -> None:
+    Path("m.hlo").write_text(WEIGHTS)
+    types = {name: "int32" if isinstance(v[0], int) else "float32" for name, v in arrays.items()}
+    np.savez("w.npz", **{name: np.array(v, types[name]) for name, v in arrays.items()})
+    result = run("m.hlo", "-o", "m.o", "--weights", "w.npz")
+    assert result.exit_code == 1 and result.stderr.startswith("error: ") and words in result.stderr
+    assert not Path("m.o").exists()
 
 
 def test_a_bad_module_writes_nothing() -> None:

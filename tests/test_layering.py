@@ -70,18 +70,20 @@ ALLOWED: dict[str, set[str]] = {
     "archives": {"errors", "files", "types"},
     "constants": _VALUES
     | {"analysis", "archives", "arguments", "distribution", "files", "ir", "sources", "verifier"},
+    "weights": _VALUES | {"archives", "arguments", "files", "ir", "verifier"},
     "inputs": _VALUES | {"archives", "arguments", "distribution", "files", "forms", "sources"},
     "binding": _VALUES | {"ops", "ir", "text", "runtime", "host", "eval"},
     "compiler": _VALUES
     | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}
-    | {"analysis", "constants", "host", "binding", "objects", "sources"},
+    | {"analysis", "constants", "host", "binding", "objects", "sources", "weights"},
     "support": _VALUES
     | {"arguments", "distribution", "ops", "ir", "text", "verifier", "eval", "compiler"}
     | {"runtime"},
     "client": _VALUES | {"analysis", "api", "arguments", "builder", "compiler", "host", "ir"},
     "api": _VALUES
     | {"ops", "ir", "text", "verifier", "eval", "arguments", "files", "inputs", "compiler"}
-    | {"analysis", "constants", "distribution", "passes", "proto", "sources", "stablehlo"},
+    | {"analysis", "constants", "distribution", "passes", "proto", "sources", "stablehlo"}
+    | {"weights"},
 }
 
 

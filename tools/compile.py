@@ -67,6 +67,9 @@ EMITTED = {
 @click.option("--constants", metavar="FILE|random",
               help="Values for elided constants, {...}: from an npz or safetensors file by name, "
               "from the module in a form that has them, or random.")  # fmt: skip
+@click.option("--weights", multiple=True, metavar="FILE",
+              help="Bake parameters in: those named in an npz or safetensors file, or in a folder "
+              "of npy files, by name or number.  May be given more than once.")  # fmt: skip
 @verify_option
 @click.option("--json", "as_json", is_flag=True,
               help="What was written, or errors, as JSON on stdout.")  # fmt: skip
@@ -74,7 +77,8 @@ EMITTED = {
 def main(
     file: str, outputs: tuple[str, ...], shown_kind: str | None, header: str | None,
     example: str | None, name: str | None, triple: str | None, cpu: str | None, features: str,
-    debug_info: bool, linker: str, passes: str, verify: str, constants: str | None, as_json: bool,
+    debug_info: bool, linker: str, passes: str, verify: str, constants: str | None,
+    weights: tuple[str, ...], as_json: bool,
 ) -> int:  # fmt: skip
     """Compile the HLO module in FILE (- for standard input) for C programs.
 
@@ -86,6 +90,7 @@ def main(
     \b
     Example:
       hlo-compile model.hlo -o model.o --header model.h --target aarch64-linux-gnu
+      hlo-compile model.hlo -o libmodel.so --weights weights.safetensors
       hlo-compile model.hlo -o - --emit asm | less
     """
     from hlo.errors import HloError
@@ -103,7 +108,7 @@ def main(
         need_places(given, [file])
         written, code = _compile(
             file, _Outputs(outputs, shown_kind, header, example, symbol, linker),
-            (triple, cpu, features), debug_info, passes, verify, constants,
+            (triple, cpu, features), debug_info, passes, verify, constants, weights,
         )  # fmt: skip
         if example is not None:
             make_folder(example)
@@ -156,13 +161,14 @@ class _Outputs:
 
 def _compile(
     file: str, outputs: _Outputs, target: tuple[str | None, str | None, str], debug_info: bool,
-    passes: str, verify: str, constants: str | None,
+    passes: str, verify: str, constants: str | None, weights: tuple[str, ...],
 ) -> tuple[dict[str, bytes], Code]:  # fmt: skip
     """Return what to write, by path."""
     from hlo.compiler import translate
     from hlo.constants import fill
     from hlo.objects.header import headers
     from hlo.objects.targets import platform
+    from hlo.weights import bake, read_weights
 
     # What can be wrong without a look at the module is said first.
     machine = platform(*target)
@@ -172,6 +178,8 @@ def _compile(
         module = load(file)
         if constants is not None:
             fill(module, constants)
+        if weights:
+            bake(module, read_weights(weights), ", ".join(weights))
         located = _source(file) if debug_info else None
         code = translate(module, machine, symbol, source=located, passes=passes, verify=verify)
         written = {}
