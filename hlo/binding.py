@@ -82,7 +82,9 @@ def need_no_replacement(host: Host) -> None:
 def bind(imports: Sequence[Import], host: Host) -> Outside:
     """Return what a program calls outside, as a host has it. Raises HloError."""
     functions = [_function(i, host) for i in imports]
-    return Outside(imports, functions, lambda: (host.replica_id, host.partition_id))
+    return Outside(
+        imports, functions, lambda: (host.replica_id, host.partition_id), lambda: host.exchange
+    )
 
 
 def _function(which: Import, host: Host) -> Function:

@@ -20,8 +20,9 @@ from hlo.errors import HloError
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
-from hlo.runtime.pool import default_threads, pool_code
+from hlo.runtime.pool import default_threads
 from hlo.runtime.program import NativeProgram, constant_data
+from hlo.runtime.support import support_code
 from hlo.signature import need
 from hlo.types import ArrayShape, TupleShape
 
@@ -242,8 +243,7 @@ def _outside(imports: Sequence[Import], host: Host | None) -> Outside:
 
 def on_host(executable: Executable, host: Host) -> Executable:
     """Return a program as it runs beside another host. Raises HloError."""
-    outside = _outside(executable.imports, host) if executable.uses_host else None
-    return executable.beside(outside)
+    return executable.beside(_outside(executable.imports, host))
 
 
 def build(
@@ -256,7 +256,7 @@ def build(
     from hlo.codegen.target import Target
 
     target = Target.of(machine.triple, machine.data_layout, machine.features)
-    emitted = emit(module, _ENTRY, target, clock, passes=passes, verify=verify)
+    emitted = emit(module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify)
     with clock("compile"):
         code = machine.compile(emitted.llvm, default_threads())
     return NativeProgram(
@@ -269,7 +269,8 @@ def build(
         constant_data(emitted.constant_bytes, emitted.constants),
         aliases=tuple(emitted.aliases),
         cost=asdict(emitted.cost),
-        pool=pool_code(machine) if emitted.is_parallel else b"",
+        support=support_code(machine),
+        is_parallel=emitted.is_parallel,
         imports=_imports(emitted, module),
         uses_host=emitted.uses_host,
         device_counts=devices_of(module),
@@ -391,11 +392,12 @@ def save(
 
 def emit(
     module: Module, symbol: str, target: Target, clock: Clock, *, is_located: bool = False,
-    passes: str = "default", verify: str = "strict",
+    is_watched: bool = False, passes: str = "default", verify: str = "strict",
 ) -> Program:  # fmt: skip
     """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
 
-    symbol: name of the entry function. is_located: with the lines of the HLO file. passes, verify:
+    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched:
+    see `emit_program`. passes, verify:
     as for `compile`.
     """
     from hlo.codegen.entry import emit_program
@@ -414,7 +416,9 @@ def emit(
         shared = module.attrs.get("input_output_alias", ())
         aliases = {a.output: (a.parameter, a.index) for a in shared}
         entry = with_border(module.entry, *module.program_shapes)
-        return emit_program(entry, symbol, target, aliases, is_located=is_located)
+        return emit_program(
+            entry, symbol, target, aliases, is_located=is_located, is_watched=is_watched
+        )
 
 
 def _parameters(module: Module) -> tuple[Parameter, ...]:

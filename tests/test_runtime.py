@@ -17,6 +17,7 @@ import hlo
 from hlo.errors import HloError
 from hlo.runtime import blocks, boundary, executable, pool
 from hlo.runtime.jit import NativeCode, host_machine
+from hlo.runtime.support import support, support_code
 from hlo.types import array
 from hlo.values import TOKEN_VALUE
 
@@ -400,7 +401,7 @@ def test_the_pool_runs_every_share_once(threads: int, n: int, chunk: int) -> Non
     jobs = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 3)(
         code.addresses["jobs"]
     )
-    found = pool.pool_of(threads, pool.pool_code(machine))
+    found = pool.pool_of(threads, support(support_code(machine)).addresses)
     assert found is not None
     counts, times = np.zeros(n, np.int64), 3000
     jobs(found.handle, counts.ctypes.data, n, chunk, times)
@@ -408,7 +409,7 @@ def test_the_pool_runs_every_share_once(threads: int, n: int, chunk: int) -> Non
 
 
 def test_one_thread_is_no_pool() -> None:
-    assert pool.pool_of(1, b"") is None
+    assert pool.pool_of(1, {}) is None
     assert pool.default_threads() >= 1
 
 

@@ -31,12 +31,12 @@ _PARALLEL_COST = 60_000
 _BEGIN, _END = re.compile(r"%begin\b"), re.compile(r"%end\b")
 
 _RUN = """\
-define internal void @hlo.run(ptr %threads, ptr %task, ptr %context, i64 %n, i64 %chunk)
-    noinline nounwind {
+define internal void @hlo.run(
+    ptr %threads, ptr %task, ptr %context, i64 %n, i64 %chunk, i64 %piece) noinline nounwind {
   %alone = icmp eq ptr %threads, null
   br i1 %alone, label %here, label %shared
 here:
-  call void %task(ptr %context, i64 0, i64 %n)
+  call void ALONE
   ret void
 shared:
   %run = load ptr, ptr %threads
@@ -45,6 +45,11 @@ shared:
   call void %run(ptr %state, ptr %task, ptr %context, i64 %n, i64 %chunk)
   ret void
 }"""
+
+_ALONE = "%task(ptr %context, i64 0, i64 %n)"
+_ALONE_WATCHED = "@hlo.alone(ptr %task, ptr %context, i64 %n, i64 %piece)"
+# What a thread that works alone does of a kernel before it looks whether to go on: milliseconds.
+_PIECE_COST = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -143,26 +148,36 @@ class Kernels:
             if name not in self.module.functions
         )
 
-    def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> None:
-        """Write the call of a kernel on buffers and scalars."""
+    def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> float:
+        """Write the call of a kernel on buffers and scalars.
+
+        Returns what it costs at the most after it has last looked whether to go on.
+        """
         args = [f"ptr {p}" for p in pointers]
         for held in scalars:
             args += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
         extent = emitted.extent
         if not _is_shared(extent):
             self.b.write(f"call void @{emitted.function}({', '.join(args)})")
-            return
+            return extent.iterations * extent.cost
         # A share is large enough to be worth handing out, and there are enough to balance.
         chunk = max(
             -(-extent.iterations // SHARES), math.ceil(_PARALLEL_COST / 4 / max(extent.cost, 1e-9))
         )
+        chunk = min(chunk, extent.iterations)
+        # One that works alone looks up less often, as each piece prepares for itself.
+        piece = chunk * max(1, int(_PIECE_COST / max(chunk * extent.cost, 1e-9)))
         context = self._context(args)
         task = self._task(emitted.function, args)
-        self.module.functions.setdefault("hlo.run", _RUN)
+        if self.module.is_watched:
+            self.module.declare("hlo.alone", "void", ["ptr", "ptr", "i64", "i64"])
+        alone = _ALONE_WATCHED if self.module.is_watched else _ALONE
+        self.module.functions.setdefault("hlo.run", _RUN.replace("ALONE", alone))
         self.b.write(
             f"call void @hlo.run(ptr %threads, ptr @{task}, ptr {context}, "
-            f"i64 {extent.iterations}, i64 {min(chunk, extent.iterations)})"
+            f"i64 {extent.iterations}, i64 {chunk}, i64 {piece})"
         )
+        return piece * extent.cost
 
     def _context(self, args: list[str]) -> str:
         """Store a kernel's arguments where its tasks find them; returns the address."""

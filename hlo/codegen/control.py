@@ -7,11 +7,13 @@ conditional's are wanted.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from hlo.analysis.trips import counted
 from hlo.codegen import scalar
 from hlo.codegen.buffers import Buffer, Path, Place
-from hlo.codegen.llvm import Builder, Val
+from hlo.codegen.llvm import POLLED_COST, Builder, Val
 from hlo.codegen.memory import Leaf
 from hlo.codegen.scalar import Cplx, Value
 from hlo.ir import Computation, Instruction
@@ -19,6 +21,10 @@ from hlo.types import ArrayShape
 
 if TYPE_CHECKING:
     from hlo.codegen.entry import EntryEmitter
+
+# A loop that is known to end after so much work, in rough scalar operations, need not look whether
+# to go on, which can be a third of a turn that does next to nothing.
+_SHORT_LOOP = POLLED_COST << 8
 
 
 class Slot:
@@ -69,6 +75,7 @@ def emit_while(e: EntryEmitter, inst: Instruction) -> None:
     head, run, done = (b.new_label(s) for s in ("while", "body", "endwhile"))
     b.jump(head)
     b.place(head)
+    spent_before, e.spent = e.spent, 1.0
     with b.scope():
         (tested,), (changed,) = condition.parameters, body.parameters
         for path, slot in slots.items():
@@ -87,9 +94,16 @@ def emit_while(e: EntryEmitter, inst: Instruction) -> None:
             memory.wish(e.live.of(body.root, path), buffer)
         e.computation(body)
         _carry_on(e, inst, body, state, slots)
+        once, counter = e.spent, counted(inst)
+        is_short = counter is not None and counter.count * once <= _SHORT_LOOP
+        if not is_short:
+            b.poll(math.ceil(once))
         # Its scalars depend on those of the turn before, or are too few: nothing to vectorize.
         b.write(f"br label %{head}, !llvm.loop {b.module.rolled_loop(vectorized=False)}")
     b.place(done)
+    e.spent = spent_before
+    if counter is not None and is_short:
+        e.spend(counter.count * once)
     for path, slot in slots.items():
         memory.values[inst, path] = slot.get()
     for path, buffer in state.items():
@@ -184,7 +198,9 @@ def emit_conditional(e: EntryEmitter, inst: Instruction) -> None:
         # An index out of range chooses the last branch.
         cases = " ".join(f"i32 {n}, label %{x}" for n, x in enumerate(labels[:-1]))
         b.write(f"switch {chosen}, label %{labels[-1]} [ {cases} ]")
+    spent_before, most = e.spent, e.spent
     for label, comp in zip(labels, branches, strict=True):
+        e.spent = spent_before
         b.place(label)
         with b.scope(), memory.branch(comp, branches):
             for path, buffer in results.items():
@@ -199,6 +215,8 @@ def emit_conditional(e: EntryEmitter, inst: Instruction) -> None:
             for path, slot in slots.items():
                 slot.put(memory.value(comp.root, path))
         b.jump(done)
+        most = max(most, e.spent)
+    e.spent = most
     b.place(done)
     for path, buffer in results.items():
         memory.put((inst, path), buffer)

@@ -44,7 +44,7 @@ from hlo.codegen.kernel import (
     computation_key,
 )
 from hlo.codegen.kernels.rows import emit_rows
-from hlo.codegen.llvm import Builder, Module, Val
+from hlo.codegen.llvm import POLLED_COST, Builder, Module, Val
 from hlo.codegen.memory import Leaf, Memory
 from hlo.codegen.on_demand import emit_joint, emit_on_demand
 from hlo.codegen.outputs import deliver_outputs, shared_parameter
@@ -107,6 +107,8 @@ class EntryEmitter:
         self.b.is_careful = True
         self.kernels = Kernels(self.module, self.target, self.b)
         self.memory = Memory(self.b, self.live)
+        # What has been done since the code last looked whether to go on: see `spend`.
+        self.spent = 0.0
         # Where the memory spaces are in the arena.
         self.spaces: dict[int, tuple[int, int]] = {}
         self._functions: dict[str, Function] = {}
@@ -235,6 +237,13 @@ class EntryEmitter:
 
     # --- computations ---------------------------------------------------------------------------
 
+    def spend(self, cost: float) -> None:
+        """Say that the code that was last written costs so much, in rough scalar operations."""
+        self.spent += cost
+        if self.spent >= POLLED_COST:
+            self.b.poll(POLLED_COST + 1)
+            self.spent = 0.0
+
     def copy(self, source: Buffer, target: Buffer, leaf: ArrayShape) -> None:
         """Copy an array between two buffers, unless they are one."""
         if source is not target and not is_empty(leaf):
@@ -247,6 +256,7 @@ class EntryEmitter:
             f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, "
             f"i64 {size_bytes(leaf)}, i1 false)"
         )
+        self.spend(size_bytes(leaf) / 4)
 
     def computation(self, comp: Computation) -> None:
         """Emit what a computation does, instruction by instruction, at the present place."""
@@ -256,9 +266,12 @@ class EntryEmitter:
                 case Role.KERNEL:
                     self._kernel(inst)
                 case Role.SCALAR:
+                    self.spent += 1
                     self.memory.values[inst, ()] = self._scalar(inst)
                 case Role.HOST:
                     emit_host(self, inst)
+                    # Nobody knows for how long that ran.
+                    self.spend(POLLED_COST)
                 case Role.CONTROL if inst.opcode == "while":
                     emit_while(self, inst)
                 case Role.CONTROL:
@@ -325,7 +338,8 @@ class EntryEmitter:
                 inst, self.live.roles, step, inputs, numbers, len(places), len(scratch), len(tables)
             )
             pointers = [*(p.pointer for p in (*places, *scratch)), *tables]
-            self.kernels.call(emitted, pointers, [self._scalar_value(x) for x in scalars])
+            scalar_args = [self._scalar_value(x) for x in scalars]
+            self.spend(self.kernels.call(emitted, pointers, scalar_args))
         for path, target in zip(outputs, targets, strict=True):
             leaf_shape = inst.shape.at(path)
             assert isinstance(leaf_shape, ArrayShape)
@@ -367,14 +381,20 @@ def emit_program(
     aliases: Mapping[Path, tuple[int, Path]] | None = None,
     *,
     is_located: bool = False,
+    is_watched: bool = False,
 ) -> Program:
     """Return the LLVM module of a computation and what its entry expects.
 
     aliases: the parameter, by number and index path, whose memory each of these outputs may have.
-    is_located: let comments in the code say which HLO it is for.
+    is_located: let comments in the code say which HLO it is for. is_watched: have it look from time
+    to time whether to go on, which takes the functions of `hlo.runtime.watch`.
     """
     module = Module(
-        target.triple, target.data_layout, features=target.features, is_located=is_located
+        target.triple,
+        target.data_layout,
+        features=target.features,
+        is_located=is_located,
+        is_watched=is_watched,
     )
     result = comp.root.shape
     aliases = aliases or {}

@@ -183,7 +183,7 @@ def _loop(b: Builder, inst: Instruction, state: Tree) -> Tree:
 
     body: Computation = inst.attrs["body"]
     put(start)
-    with b.repeat(go_on):
+    with b.repeat(go_on, is_polled=True):
         put(_parts(_evaluate(b, body, [get()], body.root)))
     return get()
 

@@ -8,6 +8,7 @@ whenever a device begins to wait, or ends, those that can never go on are told s
 from __future__ import annotations
 
 import contextvars
+import ctypes
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -75,6 +76,9 @@ class Exchange:
         self._channels: dict[int, deque[Any]] = {}
         self._ends: dict[tuple[int, str], int] = {}
         self._stopped = False
+        # For native code, which looks there.
+        self._stop_word = ctypes.c_int64(0)
+        self.stop_at = ctypes.addressof(self._stop_word)
         # Why nobody can go on, once that is so.
         self._deadlock = ""
 
@@ -91,7 +95,7 @@ class Exchange:
         """
         key = op.attrs.get("channel_id"), devices
         with self._lock:
-            self._need_going()
+            self.need_going()
             meeting = self._meetings.setdefault(key, _Meeting(devices))
             meeting.arrived[devices[place]] = op, args
             if meeting.missing():
@@ -114,14 +118,14 @@ class Exchange:
     def send(self, line: Line, value: Any) -> None:
         """Leave a value for the device at the end of a line; the sender goes on."""
         with self._lock:
-            self._need_going()
+            self.need_going()
             self._sent.setdefault(line, deque()).append(value)
             self._lock.notify_all()
 
     def receive(self, op: OpView, line: Line) -> Any:
         """Return the next value sent on a line. Raises InferError if none can come."""
         with self._lock:
-            self._need_going()
+            self.need_going()
             queue = self._sent.setdefault(line, deque())
             # Who sends does not know who waits: a value that is there is nothing to wait for.
             wait = _Wait(op, lambda: set() if queue else {line.source})
@@ -135,7 +139,7 @@ class Exchange:
         Raises InferError if another device sends on it.
         """
         with self._lock:
-            self._need_going()
+            self.need_going()
             self._claim(channel, "send", device)
             self._channels.setdefault(channel, deque()).append(value)
             self._lock.notify_all()
@@ -146,7 +150,7 @@ class Exchange:
         Raises InferError if none can come, or another device receives on it.
         """
         with self._lock:
-            self._need_going()
+            self.need_going()
             self._claim(channel, "receive", device)
             queue = self._channels.setdefault(channel, deque())
             others = set(range(self._count)) - {device}
@@ -175,6 +179,7 @@ class Exchange:
         """End the run: devices that wait, or come to wait, raise an exception of their own."""
         with self._lock:
             self._stopped = True
+            self._stop_word.value = 1
             self._lock.notify_all()
 
     # --- waiting, under the lock ------------------------------------------------------------------
@@ -183,10 +188,11 @@ class Exchange:
         self._waits[device] = wait
         self._look()
         while not is_over():
-            self._need_going()
+            self.need_going()
             self._lock.wait()
 
-    def _need_going(self) -> None:
+    def need_going(self) -> None:
+        """Raise what ends the run of a device, where that cannot go on or is not to."""
         if self._deadlock:
             raise InferError(
                 self._deadlock, code="deadlock",

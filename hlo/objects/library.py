@@ -7,7 +7,6 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -19,11 +18,12 @@ from hlo.files import named_file, reason_of
 from hlo.host import Host
 from hlo.objects.interface import Interface, find_interfaces
 from hlo.objects.targets import architecture
-from hlo.runtime.executable import Executable
+from hlo.runtime.executable import Executable, Frame
 from hlo.runtime.jit import host_machine
 from hlo.runtime.outside import Outside
-from hlo.runtime.pool import pool_code
 from hlo.runtime.program import NativeProgram
+from hlo.runtime.support import support_code
+from hlo.runtime.watch import CONSTANTS, THREADS
 from hlo.signature import checked
 
 
@@ -45,16 +45,20 @@ class Library(Executable):
         self._interface = interface
         super().__init__(_program(interface), threads=threads, outside=outside)
 
-    def _load(self, program: NativeProgram) -> Callable[..., int]:
-        uses_host = self._interface.uses_host
-        function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * (5 if uses_host else 4))
-        call = function((f"{self._interface.symbol}_call", self._native))
-        # A library has its constants itself.
-        if uses_host:
-            return lambda args, results, arena, _, threads, host: call(
-                args, results, arena, threads, host
-            )
-        return lambda args, results, arena, _, threads, host: call(args, results, arena, threads)
+    # It has its constants itself: what follows them moves up.
+    _threads_word, _host_word = CONSTANTS, THREADS
+
+    def _load(self, program: NativeProgram) -> int:
+        call = getattr(self._native, f"{self._interface.symbol}_call")
+        address = ctypes.cast(call, ctypes.c_void_p).value
+        assert address is not None
+        return address
+
+    def _frame(self) -> Frame:
+        frame = super()._frame()
+        if self._pool is None:
+            frame.watch[self._threads_word] = 0
+        return frame
 
 
 @checked
@@ -170,7 +174,8 @@ def _program(interface: Interface) -> NativeProgram:
         np.empty(0, np.uint8),
         aliases=interface.aliases,
         cost=interface.cost,
-        pool=pool_code(host_machine()) if interface.is_parallel else b"",
+        support=support_code(host_machine()),
+        is_parallel=interface.is_parallel,
         imports=interface.imports,
         uses_host=interface.uses_host,
     )

@@ -20,6 +20,21 @@ from hlo.runtime.jit import NativeCode
 from hlo.runtime.outside import HostTable, Outside
 from hlo.runtime.pool import default_threads, pool_of
 from hlo.runtime.program import NativeProgram, array_leaves
+from hlo.runtime.support import support
+from hlo.runtime.watch import (
+    ARENA,
+    ARGUMENTS,
+    CONSTANTS,
+    DEADLINE,
+    ENTRY,
+    HOST,
+    RESULTS,
+    STOP,
+    THREADS,
+    WORDS,
+    Ended,
+    now_ms,
+)  # fmt: skip
 from hlo.signature import need
 from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
 from hlo.values import TOKEN_VALUE
@@ -45,8 +60,12 @@ class Executable:
     donate: parameters, by number, whose memory may be overwritten where the module's
     `input_output_alias` names them; their arrays hold results afterwards. True means all of these.
 
-    Calls from several Python threads run at the same time, each in memory of its own. Native code
-    does not see Ctrl-C: Python acts on it when the call returns.
+    timeout: seconds after which a call ends with HloError, code `timeout`, some tenths of a second
+    late at the most where kernels are short.
+
+    Calls from several Python threads run at the same time, each in memory of its own. Ctrl-C ends a
+    call in the main thread, as does what any other handler of a signal raises. What has been
+    donated to a call that ended early holds anything.
     """
 
     def __init__(
@@ -79,10 +98,12 @@ class Executable:
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)
         self._outside = outside
-        self._entry = self._load(program)
-        self._pool = pool_of(self.threads, program.pool) if program.pool else None
+        self._support = support(program.support)
+        self._call = self._support.call
+        self._entry_at = self._load(program)
+        addresses = self._support.addresses
+        self._pool = pool_of(self.threads, addresses) if program.is_parallel else None
         self._constants = program.constants
-        self._constants_at = program.constants.ctypes.data
         self._inputs = [port(s) for s in program.arguments]
         self._outputs = [port(s) for s in program.results]
         self._output_bytes = sum(p.size_bytes for p in self._outputs)
@@ -93,13 +114,15 @@ class Executable:
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
 
-    def _load(self, program: NativeProgram) -> Callable[..., int]:
-        """Return the native entry: a function of six addresses."""
-        self._code = NativeCode(program.code, program.symbol)
-        entry = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 6)
-        return entry(self._code.addresses[program.symbol])
+    # Where the entry takes what is not the same for all calls.
+    _threads_word, _host_word = THREADS, HOST
 
-    def _no_frames(self) -> deque[_Frame]:
+    def _load(self, program: NativeProgram) -> int:
+        """Return the address of the native entry: a function of six addresses."""
+        self._code = NativeCode(program.code, program.symbol, called=self._support.called)
+        return self._code.addresses[program.symbol]
+
+    def _no_frames(self) -> deque[Frame]:
         return deque(maxlen=1 if self.arena_bytes > _CHECKED_BYTES else _KEPT_FRAMES)
 
     def beside(self, outside: Outside | None) -> Executable:
@@ -129,11 +152,18 @@ class Executable:
         shapes = ", ".join(p.shape.to_string(False) for p in self.parameters)
         return f"<Executable {self.name}: ({shapes}) -> {self.result_shape.to_string(False)}>"
 
-    def __call__(self, *args: Any, donate: bool | Collection[int] = False) -> Any:
+    def __call__(
+        self,
+        *args: Any,
+        donate: bool | Collection[int] = False,
+        timeout: float | None = None,
+    ) -> Any:
         """Run on arguments; see the class."""
+        if timeout is not None:
+            _check_timeout(timeout)
         if donate is not False or not self._ready(args):
-            return self._slow_call(args, donate)
-        return self._wrap(self._run(args, {}))
+            return self._slow_call(args, donate, timeout)
+        return self._wrap(self._run(args, {}, timeout))
 
     def run_values(self, values: Sequence[Any]) -> Any:
         """Run on one checked value for each parameter, as `bind_arguments` returns them."""
@@ -158,10 +188,12 @@ class Executable:
                 return False
         return True
 
-    def _slow_call(self, args: Sequence[Any], donate: bool | Collection[int]) -> Any:
+    def _slow_call(
+        self, args: Sequence[Any], donate: bool | Collection[int], timeout: float | None
+    ) -> Any:
         arrays = self._array_leaves(bind_arguments(self.parameters, args))
         memory = self._physical(arrays)
-        return self._wrap(self._run(memory, self._donated(memory, arrays, donate)))
+        return self._wrap(self._run(memory, self._donated(memory, arrays, donate), timeout))
 
     def _physical(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return arguments as they have to lie in memory, which some tiles make far larger."""
@@ -213,7 +245,10 @@ class Executable:
     # --- running --------------------------------------------------------------------------------
 
     def _run(
-        self, memory: Sequence[np.ndarray], donated: Mapping[int, np.ndarray]
+        self,
+        memory: Sequence[np.ndarray],
+        donated: Mapping[int, np.ndarray],
+        timeout: float | None = None,
     ) -> list[np.ndarray]:
         """Run on memory of the arguments; returns the result leaves."""
         try:
@@ -221,7 +256,7 @@ class Executable:
             self._need(self._output_bytes)
         except IndexError:
             self._need(self._output_bytes, self.arena_bytes)
-            frame = _Frame(len(self._inputs), len(self._outputs), self.arena_bytes, self._outside)
+            frame = self._frame()
         table = frame.arguments
         for n, a in enumerate(memory):
             table[n] = _address(a)
@@ -235,17 +270,35 @@ class Executable:
                     np.copyto(out, memory[self._aliases[n]])
             outs.append(out)
             table[n] = _address(out)
-        threads = None if self._pool is None else self._pool.handle
-        host = frame.host
-        failed = self._entry(
-            frame.arguments_at, frame.results_at, frame.arena_at, self._constants_at, threads,
-            None if host is None else host.begin(),
-        )  # fmt: skip
-        if failed:
+        watch, host = frame.watch, frame.host
+        if self._pool is not None:
+            watch[self._threads_word] = self._pool.handle
+        if host is not None:
+            watch[STOP] = host.begin()
+        if timeout is not None:
+            watch[DEADLINE] = now_ms() + max(1, int(timeout * 1000))
+        ended = self._call(frame.watch_at)
+        if ended:
+            if ended == Ended.LATE:
+                raise HloError.at(
+                    "timeout", f"{self.name} had not come to its end after {timeout:g} s"
+                )
             assert host is not None
-            host.fail(self.name, failed - 1)
+            if ended == Ended.STOPPED:
+                host.raise_stopped()
+            host.fail(self.name, ended - 1)
+        if timeout is not None:
+            watch[DEADLINE] = 0
         self._frames.append(frame)
         return [o if p.is_plain else p.logical(o) for o, p in zip(outs, self._outputs)]  # noqa: B905
+
+    def _frame(self) -> Frame:
+        frame = Frame(len(self._inputs), len(self._outputs), self.arena_bytes, self._outside)
+        frame.watch[ENTRY] = self._entry_at
+        frame.watch[CONSTANTS] = self._constants.ctypes.data
+        if frame.host is not None:
+            frame.watch[self._host_word] = frame.host.address
+        return frame
 
     @property
     def working_bytes(self) -> dict[str, int]:
@@ -265,8 +318,8 @@ class Executable:
             )
 
 
-class _Frame:
-    """What one call needs for itself: tables of addresses, and the arena."""
+class Frame:
+    """What one call needs for itself: tables of addresses, the arena, and the watch over it."""
 
     def __init__(
         self, arguments: int, results: int, arena_bytes: int, outside: Outside | None
@@ -275,10 +328,21 @@ class _Frame:
         self.arguments = (ctypes.c_size_t * max(1, arguments))()
         self.results = (ctypes.c_size_t * max(1, results))()
         self.arena = block(arena_bytes)
-        self.arguments_at = ctypes.addressof(self.arguments)
-        self.results_at = ctypes.addressof(self.results)
-        self.arena_at = self.arena.ctypes.data
+        self.watch = (ctypes.c_size_t * WORDS)()
+        self.watch_at = ctypes.addressof(self.watch)
+        self.watch[ARGUMENTS] = ctypes.addressof(self.arguments)
+        self.watch[RESULTS] = ctypes.addressof(self.results)
+        self.watch[ARENA] = self.arena.ctypes.data
 
+
+def _check_timeout(timeout: float) -> None:
+    need(timeout, float | int, "timeout")
+    if not 0 < timeout < _MOST_SECONDS:
+        raise ValueError(f"timeout: {timeout} seconds, it takes a positive number")
+
+
+# A century.
+_MOST_SECONDS = 3e9
 
 # --- numpy's memory -----------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -218,8 +218,13 @@ class NativeCode:
     The code is unloaded when this object goes.
     """
 
-    def __init__(self, object_files: Sequence[bytes], *symbols: str) -> None:
+    def __init__(
+        self, object_files: Sequence[bytes], *symbols: str, called: Mapping[str, int] = {}
+    ) -> None:
+        """Load object files. called: addresses of functions that they call, by symbol."""
         builder = llvm.JITLibraryBuilder().add_current_process()
+        for symbol, address in called.items():
+            builder.import_symbol(symbol, address)
         for object_file in object_files:
             builder.add_object_img(object_file)
         for symbol in symbols:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -45,16 +45,30 @@ class Function:
     keep: Any = None
 
 
+class Together(Protocol):
+    """Several devices that run at the same time.
+
+    stop_at: the address of a word of eight bytes that is not zero once they are to stop.
+    """
+
+    stop_at: int
+
+    def need_going(self) -> None:
+        """Raise what ends the run of a device, once they are to stop."""
+
+
 @dataclass(frozen=True)
 class Outside:
     """All that a program calls outside: a function for each of its imports.
 
-    device: says which device runs the program: replica and partition.
+    device: says which device runs the program: replica and partition. together: the run that it is
+    part of, None where the device is alone.
     """
 
     imports: Sequence[Import]
     functions: Sequence[Function]
     device: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    together: Callable[[], Together | None] = lambda: None
 
 
 # --- native functions ---------------------------------------------------------------------------
@@ -233,9 +247,16 @@ class HostTable:
         self.address = ctypes.addressof(self._table)
 
     def begin(self) -> int:
-        """Make ready for a call; returns the address of the table."""
+        """Make ready for a call; returns the address of a word that stops it, or 0."""
         self._table.replica_id, self._table.partition_id = self._outside.device()
-        return self.address
+        self._together = self._outside.together()
+        return 0 if self._together is None else self._together.stop_at
+
+    def raise_stopped(self) -> NoReturn:
+        """Raise what ends a call that was stopped."""
+        assert self._together is not None
+        self._together.need_going()
+        raise AssertionError("the devices go on")
 
     def fail(self, program: str, number: int) -> NoReturn:
         """Raise what ended a call: a Python function's error, or HloError with the message.

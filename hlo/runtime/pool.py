@@ -11,6 +11,9 @@ too, closes the job when no share is left, and waits for the workers that are ac
 waits for one that sleeps or has not been scheduled. A worker that finds nothing to do spins for
 some microseconds, then sleeps on a condition variable. A pool that is busy with another call lets
 the caller do its work alone, so that calls from several Python threads neither wait nor interfere.
+
+A caller that is not to go on (see `hlo.runtime.watch`) has the workers stop, which see that between
+shares and where their code looks for it, and goes its way when the last one has.
 """
 
 from __future__ import annotations
@@ -18,19 +21,22 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 
-from hlo.runtime.jit import Machine, NativeCode
+from hlo.runtime.jit import Machine
+from hlo.runtime.watch import STOP, WORDS, word
 
 # Offsets in bytes into a pool's state. Fields that different threads write are on cache lines of
 # their own.
 _BUSY, _TASK, _CONTEXT, _N, _CHUNK = 0, 8, 16, 24, 32
-_NEXT, _GENERATION, _ACTIVE, _SLEEPERS, _MUTEX, _CONDITION = 64, 128, 192, 256, 320, 448
-_STATE_BYTES = 576
+_NEXT, _GENERATION, _ACTIVE, _SLEEPERS, _MUTEX, _CONDITION, _STOP = 64, 128, 192, 256, 320, 448, 576
+_STATE_BYTES = 640
 # Turns of a waiting loop, of the order of 20 nanoseconds each: those of a worker before it sleeps,
 # and those of the caller between two offers of its processor to others.
 _SPINS, _PATIENCE = 4000, 500
+# Shares that a caller does at once who is alone.
+_PIECE = 16
 
 # What a waiting loop tells the processor.
 _PAUSE = {
@@ -73,13 +79,26 @@ share:
   %count = select i1 %last, i64 %left, i64 %chunk
   %end = add i64 %begin, %count
   call void %task(ptr %context, i64 %begin, i64 %end)
+  call void @hlo.poll()
   br label %take
 done:
   ret void
 }}
 
+; `hlo.poll`, as what a guard takes.
+define internal void @look(ptr %pool) nounwind {{
+  call void @hlo.poll()
+  ret void
+}}
+
 define internal ptr @worker(ptr %pool) nounwind {{
 entry:
+  %watch = alloca [{WORDS} x i64]
+  store [{WORDS} x i64] zeroinitializer, ptr %watch
+{word("%watch", "stop", STOP)}
+  %stop = getelementptr i8, ptr %pool, i64 {_STOP}
+  store ptr %stop, ptr %stop.at
+  call void @watch_set(ptr %watch)
   %generation.at = getelementptr i8, ptr %pool, i64 {_GENERATION}
   %active.at = getelementptr i8, ptr %pool, i64 {_ACTIVE}
   %sleepers.at = getelementptr i8, ptr %pool, i64 {_SLEEPERS}
@@ -125,7 +144,7 @@ join:
   %open = icmp eq i64 %current, %job
   br i1 %open, label %run, label %leave
 run:
-  call void @work(ptr %pool)
+  %jumped = call i32 @watch_guard(ptr %watch, ptr @work, ptr %pool)
   br label %leave
 leave:
   %left = atomicrmw sub ptr %active.at, i64 1 seq_cst
@@ -165,9 +184,11 @@ entry:
   %mine = extractvalue {{ i64, i1 }} %busy, 1
   br i1 %mine, label %share, label %alone
 alone:
-  call void %task(ptr %context, i64 0, i64 %n)
+  %piece = mul i64 %chunk, {_PIECE}
+  call void @hlo.alone(ptr %task, ptr %context, i64 %n, i64 %piece)
   ret void
 share:
+  %watch = call ptr @watch_here()
   %task.at = getelementptr i8, ptr %pool, i64 {_TASK}
   %context.at = getelementptr i8, ptr %pool, i64 {_CONTEXT}
   %n.at = getelementptr i8, ptr %pool, i64 {_N}
@@ -178,6 +199,7 @@ share:
   %sleepers.at = getelementptr i8, ptr %pool, i64 {_SLEEPERS}
   %mutex = getelementptr i8, ptr %pool, i64 {_MUTEX}
   %condition = getelementptr i8, ptr %pool, i64 {_CONDITION}
+  %stop.at = getelementptr i8, ptr %pool, i64 {_STOP}
   store ptr %task, ptr %task.at
   store ptr %context, ptr %context.at
   store i64 %n, ptr %n.at
@@ -193,7 +215,9 @@ wake:
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
   br label %help
 help:
-  call void @work(ptr %pool)
+  %early = call i32 @watch_guard(ptr %watch, ptr @work, ptr %pool)
+  %early.stop = sext i32 %early to i64
+  store atomic i64 %early.stop, ptr %stop.at seq_cst, align 8
   %closed = atomicrmw add ptr %generation.at, i64 1 seq_cst
   br label %wait
 wait:
@@ -205,31 +229,46 @@ again:
   PAUSE
   %turns = add i32 %turn, 1
   %tired = icmp ugt i32 %turns, {_PATIENCE}
-  br i1 %tired, label %yield, label %wait
-yield:
+  br i1 %tired, label %rest, label %wait
+rest:
   %yielded = call i32 @sched_yield()
+  %stopping = load atomic i64, ptr %stop.at seq_cst, align 8
+  %going = icmp eq i64 %stopping, 0
+  br i1 %going, label %look, label %yield
+look:
+  %late = call i32 @watch_guard(ptr %watch, ptr @look, ptr %pool)
+  %late.stop = sext i32 %late to i64
+  store atomic i64 %late.stop, ptr %stop.at seq_cst, align 8
+  br label %yield
+yield:
   br label %wait
 done:
+  %stopped = load atomic i64, ptr %stop.at seq_cst, align 8
+  store atomic i64 0, ptr %stop.at seq_cst, align 8
   store atomic i64 0, ptr %pool release, align 8
+  %fine = icmp eq i64 %stopped, 0
+  br i1 %fine, label %end, label %jump
+jump:
+  call void @watch_jump(ptr %watch)
+  unreachable
+end:
   ret void
 }}
 """
 
 
-@cache
-def pool_code(machine: Machine) -> bytes:
-    """Return the object file of the pool's functions."""
+def pool_ir(machine: Machine) -> str:
+    """Return the pool's functions, `pool_start` and `pool_run`, beside those of `watch`."""
     declare, pause = _PAUSE.get(machine.triple.split("-")[0], ("", ""))
-    text = _IR.replace("DECLARE_PAUSE", declare).replace("PAUSE", pause)
-    return machine.quick_code(text)
+    return _IR.replace("DECLARE_PAUSE", declare).replace("PAUSE", pause)
 
 
 class Pool:
     """So many threads, the caller's included, that stay for the life of the process."""
 
-    def __init__(self, threads: int, code: bytes) -> None:
+    def __init__(self, threads: int, addresses: Mapping[str, int]) -> None:
         self._threads = threads
-        self._code = code
+        self._addresses = addresses
         self._started = False
         self._lock = threading.Lock()
 
@@ -243,15 +282,13 @@ class Pool:
         return self._handle
 
     def _start(self) -> None:
-        code = NativeCode([self._code], "pool_run", "pool_start")
-        # Workers use their state, and the code, for as long as the process runs: never freed.
+        # Workers use their state for as long as the process runs: never freed.
         state = _forever(_STATE_BYTES)
         pair = ctypes.c_void_p * 2
         self._handle = _forever(ctypes.sizeof(pair))
-        pair.from_address(self._handle)[:] = [code.addresses["pool_run"], state]
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
+        pair.from_address(self._handle)[:] = [self._addresses["pool_run"], state]
         start = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-        start(code.addresses["pool_start"])(state, self._threads - 1)
+        start(self._addresses["pool_start"])(state, self._threads - 1)
         self._started = True
 
     def forget(self) -> None:
@@ -271,14 +308,15 @@ def _forever(size_bytes: int) -> int:
 _pools: dict[int, Pool] = {}
 
 
-def pool_of(threads: int, code: bytes) -> Pool | None:
+def pool_of(threads: int, addresses: Mapping[str, int]) -> Pool | None:
     """Return the pool of so many threads, the caller's included; None for one.
 
-    code: what `pool_code` returns. There is no pool either where the system has no POSIX threads.
+    addresses: of `pool_run` and `pool_start`. There is no pool where the system has no POSIX
+    threads.
     """
-    if threads < 2 or os.name != "posix":
+    if threads < 2 or "pool_start" not in addresses:
         return None
-    return _pools.setdefault(threads, Pool(threads, code))
+    return _pools.setdefault(threads, Pool(threads, addresses))
 
 
 def _after_fork() -> None:

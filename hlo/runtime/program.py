@@ -27,7 +27,8 @@ class NativeProgram:
     aligned to 64 bytes. aliases: pairs of a result leaf and an argument leaf, by number among the
     array leaves, that share memory: the argument's value has to be in the result's memory before.
     cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
-    pool: the object file of the thread pool, where some of the work is worth sharing out.
+    support: the object file of what runs all programs (`hlo.runtime.support`). is_parallel: some of
+    the work is worth sharing out over threads.
     imports: the functions outside that the code calls by number. uses_host: it needs a table of
     them, or asks which device it runs on. device_counts: the numbers of replicas and of partitions
     that a run takes. domains: the values that leaves of parameters may have for the program to make
@@ -45,13 +46,14 @@ class NativeProgram:
     constants: np.ndarray
     aliases: tuple[tuple[int, int], ...] = ()
     cost: Mapping[str, int] = field(default_factory=dict)
-    pool: bytes = b""
+    support: bytes = b""
     imports: tuple[Import, ...] = ()
     uses_host: bool = False
     device_counts: tuple[int, int] = (1, 1)
     domains: Mapping[tuple[int, Path], Domain] = field(default_factory=dict)
     elided: tuple[str, ...] = ()
     unused_devices: str = ""
+    is_parallel: bool = False
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -89,14 +91,14 @@ def constant_data(size_bytes: int, pieces: Sequence[tuple[int, np.ndarray]]) -> 
 
 # --- as bytes -----------------------------------------------------------------------------------
 
-# The length of a header in JSON and the header, then the sections: the pool's object file, the
+# The length of a header in JSON and the header, then the sections: the support's object file, the
 # constants, the program's object files, each at a multiple of ALIGNMENT from the start.
 _LENGTH = struct.Struct("<Q")
 
 
 def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
     """Return a program as pieces of a byte string that `from_bytes` reads."""
-    sections: list[bytes | memoryview] = [program.pool, program.constants.data, *program.code]
+    sections: list[bytes | memoryview] = [program.support, program.constants.data, *program.code]
     header = json.dumps(
         {
             "sections": [len(section) for section in sections],
@@ -113,6 +115,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "domains": [[n, path, *vars(d).values()] for (n, path), d in program.domains.items()],
             "elided": program.elided,
             "unused_devices": program.unused_devices,
+            "is_parallel": program.is_parallel,
         }
     ).encode()
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
@@ -159,11 +162,12 @@ def _is_sound(program: NativeProgram) -> bool:
         and [x.number for x in p.parameters] == list(range(len(p.parameters)))
         and len(p.device_counts) == 2 and all(p.device_counts)
         and isinstance(p.cost, dict) and isinstance(p.uses_host, bool)
+        and isinstance(p.is_parallel, bool)
     )  # fmt: skip
 
 
 def _from_header(
-    header: dict[str, Any], pool: memoryview, constants: memoryview, *code: memoryview
+    header: dict[str, Any], support: memoryview, constants: memoryview, *code: memoryview
 ) -> NativeProgram:
     return NativeProgram(
         header["name"],
@@ -178,11 +182,12 @@ def _from_header(
         np.frombuffer(constants, np.uint8),
         tuple((out, arg) for out, arg in header["aliases"]),
         header["cost"],
-        bytes(pool),
+        bytes(support),
         tuple(Import(*fields) for fields in header["imports"]),
         header["uses_host"],
         tuple(header["device_counts"]),
         {(n, tuple(path)): Domain(*rest) for n, path, *rest in header["domains"]},
         tuple(header["elided"]),
         header["unused_devices"],
+        header["is_parallel"],
     )

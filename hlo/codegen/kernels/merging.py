@@ -17,6 +17,8 @@ from hlo.codegen.scalar import Value
 
 # Runs of so many elements are made by insertion.
 RUN = 8
+# Of merging one more record, in rough scalar operations.
+_RECORD_COST = 8
 
 Record = Sequence[Value]
 
@@ -51,6 +53,7 @@ class MergeSort:
                 self.merge_whole(
                     b.add(old, low), b.add(old, middle), b.add(old, high), b.add(new, low)
                 )
+                b.poll(b.mul(b.sub(high, low), _RECORD_COST))
                 pair.set(high)
             source.set(new)
             target.set(old)

@@ -6,11 +6,11 @@ and an operation that is written twice where the first dominates is written once
 scope).
 """
 
-from hlo.codegen.llvm.builder import Builder, RareFlag, Turn
+from hlo.codegen.llvm.builder import POLLED_COST, Builder, RareFlag, Turn
 from hlo.codegen.llvm.module import PLACE_MARK, Module
 from hlo.codegen.llvm.values import FALSE, TRUE, Index, Val, float_const, int_const
 
 __all__ = [
-    "FALSE", "PLACE_MARK", "TRUE", "Builder", "Index", "Module", "RareFlag", "Turn", "Val",
-    "float_const", "int_const",
+    "FALSE", "PLACE_MARK", "POLLED_COST", "TRUE", "Builder", "Index", "Module", "RareFlag", "Turn",
+    "Val", "float_const", "int_const",
 ]  # fmt: skip

@@ -25,6 +25,9 @@ class Turn:
 
 # Of one long function in one other.
 _INLINED_USES = 4
+# Work between two looks whether to go on, in rough scalar operations: tenths of a millisecond. A
+# look takes some thirty nanoseconds.
+POLLED_COST = 1 << 18
 
 
 class RareFlag:
@@ -80,6 +83,8 @@ class Builder(Writer):
         self._has_others = False
         # See `shared`.
         self._uses: Counter[str] = Counter()
+        # See `poll`.
+        self._budget = ""
 
     def new_label(self, stem: str) -> str:
         self._next_label += 1
@@ -205,9 +210,38 @@ class Builder(Writer):
             self.lines = [self._loops.get(line, line) for line in self.lines]
         return super().finish(header)
 
+    def poll(self, cost: Index) -> None:
+        """Say that the code before costs so much; now and then it looks whether to go on.
+
+        cost: in rough scalar operations. Nothing is done in modules that are not watched.
+        """
+        if not self.module.is_watched:
+            return
+        if not self._budget:
+            self._budget = self.alloca("i64").name
+            self._entry_allocas.append(f"  store i64 {POLLED_COST}, ptr {self._budget}")
+        # It touches no memory that is known here.
+        self.module.declare(
+            "hlo.poll", "void", [], "cold nounwind memory(inaccessiblemem: readwrite)"
+        )
+        before = self.effect("i64", f"load i64, ptr {self._budget}")
+        after = self.effect("i64", f"sub nsw {before}, {cost}")
+        self.write(f"store {after}, ptr {self._budget}")
+        spent = self.effect("i1", f"icmp slt {after}, 0")
+        look, go = self.new_label("look"), self.new_label("go")
+        self.write(f"br i1 {spent.name}, label %{look}, label %{go}")
+        self.place(look)
+        self.write("call void @hlo.poll()")
+        self.write(f"store i64 {POLLED_COST}, ptr {self._budget}")
+        self.jump(go)
+        self.place(go)
+
     @contextmanager
-    def repeat(self, condition: Callable[[], Val]) -> Iterator[None]:
-        """Run the body for as long as a condition holds, which is emitted before each run."""
+    def repeat(self, condition: Callable[[], Val], *, is_polled: bool = False) -> Iterator[None]:
+        """Run the body for as long as a condition holds, which is emitted before each run.
+
+        is_polled: whether it may run for long, see `poll`.
+        """
         head, body, done = (self.new_label(s) for s in ("head", "body", "done"))
         self.jump(head)
         self.place(head)
@@ -215,7 +249,10 @@ class Builder(Writer):
             go_on = condition()
             self.write(f"br i1 {go_on.name}, label %{body}, label %{done}")
             self.place(body)
+            inside = len(self.lines)
             yield
+            if is_polled:
+                self.poll(len(self.lines) - inside)
         # How often it runs is not known beforehand: there is nothing to vectorize.
         self.write(f"br label %{head}, !llvm.loop {self.module.rolled_loop(vectorized=False)}")
         self.place(done)

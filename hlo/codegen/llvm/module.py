@@ -32,6 +32,8 @@ class Module:
     features: frozenset[str] = frozenset()
     # Whether code says which HLO it is for, see `Builder.locate`.
     is_located: bool = False
+    # Whether code looks from time to time if it is to go on, see `Builder.poll`.
+    is_watched: bool = False
     # Writes a computation as a function of its own: see `hlo.codegen.function`.
     write_function: Callable[[Any], Any] | None = None
 
@@ -43,9 +45,10 @@ class Module:
             {"f16c", "fp16", "zfh", "zfhmin"}
         )
 
-    def declare(self, name: str, result: str, params: Sequence[str]) -> None:
+    def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
         """Declare an intrinsic or a function of another object."""
-        self.declarations[name] = f"declare {result} @{name}({', '.join(params)})"
+        text = f"declare {result} @{name}({', '.join(params)}) {attributes}"
+        self.declarations[name] = text.rstrip()
 
     def rolled_loop(self, *, vectorized: bool) -> str:
         """Return metadata that keeps LLVM from unrolling a loop, and from vectorizing it or not.
