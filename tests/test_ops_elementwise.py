@@ -31,7 +31,8 @@ NOT_IN_XLA: dict[str, Callable[[float], float]] = {
 BINARY = "add subtract multiply divide remainder power atan2 maximum minimum".split()
 COMPARE = [f"compare(p0, p1), direction={d}" for d in "EQ NE LT LE GT GE".split()]
 TOTAL_ORDER = [c + ", type=TOTALORDER" for c in COMPARE]
-F8 = [t.name for t in ELEMENT_TYPES.values() if t.is_float and t.bits <= 8]
+# Those of six bits are only text to XLA.
+F8 = [t.name for t in ELEMENT_TYPES.values() if t.is_float and t.bits in (4, 8)]
 INTEGERS = [t.name for t in ELEMENT_TYPES.values() if t.is_integer and t.bits > 1]
 
 
@@ -382,7 +383,6 @@ def test_a_large_array_gives_what_its_pieces_give() -> None:
         (["c64[2]", "c64[2]"], "c64[2] remainder(p0, p1)", "type-mismatch"),
         (["bf16[2]", "bf16[2]"], "c64[2] complex(p0, p1)", "type-mismatch"),
         (["c64[2]", "c64[2]"], "pred[2] compare(p0, p1), direction=LT", "bad-value"),
-        (["u32[2]", "u32[2]"], "pred[2] compare(p0, p1), direction=LT, type=SIGNED", "bad-value"),
         (["f32[2]", "f32[2]"], "f32[2] compare(p0, p1), direction=LT", "type-mismatch"),
         (["s32[2]", "f32[2]"], "f32[2] select(p0, p1, p1)", "type-mismatch"),
         (["pred[3]", "f32[2]"], "f32[2] select(p0, p1, p1)", "shape-mismatch"),

@@ -89,10 +89,11 @@ def combine(b: Builder, opcode: str, et: ElementType, x: Val, y: Val) -> Val:
 
 # --- floats -------------------------------------------------------------------------------------
 
-# Exact on a narrower type's values, but for f8e8m0fnu, which has neither sign nor fractions: no
-# rounding is needed.
+# Exact on a narrower type's values: no rounding is needed. Not where -0 is NaN, of f8e8m0fnu, which
+# has neither sign nor fractions, and of f6e2m3fn, whose largest number is 7.5.
 _EXACT = frozenset({"abs", "negate", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
                     "sign", "maximum", "minimum", "clamp", "real"})  # fmt: skip
+_ROUNDED = ("f8e8m0fnu", "f6e2m3fn")
 
 
 def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> Val:
@@ -102,7 +103,7 @@ def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> 
             # It has no zero: what is one in f32 is NaN.
             value = Num(b, value).to("float").val
         return float_to_float(b, value, et)
-    if opcode in _EXACT and et.name != "f8e8m0fnu" and not et.name.endswith("fnuz"):
+    if opcode in _EXACT and et.name not in _ROUNDED and not et.name.endswith("fnuz"):
         return value
     return round_to(b, et, value)
 

@@ -12,10 +12,11 @@ func.func @main() -> (tensor<2xf8E4M3FN>, tensor<2xf8E5M2>, tensor<2xf8E4M3FNUZ>
   return %0, %1, %2, %3, %4, %5, %6, %7, %8 : tensor<2xf8E4M3FN>, tensor<2xf8E5M2>, tensor<2xf8E4M3FNUZ>, tensor<2xf8E5M2FNUZ>, tensor<2xf8E4M3B11FNUZ>, tensor<2xf8E4M3>, tensor<2xf8E3M4>, tensor<2xf8E8M0FNU>, tensor<2xf4E2M1FN>
 }
 // -----
-// ERROR: f6E2M3FN
-func.func @main() -> tensor<2xf6E2M3FN> {
+// SINCE 0.12
+func.func @main() -> (tensor<2xf6E2M3FN>, tensor<2xf6E3M2FN>) {
   %0 = stablehlo.constant dense<[1.0, -2.0]> : tensor<2xf6E2M3FN>
-  return %0 : tensor<2xf6E2M3FN>
+  %1 = stablehlo.constant dense<[28.0, 0x3F]> : tensor<2xf6E3M2FN>
+  return %0, %1 : tensor<2xf6E2M3FN>, tensor<2xf6E3M2FN>
 }
 // -----
 func.func @main() -> (tensor<4xi2>, tensor<3xui2>, tensor<4xi4>, tensor<3xui4>, tensor<2xi8>, tensor<2xui8>, tensor<2xi16>, tensor<2xui16>, tensor<2xi64>, tensor<2xui64>) {
