@@ -9,7 +9,7 @@ from typing import Any
 from hlo import constants
 from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
-from hlo.arguments import Parameter, bind_arguments
+from hlo.arguments import Parameter, bind_call
 from hlo.distribution import Distributions
 from hlo.eval import Host
 from hlo.eval import interpret as evaluate
@@ -22,6 +22,7 @@ from hlo.passes.validate import Validate
 from hlo.signature import checked
 from hlo.sources import read_module, write_module
 from hlo.text import parse as parse_text
+from hlo.trees import given_by
 from hlo.values import DynamicArray
 from hlo.verifier import verify as verify_module
 from hlo.verifier import verify_as
@@ -173,7 +174,9 @@ def run_values(module: Module, values: Sequence[Any], host: Host | None = None) 
 
 
 @checked
-def interpret(module: Module, *args: Any, host: Host | None = None, verify: str = "strict") -> Any:
+def interpret(
+    module: Module, *args: Any, host: Host | None = None, verify: str = "strict", **named: Any
+) -> Any:
     """Verify a module and run it on the reference interpreter.
 
     args: one for each parameter of the entry, tuples nested, or all leaves flat; arrays of the
@@ -181,14 +184,20 @@ def interpret(module: Module, *args: Any, host: Host | None = None, verify: str 
     logical order whatever the layout (see `hlo.pack` for physical buffers), or Python numbers and
     lists that convert exactly.
     verify: as for `hlo.verify`.
+    named: parameters by name, `interpret(module, x, w=w)`, but for those called like an argument of
+    this function. A module of `from_jax` takes the arguments of the function too, and gives its
+    result.
     Returns a numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual
-    size. Raises HloError for arguments that do not fit and operations that cannot run. Warns
+    size. Raises HloError for arguments that do not fit and operations that cannot run, TypeError
+    for names that no parameter has. Warns
     (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
     """
     verify_as(module, verify)
     if elided := elided_constants(module):
         constants.warn_of_elided([inst.name for inst in elided], 3)
-    return run_values(module, bind_arguments(parameters_of(module), args), host)
+    trees = module.usable_trees
+    values = bind_call(parameters_of(module), args, named, trees)
+    return given_by(trees, run_values(module, values, host))
 
 
 def _visible(value: Any) -> Any:

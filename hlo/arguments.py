@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hlo.errors import HloError, InferError
+from hlo.errors import HloError, InferError, did_you_mean
 from hlo.interop import array_of
 from hlo.literal import Literal
 from hlo.memory import check_memory
 from hlo.numerals import from_double
+from hlo.trees import Trees
 from hlo.types import (
     UNBOUNDED,
     ArrayShape,
@@ -68,6 +69,60 @@ def named_leaves(shape: Shape, value: Any = None) -> list[tuple[str, Shape, Any]
 # --- checking -----------------------------------------------------------------------------------
 
 
+def bind_call(
+    parameters: Sequence[Parameter],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    trees: Trees | None = None,
+) -> list[Any]:
+    """Return one checked value for each parameter of a call.
+
+    args: as for `bind_arguments`. named: further parameters by name, or leaves of one by theirs,
+    `t.0.1`. trees: how the program nests its arguments, which may come so too if all of them are
+    parameters still. Raises TypeError for
+    names that no parameter has, as of a function, and HloError for what does not fit.
+    """
+    if trees is not None and trees.parameters == len(parameters):
+        leaves = trees.leaves(args, named)
+        if leaves is not None:
+            return bind_arguments(parameters, leaves)
+    if named:
+        return _bind_whole(parameters, _by_name(parameters, args, named))
+    return bind_arguments(parameters, args)
+
+
+def _by_name(
+    parameters: Sequence[Parameter], args: Sequence[Any], named: Mapping[str, Any]
+) -> list[Any]:
+    """Return one value for each parameter, of those by position and those by name."""
+    if len(args) > len(parameters):
+        raise HloError.at(
+            "argument-count", f"{len(args)} arguments by position for {len(parameters)} parameters"
+        )
+    values: dict[int, Any] = dict(enumerate(args))
+    whole = {p.name: p.number for p in parameters}
+    parts = {name: (p.number, path) for p in parameters for path, name, _ in p.leaves()}
+    found: dict[int, dict[Path, Any]] = {}
+    for name, value in named.items():
+        number, path = parts[name] if name in parts else (whole.get(name), ())
+        if number is None:
+            hint = did_you_mean(name, whole) or f"parameters are {', '.join(whole)}"
+            raise TypeError(f"there is no parameter called {name!r}; {hint}")
+        if number < len(args):
+            raise TypeError(f"parameter {name!r} has a value by its position, and one by its name")
+        if name in whole:
+            values[number] = value
+        else:
+            found.setdefault(number, {})[path] = value
+    for p in parameters:
+        if p.number in found and found[p.number].keys() >= {path for path, _, _ in p.leaves()}:
+            values.setdefault(p.number, assemble(p.shape, found[p.number]))
+    missing = [p.name for p in parameters if p.number not in values]
+    if missing:
+        raise HloError.at("argument-count", f"there is no value for {', '.join(missing)}")
+    return [values[p.number] for p in parameters]
+
+
 def bind_arguments(parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
     """Return one checked value for each parameter.
 
@@ -77,10 +132,7 @@ def bind_arguments(parameters: Sequence[Parameter], args: Sequence[Any]) -> list
     args = [a.value if isinstance(a, Literal) else a for a in args]
     leaves = [(p, *leaf) for p in parameters for leaf in p.leaves()]
     if len(args) == len(parameters) and all(map(_may_be_whole, parameters, args)):
-        return [
-            _nested(arg, p.shape, f"argument {p.number} ({p.name})")
-            for p, arg in zip(parameters, args, strict=True)
-        ]
+        return _bind_whole(parameters, args)
     if len(args) != len(leaves):
         counts = f"{len(parameters)} parameters"
         if len(leaves) != len(parameters):
@@ -90,6 +142,13 @@ def bind_arguments(parameters: Sequence[Parameter], args: Sequence[Any]) -> list
     for arg, (p, path, name, shape) in zip(args, leaves, strict=True):
         found[p.number][path] = as_leaf(arg, shape, f"argument {name}")
     return [assemble(p.shape, found[p.number]) for p in parameters]
+
+
+def _bind_whole(parameters: Sequence[Parameter], args: Sequence[Any]) -> list[Any]:
+    return [
+        _nested(arg, p.shape, f"argument {p.number} ({p.name})")
+        for p, arg in zip(parameters, args, strict=True)
+    ]
 
 
 def _may_be_whole(parameter: Parameter, arg: Any) -> bool:

@@ -100,6 +100,7 @@ def compile(
         return print_module(module).encode() if weights is None else _without_numbers(module)
 
     exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes, verify)
+    exe.trees = module.usable_trees
     if exe.elided:
         from hlo.constants import warn_of_elided
 

@@ -36,8 +36,8 @@ def fitted_arguments(
 
     Raises HloError (`type-mismatch`), without a place, for one that does not fit.
     """
-    names, hints, rest = _signature(function)
-    if (len(args) > len(names) and not rest) or not hints.keys() >= kwargs.keys():
+    names, hints, rest, any_name = _signature(function)
+    if (len(args) > len(names) and not rest) or not (any_name or hints.keys() >= kwargs.keys()):
         return list(args), dict(kwargs)  # the call says which are too many
     given = [_fitted(n, a, hints) for n, a in zip(names, args, strict=False)]
     named = {name: _fitted(name, value, hints) for name, value in kwargs.items()}
@@ -69,14 +69,16 @@ def need(value: Any, hint: Any, name: str) -> None:
 
 
 @functools.cache
-def _signature(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any], bool]:
-    """Return positional parameters, what each parameter takes, and whether any number follow."""
+def _signature(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any], bool, bool]:
+    """Return positional parameters, what each parameter takes, whether any number follow, and
+    whether any names do."""
     parameters = inspect.signature(function).parameters
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     hints = get_type_hints(function)
     names = [name for name, p in parameters.items() if p.kind in positional]
     has_rest = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
-    return names, {name: hints.get(name, Any) for name in parameters}, has_rest
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return names, {name: hints.get(name, Any) for name in parameters}, has_rest, any_name
 
 
 def _fitted(name: str, value: Any, hints: Mapping[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -73,6 +74,40 @@ def test_arguments_that_do_not_fit(args: tuple[Any, ...], code: str, words: str)
     with pytest.raises(hlo.HloError) as e:
         call(*args)
     assert e.value.code == code and words in str(e.value)
+
+
+def test_parameters_by_name() -> None:
+    module = hlo.parse(TEXT)
+    run = hlo.compile(module)
+    whole = (X, (np.int32(3), None))
+    for call in (run, lambda *args, **named: hlo.interpret(module, *args, **named)):
+        for got in (
+            call(X, t=whole), call(t=whole, x=X), call(x=X, **{"t.0": X, "t.1.0": 3}),
+            call(X, **{"t.1.0": 3, "t.0": [1, 2]}),
+        ):  # fmt: skip
+            assert got[0].tolist() == [2, 4] and got[1][0] == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "error", "words"),
+    [
+        ((X,), {"u": 3}, TypeError, "no parameter called 'u'; parameters are x, t"),
+        ((X,), {"t.2": 3}, TypeError, "no parameter called 't.2'"),
+        ((X,), {"x": X}, TypeError, "'x' has a value by its position, and one by its name"),
+        ((), {"x": X}, hlo.HloError, "no value for t"),
+        ((X,), {"t.0": X}, hlo.HloError, "no value for t"),
+        ((X,), {"t": 3}, hlo.HloError, "argument 1 (t): a tuple of 2 is needed"),
+        ((X, X, 3), {"x": X}, hlo.HloError, "3 arguments by position for 2 parameters"),
+    ],
+)
+def test_names_that_do_not_fit(
+    args: tuple[Any, ...], named: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    module = hlo.parse(TEXT)
+    with pytest.raises(error, match=re.escape(words)):
+        hlo.compile(module)(*args, **named)
+    with pytest.raises(error, match=re.escape(words)):
+        hlo.interpret(module, *args, **named)
 
 
 def test_interpret_verifies_first() -> None:

@@ -106,13 +106,15 @@ def test_forms_of_functions(name: str) -> None:
     module = hlo.from_jax(function, *args, **kwargs)
     hlo.verify(module)
     assert [p.name for p in module.entry.parameters] == names
-    got = hlo.interpret(module, *jax.tree.leaves((args, kwargs)))
-    want = jax.tree.leaves(function(*args, **kwargs))
-    got = got if isinstance(got, tuple) else (got,)
-    assert len(got) == len(want)
-    for g, w in zip(got, want, strict=True):
-        assert g.dtype == w.dtype
-        np.testing.assert_allclose(g, np.asarray(w), rtol=1e-6)
+    want = function(*args, **kwargs)
+    for got in (
+        hlo.interpret(module, *args, **kwargs),
+        hlo.interpret(module, *jax.tree.leaves((args, kwargs))),
+    ):
+        assert jax.tree.structure(got) == jax.tree.structure(want)
+        for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+            assert isinstance(g, np.ndarray) and g.dtype == w.dtype
+            np.testing.assert_allclose(g, np.asarray(w), rtol=1e-6)
 
 
 def test_static_arguments_are_no_parameters_and_donated_ones_are_aliases() -> None:
@@ -182,3 +184,104 @@ def test_arguments_that_jax_cannot_hold_are_one_error() -> None:
 def test_an_overflow_in_the_function_is_its_own() -> None:
     with pytest.raises(OverflowError):
         hlo.from_jax(lambda x: x * math.exp(1000), 1.0)
+
+
+# --- trees --------------------------------------------------------------------------------------
+
+
+def same(got: Any, want: Any) -> None:
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(g, np.asarray(w), rtol=1e-6)
+
+
+def step(state: dict[str, Any], x: Any, rate: Any = 0.5) -> Any:
+    w = state["w"] - rate * x.sum()
+    return {"w": w, "seen": [state["seen"][0] + 1, None]}, x.mean()
+
+
+STATE = {"w": np.float32([1, 2]), "seen": [np.int32(0), None]}
+
+
+@pytest.mark.parametrize("stage", ["function", "jit", "trace", "lower", "compile", "export"])
+def test_trees_are_kept_at_every_stage(stage: str) -> None:
+    jitted = jax.jit(step)
+    program: Any = {"function": step, "jit": jitted}.get(stage)
+    args: tuple[Any, ...] = (STATE, Y)
+    if stage == "export":
+        program, args = jax.export.export(jitted)(STATE, Y), ()
+    elif program is None:
+        program, args = jitted.trace(STATE, Y) if stage == "trace" else jitted.lower(STATE, Y), ()
+        program = program.compile() if stage == "compile" else program
+    module = hlo.from_jax(program, *args)
+    run = hlo.compile(hlo.optimize(module.clone()))
+    state, mean = run(STATE, Y)
+    same((state, mean), step(STATE, Y))
+    same(run(state, Y), step(state, Y))  # what a step gives the next one takes
+    same(run(0, STATE["w"], Y), step(STATE, Y))
+
+
+def test_arguments_of_functions_by_name() -> None:
+    run = hlo.compile(hlo.from_jax(step, STATE, Y, rate=0.25))
+    want = step(STATE, Y, 0.25)
+    for got in (
+        run(STATE, Y, rate=0.25), run(STATE, Y, 0.25), run(rate=0.25, x=Y, state=STATE),
+        run(STATE, rate=0.25, x=jax.numpy.asarray(Y)),
+    ):  # fmt: skip
+        same(got, want)
+
+
+def test_arguments_that_are_not_nested_like_the_function_s() -> None:
+    run = hlo.compile(hlo.from_jax(step, STATE, Y))
+    with pytest.raises(HloError, match=r"arguments are .*'w': \*.* is needed") as e:
+        run({"w": STATE["w"]}, Y)
+    assert e.value.code == "type-mismatch"
+    with pytest.raises(HloError, match="2 arguments for 3 parameters"):
+        run(STATE["w"], Y)
+    with pytest.raises(TypeError, match="no parameter called 'rate'"):
+        run(1, STATE["w"], rate=3.0)
+
+
+def test_a_jitted_function_takes_what_it_does_not_use() -> None:
+    jitted = jax.jit(lambda t, n, unused: t["a"] * n, static_argnums=1)
+    tree = {"a": Y, "b": Y}
+    module = hlo.from_jax(jitted, tree, 3, unused=Y)
+    assert len(module.entry.parameters) == 1
+    same(hlo.interpret(module, tree, unused=None or Y), 3 * Y)
+    same(hlo.interpret(module, Y), 3 * Y)
+
+
+def test_keys_and_derivatives_of_integers_come_back_as_jax_has_them() -> None:
+    @jax.jit
+    def draw(key: Any) -> Any:
+        key, own = jax.random.split(key)
+        return key, jax.random.normal(own, (2,))
+
+    run = hlo.compile(hlo.from_jax(draw, jax.random.key(3, impl="rbg")))
+    key = jax.random.key(3, impl="rbg")
+    got, want = run(key)[0], draw(key)[0]
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(jax.random.key_data(got), jax.random.key_data(want))
+    gradient = jax.grad(lambda n: 1.0 * n.sum(), allow_int=True)
+    got = hlo.interpret(hlo.from_jax(gradient, np.int32([1, 2])), np.int32([1, 2]))
+    assert got.dtype == jax.dtypes.float0 and got.shape == (2,)
+
+
+def test_a_module_that_changed_its_parameters_has_no_trees() -> None:
+    module = hlo.from_jax(lambda t: {"s": t["a"] + t["b"]}, {"a": Y, "b": Y})
+    assert module.clone().trees is module.trees is not None
+    assert hlo.parse(str(module)).trees is None
+    add = module.entry.root
+    add.replace_operand(1, add.operands[0])
+    module.entry.remove(module.entry.parameters[1])
+    del module.attrs["entry_computation_layout"]
+    same(hlo.interpret(module, Y), {"s": 2 * Y})  # what it gives is the same still
+    module.entry.set_root(module.entry.create("tuple", hlo.parse_shape("()")))
+    assert module.usable_trees is None and hlo.interpret(module, Y) == ()
+
+
+def test_baked_weights_are_no_arguments_and_results_stay_as_they_are() -> None:
+    module = hlo.from_jax(step, STATE, Y)
+    name = module.entry.parameters[1].name
+    run = hlo.compile(module, weights={name: STATE["w"]})
+    same(run(0, Y), step(STATE, Y))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from hlo.errors import Source
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
+from hlo.trees import Trees
 from hlo.types import Shape, with_layouts_of
 
 
@@ -27,6 +28,8 @@ class Module:
     `FileLocations`, `StackFrames`); absent ones have no entry.
     unprinted: what protos say of a module and its text does not (device assignments, profiles,
     ...), by field name, for whoever writes a proto again.
+    trees: how the program nests arguments and results, of which `hlo.from_jax` made the module;
+    copies keep it, text has no words for it.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Module:
         self.attrs: dict[str, Any] = dict(attrs) if attrs else {}
         self.tables: dict[str, list[Any]] = {}
         self.unprinted: dict[str, Any] = {}
+        self.trees: Trees | None = None
         self.source = source
         self._computations: dict[str, Computation] = {}
         self._entry: Computation | None = None
@@ -72,6 +76,14 @@ class Module:
             return list(own), result
         outside = [with_layouts_of(a, b) for a, b in zip(own, said.parameters, strict=True)]
         return outside, with_layouts_of(result, said.result)
+
+    @property
+    def usable_trees(self) -> Trees | None:
+        """`trees`, as long as the entry has the results that they nest."""
+        if self.trees is None:
+            return None
+        count = sum(1 for _ in self.entry.result_shape.leaves())
+        return self.trees if count == self.trees.results else None
 
     @property
     def computations(self) -> list[Computation]:
@@ -165,7 +177,7 @@ class Module:
         """Return a deep copy; sources and immutable values are shared."""
         copy = Module(self.name, attrs=self.attrs, source=self.source)
         copy.tables = {k: list(v) for k, v in self.tables.items()}
-        copy.unprinted = dict(self.unprinted)
+        copy.unprinted, copy.trees = dict(self.unprinted), self.trees
         made: dict[Computation, Computation] = {}
         for comp in self.callees_first():
             made[comp] = comp.clone(comp.name)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hlo.arguments import Parameter, bind_arguments
+from hlo.arguments import Parameter, bind_call
 from hlo.errors import HloError
 from hlo.memory import check_available
 from hlo.runtime.blocks import block
@@ -36,6 +36,7 @@ from hlo.runtime.watch import (
     now_ms,
 )  # fmt: skip
 from hlo.signature import need
+from hlo.trees import Trees, given_by
 from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
 from hlo.values import TOKEN_VALUE
 
@@ -56,6 +57,11 @@ class Executable:
     DLPack; also Python numbers and lists that convert exactly. An array that lies in memory as the
     parameter's layout says is not copied. Returns a numpy array, also for a scalar, or a tuple.
     Raises HloError.
+
+    named: parameters by name, `exe(x, w=w)`, or leaves of tuples by theirs, `**{"state.0": x}`;
+    those called `donate` and `timeout` by position only. A module of `hlo.from_jax` takes the
+    arguments of the function too, and gives its result. Raises TypeError for names that no
+    parameter has.
 
     donate: parameters, by number, whose memory may be overwritten where the module's
     `input_output_alias` names them; their arrays hold results afterwards. True means all of these.
@@ -94,6 +100,8 @@ class Executable:
         self.elided = program.elided
         # What the module says of devices, where it runs on one for all of that.
         self.unused_devices = program.unused_devices
+        # How the program nests arguments and results of which the module was made.
+        self.trees: Trees | None = None
         # How long each stage of making it took.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)
@@ -157,13 +165,16 @@ class Executable:
         *args: Any,
         donate: bool | Collection[int] = False,
         timeout: float | None = None,
+        **named: Any,
     ) -> Any:
         """Run on arguments; see the class."""
         if timeout is not None:
             _check_timeout(timeout)
-        if donate is not False or not self._ready(args):
-            return self._slow_call(args, donate, timeout)
-        return self._wrap(self._run(args, {}, timeout))
+        if named or donate is not False or not self._ready(args):
+            result = self._slow_call(args, named, donate, timeout)
+        else:
+            result = self._wrap(self._run(args, {}, timeout))
+        return result if self.trees is None else given_by(self.trees, result)
 
     def run_values(self, values: Sequence[Any]) -> Any:
         """Run on one checked value for each parameter, as `bind_arguments` returns them."""
@@ -189,9 +200,13 @@ class Executable:
         return True
 
     def _slow_call(
-        self, args: Sequence[Any], donate: bool | Collection[int], timeout: float | None
+        self,
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+        donate: bool | Collection[int],
+        timeout: float | None,
     ) -> Any:
-        arrays = self._array_leaves(bind_arguments(self.parameters, args))
+        arrays = self._array_leaves(bind_call(self.parameters, args, named, self.trees))
         memory = self._physical(arrays)
         return self._wrap(self._run(memory, self._donated(memory, arrays, donate), timeout))
 
