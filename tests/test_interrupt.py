@@ -5,6 +5,7 @@ Whatever ends a call, the program can be called again afterwards, and its thread
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,9 +15,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from hlo_tools.run import main as run_command
 
 import hlo
 from hlo import HloError
@@ -239,3 +243,43 @@ def test_a_signal_ends_the_loops_of_devices() -> None:
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() == before
+
+
+# --- hlo-run --timeout --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["compiled", "reference"])
+def test_a_command_ends_after_its_time(backend: str, tmp_path: Path) -> None:
+    file = tmp_path / "count.hlo"
+    file.write_text(LOOP)
+    args = [str(file), "--backend", backend, "--no-cache", "--input"]
+    runner = CliRunner()
+    done = runner.invoke(run_command, [*args, "10", "--timeout", "1000"])
+    assert done.stdout == "out0 = f32[] 5\n"
+    done = runner.invoke(run_command, [*args, "1", "--timeout", "0.5"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr in [
+        f"error: {what} {file}: not done after 0.5 s [timeout]\n"
+        for what in ("preparing", "running")
+    ]
+    done = runner.invoke(run_command, [*args, "1", "--timeout", "0.5", "--json"])
+    (error,) = json.loads(done.stdout)["errors"]
+    assert (done.exit_code, error["code"], done.stderr) == (1, "timeout", "")
+
+
+def test_a_command_ends_where_nothing_sees_that_it_is_to() -> None:
+    code = """
+        import signal, sys, time
+        import hlo_tools.run as tool
+
+        def stuck(*args, **options):
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+            time.sleep(60)
+
+        tool._run = stuck
+        tool.main(["x.hlo", "--timeout", "0.1"])
+    """
+    run = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: starting: not done after 0.1 s [timeout]\n"

@@ -265,9 +265,25 @@ _PATIENCE_S = 1.0
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[None]:
     """Show a line with the time that has passed, from the first second on, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield
-        return
+    _work.append(what)
+    try:
+        with _shown(what) if sys.stderr.isatty() else contextlib.nullcontext():
+            yield
+    finally:
+        _work.pop()
+
+
+# What `progress` is told is going on, the innermost last.
+_work: list[str] = []
+
+
+def current_work() -> str:
+    """Return what is going on, or nothing."""
+    return _work[-1] if _work else ""
+
+
+@contextlib.contextmanager
+def _shown(what: str) -> Iterator[None]:
     done = threading.Event()
 
     def show() -> None:

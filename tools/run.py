@@ -26,8 +26,10 @@ from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
 from .results import entries, shown
 from .run_module import HEADING, ModuleFlags, XlaOption, module_options
+from .time_limit import time_limit
 
 if TYPE_CHECKING:
+    from hlo.errors import HloError
     from hlo.host import Host
 
 
@@ -101,6 +103,8 @@ class _RunTool(Tool):
 @click.option("--repeat", default=1, metavar="N", type=click.IntRange(1), help="Run N times.")
 @click.option("--time", "show_time", is_flag=True,
               help="Show how long it takes, and how fast that is.")  # fmt: skip
+@click.option("--timeout", metavar="S", type=click.FloatRange(0, min_open=True),
+              help="End after S seconds, with an error that says what was going on.")  # fmt: skip
 @click.option("--threads", metavar="N", type=click.IntRange(1),
               help="Threads of native code.  [default: one a processor]")  # fmt: skip
 @click.option("--cache/--no-cache", default=True, show_default=True,
@@ -156,6 +160,23 @@ def main(
       hlo-run model.hlo --input x=image.npy --input '{1, 2, 3}' -o result.npz
       hlo-run sharded.hlo --num-partitions 2 --inputs part0.npz --inputs part1.npz --check
     """
+    seconds = rest.pop("timeout")
+    with time_limit(seconds, lambda error: _show(error, as_json=as_json)):
+        return _run(debug_options, files, show_time, load, as_json, rest)
+    return BAD_INPUT
+
+
+def _show(error: HloError, *, as_json: bool) -> None:
+    if as_json:
+        emit_json({"errors": diagnostics_json(error)})
+    else:
+        show_error(error)
+
+
+def _run(
+    debug_options: DebugOptions, files: tuple[str, ...], show_time: bool, load: tuple[str, ...],
+    as_json: bool, rest: dict[str, Any],
+) -> int:  # fmt: skip
     from hlo.errors import HloError
     from hlo.memory import enough_memory
 
@@ -172,6 +193,7 @@ def main(
             raise
         emit_json({"errors": diagnostics_json(e)})
         return BAD_INPUT
+
     reports: list[dict[str, Any]] = []
     failed = []
     for number, file in enumerate(files):
