@@ -13,6 +13,7 @@ from hlo.scan import Scanner
 from hlo.types import (
     ELEMENT_TYPES,
     MAX_ELEMENTS,
+    MAX_NESTING,
     MAX_RANK,
     OPAQUE,
     TOKEN,
@@ -28,9 +29,6 @@ from hlo.types import (
     Tile,
     TupleShape,
 )
-
-# Tuples are walked recursively all over the project, so their depth is limited where they enter.
-MAX_NESTING = 64
 
 _PLAIN = re.compile(
     r"([a-z][a-z0-9]*)\[((?:\d{1,18}(?>(?:,\d{1,18})*))?)\]"

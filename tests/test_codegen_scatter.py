@@ -165,3 +165,24 @@ ENTRY e {{
 """
     shape = parse(text).entry.parameter_shapes[0]
     check(text, [random_value(np.random.default_rng(0), shape), np.arange(5, dtype=np.int32)])
+
+
+@pytest.mark.parametrize("it", ["s8", "u8", "s64"])
+@pytest.mark.parametrize("layout", ["", "{0,1,2}"])
+def test_starts_of_a_slice_may_be_one_vector(it: str, layout: str) -> None:
+    text = f"""HloModule m
+ENTRY e {{
+  x = s32[4,5,6]{layout} parameter(0)
+  i = {it}[3] parameter(1)
+  u = s32[2,1,3] parameter(2)
+  j = {it}[<=2] parameter(3)
+  y = s32[4,5] iota(), iota_dimension=1
+  s = s32[2,1,3] dynamic-slice(x, i), dynamic_slice_sizes={{2,1,3}}
+  d = s32[4,5,6]{layout} dynamic-update-slice(x, add(s, u), i)
+  v = s32[1,3] dynamic-slice(y, j), dynamic_slice_sizes={{1,3}}
+  ROOT t = (s32[4,5,6], s32[1,3]) tuple(d, v)
+}}
+"""
+    index = ELEMENT_TYPES[it].dtype
+    x, u = (random_array(RNG, ELEMENT_TYPES["s32"], dims) for dims in ((4, 5, 6), (2, 1, 3)))
+    check(text, [x, np.array([1, 100, 2], index), u, np.array([2, 1], index)])

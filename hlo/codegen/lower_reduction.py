@@ -6,6 +6,7 @@ import math
 
 from hlo.codegen.kernels.combiner import Combiner
 from hlo.expansions import Draft, expansion, sorted_topk
+from hlo.expansions.starts import scalar_starts
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import WindowDim
 from hlo.types import array
@@ -73,7 +74,7 @@ def _laid_out(inst: Instruction) -> Computation | None:
     results = [s for _, s in inst.shape.leaves()]
     changed = inst.operands[: len(results)]
     if all(o.shape == s for o, s in zip(changed, results, strict=True)):
-        return None
+        return scalar_starts(inst) if inst.opcode == "dynamic-update-slice" else None
     d = Draft(inst)
     moved = [d.relaid(p, s) for p, s in zip(d.parameters, results, strict=False)]
     same = inst.clone([*moved, *d.parameters[len(results) :]])

@@ -35,8 +35,8 @@ from hlo.ops.outside import conforming
 from hlo.ops.rules import need_aliases, need_compatible
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.scan import Scanner
-from hlo.shape_text import MAX_NESTING, read_shape
-from hlo.types import Shape, TupleShape
+from hlo.shape_text import read_shape
+from hlo.types import MAX_NESTING, Shape, TupleShape
 
 
 def _read_typed_literal(s: Scanner, depth: int = 0) -> Literal:

@@ -15,7 +15,7 @@ import numpy as np
 from hlo.errors import TextError, did_you_mean
 from hlo.proto.schema import FIXED, EnumType, Field, Message, MessageType
 from hlo.proto.wire import MAX_NESTING
-from hlo.scan import to_bytes
+from hlo.scan import from_bytes, to_bytes
 
 _TOKEN = re.compile(
     r"""(?>(?:[ \t\r\n\f\v]++|\#[^\n]*+)*)(?:
@@ -145,7 +145,8 @@ class _Reader:
         if isinstance(kind, EnumType):
             value: Any = self._enum(kind)
         elif kind in ("string", "bytes"):
-            return self._strings(kind, entry)
+            data = self._strings(entry)
+            return data if kind == "bytes" else from_bytes(data)
         elif kind == "bool":
             words = {"true": True, "True": True, "t": True, "1": True,
                      "false": False, "False": False, "f": False, "0": False}  # fmt: skip
@@ -189,28 +190,22 @@ class _Reader:
             self._fail(f"{entry.name} is a number, not {self._found()}", code="bad-value")
         return float(text.removesuffix("f"))
 
-    def _strings(self, kind: str, entry: Field) -> str | bytes:
+    def _strings(self, entry: Field) -> bytes:
         """Read one string or several that stand next to each other."""
         if self.type != "string":
             self._fail(f"{entry.name} is a string, not {self._found()}", code="bad-value")
-        start = self.start
-        data = b""
+        parts = []
         while self.type == "string":
-            data += self._unescaped(self.value[1:-1])
+            parts.append(self._unescaped(self.value[1:-1]))
             self._advance()
-        if kind == "bytes":
-            return data
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise TextError(f"{entry.name} is not UTF-8 text", start, code="bad-value") from None
+        return b"".join(parts)
 
     def _unescaped(self, text: str) -> bytes:
         if "\\" not in text:
-            return text.encode()
-        out, pos = b"", 0
+            return to_bytes(text)
+        out, pos = bytearray(), 0
         for m in _ESCAPE.finditer(text):
-            out += text[pos : m.start()].encode()
+            out += to_bytes(text[pos : m.start()])
             octal, byte, short, long, other = m.groups()
             if octal or byte:
                 out += bytes([int(octal or byte, 8 if octal else 16) & 0xFF])
@@ -224,7 +219,7 @@ class _Reader:
             else:
                 self._fail(f"unknown escape {m[0]}", code="bad-value")
             pos = m.end()
-        return out + text[pos:].encode()
+        return bytes(out + to_bytes(text[pos:]))
 
 
 # --- writing ------------------------------------------------------------------------------------

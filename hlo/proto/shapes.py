@@ -13,9 +13,10 @@ import numpy as np
 from hlo.errors import TextError
 from hlo.literal import Literal
 from hlo.proto.schema import Message
-from hlo.shape_text import MAX_NESTING, parse_shape
+from hlo.shape_text import parse_shape
 from hlo.types import (
     ELEMENT_TYPES,
+    MAX_NESTING,
     OPAQUE,
     TOKEN,
     UNBOUNDED,

@@ -15,7 +15,7 @@ import numpy as np
 
 from hlo.errors import TextError
 from hlo.proto.schema import FIXED, EnumType, Field, Message, MessageType
-from hlo.scan import to_bytes
+from hlo.scan import from_bytes, to_bytes
 
 # What other readers of protocol buffers allow too.
 MAX_NESTING = 100
@@ -117,10 +117,7 @@ class _Decoder:
         elif entry.wire_type == 2:
             value = self._data[pos:end]
             if kind == "string":
-                try:
-                    value = value.decode()
-                except UnicodeDecodeError as e:
-                    _fail(f"field {name} is not UTF-8 text", pos + e.start)
+                value = from_bytes(value)
         else:
             value, _ = self._scalar(entry, pos, end)
         if entry.repeated:

@@ -9,9 +9,10 @@ from typing import Any
 
 from hlo.errors import TextError, did_you_mean
 from hlo.scan import Scanner
-from hlo.shape_text import MAX_NESTING, parse_shape
+from hlo.shape_text import parse_shape
 from hlo.types import (
     ELEMENT_TYPES,
+    MAX_NESTING,
     TOKEN,
     UNBOUNDED,
     ArrayShape,

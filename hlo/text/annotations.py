@@ -27,10 +27,17 @@ _FIELDS = (
     "source_end_column", "stack_frame_id", "profile_type", "deduplicated_name", "scheduling_name",
     "metadata_payload",
 )  # fmt: skip
+_STRING_FIELDS = ("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name")
+# As programs print it: fields in the order of XLA's proto, each at most once.
 _METADATA = re.compile(
-    rf"\{{{terminals.GAP}(?>(?:(?:(?:{'|'.join(_INT_FIELDS)})=-?\d{{1,18}}+"
-    rf"|(?:op_type|op_name|source_file|deduplicated_name|scheduling_name)={terminals.STRING})"
-    rf"(?:[\s,]\s*+|(?=\}})))*)\}}",
+    rf"\{{{terminals.GAP}"
+    + "".join(
+        rf"(?>(?:{name}={r'-?[0-9]{1,18}+' if name in _INT_FIELDS else terminals.STRING}"
+        r"(?:[\s,]\s*+|(?=\})))?)"
+        for name in _FIELDS
+        if name in _INT_FIELDS + _STRING_FIELDS
+    )
+    + r"\}",
     re.S,
 )
 

@@ -17,7 +17,7 @@ from hlo.text.report import Report
 from hlo.text.syntax import Deep, InlineRecord, InstructionRecord, Token
 
 _KEY = re.compile(
-    rf",{terminals.GAP}([A-Za-z_][A-Za-z0-9_.-]*+){terminals.GAP}={terminals.GAP}", re.S
+    rf",{terminals.GAP}([A-Za-z_][A-Za-z0-9_.-]*+){terminals.GAP}(=){terminals.GAP}", re.S
 )
 _NAME = re.compile(terminals.NAME)
 _LISTED_NAME = re.compile(rf"{terminals.GAP}({terminals.NAME}){terminals.GAP}([,}}])", re.S)
@@ -55,14 +55,16 @@ def split(item: Token | Deep | InlineRecord, text: str) -> Piece:
     m = _KEY.match(token.value)
     assert m is not None
     at = token.start_pos
-    return Piece(m[1], at + m.start(1), token.value[m.end() :], at + m.end())
+    # The place of a value that is missing is behind the `=`, not on a line further down.
+    start = m.end() if m.end() < len(token.value) else m.end(2)
+    return Piece(m[1], at + m.start(1), token.value[m.end() :], at + start)
 
 
 def read_names(text: str) -> list[tuple[str, int]] | None:
     """Return the names in `{a, %b}` with their offsets, or None when the text is something else."""
     if _EMPTY_LIST.fullmatch(text):
         return []
-    if text[0] != "{":
+    if not text.startswith("{"):
         return None
     found, pos = [], 1
     while m := _LISTED_NAME.match(text, pos):
@@ -90,12 +92,16 @@ class Schema:
 
 @dataclass
 class Attributes:
-    """The decoded attributes of one instruction. `starts` says where each name stands."""
+    """The decoded attributes of one instruction. `starts` says where each name stands.
+
+    is_whole: False where one names a computation that has errors, which are reported there.
+    """
 
     own: dict[str, Any] = field(default_factory=dict)
     annotations: dict[str, Any] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
     predecessors: Piece | None = None
+    is_whole: bool = True
 
 
 class AttributeReader:
@@ -142,6 +148,8 @@ class AttributeReader:
             starts[key] = start
             if key in allowed:
                 own[key] = value
+                if value is None and allowed[key].codec.holds_computations:
+                    found.is_whole = False
             elif value is not None:
                 annotations[key] = value
         for key in schema.required:

@@ -34,7 +34,8 @@ from hlo.types import compatible
 
 _GAP = re.compile(terminals.GAP, re.S)
 _COMPUTATION = re.compile(
-    rf"(?>(?P<entry>ENTRY\b{terminals.GAP}(?=[%\w]))?)(?P<name>{terminals.NAME})", re.S
+    rf"(?>(?P<entry>{terminals.ENTRY}{terminals.GAP}(?=[%\w]))?)(?P<name>{terminals.NAME})",
+    re.S,
 )
 
 _COMPUTATION_ATTRS: dict[str, Codec] = {

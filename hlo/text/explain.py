@@ -39,7 +39,7 @@ _IMPLIED = {
 }
 _BLANK = re.compile(r"\s*+")
 _WORD = re.compile(r"[A-Za-z0-9_.%#-]+|\S")
-_KEYWORD = re.compile(rf"(HloModule|ENTRY|ROOT)\b({terminals.GAP})", re.S)
+_KEYWORD = re.compile(rf"(HloModule|ENTRY|ROOT){terminals.WORD_END}({terminals.GAP})", re.S)
 _KEY = re.compile(
     rf",{terminals.GAP}(?>(?:(?P<key>[A-Za-z_][A-Za-z0-9_.-]*+){terminals.GAP}"
     rf"(?:(?P<equals>=){terminals.GAP})?)?)", re.S,
@@ -47,7 +47,7 @@ _KEY = re.compile(
 _INSTRUCTION_LINE = re.compile(rf",{terminals.GAP}{terminals.INSTRUCTION}", re.S)
 _INSTRUCTION = re.compile(terminals.INSTRUCTION_LINE, re.S)
 _PIECE = re.compile(
-    rf"""{terminals.STRING}|{terminals.COMMENT}|[][(){{}}"'/\n]|[^][(){{}}"'/\n]++""", re.S
+    rf"""{terminals.STRING}|{terminals.COMMENT}|/\*|[][(){{}}"'/\n]|[^][(){{}}"'/\n]++""", re.S
 )
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
@@ -136,6 +136,9 @@ def _explain_brackets(report: Report, at: int | None) -> bool:
         piece = m[0]
         if piece in ("'", '"'):
             report.error("syntax", "the string is not closed on its line", m.start())
+            return True
+        if piece == "/*":
+            report.error("syntax", "the comment is never closed", m.start())
             return True
         if piece in _CLOSING:
             opened.append(m.start())

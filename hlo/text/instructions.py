@@ -21,7 +21,7 @@ from hlo.text.report import Report
 from hlo.text.scope import Scope
 from hlo.text.sugar import AsyncOpcode, wrap
 from hlo.text.syntax import Deep, InlineRecord, InstructionRecord, Token
-from hlo.types import OPAQUE, Shape, compatible
+from hlo.types import MAX_PARTS, OPAQUE, Shape, TupleShape, compatible, size_problem
 
 _GAP = re.compile(terminals.GAP, re.S)
 _OPERAND = re.compile(
@@ -89,6 +89,8 @@ class InstructionBuilder:
         self._control: list[tuple[Instruction, Scope, Attributes]] = []
         # How many words elided constants have taken so far.
         self._elided_words = 0
+        # How many parts the tuple shapes have that were inferred so far.
+        self._inferred_parts = 0
 
     def build(
         self, scope: Scope, record: InstructionRecord, name: str, start: int, depth: int = 0
@@ -118,7 +120,7 @@ class InstructionBuilder:
             operands = self._payload(record, spec, shape, attributes)
         else:
             operands = self._operands(scope, record, depth)
-        if len(self._report) > errors or operands.found is None:
+        if len(self._report) > errors or operands.found is None or not attributes.is_whole:
             return None
         end = _end(record.attributes[-1]) if record.attributes else operands.end
         span = InstructionSpan(self._source, start, end, operands.starts, attributes.starts)
@@ -192,9 +194,25 @@ class InstructionBuilder:
                     f"{spec.name} is part of a call cycle, its shape has to be written",
                     attr=key, code="missing-shape",
                 )  # fmt: skip
-        return spec.infer(
+        shape = spec.infer(
             _View(spec.name, attrs, [o.shape for o in operands], attributes.annotations)
         )
+        self._count_inferred(shape)
+        return shape
+
+    def _count_inferred(self, shape: Shape) -> None:
+        """Refuse tuples of tuples that a short text can only have because it leaves them out."""
+        if not isinstance(shape, TupleShape):
+            return
+        problem = size_problem(shape)
+        if problem is not None:
+            raise InferError(problem[1], code=problem[0])
+        self._inferred_parts += shape.num_parts
+        if self._inferred_parts > MAX_PARTS:
+            raise InferError(
+                f"the tuples whose shapes are left out are of more than {MAX_PARTS} parts in all",
+                code="bad-shape", hint="a tuple of tuples has all the parts of each",
+            )  # fmt: skip
 
     # --- operands -------------------------------------------------------------------------------
 

@@ -22,18 +22,23 @@ from hlo.text.syntax import ModuleRecord, Token, grammar
 
 # Where reading can go on. The groups are named for the terminals that stand there.
 _RESUME = re.compile(
-    rf"^[ \t]*+(?:(?P<END>\}})|(?P<DEFINITION>(?>(?:ROOT\b[ \t]*+)?){terminals.NAME}[ \t]*+=)"
-    rf"|(?P<COMPUTATION>(?>(?:ENTRY\b[ \t]*+)?){terminals.NAME}[ \t]*+[({{]))",
+    rf"^[ \t]*+(?:(?P<END>\}})"
+    rf"|(?P<DEFINITION>(?>(?:{terminals.ROOT}[ \t]*+)?){terminals.NAME}[ \t]*+=)"
+    rf"|(?P<COMPUTATION>(?>(?:{terminals.ENTRY}[ \t]*+)?){terminals.NAME}[ \t]*+[({{]))",
     re.M,
 )
-_DEFINITION = re.compile(rf"^[ \t]*+(?>(?:ROOT\b[ \t]*+)?)({terminals.NAME})[ \t]*+=", re.M)
+_DEFINITION = re.compile(
+    rf"^[ \t]*+(?>(?:{terminals.ROOT}[ \t]*+)?)({terminals.NAME})[ \t]*+=", re.M
+)
 # The head of a computation, on one line.
-_HEAD = re.compile(rf"(?:ENTRY\b|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
-# What quotes may be left in on a line without being open.
-_CLOSED = re.compile(rf"{terminals.STRING}|{terminals.COMMENT}", re.S)
-_QUOTE = re.compile("[\"']")
+_HEAD = re.compile(rf"(?:{terminals.ENTRY}|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
+# A line as far as all of its strings and comments are closed.
+_CLOSED = re.compile(rf"""(?>(?:[^"'/]++|{terminals.STRING}|{terminals.COMMENT}|/(?!\*))*)""", re.S)
 # A word may also be the name itself: `ROOT(` begins a computation of that name.
-_NAME = re.compile(rf"(?>(?:(?:ROOT|ENTRY)\b{terminals.GAP}(?=[%\w]))?)({terminals.NAME})", re.S)
+_NAME = re.compile(
+    rf"(?>(?:(?:{terminals.ROOT}|{terminals.ENTRY}){terminals.GAP}(?=[%\w]))?)({terminals.NAME})",
+    re.S,
+)
 
 
 def read(report: Report) -> ModuleRecord:
@@ -72,13 +77,19 @@ def read(report: Report) -> ModuleRecord:
 
 def _read_with_long_strings(text: str) -> ModuleRecord | None:
     """Return the records of a text if it is right with strings that hold line breaks, or None."""
-    if not any(_QUOTE.search(_CLOSED.sub("", line)) for line in text.split("\n")):
+    if not any(map(_leaves_a_string_open, text.split("\n"))):
         return None
     try:
         record: ModuleRecord = grammar(long_strings=True).parse(text)  # type: ignore[assignment]
     except UnexpectedInput:
         return None
     return record
+
+
+def _leaves_a_string_open(line: str) -> bool:
+    m = _CLOSED.match(line)
+    assert m is not None
+    return '"' in line[m.end() :] or "'" in line[m.end() :]
 
 
 def _place(e: UnexpectedInput, text: str) -> int:

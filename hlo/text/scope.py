@@ -15,7 +15,7 @@ from hlo.text.syntax import InstructionRecord
 from hlo.types import TYPE_NAMES, Shape, compatible
 
 DEFINITION = re.compile(
-    rf"(?>(?P<root>ROOT\b{terminals.GAP})?)(?P<name>{terminals.NAME})", re.S
+    rf"(?>(?P<root>{terminals.ROOT}{terminals.GAP})?)(?P<name>{terminals.NAME})", re.S
 )  # fmt: skip
 _GAP = re.compile(terminals.GAP, re.S)
 

@@ -22,6 +22,9 @@ STRING = r"""(?:"(?>(?:[^"\\\n]++|\\.)*)"|'(?>(?:[^'\\\n]++|\\.)*)')"""
 LONG_STRING = STRING.replace(r"\n", "")
 BARE_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*+"
 NAME = rf"(?:%?{BARE_NAME})"
+# Where a keyword ends: with more of these it is a longer name, `ROOT.1`.
+WORD_END = r"(?![A-Za-z0-9_.-])"
+ROOT, ENTRY = rf"ROOT{WORD_END}", rf"ENTRY{WORD_END}"
 
 
 # Words that are names with a `%` only.
@@ -47,7 +50,7 @@ ARRAY = rf"[a-z][a-z0-9]*+{GAP}\[[^\[\](){{}}%]*+\](?:{LAYOUT})?"
 
 # The start of an instruction. What follows the `=` tells it from a field of a value, `n = 1`.
 INSTRUCTION = (
-    rf"(?:ROOT\b|(?>(?:{ARRAY}{GAP})?)%{NAME}{GAP}="
+    rf"(?:{ROOT}|(?>(?:{ARRAY}{GAP})?)%{NAME}{GAP}="
     rf"|{NAME}(?=[\s/]){GAP}={GAP}(?:\(|[a-z][a-z0-9]*+{GAP}\[|[A-Za-z][A-Za-z0-9_.-]*+{GAP}\())"
 )
 # A computation written in place: instructions in braces, or a list with at least one such.
@@ -55,10 +58,12 @@ INLINE_LIST = rf"{GAP}(?>(?:{NAME}{GAP},{GAP})*)\{{{GAP}{INSTRUCTION}"
 
 # Braces end before a line that begins an instruction: there somebody forgot to close them. These
 # patterns are repeated many times, so this one knows only how programs print a line.
-INSTRUCTION_LINE = rf"\s*+(?:ROOT |%|{NAME} = (?:\(|[a-z0-9]++\[|[a-z-]++\())"
-_IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!{INSTRUCTION_LINE})|{COMMENT}|/"""
+INSTRUCTION_LINE = rf"[^\S\n]*+(?:ROOT |%|{NAME} = (?:\(|[a-z0-9]++\[|[a-z-]++\())"
+# A comment that is never closed is no text: the end of each of many would be looked for in vain.
+_SLASH = r"/(?!\*)"
+_IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!{INSTRUCTION_LINE})|{COMMENT}|{_SLASH}"""
 BRACES = balanced("{", "}", _IN_BRACES)
-PARENS = balanced("(", ")", rf"[^()/]++|{COMMENT}|/")
+PARENS = balanced("(", ")", rf"[^()/]++|{COMMENT}|{_SLASH}")
 SHAPE = rf"(?:{ARRAY}(?:{GAP}{LAYOUT})?|b\({GAP}{ARRAY}{GAP}\)|{PARENS})"
 # A single instruction may have operands without names.
 _ELEMENT = rf"{NAME}(?!\[)(?>(?:#\d++)*){GAP}"
@@ -78,14 +83,15 @@ VALUE = (
 )
 
 # Literals know no square brackets and no strings.
-_IN_LITERAL = rf"""[^()"'/\[\]]++|{COMMENT}|/"""
+_IN_LITERAL = rf"""[^()"'/\[\]]++|{COMMENT}|{_SLASH}"""
 LITERAL = rf"""(?>(?:{_IN_LITERAL}|{balanced("(", ")", _IN_LITERAL, 8)})*)"""
 
 _LINE = rf"\d++{GAP}(?:{STRING}|\{{[^{{}}]*+\}}){GAP}"
-TABLE = rf"(?:FileNames|FunctionNames|FileLocations|StackFrames)\b{GAP}(?>(?:{_LINE})*)"
+TABLE = rf"(?:FileNames|FunctionNames|FileLocations|StackFrames){WORD_END}{GAP}(?>(?:{_LINE})*)"
 
 PATTERNS = {
     "gap": GAP,
+    "word_end": WORD_END,
     "blank": rf"(?:\s|{COMMENT}){GAP}",
     "name": NAME,
     "shape": SHAPE,
@@ -115,7 +121,7 @@ _PLAIN_VALUE = rf"(?:{_WORD}|{_PLAIN_STRING})(?=,|\s*+(?:[^\s{{,(\[\]\"'/=<]|\Z)
 USUAL = {
     "GAP": r"\s++(?!/)",
     "END": r"\}",
-    "ATTRIBUTE": rf", (?!ROOT\b)[A-Za-z_][A-Za-z0-9_.-]*+=(?:{_PLAIN_BRACES}|{_PLAIN_VALUE})",
+    "ATTRIBUTE": rf", (?!{ROOT})[A-Za-z_][A-Za-z0-9_.-]*+=(?:{_PLAIN_BRACES}|{_PLAIN_VALUE})",
     "OPERANDS": rf"\((?>(?:{NAME}(?>(?:, (?>(?:{_PLAIN_COMMENT})?){NAME})*))?)\)",
     "PAYLOAD": r"""\((?:[-.\d][\w.+-]*+|\{[^(){}"'/\[\]]*+\})\)""",
     "HEADER": rf"HloModule {NAME}:?+(?!\s)",

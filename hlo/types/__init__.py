@@ -31,6 +31,8 @@ from hlo.types.layout import (
 )
 from hlo.types.shape import (
     MAX_ELEMENTS,
+    MAX_NESTING,
+    MAX_PARTS,
     MAX_RANK,
     OPAQUE,
     TOKEN,
@@ -44,6 +46,7 @@ from hlo.types.shape import (
     array,
     arrays_of,
     compatible,
+    size_problem,
     with_layouts_of,
     without_layout,
 )
@@ -54,6 +57,8 @@ __all__ = [
     "FINITE_TYPES",
     "HOST_MEMORY_SPACE",
     "MAX_ELEMENTS",
+    "MAX_NESTING",
+    "MAX_PARTS",
     "MAX_RANK",
     "OPAQUE",
     "PRED",
@@ -84,6 +89,7 @@ __all__ = [
     "element_type",
     "element_type_of",
     "integer_range",
+    "size_problem",
     "with_layouts_of",
     "without_layout",
 ]

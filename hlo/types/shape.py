@@ -18,6 +18,10 @@ UNBOUNDED = -1
 MAX_ELEMENTS = 2**63 - 1
 # Some of numpy ends there, and windows take twice as many dimensions, where all of it ends.
 MAX_RANK = 32
+# Tuples are walked recursively all over the project, so their depth is limited where they enter.
+MAX_NESTING = 64
+# A few tuples of tuples of the same tuple are more values than any machine has memory for.
+MAX_PARTS = 1 << 20
 
 
 class Shape:
@@ -156,9 +160,17 @@ class TupleShape(Shape):
     elements: tuple[Shape, ...] = ()
     # Asked for more often than the tuples of loops have elements.
     _is_dynamic: bool = field(init=False, repr=False, compare=False)
+    # How many tuples are in each other, and how many shapes there are in all, this one included.
+    nesting: int = field(init=False, repr=False, compare=False)
+    num_parts: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_is_dynamic", any(s.is_dynamic for s in self.elements))
+        tuples = [s for s in self.elements if isinstance(s, TupleShape)]
+        nesting = 1 + max((s.nesting for s in tuples), default=0)
+        object.__setattr__(self, "nesting", nesting)
+        leaves = len(self.elements) - len(tuples)
+        object.__setattr__(self, "num_parts", 1 + leaves + sum(s.num_parts for s in tuples))
 
     @property
     def is_dynamic(self) -> bool:
@@ -213,6 +225,17 @@ class BufferShape(Shape):
 
 TOKEN = TokenShape()
 OPAQUE = OpaqueShape()
+
+
+def size_problem(shape: Shape) -> tuple[str, str] | None:
+    """Return code and message of what is wrong with a shape of too many tuples, or None."""
+    if not isinstance(shape, TupleShape):
+        return None
+    if shape.nesting > MAX_NESTING:
+        return "nesting-too-deep", f"tuples are nested more than {MAX_NESTING} deep"
+    if shape.num_parts > MAX_PARTS:
+        return "bad-shape", f"the tuple is of {shape.num_parts} parts, {MAX_PARTS} are the most"
+    return None
 
 
 def array(

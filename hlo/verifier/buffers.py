@@ -145,7 +145,7 @@ class _Checker:
             for user in value.users:
                 if user.opcode in _WRITERS:
                     found.append(user)
-                elif user.opcode == "get-tuple-element" and user.attrs["index"] == at[0]:
+                elif user.opcode == "get-tuple-element" and at[:1] == (user.attrs["index"],):
                     todo.append((user, at[1:]))
                 elif user.opcode == "tuple" and not user.is_root:
                     todo.extend((user, (i, *at)) for i, o in enumerate(user.operands) if o is value)

@@ -18,6 +18,7 @@ from hlo.types import (
     Shape,
     TupleShape,
     compatible,
+    size_problem,
 )
 
 # Two tuples that take more characters than this are compared by eye only with help.
@@ -29,6 +30,9 @@ Problem = tuple[str, str]
 
 def shape_problem(shape: Shape) -> Problem | None:
     """Return what is wrong with a shape, or None."""
+    problem = size_problem(shape)
+    if problem is not None:
+        return problem
     for _, leaf in shape.leaves():
         array = leaf.element if isinstance(leaf, BufferShape) else leaf
         if isinstance(array, ArrayShape):

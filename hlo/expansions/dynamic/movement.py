@@ -87,7 +87,12 @@ def _whole_or_fixed(x: Sized, sizes: Sequence[int]) -> list[Size]:
 @sized("dynamic-slice")
 def _dynamic_slice(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     sizes = _whole_or_fixed(args[0], inst.attrs["dynamic_slice_sizes"])
-    return Sized(d.clone(inst, [a.data for a in args]), tuple(sizes))
+    return Sized(d.clone(inst, [args[0].data, *_starts(d, args[1:])]), tuple(sizes))
+
+
+def _starts(d: SizedDraft, args: Sequence[Sized]) -> list[Instruction]:
+    """Return the starts of a slice: those that a vector of dynamic size does not have are 0."""
+    return [d.covered(a.data, a.sizes, zero(d, a.shape.element_type)) for a in args]
 
 
 @sized("gather")
@@ -126,7 +131,7 @@ def _concatenate(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 def _dynamic_update_slice(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     """Write what is meant of the update; the start is kept inside by the bounds."""
     x, update, *starts = args
-    places = [s.data for s in starts]
+    places = _starts(d, starts)
     new = update.data
     there = d.meant(update.shape, update.sizes)
     if there is not None:
