@@ -304,7 +304,7 @@ def translate(
     from hlo.objects.code import Code
     from hlo.objects.exports import with_exports
     from hlo.objects.interface import Interface
-    from hlo.objects.metadata import with_metadata
+    from hlo.objects.metadata import with_metadata, with_unwinding
 
     clock = clock or Clock()
     machine = platform.machine
@@ -329,7 +329,12 @@ def translate(
             emitted.llvm, interface, entry, constants, data.size, platform.pointer_bits
         )
         producer = f"hlo-tools {hlo.__version__}"
-        text = with_metadata(text, platform.flags, source, module.entry.span, producer)
+        if platform.container == "coff":
+            text = with_unwinding(text)
+        text = with_metadata(
+            text, platform.flags, source, module.entry.span, producer,
+            for_windows=platform.has_codeview,
+        )  # fmt: skip
     with clock("optimize"):
         optimized = machine.optimize(text, internal=[entry])
     return Code(interface, platform, optimized, constants, data)

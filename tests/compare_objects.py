@@ -38,7 +38,7 @@ from hlo.verifier import verify
 # What C's own library defines, and the linker.
 LIBC = {
     "memcpy", "memset", "memmove", "__stack_pointer", "__indirect_function_table",
-    "_GLOBAL_OFFSET_TABLE_",
+    "_GLOBAL_OFFSET_TABLE_", "_fltused",
 }  # fmt: skip
 # Numbers that an implementation may choose.
 _FREE = {"rng", "rng-bit-generator", "rng-get-and-update-state"}
@@ -59,7 +59,11 @@ typedef struct {
 } entry;
 DECLARATIONS
 static const entry entries[] = {TABLE};
+#ifdef _WIN32
+static void *memory(size_t n) { return _aligned_malloc(n + 1, 64); }
+#else
 static void *memory(size_t n) { return aligned_alloc(64, (n / 64 + 1) * 64); }
+#endif
 int main(void) {
   FILE *in = fopen("in.bin", "rb"), *out = fopen("out.bin", "wb");
   if (!in || !out) return 1;

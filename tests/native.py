@@ -24,6 +24,7 @@ class Machine:
     """A machine that programs are compiled for, and how they run here.
 
     compiler, runner: commands; a program is appended to the second. nm: lists symbols of objects.
+    tools: others that running needs.
     """
 
     triple: str | None
@@ -32,6 +33,7 @@ class Machine:
     compiler: tuple[str, ...] = ("cc",)
     runner: tuple[str, ...] = ()
     nm: str = "nm"
+    tools: tuple[str, ...] = ()
 
     @property
     def is_narrow(self) -> bool:
@@ -40,7 +42,7 @@ class Machine:
 
     def need(self) -> None:
         """Skip the test if a tool is missing."""
-        for tool in (self.compiler[0], *self.runner[:1], self.nm):
+        for tool in (self.compiler[0], *self.runner[:1], self.nm, *self.tools):
             if shutil.which(tool) is None:
                 pytest.skip(f"{tool} is not installed")
         if self.triple == "wasm32" and not Path("/usr/lib/wasm32-wasi").exists():
@@ -97,6 +99,14 @@ MACHINES = {
         "",
         ("i686-linux-gnu-gcc",),
         ("qemu-i386", "-L", "/usr/i686-linux-gnu"),
+    ),
+    # Windows' compilers add to a program's name.
+    "windows": Machine(
+        "x86_64-w64-mingw32",
+        compiler=("x86_64-w64-mingw32-gcc",),
+        nm="llvm-nm",
+        tools=("wine",),
+        runner=("sh", "-c", 'program=$1; shift; WINEDEBUG=-all exec wine "$program.exe" "$@"', "-"),
     ),
     "wasm32": _wasm(),
     "wasm32-simd": _wasm("+simd128,+bulk-memory"),

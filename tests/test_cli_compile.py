@@ -104,7 +104,9 @@ def test_json_says_what_was_written() -> None:
     assert report["result"] == "f32[2,3]{1,0}" and report["module"] == "scale_module"
 
 
-@pytest.mark.parametrize("name", ["native", "aarch64", "riscv64", "wasm32", "armv7", "i686"])
+@pytest.mark.parametrize(
+    "name", ["native", "aarch64", "riscv64", "wasm32", "armv7", "i686", "windows"]
+)
 def test_the_example_builds_with_the_command_that_is_shown(name: str) -> None:
     machine = MACHINES[name]
     machine.need()

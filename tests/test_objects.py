@@ -447,6 +447,58 @@ def test_an_object_has_the_functions_of_a_compilers_library(
     assert names <= local
 
 
+# --- Windows ------------------------------------------------------------------------------------
+
+# A kernel of it has a table of 32 KiB on its stack.
+SORT = """HloModule m
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT }
+ENTRY e { x = f32[100000] parameter(0)
+  ROOT y = f32[100000] sort(x), dimensions={0}, to_apply=less }
+"""
+
+
+@pytest.mark.parametrize(
+    ("triple", "needs", "tables"),
+    [
+        ("x86_64-pc-windows-msvc", {"_fltused", "memset"}, ".debug$S"),
+        ("x86_64-pc-windows-gnu", {"memset"}, ".debug_line"),
+    ],
+)
+def test_objects_for_windows(tmp_path: Path, triple: str, needs: set[str], tables: str) -> None:
+    if shutil.which("llvm-readobj") is None:
+        pytest.skip("llvm-readobj is not installed")
+    machine = Machine(triple, nm="llvm-nm")
+    data = machine.code(SORT, source="m.hlo").write(".obj", "m.obj")
+    (tmp_path / "m.obj").write_bytes(data)
+    # The machine, and no time.
+    assert data[:2] == b"\x64\x86" and data[4:8] == bytes(4)
+    assert undefined(machine, tmp_path / "m.obj") <= needs
+    said = run_command(["llvm-readobj", "--sections", "--symbols", "m.obj"], tmp_path)
+    names = set(re.findall(r"Name: (\S+)", said))
+    assert {".text", ".pdata", ".xdata", tables, "m", "m_call"} <= names
+    assert ("__chkstk" in names) == triple.endswith("msvc")
+    assert ("___chkstk_ms" in names) == triple.endswith("gnu")
+
+
+def test_more_stack_than_a_page_on_windows(tmp_path: Path) -> None:
+    run_program(tmp_path, MACHINES["windows"], SORT)
+
+
+def test_a_dll(tmp_path: Path) -> None:
+    for tool in ("x86_64-w64-mingw32-gcc", "llvm-readobj"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    code = MACHINES["windows"].code(SMALL)
+    data = code.write(".dll", "m.dll")
+    assert data[:2] == b"MZ" and data == code.write(".dll", "m.dll")
+    (tmp_path / "m.dll").write_bytes(data)
+    said = run_command(["llvm-readobj", "--coff-exports", "m.dll"], tmp_path)
+    parts = ("call", "inputs", "outputs", "signature", "workspace_bytes")
+    assert re.findall(r"Name: (\S+)", said) == ["m", *(f"m_{p}" for p in parts)]
+
+
 # --- constants ----------------------------------------------------------------------------------
 
 
@@ -600,13 +652,12 @@ def test_debug_information_names_no_place_of_this_machine() -> None:
         (("m68k-linux",), "no code is made for 'm68k'"),
         (("aarch65-linux-gnu",), "did you mean 'aarch64'"),
         (("",), "no code is made for ''"),
-        (("x86_64-pc-windows-msvc",), "no object files for Windows"),
         (("x86_64-linux-gnu", "znver99"), "did you mean 'znver"),
         (("x86_64-linux-gnu", "athlon"), "64-bit code requested"),
         (("riscv64-linux-gnu", "sifive-s51"), "no double-precision"),
         (("armv7-linux-gnueabihf", "cortex-m4"), "no double-precision"),
         (("i686-linux-gnu", "i686"), "no SSE2"),
-        (("i686-pc-windows-msvc",), "no object files for Windows"),
+        (("i686-pc-windows-msvc",), "code for Windows is x86_64 alone"),
         (("armv7-apple-ios",), "systems with ELF alone"),
         (("riscv64-linux-gnu", "native"), "this machine is no riscv64"),
         (("x86_64-linux-gnu", None, "avx2"), "written as in +avx2"),

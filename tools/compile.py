@@ -40,8 +40,8 @@ EMITTED = {
 @click.argument("file")
 @click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FILE",
-    help="What to write, by the end of its name: .o, .a, .so, .ll, .s, .bc; .wasm, .dylib. "
-    "May be given more than once; - is standard output.",
+    help="What to write, by the end of its name: .o, .a, .so, .ll, .s, .bc; .wasm, .dylib; .obj, "
+    ".lib, .dll.  May be given more than once; - is standard output.",
 )  # fmt: skip
 @click.option("--emit", "shown_kind", type=click.Choice(list(EMITTED)), metavar="KIND",
               help="What -o - writes: obj (the default), asm, llvm-ir, llvm-bc, archive, shared.",

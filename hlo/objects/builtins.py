@@ -1,7 +1,8 @@
-"""What 32-bit processors lack: division of 64 bits, and conversion between it and floats.
+"""What LLVM leaves to a compiler's own library (libgcc, compiler-rt, MSVC's run time).
 
-LLVM calls functions for these that a compiler's own library has (libgcc, compiler-rt). An object of
-ours needs no library, so it has those that it calls itself, as local functions of the same names.
+On 32-bit processors that is division of 64 bits, and conversion between it and floats; on Windows,
+touching a large stack page by page. An object of ours needs no library, so it has those functions
+that it calls itself, as local ones of the same names.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from hlo.runtime.jit import Machine
+from hlo.objects.targets import Platform
 
 
-def with_builtins(module: llvm.ModuleRef, machine: Machine, arch: str) -> llvm.ModuleRef:
+def with_builtins(module: llvm.ModuleRef, platform: Platform) -> llvm.ModuleRef:
     """Return a module with the functions defined that its machine code calls beside C's own."""
-    known = builtins(arch)
+    machine = platform.machine
+    known = builtins(platform.arch, platform.container, machine.triple.endswith("-gnu"))
     defined: frozenset[str] = frozenset()
     found = module
     while known:
         # Only the finished code says which they are, and those that are added may call others.
         code = machine.object_code(found.clone())
-        needed = defined.union(name for name in known if name.encode() + b"\0" in code)
+        needed = defined.union(name for name in known if _has_name(code, name))
         if needed == defined:
             break
         defined = needed
@@ -37,9 +39,21 @@ def with_builtins(module: llvm.ModuleRef, machine: Machine, arch: str) -> llvm.M
     return found
 
 
+def _has_name(code: bytes, name: str) -> bool:
+    """True when an object file has a symbol of a name, or one that ends in it."""
+    spelled = name.encode()
+    # COFF has names of eight letters where others have their place.
+    return spelled + b"\0" in code or (len(name) == 8 and spelled in code)
+
+
 @cache
-def builtins(arch: str) -> Mapping[str, str]:
-    """Return the definitions, in LLVM IR, of the functions that code for an architecture calls."""
+def builtins(arch: str, container: str, is_gnu: bool) -> Mapping[str, str]:
+    """Return the definitions, in LLVM IR, of the functions that code for a machine calls.
+
+    is_gnu: names are those of GNU's compilers where the system has others.
+    """
+    if container == "coff":
+        return dict([_touch_stack("___chkstk_ms" if is_gnu else "__chkstk")])
     return {"i686": dict(_of_i686()), "armv7": dict(_of_armv7())}.get(arch, {})
 
 
@@ -138,13 +152,42 @@ _TWO_32, _ONE_2_32 = "0x41F0000000000000", "0x3DF0000000000000"
 
 def _with_shared(texts: Sequence[str]) -> str:
     """Return definitions with what they call of each other's."""
-    text = _C + "".join(texts)
+    text = "".join(texts)
+    text += "".join(line for name, line in _CALLED.items() if f"{name}(" in text)
     for bits in (32, 64):
         if f"@hlo.sdivmod.i{bits}(" in text:
             text += _divide_signed(bits)
         if f"@hlo.udivmod.i{bits}(" in text:
             text += _divide(bits)
     return text
+
+
+# Windows gives a thread's stack memory when the page below the last one is touched, so a function
+# that takes more than a page touches all of them first. It calls this with the bytes in rax:
+# neither compilers nor assemblers are there to make it, and no instruction of LLVM says it.
+_CHKSTK = bytes.fromhex(
+    "51"  # push rcx
+    "50"  # push rax
+    "483d00100000"  # cmp rax, 4096
+    "488d4c2418"  # lea rcx, [rsp + 24]: the caller's stack
+    "7218"  # jb last
+    "4881e900100000"  # next: sub rcx, 4096
+    "488509"  # test [rcx], rcx
+    "482d00100000"  # sub rax, 4096
+    "483d00100000"  # cmp rax, 4096
+    "77e8"  # ja next
+    "4829c1"  # last: sub rcx, rax
+    "488509"  # test [rcx], rcx
+    "58"  # pop rax
+    "59"  # pop rcx
+    "c3"  # ret
+)
+
+
+def _touch_stack(name: str) -> tuple[str, str]:
+    body = "".join(f"\\{byte:02X}" for byte in _CHKSTK)
+    code = f'prologue [{len(_CHKSTK)} x i8] c"{body}"'
+    return name, f"define void @{name}() nounwind {code} {{\n  unreachable\n}}\n"
 
 
 def _of_i686() -> Iterator[tuple[str, str]]:
@@ -219,12 +262,12 @@ _MEMORY = (
     ("memset", "ptr %to, i32 %n, i32 %c", "@memset(ptr %to, i32 %c, i32 %n)"),
     ("memclr", "ptr %to, i32 %n", "@memset(ptr %to, i32 0, i32 %n)"),
 )
-_C = """
-declare ptr @memcpy(ptr, ptr, i32)
-declare ptr @memmove(ptr, ptr, i32)
-declare ptr @memset(ptr, i32, i32)
-declare double @llvm.fabs.f64(double)
-"""
+_CALLED = {
+    "@memcpy": "declare ptr @memcpy(ptr, ptr, i32)\n",
+    "@memmove": "declare ptr @memmove(ptr, ptr, i32)\n",
+    "@memset": "declare ptr @memset(ptr, i32, i32)\n",
+    "@llvm.fabs.f64": "declare double @llvm.fabs.f64(double)\n",
+}
 
 
 def _from_integer(name: str, t: str, *, is_signed: bool) -> str:

@@ -20,9 +20,12 @@ from hlo.objects.targets import Platform
 # What a file's name says about what is in it.
 KINDS = {
     ".o": "object file",
+    ".obj": "object file",
     ".a": "archive",
+    ".lib": "archive",
     ".so": "shared library",
     ".dylib": "shared library",
+    ".dll": "shared library",
     ".wasm": "WebAssembly module",
     ".ll": "LLVM IR",
     ".bc": "LLVM bitcode",
@@ -66,11 +69,11 @@ class Code:
     def write(self, kind: str, name: str, linker: str = "") -> bytes:
         """Return what a file of a kind holds. `name` is the file's own, without folders."""
         match kind:
-            case ".o":
+            case ".o" | ".obj":
                 return self._object()
-            case ".a":
+            case ".a" | ".lib":
                 return self._archive(name)
-            case ".so" | ".dylib" | ".wasm":
+            case ".so" | ".dylib" | ".dll" | ".wasm":
                 return self._linked(kind, name, linker)
             case ".ll":
                 return str(self._spelled()).encode()
@@ -110,7 +113,7 @@ class Code:
     @cached_property
     def _complete(self) -> llvm.ModuleRef:
         """The module with all functions that it needs, but without its constants."""
-        return with_builtins(self.module, self.platform.machine, self.platform.arch)
+        return with_builtins(self.module, self.platform)
 
     def _spelled(self) -> llvm.ModuleRef:
         if not self.constants.size:

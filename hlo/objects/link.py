@@ -23,9 +23,11 @@ def link(code: bytes, name: str, platform: Platform, exports: Sequence[str], lin
     command = shlex.split(linker) if linker else _found(platform)
     with tempfile.TemporaryDirectory(prefix="hlo-link-") as folder:
         # The linker notes the name of the file it reads.
-        source, target = Path(folder, "code.o"), Path(folder, "linked")
+        source, target = Path(folder, "code.o"), Path(folder, f"linked{platform.library_suffix}")
         source.write_bytes(code)
         flags = _flags(command, name, platform, exports)
+        if platform.container == "coff":
+            Path(folder, _LIST).write_text(_list_of_exports(name, exports))
         try:
             done = subprocess.run(
                 [*command, *flags, "-o", target.name, source.name],
@@ -40,6 +42,16 @@ def link(code: bytes, name: str, platform: Platform, exports: Sequence[str], lin
         return target.read_bytes()
 
 
+# What a library for Windows lets others see.
+_LIST = "exports.def"
+
+
+def _list_of_exports(name: str, exports: Sequence[str]) -> str:
+    data = ("_signature", "_inputs", "_outputs")
+    lines = [f"  {e} DATA" if e.endswith(data) else f"  {e}" for e in exports]
+    return "\n".join([f'LIBRARY "{name}"', "EXPORTS", *lines, ""])
+
+
 def _found(platform: Platform) -> list[str]:
     """Return a linker's command. Raises HloError naming what to install."""
     for candidate in _candidates(platform):
@@ -49,6 +61,8 @@ def _found(platform: Platform) -> list[str]:
     package = "lld" if platform.container == "wasm" else f"gcc-{compiler[:-4]} or lld"
     if platform.is_host:
         package = "gcc or lld"
+    if platform.container == "coff":
+        package = "gcc-mingw-w64-x86-64"
     kind = "a WebAssembly module" if platform.container == "wasm" else "a shared library"
     raise HloError.at(
         "no-linker", f"no linker for {platform.machine.triple}: {kind} needs one",
@@ -61,6 +75,8 @@ def _candidates(platform: Platform) -> list[str]:
         return ["wasm-ld", *(f"wasm-ld-{n}" for n in range(22, 13, -1))]
     if platform.container == "macho":
         return ["cc", "clang"] if platform.is_host else ["ld64.lld"]
+    if platform.container == "coff":
+        return [platform.cross_compiler]
     native = ["cc", "gcc", "clang", "ld"] if platform.is_host else []
     return [*native, platform.cross_compiler, "ld.lld"]
 
@@ -74,6 +90,8 @@ def _flags(
     is_bare = os.path.basename(command[0]).startswith(("ld", "mold", "lld"))
     if platform.container == "macho":
         return ["-dylib" if is_bare else "-dynamiclib", "-install_name", f"@rpath/{name}"]
+    if platform.container == "coff":
+        return ["-shared", "-Wl,--no-insert-timestamp", _LIST]
     flags = [f"-soname={name}", "-znoexecstack", "--build-id=none"]
     if is_bare:
         return ["-shared", *flags]

@@ -38,11 +38,14 @@ def with_metadata(
     source: str | None = None,
     span: Span | None = None,
     producer: str = "",
+    *,
+    for_windows: bool = False,
 ) -> str:
     """Return a module in LLVM IR with flags, and with debug information if `source` is given.
 
     flags: LLVM's notation of each. source: name of the HLO file, as debuggers are to look for it.
-    span: the place in it that exported functions have.
+    span: the place in it that exported functions have. for_windows: in CodeView, which Microsoft's
+    tools read, and not in DWARF.
     """
     lines = llvm.split("\n")
     numbers = [int(m[1]) for line in lines if (m := _NUMBERED.match(line))]
@@ -50,10 +53,13 @@ def with_metadata(
     named = []
     if source is not None:
         line, _ = span.source.line_column(span.start) if span is not None else (0, 0)
-        lines = _with_debug_info(lines, nodes, source, line, producer)
+        # The names in CodeView are whole paths.
+        folder = "." if for_windows else ""
+        lines = _with_debug_info(lines, nodes, source, folder, line, producer)
+        dwarf = f'!{{i32 7, !"Dwarf Version", i32 {_DWARF_VERSION}}}'
         flags = [
             *flags,
-            f'!{{i32 7, !"Dwarf Version", i32 {_DWARF_VERSION}}}',
+            '!{i32 2, !"CodeView", i32 1}' if for_windows else dwarf,
             f'!{{i32 2, !"Debug Info Version", i32 {_INFO_VERSION}}}',
         ]
         named.append("!llvm.dbg.cu = !{!" + f"{max(numbers, default=-1) + 2}" + "}")
@@ -62,11 +68,16 @@ def with_metadata(
     return "\n".join([*lines, *nodes.lines, *named, ""])
 
 
+def with_unwinding(llvm: str) -> str:
+    """Return a module whose functions say how to get out of them, as Windows asks of all code."""
+    return re.sub(r"^(define .*?) \{$", r"\1 uwtable {", llvm, flags=re.MULTILINE | re.DOTALL)
+
+
 def _with_debug_info(
-    lines: Sequence[str], nodes: _Metadata, source: str, line: int, producer: str
+    lines: Sequence[str], nodes: _Metadata, source: str, folder: str, line: int, producer: str
 ) -> list[str]:
     """Return the lines with a location on each instruction."""
-    file = nodes.node(f'!DIFile(filename: {_quoted(source)}, directory: "")')
+    file = nodes.node(f'!DIFile(filename: {_quoted(source)}, directory: "{folder}")')
     # No table of names: debuggers make their own, and LLVM numbers its labels by chance.
     unit = nodes.node(
         f"!DICompileUnit(language: DW_LANG_C11, file: {file}, producer: {_quoted(producer)}, "

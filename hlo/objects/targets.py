@@ -85,7 +85,7 @@ _SYSTEMS = re.compile(
 
 def spelled_out(triple: str) -> str:
     """Return a triple with all of its parts: `armv7-unknown-linux-gnueabihf`."""
-    first, *rest = triple.split("-")
+    first, *rest = triple.replace("-mingw32", "-windows-gnu").split("-")
     if rest and _SYSTEMS.match(rest[0]):
         rest = ["unknown", *rest]
     return "-".join([first, *rest])
@@ -111,6 +111,8 @@ class Platform:
         """The C compiler's command on a machine of another kind."""
         if self.container == "wasm":
             return "clang --target=wasm32-wasi"
+        if self.container == "coff":
+            return f"{self.arch}-w64-mingw32-gcc"
         return f"{ARCHITECTURES[self.arch].tools}-gcc"
 
     @property
@@ -133,9 +135,14 @@ class Platform:
         return "coff" if re.search(r"windows|mingw|cygwin|uefi", system) else "elf"
 
     @property
+    def has_codeview(self) -> bool:
+        """True where debuggers read Microsoft's CodeView; GNU's, on Windows too, read DWARF."""
+        return self.container == "coff" and not self.machine.triple.endswith("-gnu")
+
+    @property
     def library_suffix(self) -> str:
         """The end of the name of a shared library."""
-        return {"wasm": ".wasm", "macho": ".dylib"}.get(self.container, ".so")
+        return {"wasm": ".wasm", "macho": ".dylib", "coff": ".dll"}.get(self.container, ".so")
 
     @property
     def is_host(self) -> bool:
@@ -186,8 +193,8 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     off = {f[1:] for f in known if f.startswith("-")}
     on = ",".join(f for f in known if f.startswith("+") and f[1:] not in off)
     found = Platform(machine, Target.of(triple, machine.data_layout, on), is_native)
-    if found.container == "coff":
-        raise HloError.at("bad-target", f"target {triple!r}: there are no object files for Windows")
+    if found.container == "coff" and arch != "x86_64":
+        raise HloError.at("bad-target", f"target {triple!r}: code for Windows is x86_64 alone")
     if arch in ("i686", "armv7") and found.container != "elf":
         raise HloError.at("bad-target", f"target {triple!r}: {arch} is for systems with ELF alone")
     return found
