@@ -20,16 +20,16 @@ from hlo.objects.targets import Platform
 # What a file's name says about what is in it.
 KINDS = {
     ".o": "object file",
-    ".obj": "object file",
     ".a": "archive",
-    ".lib": "archive",
     ".so": "shared library",
     ".dylib": "shared library",
-    ".dll": "shared library",
     ".wasm": "WebAssembly module",
     ".ll": "LLVM IR",
     ".bc": "LLVM bitcode",
     ".s": "assembly",
+    ".obj": "object file",
+    ".lib": "archive",
+    ".dll": "shared library",
 }
 # What x86's addressing in the small code model reaches, less room for code.
 _MOST_CONSTANT_BYTES = (1 << 31) - (1 << 26)
