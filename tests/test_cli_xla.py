@@ -10,10 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.opt import main as opt
 from hlo_tools.spelling import spelled
-from oracle import xla_from_proto, xla_parse
+from oracle import xla_from_proto, xla_parse, xla_to_proto
 
 import hlo
 from hlo.proto import from_pbtxt, to_pbtxt
+from hlo.proto.pbtxt import write as write_text
+from hlo.proto.schema import Message, schema
+from hlo.proto.wire import decode
 
 TEXT = """HloModule m
 
@@ -99,6 +102,54 @@ def test_emit_proto_is_what_xla_reads() -> None:
     assert "dead" in text  # no pass runs
     again = from_pbtxt(text)
     assert xla_from_proto(hlo.to_proto(again)) == xla_parse(TEXT)
+
+
+def test_emit_proto_is_what_xla_writes() -> None:
+    text = """HloModule m, is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[4]{0} parameter(0)
+  z = f32[] constant(0)
+  k = f32[2,2] constant({{1,2},{3,4}})
+  w = f32[2,2] dot(k, k), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  r = f32[] reduce(x, z), dimensions={0}, to_apply=add
+  g = f32[4] broadcast(r), dimensions={}
+  cm = pred[4] compare(x, g), direction=LT
+  ROOT s = f32[4] add(x, g), metadata={op_name="q"}, sharding={replicated}
+}
+"""
+    theirs = Message(hlo_module=decode(xla_to_proto(text), schema()["HloModuleProto"]))
+    theirs["hlo_module"].pop("id", None)  # how many modules its process has made
+    wanted = write_text(theirs, schema()["HloProto"], has_lists=False)
+    assert run("-", "--emit-proto", text=text).stdout == wanted
+
+
+@pytest.mark.parametrize(
+    ("flags", "limit"),
+    [
+        ([], "7"),
+        (["--debug_options_file=o"], "7"),
+        (["--debug_options_file=o", "--xla_gpu_dot_merger_threshold_mb=5"], "5"),
+    ],
+)
+def test_options_of_the_environment_go_before_those_of_a_file(
+    flags: list[str], limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("o").write_text("xla_gpu_dot_merger_threshold_mb: 3\n")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=d --xla_gpu_dot_merger_threshold_mb=7")
+    assert "XLA_FLAGS" not in run("-", "--passes=dce", *flags).stderr
+    dumped = Path("d/module_0000.m.debug_options").read_text()
+    assert dumped == f'xla_gpu_dot_merger_threshold_mb: {limit}\nxla_dump_to: "d"\n'
+    Path("flags").write_text("--xla_dump_to=f\n")
+    monkeypatch.setenv("XLA_FLAGS", "flags")
+    assert run("-", "--passes=dce").exit_code == 0 and Path("f").is_dir()
 
 
 @pytest.mark.parametrize("form", ["hlo", "txt", "pb", "pbtxt"])

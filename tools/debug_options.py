@@ -1,12 +1,14 @@
 """XLA's debug options, `--xla_...=value`, on the command line of a command or in a file.
 
-Those about dumps are followed. The others steer parts of XLA that are not here: they are named on
-standard error, and change nothing.
+`XLA_FLAGS` in the environment holds more of them. Those about dumps are followed. The others steer
+parts of XLA that are not here: they are named on standard error, and change nothing.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,8 +42,8 @@ class DebugOptions:
     def take(cls, args: Sequence[str]) -> tuple[DebugOptions, list[str]]:
         """Return the debug options among arguments of a command, and the other arguments.
 
-        What the command line says goes before what a file says. Raises HloError for a file that
-        cannot be read, UsageError for a pattern that is none.
+        What the command line says goes before what the environment says, and that before a file.
+        Raises HloError for a file that cannot be read, UsageError for a pattern that is none.
         """
         stated: dict[str, str] = {}
         given: dict[str, str] = {}
@@ -53,12 +55,13 @@ class DebugOptions:
                 stated |= _read(found[1])
             else:
                 rest.append(arg)
-        options = cls(stated | given)
+        # The environment is for other programs too: what is not for us there goes without a note.
+        options = cls(stated | _environment() | given)
         try:
             re.compile(options.values.get(_PASSES, ""))
         except re.error as e:
             raise click.UsageError(f"--{_PASSES}: {e}") from None
-        unknown = [f"--{k}" for k in options.values if k not in _FOLLOWED]
+        unknown = [f"--{k}" for k in stated | given if k not in _FOLLOWED]
         if unknown:
             note(f"note: these change nothing here: {', '.join(unknown)}")
         return options, rest
@@ -149,6 +152,17 @@ class XlaDump:
         names = sorted(values, key=lambda name: name in (_TO, _PASSES, _LARGE))
         lines = (f"{name}: {_quoted(values[name])}\n" for name in names)
         write_text(self._folder / f"{self._stem}.debug_options", "".join(lines))
+
+
+def _environment() -> dict[str, str]:
+    """Return the options in the environment: arguments, or the name of a file of them."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if flags.strip() and not flags.lstrip().startswith("-"):
+        from hlo.files import decode, read_bytes
+
+        flags = decode(read_bytes(flags.strip()), flags.strip())
+    found = (_FLAG.fullmatch(word) for word in shlex.split(flags))
+    return {m[1]: "true" if m[2] is None else m[2] for m in found if m is not None}
 
 
 def _quoted(value: str) -> str:

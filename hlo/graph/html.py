@@ -12,7 +12,7 @@ from hlo.ir import Computation, Instruction, Module
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 190, 44, 14, 46
 _MAX_LABEL = 28
 
-_HEAD = """<!doctype html>
+_HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{name}</title>
 <style>
 body {{ font: 13px sans-serif; margin: 1em; }}

@@ -6,7 +6,7 @@ What dumps wrap around a module is read too, and the arguments that snapshots ho
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hlo.errors import Diagnostic, HloError, InferError, Source, Span, TextError
 from hlo.ir import Module
@@ -17,7 +17,7 @@ from hlo.proto.dumps import read_arguments, read_dump, read_text_dump
 from hlo.proto.reader import read_module
 from hlo.proto.runs import Iteration, read_iterations, write_iterations
 from hlo.proto.schema import Message, schema
-from hlo.proto.writer import write_module
+from hlo.proto.writer import write_module, write_xla_module
 
 __all__ = [
     "Iteration", "from_pbtxt", "from_proto", "read_runs", "snapshot_arguments", "to_debug_string",
@@ -95,7 +95,8 @@ def to_debug_string(module: Module) -> str:
     """Return the text form of a valid module's HloProto, as XLA's tools print it with
     `--emit-proto`. Raises HloError.
     """
-    return pbtxt.write(Message(hlo_module=_written(module)), schema()["HloProto"], has_lists=False)
+    message = Message(hlo_module=_written(module, write_xla_module))
+    return pbtxt.write(message, schema()["HloProto"], has_lists=False)
 
 
 def to_json(module: Module) -> str:
@@ -106,8 +107,8 @@ def to_json(module: Module) -> str:
     return json_form.write(_written(module), schema()[_MODULE])
 
 
-def _written(module: Module) -> Message:
+def _written(module: Module, write: Callable[[Module], Message] = write_module) -> Message:
     try:
-        return write_module(module)
+        return write(module)
     except (InferError, TextError) as e:
         raise HloError.at(e.code, f"module {module.name}: {e.message}", None, e.hint) from None

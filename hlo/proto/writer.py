@@ -26,6 +26,7 @@ from hlo.proto.shardings import write_sharding
 from hlo.scan import to_bytes
 from hlo.text import parse
 from hlo.text.header import FileLocation, StackFrame
+from hlo.text.order import instruction_post_order, post_order
 from hlo.verifier import verify
 
 # Annotations by name: the field they are in, and how it is written.
@@ -43,6 +44,28 @@ _ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 # Instructions are numbered from here on in the computation of this number, as XLA numbers them.
 _COMPUTATION_BITS = 32
+
+
+# Messages that XLA writes of each instruction, whether there is something in them or not.
+_ALWAYS = ("metadata", "frontend_attributes", "statistics_viz")
+
+
+def write_xla_module(module: Module) -> Message:
+    """Return the HloModuleProto as XLA writes it: in the order of the graph, with empty messages.
+
+    Raises InferError for what messages cannot say.
+    """
+    m = write_module(module)
+    messages = dict(zip(module.callees_first(), m["computations"], strict=True))
+    m["computations"] = [messages[comp] for comp in post_order(module)]
+    for comp, of in messages.items():
+        written = dict(zip(comp.in_order(), of["instructions"], strict=True))
+        of["instructions"] = [written[inst] for inst in instruction_post_order(comp)]
+        for i in of["instructions"]:
+            for key in _ALWAYS:
+                i.setdefault(key, Message())
+    m.setdefault("frontend_attributes", Message())
+    return m
 
 
 def write_module(module: Module) -> Message:
