@@ -12,6 +12,7 @@ from run_compiled import compiled
 from test_op_table import visible
 from test_ops_dynamic import CASES, OURS, SIZES, arguments, program
 
+import hlo
 from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.shape_text import parse_shape
@@ -205,3 +206,73 @@ ENTRY main {
 """
     with pytest.raises(HloError, match="without a bound"):
         compiled(text)
+
+
+GROWN = """HloModule grown
+ENTRY e { a = f32[2,6] parameter(0)
+  n = s32[] parameter(1)
+  m = s32[] parameter(2)
+  b = f32[2,<=6] set-dimension-size(a, n), dimensions={1}
+  LINE
+  ROOT d = f32[2,<=6] set-dimension-size(c, m), dimensions={1} }
+"""
+# Values, and memory as it is.
+BETWEEN = {
+    "nothing": "c = f32[2,<=6] copy(b)",
+    "a sum": "c = f32[2,<=6] add(b, b)",
+    "a loop": """t = (s32[], f32[2,<=6]) tuple(n, b)
+  w = (s32[], f32[2,<=6]) while(t), condition=test, body=body
+  c = f32[2,<=6] get-tuple-element(w), index=1""",
+}
+COUNTED = """test { p = (s32[], f32[2,<=6]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  k = s32[] constant(5)
+  ROOT go = pred[] compare(i, k), direction=LT }
+body { p = (s32[], f32[2,<=6]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  x = f32[2,<=6] get-tuple-element(p), index=1
+  y = f32[2,<=6] set-dimension-size(x, j), dimensions={1}
+  ROOT t = (s32[], f32[2,<=6]) tuple(j, y) }
+ENTRY"""
+
+
+@pytest.mark.parametrize("passes", ["", "default"])
+@pytest.mark.parametrize("between", BETWEEN)
+def test_elements_that_come_back_are_zero(between: str, passes: str) -> None:
+    text = GROWN.replace("LINE", BETWEEN[between])
+    module = hlo.parse(text.replace("ENTRY", COUNTED) if between == "a loop" else text)
+    exe = hlo.compile(module, cache=False, passes=passes)
+    a = np.arange(1, 13, dtype=np.float32).reshape(2, 6)
+    for n, m in [(3, 5), (3, 3), (5, 2), (0, 6), (6, 6), (3, 0)]:
+        want = a[:, :m] * (2 if between == "a sum" else 1) * (np.arange(m) < n)
+        args = a, np.int32(n), np.int32(m)
+        np.testing.assert_array_equal(hlo.interpret(module, *args), want)
+        np.testing.assert_array_equal(exe(*args), want)
+
+
+@pytest.mark.parametrize("passes", ["", "default"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ROOT r = f32[<=6] set-dimension-size(a, n), dimensions={0}",
+        "b = f32[<=6] set-dimension-size(a, n), dimensions={0}\n"
+        "  ROOT r = s32[] get-dimension-size(b), dimensions={0}",
+        "ROOT r = f32[2,<=3] dynamic-reshape(a, n, n)",
+        'ROOT r = f32[<=6] custom-call(a, n), custom_call_target="SliceToDynamic"',
+    ],
+)
+def test_sizes_outside_their_bounds_are_one_error(line: str, passes: str) -> None:
+    module = hlo.parse(
+        "HloModule outside\nENTRY e { a = f32[6] parameter(0)\n  n = s32[] parameter(1)\n"
+        f"  {line} }}"
+    )
+    exe, a = hlo.compile(module, cache=False, passes=passes), np.ones(6, np.float32)
+    for n in (-1, 7, -(2**31)):
+        for run in (hlo.interpret, exe):
+            args = (module, a, np.int32(n)) if run is hlo.interpret else (a, np.int32(n))
+            with pytest.raises(HloError, match="r: |b: ") as error:
+                run(*args)
+            assert error.value.code == "index-out-of-range"
+    exe(a, np.int32(3))

@@ -6,8 +6,8 @@ of large constants, and null or the caller's `Threads`: `{ void (*run)(state, ta
 chunk), void *state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n)
 that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what
 the program calls outside, null where it calls nothing (see `hlo.codegen.host`). It returns 0, or
-one more than the number of the outside function that failed. Rank-0 values are SSA values here;
-scalar loop state lives in registers.
+one more than the number of the outside function that failed, or a number below -15 where a size is
+outside its bound. Rank-0 values are SSA values here; scalar loop state lives in registers.
 """
 
 from __future__ import annotations
@@ -87,6 +87,8 @@ class Program:
     values: Mapping[Storage, Leaf] = field(default_factory=dict)
     # The shape of the result, with the dimensions that vary.
     result: Shape = TOKEN
+    # What is wrong with sizes, by what the entry returns then.
+    checks: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -127,7 +129,7 @@ class EntryEmitter:
             self.module.to_text(), self.symbol, arena, self.constants.pieces, self.constants.size,
             arguments, results, len(self.kernels.by_body), self.kernels.uses_threads, pairs,
             self._cost(comp), self.imports.instructions, self.imports.uses_host,
-            self.memory.values,
+            self.memory.values, checks=self.imports.checks,
         )  # fmt: skip
 
     def _body(

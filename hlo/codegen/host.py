@@ -18,6 +18,7 @@ from hlo.codegen.scalar import Cplx
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.ops import Trait
+from hlo.ops.custom_targets import CHECK_SIZE
 from hlo.ops.device_groups import names_devices
 from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.ops.rules import need_one_size
@@ -78,6 +79,8 @@ look:
   %id = load i32, ptr %at
   ret i32 %id
 }}"""
+# What an entry returns where the first of its checks fails; less by one for each further one.
+_CHECKS = -16
 _DEVICE_IDS = {"replica-id": 0, "partition-id": 1}
 
 
@@ -90,6 +93,8 @@ class Imports:
 
     instructions: list[Instruction] = field(default_factory=list)
     uses_host: bool = False
+    # What is wrong, by what the entry returns then.
+    checks: dict[int, str] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def number(self, inst: Instruction) -> int:
@@ -105,6 +110,20 @@ class Imports:
         return self._numbers[key]
 
 
+def _emit_check(e: EntryEmitter, inst: Instruction) -> None:
+    """Emit the end of the program for a size that is outside of its bound."""
+    b, (size, bound) = e.b, (e.memory.value(operand) for operand in inst.operands)
+    assert isinstance(size, Val) and isinstance(bound, Val)
+    stop, go = b.new_label("outside"), b.new_label("inside")
+    bad = b.effect("i1", f"icmp ugt {size}, {bound.name}")
+    b.write(f"br i1 {bad.name}, label %{stop}, label %{go}")
+    b.place(stop)
+    number = _CHECKS - len(e.imports.checks)
+    e.imports.checks[number] = str(inst.annotations["backend_config"])
+    b.write(f"ret i32 {number}")
+    b.place(go)
+
+
 def _structure(inst: Instruction) -> str:
     """Return a text that is equal for instructions that ask the host for the same.
 
@@ -117,6 +136,9 @@ def _structure(inst: Instruction) -> str:
 
 def emit_host(e: EntryEmitter, inst: Instruction) -> None:
     """Emit an instruction that the host runs, or that asks who the host is."""
+    if inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == CHECK_SIZE:
+        _emit_check(e, inst)
+        return
     e.imports.uses_host = True
     if inst.opcode in _DEVICE_IDS:
         e.module.functions.setdefault("hlo.device_id", _DEVICE_ID)

@@ -25,6 +25,7 @@ from hlo.ops.attrs import (
     need,
 )
 from hlo.ops.custom_targets import (
+    CHECK_SIZE,
     UNINITIALIZED,
     builtin_target,
     builtin_targets,
@@ -95,7 +96,7 @@ def _infer(op: OpView) -> Shape:
 
 def _verify(op: OpView) -> None:
     target = op.attrs["custom_call_target"]
-    if target == UNINITIALIZED:
+    if target in (CHECK_SIZE, UNINITIALIZED):
         raise InferError(
             f"custom-call: {target} is for compiled code itself, a program cannot call it",
             attr="custom_call_target", code="unknown-custom-call",

@@ -271,6 +271,9 @@ _ANNOTATIONS = frozenset(
 )  # fmt: skip
 # The name under which code generation has memory that holds nothing yet; programs may not.
 UNINITIALIZED = "hlo.uninitialized"
+# Of a size and its bound: ends a compiled program where the size is outside; says so in its
+# `backend_config`.
+CHECK_SIZE = "hlo.check_size"
 
 
 @dataclass(frozen=True, slots=True)

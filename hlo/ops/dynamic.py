@@ -82,6 +82,10 @@ def _evaluate_set(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
             f"[0, {data.shape[dim]}]",
             operand=1, code="index-out-of-range",
         )  # fmt: skip
+    if size > sizes[dim]:
+        # What comes back is zero, whatever had been there.
+        data = data.copy()
+        data[(slice(None),) * dim + (slice(sizes[dim], size),)] = np.zeros((), data.dtype)
     sizes[dim] = size
     return with_sizes(data, sizes)
 

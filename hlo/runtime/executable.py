@@ -112,6 +112,7 @@ class Executable:
         addresses = self._support.addresses
         self._pool = pool_of(self.threads, addresses) if program.is_parallel else None
         self._constants = program.constants
+        self._checks = dict(program.checks)
         self._inputs = [port(s) for s in program.arguments]
         self._outputs = [port(s) for s in program.results]
         self._output_bytes = sum(p.size_bytes for p in self._outputs)
@@ -294,18 +295,23 @@ class Executable:
             watch[DEADLINE] = now_ms() + max(1, int(timeout * 1000))
         ended = self._call(frame.watch_at)
         if ended:
-            if ended == Ended.LATE:
-                raise HloError.at(
-                    "timeout", f"{self.name} had not come to its end after {timeout:g} s"
-                )
-            assert host is not None
-            if ended == Ended.STOPPED:
-                host.raise_stopped()
-            host.fail(self.name, ended - 1)
+            self._raise(ended, frame, timeout)
         if timeout is not None:
             watch[DEADLINE] = 0
         self._frames.append(frame)
         return [o if p.is_plain else p.logical(o) for o, p in zip(outs, self._outputs)]  # noqa: B905
+
+    def _raise(self, ended: int, frame: Frame, timeout: float | None) -> NoReturn:
+        """Raise what has kept a call from its end, as the entry or the watch has returned it."""
+        if ended == Ended.LATE:
+            raise HloError.at("timeout", f"{self.name} had not come to its end after {timeout:g} s")
+        if ended < 0 and ended != Ended.STOPPED:
+            message = self._checks.get(ended, f"{self.name}: a size is outside its bound")
+            raise HloError.at("index-out-of-range", message)
+        assert frame.host is not None
+        if ended == Ended.STOPPED:
+            frame.host.raise_stopped()
+        frame.host.fail(self.name, ended - 1)
 
     def _frame(self) -> Frame:
         frame = Frame(len(self._inputs), len(self._outputs), self.arena_bytes, self._outside)

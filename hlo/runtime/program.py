@@ -27,14 +27,14 @@ class NativeProgram:
     aligned to 64 bytes. aliases: pairs of a result leaf and an argument leaf, by number among the
     array leaves, that share memory: the argument's value has to be in the result's memory before.
     cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
-    support: the object file of what runs all programs (`hlo.runtime.support`). is_parallel: some of
-    the work is worth sharing out over threads.
-    imports: the functions outside that the code calls by number. uses_host: it needs a table of
-    them, or asks which device it runs on. device_counts: the numbers of replicas and of partitions
-    that a run takes. domains: the values that leaves of parameters may have for the program to make
-    sense, by the parameter's number and index path. elided: names of the constants without values
-    that results depend on. unused_devices: what the module says of devices, where it runs on one
-    for all of that.
+    support: the object file of what runs all programs. is_parallel: some of the work is worth
+    sharing out over threads. checks: numbers that the code returns where a size is outside its
+    bound, and what is wrong then. imports: the functions outside that the code calls by number.
+    uses_host: it needs a table of them, or asks which device it runs on. device_counts: the numbers
+    of replicas and of partitions that a run takes. domains: the values that leaves of parameters
+    may have for the program to make sense, by the parameter's number and index path. elided: names
+    of the constants without values that results depend on. unused_devices: what the module says of
+    devices, where it runs on one for all of that.
     """
 
     name: str
@@ -54,6 +54,7 @@ class NativeProgram:
     elided: tuple[str, ...] = ()
     unused_devices: str = ""
     is_parallel: bool = False
+    checks: tuple[tuple[int, str], ...] = ()
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -116,6 +117,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "elided": program.elided,
             "unused_devices": program.unused_devices,
             "is_parallel": program.is_parallel,
+            "checks": program.checks,
         }
     ).encode()
     pieces: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
@@ -151,6 +153,7 @@ def _is_sound(program: NativeProgram) -> bool:
     """Return whether the parts of a program are of their types, and fit together."""
     p = program
     texts = (p.name, p.symbol, p.unused_devices, *p.elided, *(x.name for x in p.parameters))
+    texts += tuple(message for _, message in p.checks)
     texts += tuple(text for i in p.imports for text in (i.opcode, i.target, i.text))
     counts = (p.arena_bytes, *p.device_counts, *(i.api_version for i in p.imports))
     places = [(len(p.results), out) for out, _ in p.aliases]
@@ -190,4 +193,5 @@ def _from_header(
         tuple(header["elided"]),
         header["unused_devices"],
         header["is_parallel"],
+        tuple((number, message) for number, message in header["checks"]),
     )

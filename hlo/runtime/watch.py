@@ -31,11 +31,11 @@ WORDS = 14
 
 
 class Ended(IntEnum):
-    """What `watch_call` returns of a call that has not come to its end; others return 0 or more."""
+    """What `watch_call` returns of a call that has been ended, in place of what the entry does."""
 
-    RAISED = -1  # a handler of a signal has raised: Python's error is set
-    STOPPED = -2  # the word at the address STOP was not zero
-    LATE = -3  # it was past DEADLINE, in milliseconds of Python's monotonic clock
+    RAISED = -2  # a handler of a signal has raised: Python's error is set
+    STOPPED = -3  # the word at the address STOP was not zero
+    LATE = -4  # it was past DEADLINE, in milliseconds of Python's monotonic clock
 
 
 # How often a call has Python look for signals. A thread that computes in Python lets go of the lock

@@ -5,7 +5,7 @@ each array, a scalar for each of its dimensions that may vary. Which those are i
 a value comes, whatever shapes declare. Padding may hold anything; where an operation would look at
 it, it is covered first (see the rules, a file a family).
 
-A size outside its bound, an error in the interpreter, is brought inside.
+A size outside its bound is an error, which ends the program.
 
 Source: `hlo.eval.dynamic`, whose semantics these are; XLA's dynamic padder.
 """

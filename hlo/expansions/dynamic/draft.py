@@ -22,7 +22,7 @@ from hlo.expansions.dynamic.sized import (
     static_array,
 )
 from hlo.ir import Computation, Instruction
-from hlo.ops.custom_targets import verify_target
+from hlo.ops.custom_targets import CHECK_SIZE, verify_target
 from hlo.ops.dynamic import SIZE_OPS
 from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
 
@@ -225,6 +225,21 @@ class SizedDraft(Draft):
             self._bounded[n, bound] = found
         return found
 
+    def checked(self, n: Instruction, bound: int, dim: int) -> Instruction:
+        """Return a size that an operation gives a dimension; outside its bound it is an error."""
+        is_new = (n, bound) not in self._bounded
+        found = self.inside(n, bound)
+        if is_new and not is_known_inside(n, bound):
+            check = self.op(
+                "custom-call", n, self.constant(S32, bound), shape=TupleShape(),
+                custom_call_target=CHECK_SIZE,
+            )  # fmt: skip
+            check.annotations["backend_config"] = (
+                f"{self.inst.name}: {self.inst.opcode}: the size of dimension {dim} is outside "
+                f"[0, {bound}]"
+            )
+        return found
+
     def arithmetic(self, opcode: str, a: Size, b: Size) -> Size:
         """Return a binary operation on sizes: add, subtract, multiply, divide, minimum, maximum."""
         if isinstance(a, int) and isinstance(b, int):
@@ -268,6 +283,11 @@ _KNOWN: dict[str, Callable[[int, int], int]] = {
 }
 # These make or read sizes.
 _ALWAYS = SIZE_OPS | {"scan", *SIZED_CALLS}
+
+
+def is_known_inside(n: Instruction, bound: int) -> bool:
+    """True for a constant size that is neither negative nor above its bound."""
+    return n.opcode == "constant" and 0 <= int(n.attrs["literal"].array) <= bound
 
 
 def whole(d: SizedDraft, inst: Instruction) -> Value:

@@ -65,9 +65,14 @@ def _get_size(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 def _set_size(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, n = args
     (dim,) = inst.attrs["dimensions"]
-    sizes = list(x.sizes)
-    sizes[dim] = d.inside(n.data, x.shape.dims[dim])
-    return Sized(x.data, tuple(sizes))
+    sizes, before, bound = list(x.sizes), x.sizes[dim], x.shape.dims[dim]
+    sizes[dim] = d.checked(n.data, bound, dim)
+    data = x.data
+    if before not in (bound, sizes[dim]):
+        # What comes back is zero, whatever had been there.
+        kept = [before if k == dim else m for k, m in enumerate(x.shape.dims)]
+        data = d.covered(data, kept, d.zero(x.shape.element_type))
+    return Sized(data, tuple(sizes))
 
 
 @sized("PadToStatic")
@@ -81,7 +86,8 @@ def _slice_to_dynamic(d: SizedDraft, inst: Instruction, args: list[Value]) -> Va
     x, *sizes = args
     bounds, et = static_array(inst.shape).dims, x.shape.element_type
     least = map(min, x.shape.dims, bounds)
-    kept = tuple(d.inside(n.data, bound) for n, bound in zip(sizes, least, strict=True))
+    pairs = enumerate(zip(sizes, least, strict=True))
+    kept = tuple(d.checked(n.data, bound, dim) for dim, (n, bound) in pairs)
     if x.shape.dims == bounds:
         return Sized(x.data, kept)
     padding = tuple(PadDim(0, b - n) for n, b in zip(x.shape.dims, bounds, strict=True))

@@ -48,7 +48,7 @@ def _dynamic_reshape(d: SizedDraft, inst: Instruction, args: list[Value]) -> Val
     x, *given = args
     result, declared = static_array(inst.shape), inst.array_shape
     sizes: list[Size] = [
-        d.inside(n.data, bound) if declared.is_dynamic_dim(dim) else bound
+        d.checked(n.data, bound, dim) if declared.is_dynamic_dim(dim) else bound
         for dim, (n, bound) in enumerate(zip(given, result.dims, strict=True))
     ]
     return Sized(_repacked(d, x, result, sizes), tuple(sizes))

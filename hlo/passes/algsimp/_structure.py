@@ -72,5 +72,11 @@ def size_that_was_set(inst: Instruction, b: Builder) -> Instruction | None:
     if inner.opcode != "set-dimension-size":
         return None
     if inner.attrs["dimensions"] == inst.attrs["dimensions"]:
-        return inner.operands[1]
+        # A size outside its bound is an error as long as something else is left that sets it.
+        n, (dim,) = inner.operands[1], inst.attrs["dimensions"]
+        is_known = (
+            n.opcode == "constant"
+            and 0 <= int(n.attrs["literal"].array) <= (inner.array_shape.dims[dim])
+        )
+        return n if is_known or len(inner.users) > 1 else None
     return b.op("get-dimension-size", inner.operands[0], **inst.attrs)
