@@ -373,7 +373,7 @@ def save(
     """
     from hlo.files import need_places, write_files
     from hlo.objects.code import kind_of
-    from hlo.objects.header import headers
+    from hlo.objects.headers import headers
     from hlo.objects.interface import need_symbol, symbol_of_file
     from hlo.objects.targets import platform
 

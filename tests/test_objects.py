@@ -23,7 +23,8 @@ from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.host import run_together
 from hlo.objects.exports import Reserved
-from hlo.objects.header import header, headers
+from hlo.objects.header import header
+from hlo.objects.headers import headers
 from hlo.objects.interface import Interface, find_interfaces, identifiers, is_symbol, symbol_of_file
 from hlo.objects.targets import platform, spelled_out
 from hlo.sampling import random_value
@@ -78,6 +79,14 @@ ENTRY main {
 
 SMALL = "HloModule m\nENTRY e { x = f32[3] parameter(0)\n  ROOT y = f32[3] add(x, x) }\n"
 
+
+SHARED_OUT = """HloModule m
+ENTRY e { x = f32[100,90] parameter(0)
+  t = f32[100,90] tanh(x)
+  d = f32[100,100] dot(t, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  e = f32[100,90] dot(d, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[100,90] tanh(e) }
+"""
 
 HOST = """HloModule m
 ENTRY e { x = f32[3] parameter(0)
@@ -143,6 +152,164 @@ def test_headers_compile_without_a_warning(tmp_path: Path, text: str) -> None:
             source = '#include "m.h"\n#include "m.h"\nint main(void) { return 0; }\n'
             (tmp_path / "use.c").write_text(source)
             run_command([compiler, *flags, "-x", language, "-fsyntax-only", "use.c"], tmp_path)
+
+
+# --- what a C++ program sees --------------------------------------------------------------------
+
+CPP = ("-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wconversion", "-Wshadow")
+
+
+def write_wrapper(folder: Path, text: str) -> None:
+    """Write object, headers and a second file that includes them."""
+    code = NATIVE.code(text)
+    (folder / "m.o").write_bytes(code.write(".o", "m.o"))
+    for path, data in headers(code.interface, "m.hlo", str(folder / "m.hpp")).items():
+        Path(path).write_bytes(data)
+    (folder / "other.cpp").write_text('#include "m.hpp"\n#include "m.hpp"\n#include "m.h"\n')
+
+
+def run_cpp(folder: Path, text: str, program: str, *flags: str) -> str:
+    """Build a C++ program around the class of a module, and run it."""
+    NATIVE.need()
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    write_wrapper(folder, text)
+    (folder / "use.cpp").write_text(f'#include "m.hpp"\n#include <iostream>\n{program}')
+    run_command(["g++", *CPP, *flags, "use.cpp", "other.cpp", "m.o", "-o", "use"], folder)
+    return run_command(["./use"], folder)
+
+
+def test_a_class_in_cpp(tmp_path: Path) -> None:
+    text = """HloModule m
+ENTRY e { x = f32[3] parameter(0)
+  c = c64[2] parameter(1)
+  h = bf16[2] parameter(2)
+  s = s64[] parameter(3)
+  y = f32[3] add(x, x)
+  d = c64[2] multiply(c, c)
+  n = s64[] negate(s)
+  t = (f32[3], s64[]) tuple(y, n)
+  ROOT r = ((f32[3], s64[]), c64[2], bf16[2]) tuple(t, d, h) }"""
+    program = """
+int main() {
+  hlo::m model;
+  const std::vector<float> x = {1, 2, 3};
+  std::complex<float> c[] = {{0, 1}, {2, 0}};
+  const std::uint16_t h[] = {1, 2};
+  const std::int64_t s[] = {-5};
+  auto r = model.run(x, c, h, s);
+  std::cout << r.out0[2] << r.out1[0] << r.out2[0] << r.out2[1] << r.out3[1] << "\\n";
+  float y[3], few[2];
+  std::int64_t n;
+  std::vector<std::complex<float>> d(2);
+  std::uint16_t g[2];
+  hlo::m moved = std::move(model);
+  moved.run_into(x, c, h, s, y, {&n, 1}, d, g);
+  std::cout << y[0] << n << d[1] << g[1] << "\\n";
+  std::cout << hlo::m::inputs()[1].type << hlo::m::outputs().size() << "\\n";
+  try {
+    moved.run_into(x, c, h, s, few, {&n, 1}, d, g);
+  } catch (const hlo::Error &e) {
+    std::cout << e.what() << e.status() << "\\n";
+  }
+  return 0;
+}
+"""
+    assert run_cpp(tmp_path, text, program).split("\n") == [
+        "65(-1,0)(4,0)2", "25(4,0)2", "c64[2]{0}4",
+        "m: out0 has 2 elements, 3 are needed0", "",
+    ]  # fmt: skip
+
+
+def test_a_class_in_cpp_shares_work_out(tmp_path: Path) -> None:
+    program = """
+static int shares;
+static void shared(void *, void (*task)(void *, std::int64_t, std::int64_t), void *context,
+                   std::int64_t n, std::int64_t chunk) {
+  for (std::int64_t at = 0; at < n; at += chunk, shares++)
+    task(context, at, at + chunk < n ? at + chunk : n);
+}
+int main() {
+  hlo::m one, two;
+  two.set_threads({shared, nullptr});
+  std::vector<float> x(9000);
+  for (std::size_t i = 0; i < x.size(); i++) x[i] = static_cast<float>(i % 1000) / 500 - 1;
+  std::cout << (one.run(x).out0 == two.run(x).out0) << (shares > 2);
+}
+"""
+    assert run_cpp(tmp_path, SHARED_OUT, program) == "11"
+
+
+def test_a_class_in_cpp_says_what_failed_outside(tmp_path: Path) -> None:
+    program = """
+static std::int32_t failing(hlo_ffi_call *call) { return hlo_ffi_fail(call, "no way", 6); }
+int main() {
+  char message[99] = "";
+  hlo_host host{};
+  host.message = message;
+  host.message_size = sizeof message;
+  host.imports[0].function = failing;
+  try {
+    hlo::m(host).run(std::vector<float>{1, 2, 3});
+  } catch (const std::runtime_error &e) {
+    std::cout << e.what();
+  }
+}
+"""
+    assert run_cpp(tmp_path, HOST, program) == "m returns 1: no way"
+
+
+def test_a_class_in_cpp_without_exceptions(tmp_path: Path) -> None:
+    program = """
+int main() {
+  hlo::m model;
+  const float x[] = {1, 2, 3};
+  float y[3];
+  const void *in[] = {x};
+  void *out[] = {y};
+  const int status = model.call(in, out);
+  std::cout << status << y[2];
+}
+"""
+    assert run_cpp(tmp_path, SMALL, program, "-fno-exceptions", "-fno-rtti") == "06"
+
+
+ODD_NAMES = """HloModule m
+ENTRY e {
+  in = f32[] parameter(0)
+  std = f32[] parameter(1)
+  results = f32[] parameter(2)
+  arena_ = f32[] parameter(3)
+  hlo = f32[] parameter(4)
+  m = f32[] parameter(5)
+  ROOT out0 = f32[] parameter(6) }
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MIXED,
+        "HloModule n\nENTRY e { ROOT r = () tuple() }\n",
+        f"HloModule m\nENTRY e {{ ROOT p = ({', '.join(['f32[]'] * 200)}) parameter(0) }}\n",
+        ODD_NAMES,
+    ],
+)
+def test_cpp_headers_compile_without_a_warning(tmp_path: Path, text: str) -> None:
+    write_wrapper(tmp_path, text)
+    for compiler, standard in (("g++", "c++17"), ("clang++", "c++20")):
+        if shutil.which(compiler):
+            flags = [f"-std={standard}", *CPP[1:]]
+            run_command([compiler, *flags, "-fsyntax-only", "other.cpp"], tmp_path)
+
+
+def test_an_old_cpp_compiler_is_told(tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    write_wrapper(tmp_path, SMALL)
+    command = ["g++", "-std=c++14", "-fsyntax-only", "other.cpp"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode and "this header needs C++17" in done.stderr
 
 
 @pytest.mark.parametrize("text", [MIXED, HOST])
@@ -271,13 +438,6 @@ int main(void) {
   puts("fine");
   return 0;
 }
-"""
-SHARED_OUT = """HloModule m
-ENTRY e { x = f32[100,90] parameter(0)
-  t = f32[100,90] tanh(x)
-  d = f32[100,100] dot(t, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  e = f32[100,90] dot(d, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ROOT y = f32[100,90] tanh(e) }
 """
 
 

@@ -46,7 +46,9 @@ EMITTED = {
 @click.option("--emit", "shown_kind", type=click.Choice(list(EMITTED)), metavar="KIND",
               help="What -o - writes: obj (the default), asm, llvm-ir, llvm-bc, archive, shared.",
               )  # fmt: skip
-@click.option("--header", metavar="FILE.h", help="Write a C header with all there is to know.")
+@click.option("--header", metavar="FILE.h",
+              help="Write a C header with all there is to know; for .hpp a C++ class "
+              "beside it.")  # fmt: skip
 @click.option("--example", metavar="DIR",
               help="Write a C program that calls the module, with what it needs.")  # fmt: skip
 @click.option("--name", metavar="SYMBOL",
@@ -166,7 +168,7 @@ def _compile(
     """Return what to write, by path."""
     from hlo.compiler import translate
     from hlo.constants import fill
-    from hlo.objects.header import headers
+    from hlo.objects.headers import headers
     from hlo.objects.targets import platform
     from hlo.weights import bake, read_weights
 
@@ -204,7 +206,7 @@ def _add(written: dict[str, bytes], more: Mapping[str, bytes]) -> None:
 
 def _example(folder: str, code: Code, file: str) -> dict[str, bytes]:
     from hlo.objects.example import example
-    from hlo.objects.header import headers
+    from hlo.objects.headers import headers
 
     name = code.interface.symbol
     compiler = "cc" if code.platform.is_host else code.platform.cross_compiler

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from pathlib import Path
 
 import hlo
-from hlo.errors import HloError
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
 from hlo.objects.processor import check_function
 from hlo.objects.targets import ARCHITECTURES, architecture
@@ -55,12 +53,12 @@ def header(interface: Interface, source: str, file: str) -> str:
 
     source: what the module was read from, for the first line. file: name of the header itself.
     """
-    name, guard = interface.symbol, _guard(file)
+    name, once = interface.symbol, guard(file)
     lines = [
         f"/* {comment(file)}: made by hlo-tools {hlo.__version__} from {comment(source)}.",
         *_compiled_for(interface),
-        f"#ifndef {guard}",
-        f"#define {guard}",
+        f"#ifndef {once}",
+        f"#define {once}",
         "",
         "#include <limits.h>",
         "#include <stddef.h>",
@@ -117,17 +115,6 @@ def _check(interface: Interface) -> list[str]:
     if not interface.asks_processor:
         return []
     return [check_function(f"{interface.symbol}_processor_fits", interface.features)]
-
-
-def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
-    """Return the header to be written to a path, and the one that it needs, if any, by path."""
-    found = {path: header(interface, Path(source).name, Path(path).name).encode()}
-    if interface.uses_host:
-        shipped = Path(hlo.__file__).parent / "include" / "hlo_ffi.h"
-        if Path(path).name == shipped.name:
-            raise HloError.at("bad-output", f"{path} would be written twice: it includes this name")
-        found[str(Path(path).with_name(shipped.name))] = shipped.read_bytes()
-    return found
 
 
 def _sizes(interface: Interface) -> list[str]:
@@ -242,7 +229,8 @@ def _prototype(start: str, params: list[str]) -> list[str]:
     return [*lines, line.rstrip()]
 
 
-def _guard(file: str) -> str:
+def guard(file: str) -> str:
+    """Return the macro by which a header is included once."""
     word = "".join(c if c.isascii() and c.isalnum() else "_" for c in file.upper())
     return word if word[:1].isalpha() else f"HLO_{word}"
 
