@@ -81,6 +81,7 @@ class Context:
         if value is None or value.dtype.kind not in "iu" or value.ndim > 1:
             raise InferError(f"its operand {index} is no constant, and HLO has no operation whose "
                              "sizes are known when it runs", code="not-constant")  # fmt: skip
+        self.converter.sizes.append(self.operand(index))
         return tuple(int(n) for n in value.reshape(-1))
 
     def ints(self, *names: str, default: Any = None) -> tuple[int, ...]:

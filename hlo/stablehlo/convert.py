@@ -46,6 +46,8 @@ class Converter:
         self._computations: dict[str, Computation] = {}
         self._locations = Locations(source.text, self._module)
         self.meshes = {name: self._mesh(mesh) for name, mesh in program.meshes.items()}
+        # Constants that said a size, which attributes and shapes say now.
+        self.sizes: list[Instruction] = []
         for function in program.functions:
             if function.name in self._functions:
                 raise TextError(f"function @{function.name} is there twice", function.start,
@@ -109,6 +111,7 @@ class Converter:
             values[name] = [inst]
         self._body(comp, function.block, values, function.start)
         self._check_results(comp, function)
+        self._drop_sizes()
         try:
             for inst, declared in zip(comp.parameters, function.arguments, strict=True):
                 annotate(inst, [inst], declared.attrs, self.meshes)
@@ -116,6 +119,13 @@ class Converter:
         except InferError as e:
             raise TextError(e.message, function.start, code=e.code) from None
         self._computations[function.name] = self._module.add(comp)
+
+    def _drop_sizes(self) -> None:
+        """Remove the constants that said sizes and nothing else."""
+        for inst in dict.fromkeys(self.sizes):
+            if inst.opcode == "constant" and not (inst.users or inst.is_root):
+                inst.parent.remove(inst)  # type: ignore[union-attr]
+        self.sizes.clear()
 
     def _check_results(self, comp: Computation, function: Function) -> None:
         """Raise TextError unless a function returns what it says."""

@@ -115,10 +115,11 @@ def _contracted(inst: Instruction) -> dict[str, Any]:
 
 
 def _dot(inst: Instruction) -> Attributes:
-    attrs = {"dot_dimension_numbers": struct("dot", _contracted(inst))} | _precision(inst)
-    if inst.attrs["algorithm"] != "unset":
-        attrs["algorithm"] = _algorithm(inst.attrs["algorithm"])
-    return attrs
+    attrs = {"dot_dimension_numbers": struct("dot", _contracted(inst))}
+    if inst.attrs["algorithm"] == "unset":
+        return attrs | _precision(inst)
+    # It says how precise the product is; StableHLO allows no other word on that beside it.
+    return attrs | {"algorithm": _algorithm(inst.attrs["algorithm"])}
 
 
 def _algorithm(name: str) -> str:
