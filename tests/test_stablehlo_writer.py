@@ -22,6 +22,7 @@ from hlo.stablehlo import from_stablehlo, to_stablehlo
 from hlo.verifier import verify
 
 EXAMPLES = [(name, i) for name, spec in OPS.items() for i in range(len(spec.examples))]
+MODELS = sorted((Path(__file__).parent.parent / "examples").glob("*.hlo"))
 # What StableHLO has nothing for, with words of the error.
 REFUSED = {
     **dict.fromkeys(
@@ -153,7 +154,7 @@ def test_programs(name: str, mlir: Any) -> None:
     same_program(PROGRAMS[name], mlir)
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parent.parent / "examples").glob("*.hlo")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", MODELS, ids=lambda p: p.stem)
 def test_examples_go_there_and_back(path: Path, mlir: Any) -> None:
     text = path.read_text()
     same_program(text, mlir, runs=False)
