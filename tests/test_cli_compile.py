@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.compile import main
-from native import MACHINES, STRICT
+from native import MACHINES, STRICT, run_command
 
 import hlo
 
@@ -121,6 +122,30 @@ def test_the_example_builds_with_the_command_that_is_shown(name: str) -> None:
         [*machine.runner, "./example"], cwd="demo", capture_output=True, text=True, check=True
     )
     assert ran.stdout == "out0 f32[2,3]{1,0}: 0 0 0 0 0 0\n"
+
+
+@pytest.mark.parametrize("name", ["native", "aarch64", "wasm32"])
+@pytest.mark.parametrize("tool", ["make", "cmake"])
+def test_the_example_builds_with_make_and_cmake(name: str, tool: str) -> None:
+    if shutil.which(tool) is None or shutil.which("make") is None:
+        pytest.skip(f"{tool} is not installed")
+    machine = MACHINES[name]
+    machine.need()
+    target = [] if machine.triple is None else ["--target", machine.triple]
+    good("scale.hlo", "--example", "demo", *target)
+    if tool == "make":
+        run_command(["make"], Path("demo"))
+        assert "up to date" in run_command(["make"], Path("demo"))
+    else:
+        run_command(["cmake", "-G", "Unix Makefiles", "-S", ".", "-B", "."], Path("demo"))
+        run_command(["cmake", "--build", "."], Path("demo"))
+    ran = run_command([*machine.runner, "./example"], Path("demo"))
+    assert ran == "out0 f32[2,3]{1,0}: 0 0 0 0 0 0\n"
+
+
+def test_make_knows_what_the_example_includes() -> None:
+    good("-", "--example", "demo", "--name", "m", text=CALLS_OUT)
+    assert "example: example.c m.o m.h hlo_ffi.h\n" in Path("demo/Makefile").read_text()
 
 
 def test_a_header_for_what_is_called_outside() -> None:

@@ -50,7 +50,8 @@ EMITTED = {
               help="Write a C header with all there is to know; for .hpp a C++ class "
               "beside it.")  # fmt: skip
 @click.option("--example", metavar="DIR",
-              help="Write a C program that calls the module, with what it needs.")  # fmt: skip
+              help="Write a C program that calls the module, with what it needs, a Makefile and "
+              "a CMakeLists.txt.")  # fmt: skip
 @click.option("--name", metavar="SYMBOL",
               help="The C function.  [default: from the name of the first output]")  # fmt: skip
 @click.option("--target", "triple", metavar="TRIPLE",
@@ -205,18 +206,22 @@ def _add(written: dict[str, bytes], more: Mapping[str, bytes]) -> None:
 
 
 def _example(folder: str, code: Code, file: str) -> dict[str, bytes]:
-    from hlo.objects.example import example
+    from hlo.objects.example import cmake_lists, example, makefile
     from hlo.objects.headers import headers
 
-    name = code.interface.symbol
-    compiler = "cc" if code.platform.is_host else code.platform.cross_compiler
-    source = example(code.interface, Path(file).name, f"{name}.h", [f"{name}.o"], compiler)
-    at = Path(folder)
-    return {
-        str(at / "example.c"): source.encode(),
-        str(at / f"{name}.o"): code.write(".o", f"{name}.o"),
+    name, source, machine = code.interface.symbol, Path(file).name, code.platform
+    objects, at = [f"{name}.o"], Path(folder)
+    found = {
+        str(at / objects[0]): code.write(".o", objects[0]),
         **headers(code.interface, _source(file), str(at / f"{name}.h")),
     }
+    included = [Path(path).name for path in found if path.endswith(".h")]
+    texts = {
+        "example.c": example(code.interface, source, f"{name}.h", objects, machine.compiler),
+        "Makefile": makefile(code.interface, source, included, objects, machine),
+        "CMakeLists.txt": cmake_lists(code.interface, source, objects, machine),
+    }
+    return {**found, **{str(at / path): text.encode() for path, text in texts.items()}}
 
 
 def _source(file: str) -> str:

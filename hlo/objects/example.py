@@ -1,4 +1,4 @@
-"""A small C program that calls a compiled module, and the command that builds it."""
+"""A small C program that calls a compiled module, and what builds it: a command, make, CMake."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hlo.objects.header import comment
 from hlo.objects.interface import Interface, Leaf, c_type
+from hlo.objects.targets import Platform
 
 _SOURCE = """\
 /* Calls {symbol}, compiled from {source}.
@@ -81,6 +82,71 @@ def example(
         header=header, outside="\n".join(_outside(interface)),
         body="\n".join(f"  {line}" if line else "" for line in _body(interface)),
     )  # fmt: skip
+
+
+_MAKEFILE = """\
+# Builds the program that calls {symbol}, compiled from {source}.
+CC = {compiler}
+CFLAGS = -O2
+
+example{ending}: example.c {objects} {headers}
+\t$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) example.c {objects} $(LDLIBS) -o $@
+
+clean:
+\trm -f example{ending}
+
+.PHONY: clean
+"""
+
+_CMAKE = """\
+# Builds the program that calls {symbol}, compiled from {source}.
+cmake_minimum_required(VERSION 3.10)
+{machine}project({symbol}_example C)
+
+set(CMAKE_C_STANDARD 99)
+add_executable(example example.c {objects})
+set_source_files_properties({objects} PROPERTIES EXTERNAL_OBJECT TRUE)
+"""
+_CMAKE_MACHINE = """\
+if(NOT CMAKE_C_COMPILER)
+  # Another machine's: there is no running what CMake tries.
+  set(CMAKE_SYSTEM_NAME {system})
+  set(CMAKE_C_COMPILER {command})
+{more}endif()
+"""
+
+
+def makefile(
+    interface: Interface, source: str, headers: Sequence[str], objects: Sequence[str],
+    platform: Platform,
+) -> str:  # fmt: skip
+    """Return the text of a Makefile that builds the example; see `example`."""
+    return _MAKEFILE.format(
+        symbol=interface.symbol, source=comment(source), compiler=platform.compiler,
+        ending=_ending(platform), objects=shlex.join(objects), headers=shlex.join(headers),
+    )  # fmt: skip
+
+
+def cmake_lists(
+    interface: Interface, source: str, objects: Sequence[str], platform: Platform
+) -> str:
+    """Return the text of a CMakeLists.txt that builds the example; see `example`."""
+    machine = ""
+    if not platform.is_host:
+        command, *options = shlex.split(platform.compiler)
+        triple = "".join(o.removeprefix("--target=") for o in options)
+        system = {"elf": "Linux", "coff": "Windows"}.get(platform.container, "Generic")
+        more = f"  set(CMAKE_C_COMPILER_TARGET {triple})\n" if triple else ""
+        machine = _CMAKE_MACHINE.format(system=system, command=command, more=more)
+    return _CMAKE.format(
+        symbol=interface.symbol, source=comment(source), machine=machine,
+        objects=shlex.join(objects),
+    )  # fmt: skip
+
+
+def _ending(platform: Platform) -> str:
+    """Return what compilers for a machine add to a program's name."""
+    return ".exe" if platform.container == "coff" else ""
 
 
 def build_command(text: str) -> str:

@@ -107,6 +107,11 @@ class Platform:
         return architecture(self.machine.triple)
 
     @property
+    def compiler(self) -> str:
+        """The command of a C compiler for the machine."""
+        return "cc" if self.is_host else self.cross_compiler
+
+    @property
     def cross_compiler(self) -> str:
         """The C compiler's command on a machine of another kind."""
         if self.container == "wasm":
