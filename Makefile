@@ -34,8 +34,10 @@ operations: $(BIN)/pytest  ## write docs/operations.md
 	$(BIN)/python docs/operations.py > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
 
-fuzz: $(BIN)/pytest  ## 20,000 mutated modules through the parser and the verifier
+fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 valid ones compiled and run
 	$(BIN)/python tests/fuzz.py --count 20000
+	$(BIN)/python tests/fuzz_run.py --count 8000 --quick
+	$(BIN)/python tests/fuzz_run.py --first 8000 --count 2000
 	$(BIN)/python tests/fuzz_protos.py --count 5000
 	$(BIN)/python tests/fuzz_stablehlo.py --count 20000
 

@@ -102,14 +102,14 @@ class _QuickMachine(Machine):
         return (self.quick_code(text),)
 
 
-_quick_machine = functools.cache(_QuickMachine)
+quick_machine = functools.cache(_QuickMachine)
 
 
 def _programs(module: Module, passes: str, quick: bool) -> list[Executable]:
     """Return a module compiled for one thread and for four."""
     if not quick:
         return [compile_module(module, cache=_store(), threads=n, passes=passes) for n in (1, 4)]
-    program = build(module, _quick_machine(), Clock(), passes)
+    program = build(module, quick_machine(), Clock(), passes)
     outside = bind(program.imports, Host()) if program.uses_host else None
     return [Executable(program, threads=n, outside=outside) for n in (1, 4)]
 

@@ -74,7 +74,7 @@ def _bytes(rng: random.Random, text: str, _: Sequence[str]) -> str:
     return "".join(chars)
 
 
-def _tokens(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
+def tokens(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
     tokens = _TOKEN.findall(text)
     for _i in range(rng.randint(1, 3)):
         at = rng.randrange(len(tokens) + 1)
@@ -94,7 +94,7 @@ def _tokens(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
     return "".join(tokens)
 
 
-def _numbers(rng: random.Random, text: str, _: Sequence[str]) -> str:
+def numbers(rng: random.Random, text: str, _: Sequence[str]) -> str:
     """Change one number, which keeps the text well-formed and makes it mean something else."""
     places = [m for m in re.finditer(r"(?<![\w.])-?\d{1,40}(?!\d)", text)]
     if not places:
@@ -104,7 +104,7 @@ def _numbers(rng: random.Random, text: str, _: Sequence[str]) -> str:
     return text[: m.start()] + str(value) + text[m.end() :]
 
 
-def _attributes(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
+def attributes(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
     """Drop an attribute, give it twice, or put one of another operation in its place or behind."""
     places = list(_ATTRIBUTE.finditer(text))
     other = _ATTRIBUTE.findall(rng.choice(corpus))
@@ -115,7 +115,7 @@ def _attributes(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
     return text[: m.start()] + piece + text[m.end() :]
 
 
-def _shapes(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
+def shapes(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
     """Put a shape of this or of another text in the place of one, or deep in tuples."""
     places = list(_SHAPE.finditer(text))
     if not places:
@@ -127,7 +127,7 @@ def _shapes(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
     return text[: m.start()] + piece + text[m.end() :]
 
 
-def _callees(rng: random.Random, text: str, _: Sequence[str]) -> str:
+def callees(rng: random.Random, text: str, _: Sequence[str]) -> str:
     """Call another computation, perhaps through many others."""
     names = re.findall(r"^%?([\w.-]+) [({].*", text, re.M)
     places = list(re.finditer(r"(?<==)%?([\w.-]+)(?=[,\n])", text))
@@ -159,7 +159,7 @@ def _unusual(rng: random.Random, text: str, _: Sequence[str]) -> str:
     ))  # fmt: skip
 
 
-def _names(rng: random.Random, text: str, _: Sequence[str]) -> str:
+def names(rng: random.Random, text: str, _: Sequence[str]) -> str:
     """Put one word of the text in the place of another."""
     places = list(re.finditer(r"[A-Za-z_][\w.-]*", text))
     if len(places) < 2:
@@ -168,7 +168,7 @@ def _names(rng: random.Random, text: str, _: Sequence[str]) -> str:
     return text[: a.start()] + b[0] + text[a.end() :]
 
 
-def _lines(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
+def lines(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
     lines = text.split("\n")
     at = rng.randrange(len(lines))
     kind = rng.randrange(4)
@@ -200,8 +200,8 @@ def _nest(rng: random.Random, text: str, _: Sequence[str]) -> str:
 
 # Deep nesting makes long texts, so it comes up less often.
 _MUTATIONS: list[Callable[[random.Random, str, Sequence[str]], str]] = [
-    _bytes, _bytes, _tokens, _tokens, _tokens, _tokens, _numbers, _numbers, _numbers, _names,
-    _names, _lines, _lines, _truncate, _nest, _attributes, _attributes, _shapes, _shapes, _callees,
+    _bytes, _bytes, tokens, tokens, tokens, tokens, numbers, numbers, numbers, names,
+    names, lines, lines, _truncate, _nest, attributes, attributes, shapes, shapes, callees,
     _unusual,
 ]  # fmt: skip
 

@@ -290,6 +290,32 @@ def test_top_k() -> None:
     check(text, [np.array([[3, np.nan, 7], [1, 1, -2]], np.float32)])
 
 
+PINNED = """HloModule pinned
+condition { s = (s32[], b(f32[2,3])) parameter(0)
+  i = s32[] get-tuple-element(s), index=0  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT }
+body { s = (s32[], b(f32[2,3])) parameter(0)
+  i = s32[] get-tuple-element(s), index=0  one = s32[] constant(1)  next = s32[] add(i, one)
+  b = b(f32[2,3]) get-tuple-element(s), index=1
+  w = b(f32[2,3]{0,1}) custom-call(b), custom_call_target="twice", output_to_operand_aliasing={{}: (0, {})}
+  ROOT t = (s32[], b(f32[2,3])) tuple(next, w) }
+ENTRY e { x = f32[2,3] parameter(0)  zero = s32[] constant(0)
+  b = b(f32[2,3]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}
+  t = (s32[], b(f32[2,3])) tuple(zero, b)
+  w = (s32[], b(f32[2,3])) while(t), condition=condition, body=body
+  r = b(f32[2,3]) get-tuple-element(w), index=1
+  ROOT u = f32[2,3] custom-call(r), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }
+"""
+
+
+@pytest.mark.parametrize("passes", ["", "default"])
+def test_a_pinned_buffer_is_handed_to_custom_calls(passes: str) -> None:
+    host = Host(custom_calls={"twice": lambda op, args: 2 * args[0]})
+    exe = hlo.compile(parse(PINNED), cache=False, host=host, passes=passes)
+    np.testing.assert_array_equal(exe(X), 8 * X)
+    np.testing.assert_array_equal(interpret(parse(PINNED), [X], host), 8 * X)
+
+
 def test_an_annotation_that_takes_several_devices_is_an_error() -> None:
     text = module('f32[4,3] custom-call(x), custom_call_target="SPMDShardToFullShape"')
     with pytest.raises(HloError) as e:

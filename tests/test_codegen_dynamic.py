@@ -170,6 +170,22 @@ ENTRY main { x = s32[5] parameter(0)  n = s32[] parameter(1)
     check(text, [np.arange(5, dtype=np.int32), np.int32(3)])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "all-to-all(x), replica_groups={{0}}, dimensions={1}",
+        "all-reduce(x), replica_groups={{0}}, to_apply=sum",
+        "negate(x)",
+    ],
+)
+def test_a_result_may_be_declared_at_its_bounds(line: str) -> None:
+    text = f"""HloModule at_bounds
+sum {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }}
+ENTRY main {{ x = f32[<=3,5] parameter(0)  ROOT r = f32[3,5] {line} }}
+"""
+    check(text, [np.arange(15, dtype=np.float32).reshape(3, 5)])
+
+
 ARGUMENT = """HloModule bounded
 ENTRY main {
   a = f32[<=5,<=2] parameter(0)

@@ -14,9 +14,10 @@ from hlo.ops.device_groups import (
     exchanges,
     group_mode,
     names_devices,
+    need_operand_each,
     wrong_result,
 )
-from hlo.types import PRED, S64, U32, ArrayShape, Shape, TupleShape, array
+from hlo.types import PRED, S64, U32, ArrayShape, Shape, TupleShape, array, compatible
 
 # --- async, copy --------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instructio
     """Return values as one of a shape: a tuple where that is one."""
     parts = wanted.elements if isinstance(wanted, TupleShape) else (wanted,)
     for value, want in zip(values, parts, strict=True):
-        if value.shape.to_string(False) != want.to_string(False):
+        if not compatible(value.shape, want):
             raise wrong_result(d.inst, 1, value.shape.to_string(False), want)
     relaid = [d.relaid(v, s) for v, s in zip(values, parts, strict=True)]
     return d.op("tuple", *relaid) if wanted.is_tuple else relaid[0]
@@ -106,6 +107,8 @@ def _one_or_all(inst: Instruction) -> Computation | None:
     """What a group of one gathers, reduces, scatters or swaps is what it had."""
     if _exchanges(inst):
         return None
+    if inst.opcode == "all-to-all":
+        need_operand_each(inst, 1)
     d = Draft(inst)
     data = d.parameters[:-1] if inst.attrs.get("has_dynamic_root") else d.parameters
     return d.done(_as_result(d, data, inst.shape))

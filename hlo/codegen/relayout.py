@@ -16,14 +16,18 @@ from hlo.codegen.address import is_plain
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction
 from hlo.layout import element_bits, physical_bytes
-from hlo.types import ArrayShape, Layout, Shape, TupleShape
+from hlo.types import ArrayShape, BufferShape, Layout, Shape, TupleShape
 
 _HANDED_ON = frozenset({"opt-barrier", "domain", "add-dependency", "while"})
 _CHANGED_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 
 
 def plain(shape: Shape) -> Shape:
-    """Return a shape with plain layouts: the order of dimensions, and the memory space."""
+    """Return a shape with plain layouts: the order of dimensions, and the memory space.
+
+    A pinned buffer is an array here: `Pin` and `Unpin` are copies that other values may need.
+    """
+    shape = without_buffers(shape)
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(plain(s) for s in shape.elements))
     if not isinstance(shape, ArrayShape):
@@ -33,6 +37,13 @@ def plain(shape: Shape) -> Shape:
         return shape.with_layout(Layout.default(shape.rank))
     kept = Layout(layout.minor_to_major, memory_space=layout.memory_space)
     return shape if layout == kept else shape.with_layout(kept)
+
+
+def without_buffers(shape: Shape) -> Shape:
+    """Return a shape with the arrays that its pinned buffers hold in their place."""
+    if isinstance(shape, TupleShape):
+        return TupleShape(tuple(without_buffers(s) for s in shape.elements))
+    return shape.element if isinstance(shape, BufferShape) else shape
 
 
 def with_border(entry: Computation, parameters: Sequence[Shape], result: Shape) -> Computation:
@@ -72,10 +83,10 @@ def add_relaid(
         changed = [o.shape for o in operands[: len(operands) // 2]]
         shape = TupleShape(tuple(changed)) if inst.shape.is_tuple else operands[0].shape
     elif opcode == "custom-call":
-        shape = inst.shape
+        shape = without_buffers(inst.shape)
         operands = [
-            relaid(target, o, declared.shape) if not _all_plain(declared.shape) else o
-            for o, declared in zip(operands, inst.operands, strict=True)
+            relaid(target, o, declared) if not _all_plain(declared) else o
+            for o, declared in zip(operands, map(without_buffers, inst.operand_shapes), strict=True)
         ]
     made = inst.clone(operands, shape=shape)
     rest = iter(callees)

@@ -68,10 +68,27 @@ class Calls:
                 todo.extend(c for i in callee for c in i.called_computations)
 
     def remove(self, inst: Instruction) -> None:
-        """Take out an instruction that nothing uses, with the computations that only it calls."""
+        """Take out an instruction that nothing uses, with the computations that only it calls.
+
+        The tuples that were put together for it alone go too: what they hold may have one user.
+        """
         assert inst.parent is not None
         self.dropped([inst])
+        operands = list(inst.operands)
         inst.parent.remove(inst)
+        remove_unused_tuples(operands)
+
+
+def remove_unused_tuples(values: Iterable[Instruction]) -> None:
+    """Take out those of some values that are tuples which nothing uses, and tuples in them."""
+    todo = list(values)
+    while todo:
+        inst = todo.pop()
+        ordered = inst.control_predecessors or inst.control_successors
+        if inst.opcode == "tuple" and inst.parent is not None and not ordered:
+            if not inst.num_users and not inst.is_root:
+                todo.extend(inst.operands)
+                inst.parent.remove(inst)
 
 
 def copy_cone(

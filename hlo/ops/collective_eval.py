@@ -137,11 +137,7 @@ def _all_to_all(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
     """Member j gets part j of every member: operand j, or block j of the one operand."""
     count = len(members)
     if op.attrs["dimensions"] is None:
-        if len(members[0]) != count:
-            raise InferError(
-                f"{op.opcode}: it has {len(members[0])} operands, a group of {count}",
-                attr="replica_groups", code="bad-replica-groups",
-            )  # fmt: skip
+        need_operand_each(op, count)
         return list(zip(*members, strict=True))
     (dim,) = op.attrs["dimensions"]
     blocks = [_parts(op, array, dim, count) for (array,) in members]

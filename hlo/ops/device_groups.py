@@ -154,6 +154,16 @@ def need_devices(op: OpView, devices: Devices, ctx: EvalContext) -> None:
     raise _absent(op, f"it exchanges data between devices {numbers}, and the run has {has}")
 
 
+def need_operand_each(op: OpView, members: int) -> None:
+    """Raise InferError unless an all-to-all of whole operands has one for each group member."""
+    count = len(op.operand_shapes)
+    if op.attrs["dimensions"] is None and count != members:
+        raise InferError(
+            f"{op.opcode}: it has {count} operands, a group of {members}",
+            attr="replica_groups", code="bad-replica-groups",
+        )  # fmt: skip
+
+
 def wrong_result(op: OpView, members: int, found: object, declared: Shape) -> InferError:
     """Return the error of a collective whose declared result is not for a group of its size.
 

@@ -162,15 +162,20 @@ def _send(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return args[0], zeros(_HANDLE), TOKEN_VALUE
 
 
-def _need_open_transfer(op: OpView) -> Shape:
-    """Return the data of operand 0, which has to be `(data, u32[], token[])`."""
-    shape = op.operand_shapes[0]
-    if not (
+def is_open_transfer(shape: Shape) -> bool:
+    """True for the shape of what send and recv begin, and their done ends, as a whole."""
+    return (
         isinstance(shape, TupleShape)
         and len(shape.elements) == 3
         and shape.elements[1].to_string(False) == "u32[]"
         and shape.elements[2].is_token
-    ):
+    )
+
+
+def _need_open_transfer(op: OpView) -> Shape:
+    """Return the data of operand 0, which has to be `(data, u32[], token[])`."""
+    shape = op.operand_shapes[0]
+    if not (isinstance(shape, TupleShape) and is_open_transfer(shape)):
         raise InferError(
             f"{op.opcode}: operand 0 has shape {shape.to_string(False)}, "
             "(data, u32[], token[]) is needed",

@@ -187,6 +187,8 @@ class InstructionBuilder:
         attrs = spec.defaults | attributes.own
         for key in spec.computation_attrs:
             callees = attrs[key] if isinstance(attrs[key], tuple) else (attrs[key],)
+            if None in callees and spec.attrs[key].required:
+                return None  # it names one that has errors
             if any(c is not None and not c.has_root for c in callees):
                 if len(self._report):
                     return None

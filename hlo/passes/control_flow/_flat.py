@@ -8,7 +8,8 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
-from hlo.ir.calls import Calls, copy_cone
+from hlo.ir.calls import Calls, copy_cone, remove_unused_tuples
+from hlo.ops.host import is_open_transfer
 from hlo.passes.control_flow._loops import annotations_for, exchange
 from hlo.types import Shape, TupleShape
 
@@ -17,12 +18,17 @@ def has_nested_state(loop: Instruction) -> bool:
     """True for a loop with tuples in its state that could be taken apart."""
     return (
         isinstance(loop.shape, TupleShape)
-        and any(isinstance(s, TupleShape) for s in loop.shape.elements)
+        and any(map(_is_taken_apart, loop.shape.elements))
         and not has_control_edges(loop)
         and not any(has_control_edges(c.parameters[0]) for c in loop.called_computations)
         # It names shapes in the form that they have.
         and "sharding" not in loop.annotations
     )
+
+
+def _is_taken_apart(shape: Shape) -> bool:
+    """True for a tuple of values; what send and recv begin is one value for what ends it."""
+    return isinstance(shape, TupleShape) and not is_open_transfer(shape)
 
 
 def with_flat_state(loop: Instruction, calls: Calls, effects: Effects) -> Instruction:
@@ -38,7 +44,7 @@ def with_flat_state(loop: Instruction, calls: Calls, effects: Effects) -> Instru
         body=_on_leaves(loop.attrs["body"], flat_result=True),
     )
     assert isinstance(loop.shape, TupleShape)
-    counts = [len(list(s.leaves())) for s in loop.shape.elements]
+    counts = [len(_flat(TupleShape((s,))).elements) for s in loop.shape.elements]
     places = {i: sum(counts[:i]) for i, s in enumerate(loop.shape.elements) if s.is_array}
     new.annotations.update(annotations_for(loop, places))
     leaves = (b.op("get-tuple-element", new, index=n) for n in range(len(new.operands[0].operands)))
@@ -57,16 +63,21 @@ def _on_leaves(comp: Computation, *, flat_result: bool) -> Computation:
     copy_cone(comp, copy, made, comp)
     root = made[comp.root]
     copy.set_root(b.tuple(*_leaves(b, root)) if flat_result else root)
+    if flat_result:
+        remove_unused_tuples([root])
     return copy
 
 
 def _flat(shape: Shape) -> TupleShape:
-    return TupleShape(tuple(leaf for _, leaf in shape.leaves()))
+    """Return the shape of a tuple's leaves in one."""
+    if not isinstance(shape, TupleShape) or not _is_taken_apart(shape):
+        return TupleShape((shape,))
+    return TupleShape(tuple(leaf for s in shape.elements for leaf in _flat(s).elements))
 
 
 def _leaves(b: Builder, value: Instruction) -> list[Instruction]:
     """Append what takes a value apart; returns the leaves in the order of its shape."""
-    if not isinstance(value.shape, TupleShape):
+    if not isinstance(value.shape, TupleShape) or not _is_taken_apart(value.shape):
         return [value]
     parts = (b.element(value, n) for n in range(len(value.shape.elements)))
     return [leaf for part in parts for leaf in _leaves(b, part)]
@@ -74,6 +85,6 @@ def _leaves(b: Builder, value: Instruction) -> list[Instruction]:
 
 def _nested(b: Builder, shape: Shape, leaves: Iterator[Instruction]) -> Instruction:
     """Append what puts leaves together as a value of a shape."""
-    if not isinstance(shape, TupleShape):
+    if not isinstance(shape, TupleShape) or not _is_taken_apart(shape):
         return next(leaves)
     return b.tuple(*[_nested(b, s, leaves) for s in shape.elements])
