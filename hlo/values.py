@@ -66,6 +66,13 @@ def actual(value: np.ndarray | DynamicArray) -> np.ndarray:
     return value.actual if isinstance(value, DynamicArray) else value
 
 
+def zero_padded(value: np.ndarray | DynamicArray) -> np.ndarray:
+    """Return an array at its bounds, with zeros in place of what is not meant."""
+    if isinstance(value, DynamicArray):
+        return at_bounds(bounded(value.actual, value.data.shape))
+    return value
+
+
 def at_bounds(value: np.ndarray | DynamicArray) -> np.ndarray:
     """Return an array at its bounds, with its padding."""
     return value.data if isinstance(value, DynamicArray) else value

@@ -297,14 +297,16 @@ condition { s = (s32[], b(f32[2,3])) parameter(0)
 body { s = (s32[], b(f32[2,3])) parameter(0)
   i = s32[] get-tuple-element(s), index=0  one = s32[] constant(1)  next = s32[] add(i, one)
   b = b(f32[2,3]) get-tuple-element(s), index=1
-  w = b(f32[2,3]{0,1}) custom-call(b), custom_call_target="twice", output_to_operand_aliasing={{}: (0, {})}
+  w = b(f32[2,3]{0,1}) custom-call(b), custom_call_target="twice",
+    output_to_operand_aliasing={{}: (0, {})}
   ROOT t = (s32[], b(f32[2,3])) tuple(next, w) }
 ENTRY e { x = f32[2,3] parameter(0)  zero = s32[] constant(0)
   b = b(f32[2,3]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}
   t = (s32[], b(f32[2,3])) tuple(zero, b)
   w = (s32[], b(f32[2,3])) while(t), condition=condition, body=body
   r = b(f32[2,3]) get-tuple-element(w), index=1
-  ROOT u = f32[2,3] custom-call(r), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }
+  ROOT u = f32[2,3] custom-call(r), custom_call_target="Unpin",
+    output_to_operand_aliasing={{}: (0, {})} }
 """
 
 

@@ -170,6 +170,18 @@ ENTRY main { x = s32[5] parameter(0)  n = s32[] parameter(1)
     check(text, [np.arange(5, dtype=np.int32), np.int32(3)])
 
 
+def test_what_was_outside_of_a_size_is_zero_at_the_bounds() -> None:
+    text = """HloModule padded
+ENTRY main { x = s32[5] parameter(0)  n = s32[] parameter(1)
+  z = s32[<=5] set-dimension-size(x, n), dimensions={0}
+  y = s32[<=5] negate(z)
+  ROOT r = (s32[5], s32[]) custom-call(y), custom_call_target="PadToStatic" }
+"""
+    args = [np.arange(1, 6, dtype=np.int32), np.int32(2)]
+    check(text, args)
+    assert compiled(text)(*args)[0].tolist() == [-1, -2, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -204,14 +204,15 @@ def test_comments_end_with_any_line(end: str) -> None:
     [
         # What it calls has errors, and its shape follows from that.
         ("c { a = f32[] zork() }\nENTRY e { a = f32[] parameter(0)  ROOT b = call(a), to_apply=c }",
-         "1:5: error: unknown opcode 'zork'"),
-        ("c { a = zork() }\nENTRY e { a = (f32[]) parameter(0)  ROOT b = while(a), condition=c, body=c }",
-         "1:9: error: unknown opcode 'zork'"),
-        ("ENTRY e { a = f32[] parameter(0)  ROOT b = f32[] call(a), to_apply= }", "expected a value"),
+         "unknown opcode 'zork'"),
+        ("c { a = zork() }\nENTRY e { a = (f32[]) parameter(0)\n"
+         "  ROOT b = while(a), condition=c, body=c }", "unknown opcode 'zork'"),
+        ("ENTRY e { a = f32[] parameter(0)  ROOT b = f32[] call(a), to_apply= }",
+         "expected a value"),
     ],
 )  # fmt: skip
 def test_callees_with_errors_are_no_errors_of_their_callers(text: str, words: str) -> None:
     with pytest.raises(HloError) as e:
         parse("HloModule m " + text)
-    assert words.split(": ", 1)[-1] in str(e.value)
+    assert words in str(e.value)
     assert len(e.value.diagnostics) == 1

@@ -233,6 +233,8 @@ def _ragged_all_to_all(inst: Instruction) -> Computation | None:
     d = Draft(inst)
     source, target, *tables = d.parameters[:5]
     count = tables[0].array_shape.num_elements
+    if not count:
+        return d.done(d.relaid(target, inst.shape))
     flat = [
         d.convert(d.op("reshape", t, shape=array(t.array_shape.element_type, (count,))), S64)
         for t in tables

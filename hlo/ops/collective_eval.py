@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.device_groups import group_of, id_groups, need_devices, wrong_result
+from hlo.ops.device_groups import group_of, id_groups, need_devices, need_operand_each, wrong_result
 from hlo.ops.outside import zeros
 from hlo.ops.spec import EvalContext, Evaluate, OpView
 from hlo.types import ArrayShape, Shape, TupleShape

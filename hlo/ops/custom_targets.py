@@ -41,7 +41,7 @@ from hlo.types import (
     array,
     compatible,
 )
-from hlo.values import DynamicArray, at_bounds, with_sizes
+from hlo.values import DynamicArray, with_sizes, zero_padded
 
 Target = Callable[[OpView, Sequence[Any]], Any]
 
@@ -147,10 +147,13 @@ def _need_pad_to_static(op: OpView) -> None:
 
 
 def _pad_to_static(op: OpView, args: Sequence[Any]) -> Any:
-    """Return an array of dynamic dimensions at its bounds, and its sizes as s32 scalars."""
+    """Return an array of dynamic dimensions at its bounds, and its sizes as s32 scalars.
+
+    What is not meant is zero.
+    """
     value = args[0]
     sizes = value.sizes if isinstance(value, DynamicArray) else value.shape
-    return at_bounds(value), *(np.asarray(n, S32.dtype) for n in sizes)
+    return zero_padded(value), *(np.asarray(n, S32.dtype) for n in sizes)
 
 
 def _need_slice_to_dynamic(op: OpView) -> None:

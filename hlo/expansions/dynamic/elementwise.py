@@ -78,7 +78,8 @@ def _set_size(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 @sized("PadToStatic")
 def _pad_to_static(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     (x,) = args
-    return (Sized(x.data, x.shape.dims), *(Sized(d.size(n), ()) for n in x.sizes))
+    data = d.covered(x.data, x.sizes, d.zero(x.shape.element_type))
+    return (Sized(data, x.shape.dims), *(Sized(d.size(n), ()) for n in x.sizes))
 
 
 @sized("SliceToDynamic")
