@@ -300,7 +300,7 @@ def test_sizes_outside_their_bounds_are_one_error(line: str, passes: str) -> Non
     for n in (-1, 7, -(2**31)):
         for run in (hlo.interpret, exe):
             args = (module, a, np.int32(n)) if run is hlo.interpret else (a, np.int32(n))
-            with pytest.raises(HloError, match="r: |b: ") as error:
+            with pytest.raises(HloError, match=r"r: |b: ") as error:
                 run(*args)
             assert error.value.code == "index-out-of-range"
     exe(a, np.int32(3))
