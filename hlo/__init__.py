@@ -12,6 +12,7 @@ that an input can cause is an `HloError`.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -128,8 +129,10 @@ if not TYPE_CHECKING:  # what checks types is to know which names there are
         if home is None:
             raise AttributeError(f"module 'hlo' has no attribute {name!r}")
         value = globals()[name] = getattr(importlib.import_module(home), name)
+        if "hlo.ir" in sys.modules:
+            importlib.import_module("hlo.reports")  # has methods of modules
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -33,7 +33,7 @@ from hlo.host import Host, run_together
 from hlo.ir import Module
 from hlo.literal import Literal
 from hlo.signature import checked
-from hlo.types import Shape
+from hlo.types import Shape, signature_text
 from hlo.types import array as array_shape
 
 _T = TypeVar("_T")
@@ -93,11 +93,10 @@ class LoadedExecutable:
 
     def __repr__(self) -> str:
         replicas, partitions = self.device_counts
-        shapes = ", ".join(p.shape.to_string(False) for p in self.parameters)
-        result = self.result_shape.to_string(False)
+        named = ((p.name, p.shape) for p in self.parameters)
         return (
-            f"<LoadedExecutable {self.name}: ({shapes}) -> {result}, {replicas} replicas, "
-            f"{partitions} partitions>"
+            f"<LoadedExecutable {self.name}: {signature_text(named, self.result_shape)}, "
+            f"{replicas} replicas, {partitions} partitions>"
         )
 
 
@@ -137,6 +136,10 @@ class Client:
         self._compiled: WeakKeyDictionary[
             XlaComputation, dict[tuple[int, int], LoadedExecutable]
         ] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        devices = f"{self.device_count} device{'' if self.device_count == 1 else 's'}"
+        return f"<Client of {devices}, {self.backend}>"
 
     # --- data -----------------------------------------------------------------------------------
 

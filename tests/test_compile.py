@@ -50,7 +50,7 @@ def test_stages_are_timed_in_order() -> None:
     exe = compile_text(LOOP.encode(), "loop.hlo", cache=False)
     assert list(exe.compile_seconds) == ["parse", "verify", "passes", "emit", "compile", "load"]
     assert all(s >= 0 for s in exe.compile_seconds.values())
-    assert repr(exe) == "<Executable loop: (f32[4,5]) -> f32[4,5]>"
+    assert repr(exe) == "<Executable loop: (x: f32[4,5]) -> f32[4,5]>"
 
 
 def test_counts_of_a_run() -> None:

@@ -56,6 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "analysis": _VALUES | {"distribution", "ops", "ir"},
     "builder": _VALUES | {"ops", "ir", "text", "verifier", "eval", "arguments"},
     "graph": {"ops", "ir", "types"},
+    "reports": {"analysis", "errors", "files", "graph", "ir", "text"},
     "sampling": _VALUES,
     "passes": _VALUES
     | {"ops", "ir", "analysis", "eval", "compare", "sampling", "expansions", "files"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -285,17 +285,22 @@ def _extract(module: Module, wanted: str) -> Module:
 
 
 def _report(module: Module, report: str, as_json: bool) -> str:
-    from . import analysis
+    if report == "signature":
+        from .analysis import signature, signature_text
+
+        found = signature(module)
+        return _shown(found, signature_text(found), as_json)
+    from hlo.reports import module_cost, statistics
 
     if report == "stats":
-        return _shown(analysis.statistics(module), analysis.statistics_text, as_json)
-    if report == "signature":
-        return _shown(analysis.signature(module), analysis.signature_text, as_json)
-    return _shown(analysis.costs(module), analysis.costs_text, as_json)
+        stats = statistics(module)
+        return _shown(stats.as_dict(), repr(stats), as_json)
+    cost = module_cost(module)
+    return _shown(cost.as_rows(), repr(cost), as_json)
 
 
-def _shown(found: Any, write: Callable[[Any], str], as_json: bool) -> str:
-    return json.dumps(found) + "\n" if as_json else write(found)
+def _shown(found: Any, text: str, as_json: bool) -> str:
+    return (json.dumps(found) if as_json else text) + "\n"
 
 
 def _list_unsupported(as_json: bool) -> int:

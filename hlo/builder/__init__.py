@@ -26,3 +26,7 @@ __all__ = [
     "XlaOp",
     "literal_of",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,3 +4,7 @@ from hlo.eval.interpreter import Interpreter, interpret, interpret_devices
 from hlo.host import Host
 
 __all__ = ["Host", "Interpreter", "interpret", "interpret_devices"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,3 +14,7 @@ from hlo.expansions.draft import Draft, Expansion, expand, expansion
 from hlo.expansions.topk import sorted_topk
 
 __all__ = ["Draft", "Expansion", "expand", "expansion", "sorted_topk"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

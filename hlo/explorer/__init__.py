@@ -14,3 +14,7 @@ __all__ = [
     "layout_text",
     "layout_view",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

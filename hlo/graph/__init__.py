@@ -4,3 +4,7 @@ from hlo.graph.dot import to_dot
 from hlo.graph.html import to_html
 
 __all__ = ["to_dot", "to_html"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -3,3 +3,7 @@
 from hlo.host.host import Host, run_together
 
 __all__ = ["Host", "run_together"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,3 +5,7 @@ from hlo.ir.instruction import Instruction
 from hlo.ir.module import Module, need_module
 
 __all__ = ["Computation", "Instruction", "Module", "need_module"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

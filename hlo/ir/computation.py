@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from hlo.errors import Span
+from hlo.errors import Span, did_you_mean
 from hlo.ir.instruction import Instruction
-from hlo.types import TYPE_NAMES, Shape
+from hlo.types import TYPE_NAMES, Shape, signature_text
 
 if TYPE_CHECKING:
     from hlo.ir.module import Module
@@ -60,6 +60,11 @@ class Computation:
     def result_shape(self) -> Shape:
         return self.root.shape
 
+    @property
+    def signature(self) -> str:
+        """Parameters and result for people, without layouts, cut where there are many."""
+        return signature_text(((p.name, p.shape) for p in self._parameters), self.result_shape)
+
     def __len__(self) -> int:
         return len(self._instructions)
 
@@ -67,11 +72,25 @@ class Computation:
         return iter(list(self._instructions.values()))
 
     def __contains__(self, inst: object) -> bool:
+        if isinstance(inst, str):
+            return inst.removeprefix("%") in self._instructions
         return isinstance(inst, Instruction) and inst.parent is self
 
     def get(self, name: str) -> Instruction | None:
         """Return the instruction called `name`, or None."""
         return self._instructions.get(name)
+
+    def __getitem__(self, name: str) -> Instruction:
+        """Return the instruction called `name`. Raises KeyError, with the names that are near."""
+        if not isinstance(name, str):
+            raise TypeError(f"instructions go by names, not by {type(name).__name__}")
+        found = self._instructions.get(name.removeprefix("%"))
+        if found is None:
+            raise unknown_name(f"computation {self.name}", name, self._instructions)
+        return found
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._instructions)
 
     def post_order(self) -> list[Instruction]:
         """Return every instruction after its operands and control predecessors.
@@ -221,5 +240,23 @@ class Computation:
         self._numbers[base] = number + 1
         return f"{base}.{number}"
 
+    # Set by `hlo.text`, which stands above this package.
+    to_text: ClassVar[Callable[[Computation], str]]
+
+    def __str__(self) -> str:
+        return type(self).to_text(self)
+
     def __repr__(self) -> str:
-        return f"<computation {self.name}: {len(self)} instructions>"
+        what = f"{self.name}: {self.signature}" if self._root is not None else self.name
+        return f"<Computation {what}, {counted(len(self), 'instruction')}>"
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things in words."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def unknown_name(where: str, name: str, known: Iterable[str]) -> KeyError:
+    """Return the error for a name that is not there, with those that are near."""
+    hint = did_you_mean(name, known)
+    return KeyError(f"{where} has nothing called {name!r}{f'; {hint}' if hint else ''}")

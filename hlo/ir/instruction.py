@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hlo.errors import InstructionSpan
 from hlo.ops import OPS, OpSpec
@@ -11,6 +11,9 @@ from hlo.types import ArrayShape, Shape
 
 if TYPE_CHECKING:
     from hlo.ir.computation import Computation
+
+# How many operands an instruction shows of itself.
+_SHOWN = 8
 
 
 class Instruction:
@@ -193,6 +196,14 @@ class Instruction:
         yield from self.operands
         yield from self.control_predecessors
 
+    # Set by `hlo.text`, which stands above this package.
+    to_text: ClassVar[Callable[[Instruction], str]]
+
+    def __str__(self) -> str:
+        return type(self).to_text(self)
+
     def __repr__(self) -> str:
-        operands = ", ".join(o.name for o in self.operands)
-        return f"<{self.name} = {self.shape} {self.opcode}({operands})>"
+        operands = [o.name for o in self.operands[:_SHOWN]]
+        if len(self.operands) > _SHOWN:
+            operands.append(f"... {len(self.operands) - _SHOWN} more")
+        return f"<Instruction {self.name} = {self.shape} {self.opcode}({', '.join(operands)})>"

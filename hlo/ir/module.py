@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from hlo.errors import Source
-from hlo.ir.computation import Computation
+from hlo.ir.computation import Computation, counted, unknown_name
 from hlo.ir.instruction import Instruction
 from hlo.trees import Trees
 from hlo.types import Shape, with_layouts_of
@@ -93,6 +93,47 @@ class Module:
     def get(self, name: str) -> Computation | None:
         """Return the computation called `name`, or None."""
         return self._computations.get(name)
+
+    def __iter__(self) -> Iterator[Computation]:
+        return iter(self.computations)
+
+    def __contains__(self, item: object) -> bool:
+        if isinstance(item, str):
+            return bool(self._called(item))
+        if isinstance(item, Instruction):
+            item = item.parent
+        return isinstance(item, Computation) and item.module is self
+
+    def __getitem__(self, name: str) -> Computation | Instruction:
+        """Return the computation of a name, or the instruction if there is no such computation.
+
+        Names of instructions are unique in their computation only: the entry's comes first, and
+        `computation/instruction` names one in any. Raises KeyError, with the names that are near,
+        if there is none, or more than one outside of the entry.
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"a module's parts go by names, not by {type(name).__name__}")
+        found = self._called(name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            paths = [f"{i.parent.name}/{i.name}" for i in found if i.parent is not None]
+            raise KeyError(f"{name} is in several computations: {', '.join(paths)}")
+        known = [*self._computations, *(i.name for i in self.instructions())]
+        raise unknown_name(f"module {self.name}", name, known)
+
+    def _called(self, name: str) -> list[Any]:
+        """Return what a name stands for: more than one only where that is not clear."""
+        where, _, last = name.rpartition("/")
+        where, last = where.removeprefix("%"), last.removeprefix("%")
+        if not where and last in self._computations:
+            return [self._computations[last]]
+        comps = [c for c in self.computations if where in ("", c.name)]
+        found = {c: i for c in comps if (i := c.get(last)) is not None}
+        return [found[self.entry]] if self._entry in found else list(found.values())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [*self._computations, *(self.entry._instructions if self._entry else ())]
 
     def instructions(self) -> Iterator[Instruction]:
         """Yield the instructions of all computations."""
@@ -203,5 +244,15 @@ class Module:
     def __str__(self) -> str:
         return type(self).to_text(self)
 
+    # Set by `hlo.reports`, which stands above as well.
+    stats: ClassVar[Callable[[Module], Any]]
+    cost: ClassVar[Callable[[Module], Any]]
+    graph: ClassVar[Callable[[Module], Any]]
+
     def __repr__(self) -> str:
-        return f"<module {self.name}: {len(self._computations)} computations>"
+        entry = f" {self._entry.signature}," if self._entry is not None else ""
+        count = sum(len(c) for c in self.computations)
+        return (
+            f"<Module {self.name}:{entry} {counted(count, 'instruction')} in "
+            f"{counted(len(self._computations), 'computation')}>"
+        )

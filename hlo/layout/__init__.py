@@ -33,3 +33,7 @@ __all__ = [
     "validate_layout",
     "with_padded_dims",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,3 +6,7 @@ from hlo.literal.value import Literal
 from hlo.literal.writer import write_literal
 
 __all__ = ["Literal", "brace_pairs", "read_literal", "write_literal"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -29,3 +29,7 @@ from hlo.ops import (  # noqa: F401
 from hlo.ops.spec import OPS, Emitter, OpSpec, Trait
 
 __all__ = ["OPS", "Emitter", "OpSpec", "Trait"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

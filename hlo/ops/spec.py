@@ -160,6 +160,9 @@ class OpSpec:
     traits: Trait = Trait.NONE
     payload: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<OpSpec {self.name}>"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "defaults", {k: a.default for k, a in self.attrs.items()})
         names = tuple(k for k, a in self.attrs.items() if a.codec.holds_computations)

@@ -28,3 +28,7 @@ __all__ = [
     "run_pipeline",
     "step",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

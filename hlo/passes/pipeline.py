@@ -48,6 +48,9 @@ class Step:
                 raise _no_option(self.spec.name, name, self.spec.options)
             need(value, option.type, f"{self.spec.name}: {name}")
 
+    def __repr__(self) -> str:
+        return f"<Step {self}>"
+
     def __str__(self) -> str:
         name = self.spec.name.replace("_", "-")
         if not self.options:
@@ -66,6 +69,9 @@ class Fix:
     def __post_init__(self) -> None:
         need(self.steps, Sequence[Step | Fix], "Fix: steps")
         need(self.max_iters, int, "Fix: max_iters")
+
+    def __repr__(self) -> str:
+        return f"<Fix {self}>"
 
     def __str__(self) -> str:
         limit = "" if self.max_iters == DEFAULT_MAX_ITERS else f"{{max-iters={self.max_iters}}}"

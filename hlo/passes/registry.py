@@ -58,6 +58,9 @@ class Pass:
     options: Mapping[str, Option]
     function: Callable[..., None]
 
+    def __repr__(self) -> str:
+        return f"<Pass {self.name}: {self.summary}>"
+
     def run(self, module: Module, options: Mapping[str, Any], rewrites: Rewrites) -> None:
         """Change the module. Raises HloError where the module has what the pass cannot handle."""
         values = {f"{k}_" if iskeyword(k) else k: v for k, v in options.items()}

@@ -112,3 +112,7 @@ def _written(module: Module, write: Callable[[Module], Message] = write_module) 
         return write(module)
     except (InferError, TextError) as e:
         raise HloError.at(e.code, f"module {module.name}: {e.message}", None, e.hint) from None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -37,7 +37,7 @@ from hlo.runtime.watch import (
 )  # fmt: skip
 from hlo.signature import need
 from hlo.trees import Trees, given_by
-from hlo.types import ArrayShape, Shape, TokenShape, TupleShape
+from hlo.types import ArrayShape, Shape, TokenShape, TupleShape, signature_text
 from hlo.values import TOKEN_VALUE
 
 # Calls that need more memory than this look first whether it is there.
@@ -158,8 +158,8 @@ class Executable:
         self.saver(str(os.fspath(path)), **options)
 
     def __repr__(self) -> str:
-        shapes = ", ".join(p.shape.to_string(False) for p in self.parameters)
-        return f"<Executable {self.name}: ({shapes}) -> {self.result_shape.to_string(False)}>"
+        named = ((p.name, p.shape) for p in self.parameters)
+        return f"<Executable {self.name}: {signature_text(named, self.result_shape)}>"
 
     def __call__(
         self,

@@ -31,3 +31,7 @@ __all__ = [
     "WholeSharding",
     "for_leaves",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

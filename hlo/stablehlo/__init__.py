@@ -46,3 +46,7 @@ def to_stablehlo(module: Module) -> str:
     """
     need_module(module)
     return ModuleWriter(module).text()
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

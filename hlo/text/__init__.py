@@ -1,6 +1,6 @@
 """HLO text: `parse` and the printer."""
 
-from hlo.ir import Module
+from hlo.ir import Computation, Instruction, Module
 from hlo.text.parser import parse
 from hlo.text.printer import PrintOptions, print_computation, print_instruction, print_module
 
@@ -8,3 +8,9 @@ __all__ = ["PrintOptions", "parse", "print_computation", "print_instruction", "p
 
 Module.to_text = print_module
 Module.from_text = parse
+Computation.to_text = print_computation
+Instruction.to_text = print_instruction
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -47,6 +47,7 @@ from hlo.types.shape import (
     arrays_of,
     compatible,
     size_problem,
+    signature_text,
     with_layouts_of,
     without_layout,
 )
@@ -90,6 +91,11 @@ __all__ = [
     "element_type_of",
     "integer_range",
     "size_problem",
+    "signature_text",
     "with_layouts_of",
     "without_layout",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -82,6 +82,9 @@ class Layout:
         """True when this is row-major with no annotation at all."""
         return self == _default_layout(len(self.minor_to_major))
 
+    def __repr__(self) -> str:
+        return f"<Layout {self}>"
+
     def __str__(self) -> str:
         text = ",".join(map(str, self.minor_to_major))
         notes = ""

@@ -6,7 +6,7 @@ Source: "Shapes and Layout" (document 001).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hlo.types.element import ELEMENT_TYPES, S32, ElementType
@@ -22,6 +22,8 @@ MAX_RANK = 32
 MAX_NESTING = 64
 # A few tuples of tuples of the same tuple are more values than any machine has memory for.
 MAX_PARTS = 1 << 20
+# What a signature shows of a program: parameters, and characters of a shape.
+_SHOWN, _MAX_SHOWN = 6, 80
 
 
 class Shape:
@@ -35,6 +37,9 @@ class Shape:
 
     def __str__(self) -> str:
         return self.to_string()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
 
     @property
     def is_array(self) -> bool:
@@ -73,7 +78,7 @@ class Shape:
         return shape
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ArrayShape(Shape):
     """An array of `element_type` with `dims`, each static or dynamic up to its size.
 
@@ -153,7 +158,7 @@ def arrays_of(shape: ArrayShape) -> list[tuple[str, ArrayShape]]:
     return [("", replace(shape, dynamic=())), *((f".size{d}", array(S32, ())) for d in varying)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TupleShape(Shape):
     """A tuple of shapes, possibly empty, possibly nested."""
 
@@ -188,7 +193,7 @@ class TupleShape(Shape):
         return self.to_string()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TokenShape(Shape):
     """The shape of an ordering token."""
 
@@ -199,7 +204,7 @@ class TokenShape(Shape):
         return "token[]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OpaqueShape(Shape):
     """A value that only custom calls understand."""
 
@@ -210,7 +215,7 @@ class OpaqueShape(Shape):
         return "opaque[]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BufferShape(Shape):
     """A pinned buffer `b(shape)`: memory that instructions update in place."""
 
@@ -221,6 +226,20 @@ class BufferShape(Shape):
 
     def __str__(self) -> str:
         return self.to_string()
+
+
+def signature_text(named: Iterable[tuple[str, Shape]], result: Shape) -> str:
+    """Return `(x: f32[2], ...) -> f32[2]` of a program, cut where it is long."""
+    parameters = list(named)
+    shown = [f"{name}: {_short(shape)}" for name, shape in parameters[:_SHOWN]]
+    if len(parameters) > _SHOWN:
+        shown.append(f"... {len(parameters) - _SHOWN} more")
+    return f"({', '.join(shown)}) -> {_short(result)}"
+
+
+def _short(shape: Shape) -> str:
+    text = shape.to_string(False)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
 TOKEN = TokenShape()

@@ -65,3 +65,7 @@ def verify_as(module: Module, mode: str) -> None:
         hint = did_you_mean(mode, MODES) or "one of " + ", ".join(MODES)
         raise HloError.at("bad-value", f"unknown way to verify: {mode!r}", hint=hint)
     verify(module, VerifyOptions(lenient=mode == "lenient"))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,3 +14,7 @@ __all__ = [
     "FALSE", "PLACE_MARK", "POLLED_COST", "TRUE", "Builder", "Index", "Module", "RareFlag", "Turn",
     "Val", "float_const", "int_const",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -40,3 +40,7 @@ __all__ = [
     "whole",
     "with_sizes",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -42,3 +42,7 @@ _ROUTINES: dict[str, Callable[[Call], Any]] = {
     "unmqr": ormqr, "gesdd": gesdd, "gesvd": gesvd, "syevd": syevd, "heevd": syevd, "geev": geev,
     "gees": gees, "sytrd": sytrd, "hetrd": sytrd, "gehrd": gehrd, "gtsv": gtsv,
 }  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

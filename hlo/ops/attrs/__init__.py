@@ -76,3 +76,7 @@ __all__ = [
     "need",
     "write_index",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
