@@ -46,8 +46,8 @@ from hlo.types.shape import (
     array,
     arrays_of,
     compatible,
-    size_problem,
     signature_text,
+    size_problem,
     with_layouts_of,
     without_layout,
 )
@@ -90,8 +90,8 @@ __all__ = [
     "element_type",
     "element_type_of",
     "integer_range",
-    "size_problem",
     "signature_text",
+    "size_problem",
     "with_layouts_of",
     "without_layout",
 ]
