@@ -109,17 +109,21 @@ def verify(module: Module, mode: str = "strict") -> None:
 
 @checked
 def optimize(
-    module: Module, passes: str = "default", *, validate: bool = False, verify: str = "strict"
-) -> Module:
+    module: Module, passes: str | Sequence[object] = "default", *, validate: bool = False,
+    verify: str = "strict",
+) -> Module:  # fmt: skip
     """Verify a module and run passes on it, in place; returns the module.
 
-    passes: a pipeline as `a,b{opt=v},fix(c,d)`; `default` is the one that `compile` uses, and
-    fuses. validate: run the module before and after each pass, and raise HloError
-    (`pass-changed-result`) naming the rule that changed a result. verify: as for `hlo.verify`.
-    Raises HloError for an invalid module or pipeline.
+    passes: a pipeline as `a,b{opt=v},fix(c,d)`, or a list of such, of passes (`hlo.passes.Pass`,
+    `Step`, `Fix`) and of functions that `hlo.passes.module_pass` registered; `default` is the one
+    that `compile` uses, and fuses. validate: run the module before and after each pass, and raise
+    HloError (`pass-changed-result`) naming the rule that changed a result. verify: as for
+    `hlo.verify`.
+    Raises HloError for an invalid module or pipeline, TypeError for what is no pass.
     """
+    pipeline = pipeline_of(passes)  # type: ignore[arg-type]
     verify_as(module, verify)
-    run_pipeline(module, pipeline_of(passes), [Validate(module)] if validate else [])
+    run_pipeline(module, pipeline, [Validate(module)] if validate else [])
     return module
 
 

@@ -117,7 +117,8 @@ class Client:
     @checked
     def __init__(
         self, device_count: int = 1, *, backend: str = "compiled", host: Host | None = None,
-        threads: int | None = None, cache: bool = True, passes: str = "default",
+        threads: int | None = None, cache: bool = True,
+        passes: str | Sequence[object] = "default",
     ) -> None:  # fmt: skip
         if not 1 <= device_count <= _MOST_DEVICES:
             raise HloError.at(

@@ -65,7 +65,7 @@ def compile(
     threads: int | None = None,
     features: str = "",
     host: Host | None = None,
-    passes: str = "default",
+    passes: str | Sequence[object] = "default",
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
 ) -> Executable:
@@ -75,9 +75,9 @@ def compile(
     work on a call (by default one a processor); results are the same for any number. features:
     instructions to do without, as in `-avx512f`. host: custom calls, queues and random state that
     the module uses; by default a fresh one. passes: the pipeline that runs first, as for
-    `optimize`, none if empty; `default` is without its fusions here, which code generation chooses.
-    verify: as for `hlo.verify`. weights: parameters that become constants, as for `bake_weights`;
-    the function is one of the others.
+    `optimize`, none if empty; with passes of users nothing is kept on disk, and `default` is
+    without its fusions, which code generation chooses. verify: as for `hlo.verify`. weights:
+    parameters that become constants, as for `bake_weights`; the function is one of the others.
     Raises HloError if the module is not valid. It stays as it is. Warns (`ElidedConstantsWarning`)
     where results depend on constants whose values are elided.
     """
@@ -86,9 +86,14 @@ def compile(
 
     _need(
         "compile", cache=(cache, bool | Cache), threads=(threads, int | None),
-        features=(features, str), host=(host, Host | None), passes=(passes, str),
+        features=(features, str), host=(host, Host | None),
+        passes=(passes, str | Sequence[object]),
         verify=(verify, str), weights=(weights, Mapping | str | Path | None),
     )  # fmt: skip
+    if not isinstance(passes, str):
+        from hlo.passes.default import pipeline_text
+
+        passes = pipeline_text(passes)  # type: ignore[arg-type]
     if weights is not None:
         from hlo.weights import bake_given
 
@@ -178,7 +183,14 @@ def _compile(
     passes: str,
     verify: str,
 ) -> Executable:
-    """Return a program from the cache, or built and put there."""
+    """Return a program from the cache, or built and put there.
+
+    The key has names of passes only, not what they do: with passes of users nothing is kept.
+    """
+    if store is not None and passes not in ("", "default"):
+        from hlo.passes.default import is_of_users
+
+        store = None if is_of_users(passes) else store
     if host is not None and host.custom_calls:
         from hlo.binding import need_no_replacement
 

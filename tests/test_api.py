@@ -192,3 +192,39 @@ def test_every_public_name_is_there() -> None:
 def test_importing_costs_nothing() -> None:
     code = "import sys, hlo; print({'numpy', 'lark', 'ml_dtypes'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"set()\n"
+
+
+# --- editing ------------------------------------------------------------------------------------
+
+
+def _sum(module: hlo.Module) -> hlo.Instruction:
+    return module.entry["s"]
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "words"),
+    [
+        (lambda m: m.entry.remove(m.entry["s"]), ValueError, "s has users still: r"),
+        (lambda m: m.entry.remove(m.entry.root), ValueError, "r is the root of e"),
+        (lambda m: m.entry.remove(hlo.parse(TEXT).entry["s"]), ValueError, "not in computation e"),
+        (lambda m: m.entry.add(m.entry["s"]), ValueError, "s is in computation e already"),
+        (lambda m: m.entry.set_root(hlo.parse(TEXT).entry["s"]), ValueError, "not in computation"),
+        (lambda m: m.entry.rename(hlo.parse(TEXT).entry["s"], "t"), ValueError, "not in comp"),
+        (lambda m: m.entry.reorder(list(m.entry)[1:]), ValueError, "each of its instructions once"),
+        (lambda m: m.entry.reorder([*list(m.entry)[1:], m.entry["s"]]), ValueError, "once"),
+        (lambda m: m.remove(m.entry), ValueError, "e is the entry of module m"),
+        (lambda m: m.add(m.entry), ValueError, "e is in module m already"),
+        (lambda m: m.set_entry(hlo.parse(TEXT).entry), ValueError, "e is not in module m"),
+        (lambda m: hlo.Module("empty").entry, ValueError, "empty has no entry yet"),
+        (lambda m: hlo.Computation("empty").root, ValueError, "empty has no root yet"),
+        (lambda m: hlo.Instruction("x", "ad", _sum(m).shape), ValueError, "did you mean 'add'?"),
+        (lambda m: m.entry.create("add", _sum(m).shape, [_sum(m), 3]), TypeError, "operand is 3"),
+    ],
+)
+def test_edits_that_cannot_be(
+    use: Callable[[hlo.Module], Any], error: type[Exception], words: str
+) -> None:
+    module = hlo.parse(TEXT)
+    with pytest.raises(error, match=re.escape(words)):
+        use(module)
+    assert str(module) == str(hlo.parse(TEXT))

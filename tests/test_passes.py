@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hlo_tools.opt import main as hlo_opt
@@ -13,6 +15,7 @@ from hlo.errors import HloError
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes import (
+    Fix,
     PassRun,
     Rewrites,
     RuleSet,
@@ -23,9 +26,10 @@ from hlo.passes import (
     parse_pipeline,
     run_pipeline,
 )
-from hlo.passes.default import default_pipeline, pipeline_of
+from hlo.passes.default import default_pipeline, pipeline_of, pipeline_text
 from hlo.passes.observers import VerifyEach
 from hlo.passes.validate import Validate
+from hlo.runtime.cache import Cache
 from hlo.verifier import verify
 
 TEXT = """HloModule m
@@ -399,3 +403,82 @@ w = f32[8,8] parameter(1)
 ROOT r = f32[8,8] add(g0, x0)
 }}
 """
+
+
+# --- lists of passes ----------------------------------------------------------------------------
+
+
+def test_passes_as_a_list() -> None:
+    pipeline = pipeline_of([
+        "dce", "cse{nearby-bytes=3},fix(algsimp)", find_pass("tuple-simplifier"), often_wrong,
+        Step(find_pass("dce")), Fix([Step(find_pass("cse"))]),
+    ])  # fmt: skip
+    text = "dce,cse{nearby-bytes=3},fix(algsimp),tuple-simplifier,often-wrong,dce,fix(cse)"
+    assert ",".join(map(str, pipeline)) == text
+    assert pipeline_text(["dce", "", often_wrong, "default"]) == "dce,often-wrong,default"
+    assert len(pipeline_of(["default"], fuses=False)) < len(pipeline_of(["default"]))
+    wanted = str(hlo.optimize(hlo.parse(TEXT), "tuple-simplifier,dce"))
+    assert str(hlo.optimize(hlo.parse(TEXT), [find_pass("tuple_simplifier"), "dce"])) == wanted
+    assert str(hlo.optimize(hlo.parse(TEXT), [])) == str(hlo.parse(TEXT))
+
+
+@pytest.mark.parametrize("wrong", [3, None, len, b"dce", ["dce"]])
+def test_what_is_no_pass(wrong: object) -> None:
+    for use in (hlo.optimize, lambda m, p: hlo.compile(m, passes=p)):
+        with pytest.raises(TypeError, match="is no pass: a name, a Pass, a Step"):
+            use(hlo.parse(TEXT), [wrong])
+        with pytest.raises(TypeError, match="passes is"):
+            use(hlo.parse(TEXT), 3)
+        with pytest.raises(HloError, match="no pass called nonsense"):
+            use(hlo.parse(TEXT), ["dce", "nonsense"])
+
+
+def test_passes_of_users_are_run_by_each_compilation(tmp_path: Path) -> None:
+    cache, x = Cache(tmp_path), np.ones(2, np.float32)
+
+    def define(value: float) -> Any:
+        @module_pass
+        def set_constant(module: Module, rewrites: Rewrites) -> None:
+            """Make the result constant."""
+            entry = module.entry
+            literal = hlo.Literal.of(np.full(2, value, np.float32))
+            new = entry.create("constant", literal.shape, attrs={"literal": literal})
+            entry.set_root(new)
+
+        return set_constant
+
+    for value in (1.0, 2.0):  # defined again, as in a notebook
+        own = define(value)
+        run = hlo.compile(hlo.parse(TEXT), cache=cache, passes=[own, "dce"])
+        assert run(x, x).tolist() == [value, value]
+        client = hlo.Client(passes=[own], cache=False)
+        assert client.execute_and_transfer(hlo.parse(TEXT), [x, x]).array.tolist() == [value] * 2
+    hlo.compile(hlo.parse(TEXT), cache=cache, passes=["fix(dce)"])
+    assert "look up" in hlo.compile(hlo.parse(TEXT), cache=cache, passes="fix(dce)").compile_seconds
+
+
+def _nameless(module: Module, rewrites: Rewrites) -> None:
+    pass
+
+
+def _untyped(module: Module, rewrites: Rewrites, *, n=3) -> None:  # type: ignore[no-untyped-def]
+    """Do nothing."""
+
+
+def dce(module: Module, rewrites: Rewrites) -> None:
+    """Have the name of another pass."""
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (_nameless, "says in its docstring"),
+        (_untyped, "option n has to be bool, int"),
+        (dce, r"a pass called dce already, in hlo\.passes\.cleanup\.dce"),
+    ],
+)
+def test_functions_that_cannot_be_passes(function: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        module_pass(function)
+    with pytest.raises(TypeError, match="module_pass: function is"):
+        module_pass("dce")  # type: ignore[arg-type]

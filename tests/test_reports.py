@@ -105,7 +105,7 @@ def test_costs(module: hlo.Module) -> None:
 
 def test_graphs(module: hlo.Module, tmp_path: Path) -> None:
     graph = module.graph()
-    for name, start in (("g.dot", "digraph"), ("g.html", "<!doctype html>"), ("G.GV", "digraph")):
+    for name, start in (("g.dot", "digraph"), ("g.html", "<!DOCTYPE html>"), ("G.GV", "digraph")):
         graph.save(tmp_path / name)
         assert (tmp_path / name).read_text().startswith(start)
     shown = graph._repr_html_()
@@ -168,7 +168,7 @@ def test_parts_print_as_text(module: hlo.Module) -> None:
     main = module.entry
     assert str(main["rows"]) == ("%rows = f32[8]{0} reduce(%x, %b), dimensions={1}, to_apply=%add")
     assert str(main).startswith("%main (x: f32[8,4])") and str(module["add"]).startswith("%add")
-    assert str(hlo.Module("empty")) == "HloModule empty\n\n"
+    assert str(hlo.Module("empty")) == "HloModule empty\n"
 
 
 # --- names --------------------------------------------------------------------------------------

@@ -39,8 +39,9 @@ class Computation:
 
     @property
     def root(self) -> Instruction:
-        """The instruction whose value is the result."""
-        assert self._root is not None, f"computation {self.name} has no root yet"
+        """The instruction whose value is the result. Raises ValueError as long as none is."""
+        if self._root is None:
+            raise ValueError(f"computation {self.name} has no root yet")
         return self._root
 
     @property
@@ -132,8 +133,12 @@ class Computation:
     # --- building -------------------------------------------------------------------------------
 
     def add(self, inst: Instruction, *, root: bool = False) -> Instruction:
-        """Append an instruction; its name is changed if it is taken. Returns the instruction."""
-        assert inst.parent is None, f"{inst.name} is in a computation already"
+        """Append an instruction; its name is changed if it is taken. Returns the instruction.
+
+        Raises ValueError for one that is in a computation already.
+        """
+        if inst.parent is not None:
+            raise ValueError(f"{inst.name} is in computation {inst.parent.name} already")
         inst.name = self._free_name(inst.name)
         self._instructions[inst.name] = inst
         inst._parent = self
@@ -163,15 +168,18 @@ class Computation:
         return self.add(inst, root=root)
 
     def set_root(self, inst: Instruction) -> None:
-        """Make `inst` the result of this computation."""
-        assert inst.parent is self
+        """Make `inst` the result of this computation. Raises ValueError for one of another."""
+        self._need(inst)
         self._root = inst
 
     def remove(self, inst: Instruction) -> None:
-        """Take an instruction out. It must have no users and not be the root."""
-        assert inst.parent is self, f"{inst.name} is not in {self.name}"
-        assert not inst.num_users, f"{inst.name} still has users"
-        assert self._root is not inst, f"{inst.name} is the root of {self.name}"
+        """Take an instruction out. Raises ValueError for one that is used, or the root."""
+        self._need(inst)
+        if inst.num_users:
+            users = ", ".join(u.name for u in inst.users)
+            raise ValueError(f"{inst.name} has users still: {users}")
+        if self._root is inst:
+            raise ValueError(f"{inst.name} is the root of {self.name}")
         inst.drop_edges()
         del self._instructions[inst.name]
         inst._parent = None
@@ -180,8 +188,11 @@ class Computation:
             self._parameters.remove(inst)
 
     def rename(self, inst: Instruction, name: str) -> None:
-        """Give an instruction another name, made unique; its place in the order stays."""
-        assert inst.parent is self
+        """Give an instruction another name, made unique; its place in the order stays.
+
+        Raises ValueError for an instruction of another computation.
+        """
+        self._need(inst)
         if inst.name == name:
             return
         new = self._free_name(name)
@@ -191,10 +202,11 @@ class Computation:
         inst.name = new
 
     def reorder(self, order: Sequence[Instruction]) -> None:
-        """Put the instructions in the given order, which names each of them once."""
-        assert len(order) == len(self._instructions)
-        self._instructions = {i.name: i for i in order}
-        assert len(order) == len(self._instructions)
+        """Put the instructions in an order. Raises ValueError if it has not each of them once."""
+        named = {i.name: i for i in order}
+        if len(order) != len(named) or set(order) != set(self._instructions.values()):
+            raise ValueError(f"an order of {self.name} has each of its instructions once")
+        self._instructions = named
 
     def sort(self) -> None:
         """Put the instructions in an order that can be run, near to the one they are in."""
@@ -219,6 +231,10 @@ class Computation:
         if self._root is not None:
             copy.set_root(made[self._root])
         return copy
+
+    def _need(self, inst: Instruction) -> None:
+        if inst.parent is not self:
+            raise ValueError(f"{inst.name} is not in computation {self.name}")
 
     def _add_parameter(self, inst: Instruction) -> None:
         number = inst.attrs["number"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hlo.errors import InstructionSpan
+from hlo.errors import InstructionSpan, did_you_mean
 from hlo.ops import OPS, OpSpec
+from hlo.signature import shown
 from hlo.types import ArrayShape, Shape
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ _SHOWN = 8
 
 class Instruction:
     """An operation. Edges are kept by the methods: never write `operands` or `users` directly.
+
+    Raises ValueError for an opcode that there is not, TypeError for operands that are none.
 
     name: unique in its computation. shape: what it produces, with layout.
     operands: in order, repeated where used twice. attrs: every attribute of the op table's record,
@@ -43,7 +46,10 @@ class Instruction:
         annotations: Mapping[str, Any] | None = None,
         span: InstructionSpan | None = None,
     ) -> None:
-        spec = OPS[opcode]
+        spec = OPS.get(opcode)
+        if spec is None:
+            hint = did_you_mean(opcode, OPS)
+            raise ValueError(f"there is no opcode {opcode!r}{f'; {hint}' if hint else ''}")
         self.name = name
         self.spec: OpSpec = spec
         self.shape = shape
@@ -57,6 +63,8 @@ class Instruction:
         # Values count uses; the order of the keys is the order of first use.
         self._users: dict[Instruction, int] = {}
         for operand in self.operands:
+            if not isinstance(operand, Instruction):
+                raise TypeError(f"{name}: an operand is {shown(operand)}, no Instruction")
             users = operand._users
             users[self] = users.get(self, 0) + 1
 

@@ -46,8 +46,9 @@ class Module:
 
     @property
     def entry(self) -> Computation:
-        """The computation that running the module calls."""
-        assert self._entry is not None, f"module {self.name} has no entry yet"
+        """The computation that running the module calls. Raises ValueError as long as none is."""
+        if self._entry is None:
+            raise ValueError(f"module {self.name} has no entry yet")
         return self._entry
 
     @property
@@ -141,8 +142,12 @@ class Module:
             yield from comp
 
     def add(self, comp: Computation, *, entry: bool = False) -> Computation:
-        """Append a computation; its name is changed if it is taken. Returns the computation."""
-        assert comp.module is None, f"{comp.name} is in a module already"
+        """Append a computation; its name is changed if it is taken. Returns the computation.
+
+        Raises ValueError for one that is in a module already.
+        """
+        if comp.module is not None:
+            raise ValueError(f"{comp.name} is in module {comp.module.name} already")
         base, number = comp.name, len(self._computations)
         while comp.name in self._computations:
             comp.name = f"{base}.{number}"
@@ -167,14 +172,21 @@ class Module:
         return joined[::-1]
 
     def remove(self, comp: Computation) -> None:
-        """Take a computation out; nothing may call it any more."""
-        assert comp.module is self and comp is not self._entry
+        """Take a computation out; nothing may call it any more. Raises ValueError for the entry."""
+        self._need(comp)
+        if comp is self._entry:
+            raise ValueError(f"{comp.name} is the entry of module {self.name}")
         del self._computations[comp.name]
         comp.module = None
 
     def set_entry(self, comp: Computation) -> None:
-        assert comp.module is self
+        """Make a computation the one that runs. Raises ValueError for one of another module."""
+        self._need(comp)
         self._entry = comp
+
+    def _need(self, comp: Computation) -> None:
+        if comp.module is not self:
+            raise ValueError(f"{comp.name} is not in module {self.name}")
 
     def callees_first(self) -> list[Computation]:
         """Return the computations, each after those that its instructions call.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
+from hlo.passes.registry import Pass, registered
+from hlo.signature import shown
 
 
 def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
@@ -75,9 +78,57 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
     return stages
 
 
-def pipeline_of(text: str, *, fuses: bool = True) -> list[Step | Fix]:
-    """Return the pipeline that a text spells; `default` in it is the default pipeline.
+PassLike = str | Pass | Step | Fix | Callable[..., None]
+"""What a list of passes may hold: pipelines as text, passes, steps, and functions that
+`module_pass` registered."""
 
-    fuses: as for `default_pipeline`. Raises HloError for a text that is no pipeline.
+
+def pipeline_of(passes: str | Sequence[PassLike], *, fuses: bool = True) -> list[Step | Fix]:
+    """Return the pipeline that a text spells, or a list of passes one after the other.
+
+    `default` in a text is the default pipeline. fuses: as for `default_pipeline`. Raises HloError
+    for a text that is no pipeline, TypeError for what is no pass.
     """
-    return parse_pipeline(text, default=partial(default_pipeline, fuses=fuses))
+    default = partial(default_pipeline, fuses=fuses)
+    if isinstance(passes, str):
+        return parse_pipeline(passes, default=default)
+    found: list[Step | Fix] = []
+    for item in passes:
+        if isinstance(item, str):
+            found += parse_pipeline(item, "passes", default=default)
+        else:
+            found.append(_step_of(item))
+    return found
+
+
+def pipeline_text(passes: str | Sequence[PassLike]) -> str:
+    """Return the text of a pipeline in either form. Raises TypeError for what is no pass."""
+    if isinstance(passes, str):
+        return passes
+    texts = (item if isinstance(item, str) else str(_step_of(item)) for item in passes)
+    return ",".join(text for text in texts if text.strip())
+
+
+def is_of_users(passes: str) -> bool:
+    """True if a pipeline runs a pass that is not part of this package. Raises HloError."""
+    return any(map(_is_of_user, pipeline_of(passes)))
+
+
+def _is_of_user(item: Step | Fix) -> bool:
+    if isinstance(item, Fix):
+        return any(map(_is_of_user, item.steps))
+    return item.spec.function.__module__.partition(".")[0] != "hlo"
+
+
+def _step_of(item: object) -> Step | Fix:
+    if isinstance(item, Step | Fix):
+        return item
+    if isinstance(item, Pass):
+        return Step(item)
+    spec = registered(item)
+    if spec is None:
+        raise TypeError(
+            f"passes: {shown(item)} is no pass: a name, a Pass, a Step, a Fix, or a function that "
+            "hlo.passes.module_pass has registered is needed"
+        )
+    return Step(spec)

@@ -77,23 +77,47 @@ def _key(name: str) -> str:
 
 
 def module_pass(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a function as the pass of its name."""
+    """Register a function as the pass of its name.
+
+    Defined again, as in a notebook, it takes the place of the one before. Raises TypeError for what
+    is no function, ValueError where the name is another pass's, where the docstring is missing, and
+    for options without a type that options have.
+    """
     need(function, FunctionType, "module_pass: function")
     name = function.__name__.strip("_")
     hints = typing.get_type_hints(function)
     options = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
-            kind = hints[parameter.name]
-            assert kind in _TYPES, f"{name}: no option can be of type {kind}"
+            kind = hints.get(parameter.name)
+            if kind is None or kind not in _TYPES or parameter.default is parameter.empty:
+                raise ValueError(
+                    f"{name}: option {parameter.name} has to be bool, int, float or str, and to "
+                    "have a default"
+                )
             # As `from_`, an option can have the name of a Python keyword.
             option = parameter.name.rstrip("_")
             options[option] = Option(option, kind, parameter.default)
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
-    assert summary, f"{name}: a pass says in its docstring what it does"
-    assert _key(name) not in _PASSES, f"there are two passes called {name}"
-    _PASSES[_key(name)] = Pass(name, summary, options, function)
+    if not summary:
+        raise ValueError(f"{name}: a pass says in its docstring what it does")
+    key = _key(name)
+    taken = _PASSES.get(key)
+    if taken is None and key in _files() and _files()[key] != function.__module__:
+        taken = find_pass(name)
+    if taken is not None and _place(taken.function) != _place(function):
+        raise ValueError(f"there is a pass called {name} already, in {_place(taken.function)[0]}")
+    _PASSES[key] = Pass(name, summary, options, function)
     return function
+
+
+def _place(function: Callable[..., None]) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
+
+
+def registered(function: object) -> Pass | None:
+    """Return the pass of a function that `module_pass` has registered."""
+    return next((p for p in _PASSES.values() if p.function is function), None)
 
 
 def find_pass(name: str, span: Span | None = None) -> Pass:
