@@ -84,6 +84,17 @@ def _group_limits() -> Iterator[tuple[int, int]]:
         yield int(limit), max(0, used - files)
 
 
+def need_address_space(name: str) -> None:
+    """Raise HloError where libraries would fail to load, or end the process, for want of memory."""
+    limit = address_space_bytes()
+    if limit < LEAST_ADDRESS_SPACE_BYTES:
+        raise HloError.at(
+            "out-of-memory",
+            f"this process may use {size_text(limit)} of memory (ulimit -v), {name} needs "
+            f"{size_text(LEAST_ADDRESS_SPACE_BYTES)} at least",
+        )
+
+
 def check_memory(size_bytes: int, what: str) -> None:
     """Raise InferError, code `out-of-memory`, unless `size_bytes` can be had; `what` needs them."""
     there = _there(size_bytes)

@@ -160,6 +160,17 @@ def test_less_memory_than_libraries_need(command: str, kilobytes: int) -> None:
     assert "of memory (ulimit -v)" in done.stderr and "[out-of-memory]" in done.stderr
 
 
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no sh")
+@pytest.mark.parametrize("name", ["parse", "compile", "Host"])
+def test_less_memory_than_libraries_need_in_python(name: str) -> None:
+    code = f"import hlo\ntry:\n  hlo.{name}\nexcept hlo.HloError as e:\n  print(e)"
+    limited = ["sh", "-c", 'ulimit -v 100000; exec "$@"', "sh"]
+    done = subprocess.run(
+        [*limited, sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert "of memory (ulimit -v), hlo needs 381.5 MiB at least [out-of-memory]" in done.stdout
+
+
 @pytest.mark.parametrize("backend", ["compiled", "reference"])
 def test_memory_is_added_up_before_anything_is_made(
     backend: str, monkeypatch: pytest.MonkeyPatch

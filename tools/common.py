@@ -60,6 +60,7 @@ class Tool(click.Command):
 
     def _exit_code(self, args: list[str]) -> int:
         from hlo.errors import HloError
+        from hlo.memory import need_address_space
 
         debug = "--debug" in args
         if sys.stderr is None:  # closed by whoever started us
@@ -70,7 +71,7 @@ class Tool(click.Command):
         try:
             if (answered := answer_shell(self)) is not None:
                 return answered
-            _need_address_space(self.name)
+            need_address_space(self.name or "this command")
             # Not click's own main(), which ends in status 0 when our output is cut off.
             with self.make_context(self.name, args) as context:
                 result = self.invoke(context)
@@ -105,20 +106,6 @@ class Tool(click.Command):
             note(f"This is a bug in {self.name}; {REPORT_AT}. --debug shows the traceback.")
             return BUG
         return result if isinstance(result, int) else 0
-
-
-def _need_address_space(name: str | None) -> None:
-    """Raise HloError where libraries would fail to load, or end the process, for want of memory."""
-    from hlo.errors import HloError
-    from hlo.memory import LEAST_ADDRESS_SPACE_BYTES, address_space_bytes, size_text
-
-    limit = address_space_bytes()
-    if limit < LEAST_ADDRESS_SPACE_BYTES:
-        raise HloError.at(
-            "out-of-memory",
-            f"this process may use {size_text(limit)} of memory (ulimit -v), {name} needs "
-            f"{size_text(LEAST_ADDRESS_SPACE_BYTES)} at least",
-        )
 
 
 class _Terminated(BaseException):
