@@ -88,6 +88,14 @@ ENTRY e { x = f32[100,90] parameter(0)
   ROOT y = f32[100,90] tanh(e) }
 """
 
+# A kernel of it has a table of 32 KiB on its stack.
+SORT = """HloModule m
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT }
+ENTRY e { x = f32[100000] parameter(0)
+  ROOT y = f32[100000] sort(x), dimensions={0}, to_apply=less }
+"""
 HOST = """HloModule m
 ENTRY e { x = f32[3] parameter(0)
   ROOT y = f32[3] custom-call(x), custom_call_target="triple", api_version=API_VERSION_TYPED_FFI
@@ -609,15 +617,6 @@ def test_an_object_has_the_functions_of_a_compilers_library(
 
 # --- Windows ------------------------------------------------------------------------------------
 
-# A kernel of it has a table of 32 KiB on its stack.
-SORT = """HloModule m
-less { a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=LT }
-ENTRY e { x = f32[100000] parameter(0)
-  ROOT y = f32[100000] sort(x), dimensions={0}, to_apply=less }
-"""
-
 
 @pytest.mark.parametrize(
     ("triple", "needs", "tables"),
@@ -752,21 +751,136 @@ def test_archives_are_as_ar_has_them(tmp_path: Path, name: str) -> None:
     assert (tmp_path / name.replace(".a", ".o")).read_bytes() == NATIVE.code(SMALL).write(".o", "")
 
 
-def test_a_wasm_module_needs_nothing(tmp_path: Path) -> None:
-    machine = MACHINES["wasm32-simd"]
-    for tool in ("wasm-ld", "node"):
+# Calls a function of a module with arguments from files, and writes its results; what memory it
+# takes lies behind the module's own. Reads places and sizes from the module's tables.
+_NODE = """
+const fs = require("fs");
+const {exports} = new WebAssembly.Instance(new WebAssembly.Module(fs.readFileSync("m.wasm")), {});
+const {memory} = exports;
+let end = memory.buffer.byteLength;
+const room = (bytes) => {
+  const at = end;
+  end += Math.ceil(bytes / 64) * 64;
+  memory.grow(Math.max(0, Math.ceil((end - memory.buffer.byteLength) / 65536)));
+  return at;
+};
+const arrays = (table, count) => Array.from({length: count}, (_, n) => {
+  const view = new DataView(memory.buffer);
+  const bytes = view.getUint32(table.value + 20 * n + 8, true);
+  return {bytes, at: room(bytes)};
+});
+const [inputs, outputs] = process.argv.slice(1).map(Number);
+const given = arrays(exports.m_inputs, inputs), made = arrays(exports.m_outputs, outputs);
+given.forEach(({at}, n) => new Uint8Array(memory.buffer).set(fs.readFileSync(`in${n}.bin`), at));
+const table = (places) => {
+  const at = room(4 * places.length + 4);
+  places.forEach((p, n) => new DataView(memory.buffer).setUint32(at + 4 * n, p.at, true));
+  return at;
+};
+const [before, after] = [table(given), table(made)];
+const workspace = room(exports.m_workspace_bytes());
+const status = exports.m_call(before, after, workspace, 0);
+made.forEach(({at, bytes}, n) =>
+  fs.writeFileSync(`out${n}.bin`, new Uint8Array(memory.buffer, at, bytes)));
+console.log(status);
+"""
+# Memory is copied, filled, and moved where it overlaps.
+MOVED = """HloModule m
+ENTRY e { x = f32[4099] parameter(0)
+  i = s32[] parameter(1)
+  y = f32[4099] copy(x)
+  u = f32[99] slice(x), slice={[7:106]}
+  v = f32[4099] dynamic-update-slice(x, u, i)
+  z = f32[1000] constant({...})
+  w = f32[5099] concatenate(y, z), dimensions={0}
+  ROOT r = (f32[4099], f32[4099], f32[5099]) tuple(y, v, w) }
+"""
+
+
+@pytest.mark.parametrize("name", ["wasm32", "wasm32-simd"])
+@pytest.mark.parametrize(
+    "text", [MIXED, SORT, SHARED_OUT, MOVED.replace("{...}", f"{{{','.join(['0'] * 1000)}}}")]
+)
+def test_a_wasm_module_needs_nothing(
+    tmp_path: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    code = MACHINES[name].code(text, source="m.hlo")
+    with monkeypatch.context() as m:
+        m.setenv("PATH", str(tmp_path))
+        (tmp_path / "m.wasm").write_bytes(code.write(".wasm", "m.wasm"))
+    args = arguments(text)
+    interface = code.interface
+    for n, (leaf, value) in enumerate(zip(interface.inputs, leaves(tuple(args)), strict=True)):
+        (tmp_path / f"in{n}.bin").write_bytes(physical(value, leaf.shape))
+    counts = [str(len(interface.inputs)), str(len(interface.outputs))]
+    assert run_command(["node", "-e", _NODE, *counts], tmp_path) == "0\n"
+    want = leaves(interpret(parse(text), args))
+    for n, leaf in enumerate(interface.outputs):
+        got = logical((tmp_path / f"out{n}.bin").read_bytes(), leaf.shape)
+        assert compare(got, np.asarray(want[n])).same
+
+
+def test_a_wasm_module_is_the_linkers(tmp_path: Path) -> None:
+    tools = ("wasm-ld", "llvm-objdump", "llvm-dwarfdump")
+    for tool in tools:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
-    (tmp_path / "m.wasm").write_bytes(machine.code(SMALL).write(".wasm", "m.wasm"))
-    script = """
-    const bytes = require("fs").readFileSync("m.wasm");
-    const {memory, m} = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports;
-    const at = memory.buffer.byteLength; memory.grow(1);
-    const [x, y] = [at, at + 64].map((place) => new Float32Array(memory.buffer, place, 3));
-    x.set([1, 2, 3]);
-    console.log(m(at, at + 64, 0), y.join(" "));
-    """
-    assert run_command(["node", "-e", script], tmp_path) == "0 2 4 6\n"
+    code = MACHINES["wasm32-simd"].code(MIXED, source="m.hlo")
+    said = []
+    for name, linker in (("ours.wasm", ""), ("theirs.wasm", "wasm-ld")):
+        (tmp_path / name).write_bytes(code.write(".wasm", name, linker))
+        info = run_command(["llvm-dwarfdump", "--debug-info", name], tmp_path)
+        lines = run_command(["llvm-dwarfdump", "--debug-line", name], tmp_path)
+        listing = run_command(["llvm-objdump", "-d", name], tmp_path)
+        # Addresses of data differ, and nothing else.
+        listing = re.sub(r"(?m)^.*(i32\.const|memory|i32\.load|i32\.store).*$", "", listing)
+        said.append([text.replace(name, "") for text in (info, lines, listing)])
+    assert said[0] == said[1]
+
+
+def test_memory_for_modules_without_a_library(tmp_path: Path) -> None:
+    """Copy, move and fill memory at all small distances and sizes, beside the C library's."""
+    NATIVE.need()
+    import llvmlite.binding as llvm
+
+    from hlo.objects.memory import memory_functions
+
+    text = "\n".join(memory_functions().values()).replace("@mem", "@our_mem")
+    machine = platform("i686-linux-gnu").machine
+    if shutil.which("i686-linux-gnu-gcc") is None or shutil.which("qemu-i386") is None:
+        pytest.skip("there is no compiler or emulator for 32-bit x86")
+    module = llvm.parse_assembly(f'target triple = "{machine.triple}"\n{text}')
+    (tmp_path / "memory.o").write_bytes(machine.object_code(module))
+    (tmp_path / "use.c").write_text("""
+#include <string.h>
+void *our_memcpy(void *, const void *, unsigned), *our_memmove(void *, const void *, unsigned);
+void *our_memset(void *, int, unsigned);
+static unsigned char a[128], b[128];
+static void start(void) { for (int i = 0; i < 128; i++) a[i] = b[i] = (unsigned char)(i * 7); }
+int main(void) {
+  for (unsigned n = 0; n < 40; n++) {
+    for (unsigned from = 40; from < 60; from++)
+      for (unsigned to = 10; to < 80; to++) {
+        start();
+        if (memmove(a + to, a + from, n) != a + to || our_memmove(b + to, b + from, n) != b + to ||
+            memcmp(a, b, 128)) return 1;
+        if (to + n > from && from + n > to) continue;
+        start();
+        if (our_memcpy(b + to, a + from, n) != b + to || memcmp(b + to, a + from, n)) return 2;
+        memcpy(a + to, a + from, n);
+        if (memcmp(a, b, 128)) return 3;
+      }
+    start();
+    memset(a + 5, 0x1a5, n);
+    if (our_memset(b + 5, 0x1a5, n) != b + 5 || memcmp(a, b, 128)) return 4;
+  }
+  return 0;
+}
+""")
+    run_command(["i686-linux-gnu-gcc", "use.c", "memory.o", "-o", "use"], tmp_path)
+    run_command(["qemu-i386", "-L", "/usr/i686-linux-gnu", "./use"], tmp_path)
 
 
 # --- debug information --------------------------------------------------------------------------

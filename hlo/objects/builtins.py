@@ -12,19 +12,29 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
+from hlo.objects.memory import memory_functions
 from hlo.objects.targets import Platform
 
 
-def with_builtins(module: llvm.ModuleRef, platform: Platform) -> llvm.ModuleRef:
-    """Return a module with the functions defined that its machine code calls beside C's own."""
+def with_builtins(
+    module: llvm.ModuleRef, platform: Platform, *, is_alone: bool = False
+) -> llvm.ModuleRef:
+    """Return a module with the functions defined that its machine code calls beside C's own.
+
+    is_alone: C's own too, where the module is linked without its library.
+    """
     machine = platform.machine
     known = builtins(platform.arch, platform.container, machine.triple.endswith("-gnu"))
+    if is_alone:
+        known = {**known, **memory_functions()}
     defined: frozenset[str] = frozenset()
     found = module
     while known:
         # Only the finished code says which they are, and those that are added may call others.
         code = machine.object_code(found.clone())
-        needed = defined.union(name for name in known if _has_name(code, name))
+        # In ELF a name ends in zero; elsewhere one that holds another is rare, and does no harm.
+        end = b"\0" if platform.container == "elf" else b""
+        needed = defined.union(name for name in known if name.encode() + end in code)
         if needed == defined:
             break
         defined = needed
@@ -37,13 +47,6 @@ def with_builtins(module: llvm.ModuleRef, platform: Platform) -> llvm.ModuleRef:
         for name in names:
             found.get_function(name).linkage = "internal"
     return found
-
-
-def _has_name(code: bytes, name: str) -> bool:
-    """True when an object file has a symbol of a name, or one that ends in it."""
-    spelled = name.encode()
-    # COFF has names of eight letters where others have their place.
-    return spelled + b"\0" in code or (len(name) == 8 and spelled in code)
 
 
 @cache
@@ -153,7 +156,8 @@ _TWO_32, _ONE_2_32 = "0x41F0000000000000", "0x3DF0000000000000"
 def _with_shared(texts: Sequence[str]) -> str:
     """Return definitions with what they call of each other's."""
     text = "".join(texts)
-    text += "".join(line for name, line in _CALLED.items() if f"{name}(" in text)
+    called = (n for n in _CALLED if f"{n}(" in text and f"define ptr {n}(" not in text)
+    text += "".join(_CALLED[name] for name in called)
     for bits in (32, 64):
         if f"@hlo.sdivmod.i{bits}(" in text:
             text += _divide_signed(bits)

@@ -16,6 +16,7 @@ from hlo.objects.exports import Reserved, spelled_constants
 from hlo.objects.interface import Interface
 from hlo.objects.link import link
 from hlo.objects.targets import Platform
+from hlo.objects.wasm import link_wasm
 
 # What a file's name says about what is in it.
 KINDS = {
@@ -90,12 +91,15 @@ class Code:
         parts = ["call", "workspace_bytes", "signature", "inputs", "outputs"]
         return [*([name] if self.interface.is_typed else []), *(f"{name}_{p}" for p in parts)]
 
-    def _object(self) -> bytes:
-        machine = self.platform.machine
+    def _object(self, *, is_alone: bool = False) -> bytes:
+        """Return an object file. is_alone: it does without C's own library."""
+        machine, module = self.platform.machine, self._complete
+        if is_alone:
+            module = with_builtins(self.module, self.platform, is_alone=True)
         if not self.constants.size:
-            return machine.object_code(self._complete)
+            return machine.object_code(module)
         reserved = Reserved(self.symbol, self.constants)
-        return reserved.fill(machine.object_code(self._with(reserved.definition)))
+        return reserved.fill(machine.object_code(_linked_in(module, reserved.definition)))
 
     def _archive(self, name: str) -> bytes:
         if self.platform.container == "macho":
@@ -108,6 +112,8 @@ class Code:
             raise HloError.at(
                 "bad-output", f"{name}: code for {self.platform.machine.triple} goes into {wanted}"
             )
+        if self.platform.container == "wasm" and not linker:
+            return link_wasm(self._object(is_alone=True), self.exports)
         return link(self._object(), name, self.platform, self.exports, linker)
 
     @cached_property
@@ -118,11 +124,12 @@ class Code:
     def _spelled(self) -> llvm.ModuleRef:
         if not self.constants.size:
             return self._complete
-        return self._with(spelled_constants(self.symbol, self.constants))
+        return _linked_in(self._complete, spelled_constants(self.symbol, self.constants))
 
-    def _with(self, definition: str) -> llvm.ModuleRef:
-        """Return the module with its constants defined."""
-        module = self._complete.clone()
-        head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-        module.link_in(llvm.parse_assembly(head + definition))
-        return module
+
+def _linked_in(module: llvm.ModuleRef, definition: str) -> llvm.ModuleRef:
+    """Return a module with its constants defined."""
+    found = module.clone()
+    head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
+    found.link_in(llvm.parse_assembly(head + definition))
+    return found

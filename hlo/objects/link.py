@@ -58,21 +58,18 @@ def _found(platform: Platform) -> list[str]:
         if shutil.which(candidate):
             return [candidate]
     compiler = platform.cross_compiler
-    package = "lld" if platform.container == "wasm" else f"gcc-{compiler[:-4]} or lld"
+    package = f"gcc-{compiler[:-4]} or lld"
     if platform.is_host:
         package = "gcc or lld"
     if platform.container == "coff":
         package = "gcc-mingw-w64-x86-64"
-    kind = "a WebAssembly module" if platform.container == "wasm" else "a shared library"
     raise HloError.at(
-        "no-linker", f"no linker for {platform.machine.triple}: {kind} needs one",
+        "no-linker", f"no linker for {platform.machine.triple}: a shared library needs one",
         hint=f"install {package}, give --linker, or write a .o or .a",
     )  # fmt: skip
 
 
 def _candidates(platform: Platform) -> list[str]:
-    if platform.container == "wasm":
-        return ["wasm-ld", *(f"wasm-ld-{n}" for n in range(22, 13, -1))]
     if platform.container == "macho":
         return ["cc", "clang"] if platform.is_host else ["ld64.lld"]
     if platform.container == "coff":
