@@ -9,6 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.opt import main as opt
+from hlo_tools.run import main as hlo_run
 from hlo_tools.spelling import spelled
 from oracle import xla_from_proto, xla_parse, xla_to_proto
 
@@ -70,6 +71,23 @@ def test_flags_are_taken_in_the_spelling_of_llvm_and_absl(
     args: list[str], wanted: list[str]
 ) -> None:
     assert spelled(command.params, args) == wanted
+
+
+@pytest.mark.parametrize(
+    ("main", "flag", "ours"),
+    [
+        (hlo_run, "--tolerance=1", "--rtol"),
+        (hlo_run, "--golden=x.npz", "--expect"),
+        (hlo_run, "--weights=x.npz", "--inputs"),
+        (hlo_run, "--no-opt", "--passes ''"),
+        (hlo_run, "--num-replica=1", "--num-replicas"),
+        (opt, "--pipeline=dce", "--passes"),
+        (opt, "--skip-verify", "--no-verify"),
+    ],
+)
+def test_flags_of_other_programs_have_hints(main: click.Command, flag: str, ours: str) -> None:
+    result = CliRunner().invoke(main, ["-", flag], input=TEXT)
+    assert result.exit_code == 2 and "Did you mean" in result.stderr and ours in result.stderr
 
 
 # --- hlo-opt ------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ def test_random_modules(kind: str, seed: int) -> None:
 
 
 _COLLECTIVES = (
-    "fix(all-gather-cse,all-gather-bcast-reorder,all-reduce-folder,all-reduce-simp,"
+    "fix(all-gather-cse,schedule-aware-collective-cse,all-gather-bcast-reorder,all-reduce-folder,"
+    "all-reduce-simp,"
     "all-reduce-reassociate{reassociate-converted-ar=true},reduce-scatter-reassociate,"
     "reduce-scatter-creator,all-gather-dynamic-slice-simplifier,collective-quantizer,"
     "collective-transformation-reorderer,ar-crs-combiner),all-gather-combiner{combine-by-dim=false},"

@@ -22,7 +22,7 @@ import click
 import hlo
 
 from .completion import answer_shell, complete_files, install_option
-from .spelling import spelled
+from .spelling import meant, spelled
 
 if TYPE_CHECKING:
     from hlo.errors import HloError
@@ -49,7 +49,11 @@ class Tool(click.Command):
         complete_files(self)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, spelled(self.params, args))
+        try:
+            return super().parse_args(ctx, spelled(self.params, args))
+        except click.NoSuchOption as e:
+            e.possibilities = meant(self.params, e.option_name) or e.possibilities
+            raise
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **rest: Any

@@ -98,9 +98,13 @@ def main(
     """
     from hlo.errors import HloError
     from hlo.files import make_folder, need_places, write_files
+    from hlo.forms import is_module_file
 
     if not (outputs or header or example):
         raise click.UsageError("Nothing to write: give -o, --header or --example.")
+    for output in outputs:
+        if is_module_file(output):
+            raise click.UsageError(f"-o {output}: hlo-opt and hlo-translate write modules.")
     if outputs.count(STDOUT) > 1 or (as_json and STDOUT in outputs):
         raise click.UsageError("-o -: standard output has room for one thing.")
     if shown_kind is not None and STDOUT not in outputs:

@@ -16,6 +16,43 @@ _YES = frozenset({"true", "t", "1", "yes", "y"})
 _NO = frozenset({"false", "f", "0", "no", "n"})
 
 
+# What other programs call an option, for hints: the first of ours that a command has is meant.
+_SYNONYMS = {
+    "--rtol --atol": "tol tolerance eps epsilon precision allclose error max-error",
+    "--input": "arg args data feed input-data value values",
+    "--inputs --weights": "params parameters weights state checkpoint npz input-file inputs-file "
+    "inputs-npz snapshot",
+    "--expect": "expected golden reference-output compare compare-to want oracle",
+    "--output": "out outdir out-dir output-dir output-file outputs save save-to results",
+    "--repeat --iterations": "runs num-runs n iters num-iters loops warmup",
+    "--time": "bench benchmark profile timing",
+    "--seed": "rng-seed random-seed",
+    "--num-replicas": "replicas replica-count devices num-devices",
+    "--num-partitions": "partitions shards num-shards",
+    "--passes": "pipeline pass-pipeline optimize opt run-passes",
+    "--stage": "emit print-ir show",
+    "--target": "triple target-triple march arch",
+    "--threads": "num-threads jobs j",
+    "--load": "lib library plugin so dlopen",
+    "--passes ''": "no-passes no-optimize no-opt O0",
+    "--fail-on-nan": "check-nan nan",
+    "--no-verify --verify": "skip-verify disable-verify verify-none",
+    "--list-ops": "ops opcodes list-opcodes",
+    "--backend": "interpreter device executor engine",
+}
+
+
+def meant(params: Sequence[click.Parameter], name: str) -> list[str]:
+    """Return the options of a command that are called something else elsewhere: `--tolerance`."""
+    word = name.lstrip("-").replace("_", "-").lower()
+    known = {opt for p in params for opt in (*p.opts, *p.secondary_opts)}
+    for ours, theirs in _SYNONYMS.items():
+        found = [option for option in ours.split() if option in known]
+        if found and word in theirs.lower().split():
+            return [ours] if "''" in ours else found
+    return []
+
+
 def spelled(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
     """Return the arguments of a command with its flags in click's spelling.
 
