@@ -11,9 +11,12 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import lzma
 import math
 import os
+import struct
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,8 +84,12 @@ def reason_of(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-# What reading a broken or foreign file comes to; RuntimeError is an encrypted archive.
-_FILE_ERRORS = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError)
+# What reading a broken or foreign file comes to. RuntimeError is an encrypted archive; the header
+# of an npy is an expression of Python, of which the words and what they mean may be wrong.
+_FILE_ERRORS = (
+    OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+    RuntimeError, SyntaxError, tokenize.TokenError, TypeError, OverflowError,
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -90,7 +97,8 @@ def _reading(path: str | Path, what: str) -> Iterator[IO[bytes]]:
     """Open a file, and turn whatever goes wrong in reading it into one HloError."""
     place = named_file(path)
     try:
-        with open(place, "rb") as file:
+        # numpy warns of sizes that no number holds before it refuses them.
+        with open(place, "rb") as file, np.errstate(all="ignore"):
             yield file
     except MemoryError:
         raise HloError.at("out-of-memory", f"{path}: no memory for what it says to hold") from None

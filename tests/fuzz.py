@@ -1,8 +1,9 @@
 """Mutates valid modules and reads what comes out: only our own errors, each with a place, and soon.
 
-    python tests/fuzz.py --count 20000 [--seed 0] [--keep DIR]
+    python tests/fuzz.py --count 20000 [--seed 0] [--keep DIR] [--corpus DIR]...
 
-Prints the first input of every kind of failure, and exits 1 when there was one.
+What is accepted has to survive its own print and its own proto. Prints the first input of every
+kind of failure, and exits 1 when there was one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import re
+import resource
 import signal
 import sys
 import time
@@ -21,13 +23,19 @@ from types import FrameType
 from typing import TypeVar
 
 from hlo.errors import HloError
+from hlo.ir import Module
 from hlo.ops import OPS
-from hlo.text import parse, print_module
+from hlo.proto import from_pbtxt, from_proto, to_pbtxt, to_proto
+from hlo.text import PrintOptions, parse, print_module
 from hlo.verifier import verify
 
 # Seconds of this process's own time, far above what any of these small inputs takes: reaching it
 # is a hang.
 LIMIT_S = 10
+# What all inputs of a run together may take of memory.
+LIMIT_BYTES = 2 << 30
+# Longer modules are no seeds: of their mutants few would be tried.
+_LONGEST_SEED = 40_000
 NESTING = 100_000
 _TOKEN = re.compile(r"[A-Za-z_][\w.-]*|-?\d+(?:\.\d+)?|\s+|.", re.S)
 _WORDS = (
@@ -49,12 +57,18 @@ class Hang(Exception):
     """An input took longer than LIMIT_S."""
 
 
-def corpus() -> list[str]:
-    """Return the valid modules that mutation starts from: op-table examples and text tests."""
+def corpus(folders: Sequence[Path] = ()) -> list[str]:
+    """Return the modules that mutation starts from: op-table examples, text tests, folders."""
     texts = [text for spec in OPS.values() for text in spec.examples]
     for path in sorted(Path(__file__).parent.glob("filetests/**/*.hlo")):
         texts += re.split(r"^//\s*-{5,}\s*$", path.read_text(), flags=re.M)
-    return [t for t in texts if len(t) < 20_000]
+    return [t for t in texts if len(t) < _LONGEST_SEED] + texts_in(folders)
+
+
+def texts_in(folders: Sequence[Path], suffix: str = "hlo") -> list[str]:
+    """Return the texts of the files in folders, but for very long ones."""
+    paths = [path for folder in folders for path in sorted(folder.glob(f"**/*.{suffix}"))]
+    return [path.read_text() for path in paths if path.stat().st_size < _LONGEST_SEED]
 
 
 # --- mutations ----------------------------------------------------------------------------------
@@ -206,10 +220,10 @@ _MUTATIONS: list[Callable[[random.Random, str, Sequence[str]], str]] = [
 ]  # fmt: skip
 
 
-def mutants(count: int, seed: int) -> Iterator[str]:
+def mutants(count: int, seed: int, folders: Sequence[Path] = ()) -> Iterator[str]:
     """Yield `count` mutated modules."""
     rng = random.Random(seed)
-    texts = corpus()
+    texts = corpus(folders)
     for _ in range(count):
         text = rng.choice(texts)
         for _i in range(rng.choice((1, 1, 1, 2, 3))):
@@ -227,10 +241,45 @@ def failure(text: str) -> str | None:
         module = parse(text)
         printed = print_module(module)
         verify(module)
-        same = print_module(parse(printed)) == printed
-        return None if same else "the print of the print is another one"
+        return difference(module, printed)
 
     return watched(check, _render)
+
+
+# What a proto keeps: all but names, which become unique, and the options of a compilation.
+_APPLIED = re.compile(r"( custom-call\(.*, )to_apply=(%[^\s,]+)")
+_KEPT = PrintOptions(canonical_names=True, graph_order=True, signatures=False)
+
+
+def difference(module: Module, printed: str) -> str | None:
+    """Return how a valid module comes out of its own print or its own proto as another one."""
+    if print_module(parse(printed)) != printed:
+        return "the print of the print is another one"
+    try:
+        data = to_proto(module)
+        again = from_proto(data)
+        verify(again)
+        # Numbers are new, and so on; from here on nothing changes.
+        data = to_proto(again)
+        text = to_pbtxt(again)  # it has one NaN only
+        same = to_proto(from_proto(data)) == data and to_pbtxt(from_pbtxt(text)) == text
+    except HloError as e:
+        return f"no proto: {e.code}: {str(e)[:300]}"
+    if not same:
+        return "the proto of the proto is another one"
+    before, after = (_computations(m) for m in (module, again))
+    if before == after:
+        return None
+    pairs = zip(before.split("\n"), after.split("\n"), strict=False)
+    return "the proto changes " + next((f"{a}\n  to {b}" for a, b in pairs if a != b), "the length")
+
+
+def _computations(module: Module) -> str:
+    """Return the text of a module without its header, its computations in order of their names."""
+    # Protos call what a custom call applies as they call all that it calls.
+    text = _APPLIED.sub(r"\1called_computations={\2}", print_module(module, _KEPT))
+    parts = text.split("\n\n")[1:]
+    return "\n".join(sorted(p.strip() for p in parts if p.startswith(("%", "ENTRY"))))
 
 
 def watched(check: Callable[[], str | None], judge: Callable[[HloError], str | None]) -> str | None:
@@ -270,6 +319,13 @@ def _on_alarm(signum: int, frame: FrameType | None) -> None:
     raise Hang(f"more than {LIMIT_S} s")
 
 
+def limit_memory() -> None:
+    """Let nothing that this process does take more than LIMIT_BYTES from here on."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + LIMIT_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
 _T = TypeVar("_T", str, bytes)
 
 
@@ -283,16 +339,17 @@ def tally(
     failure: says what is wrong with an input, None if nothing is. keep: gets the number and the
     first input of each kind.
     """
+    limit_memory()
     kinds: Counter[str] = Counter()
     start = time.monotonic()
-    slowest, count = 0.0, 0
+    slowest, count = (0.0, 0), 0
     for number, data in enumerate(inputs):
-        began = time.monotonic()
+        began = time.process_time()
         found = failure(data)
-        slowest, count = max(slowest, time.monotonic() - began), number + 1
+        slowest, count = max(slowest, (time.process_time() - began, number)), number + 1
         if found is None:
             continue
-        kind = re.sub(r"\d+", "N", found)[:120]
+        kind = re.sub(r"\d+", "N", found.partition("\n")[0])[:100]
         kinds[kind] += 1
         if kinds[kind] == 1:
             text = data[:1500] if isinstance(data, str) else repr(data[:1500])
@@ -301,25 +358,42 @@ def tally(
     for kind, times in kinds.most_common():
         print(f"{times:6d}  {kind}")
     print(
-        f"{count} inputs in {time.monotonic() - start:.0f} s, slowest {slowest:.1f} s, "
+        f"{count} inputs in {time.monotonic() - start:.0f} s, "
+        f"slowest {slowest[0]:.1f} s (number {slowest[1]}), "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB, "
         f"{sum(kinds.values())} failures"
     )
     return 1 if kinds else 0
+
+
+def add_folders(arguments: argparse.ArgumentParser) -> None:
+    """Add the options that name folders, which are the same for all of these programs."""
+    arguments.add_argument("--keep", type=Path, help="folder for the inputs that failed")
+    arguments.add_argument(
+        "--corpus", type=Path, action="append", default=[], help="folder of more modules to mutate"
+    )
+
+
+def keeper(folder: Path | None, prefix: str) -> Callable[[int, str | bytes], None]:
+    """Return what writes an input to a folder, if there is one, by its number."""
+
+    def keep(number: int, data: str | bytes) -> None:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            content = data if isinstance(data, bytes) else data.encode(errors="surrogatepass")
+            (folder / f"{prefix}-{number}").write_bytes(content)
+
+    return keep
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--count", type=int, default=20_000)
     arguments.add_argument("--seed", type=int, default=0)
-    arguments.add_argument("--keep", type=Path, help="folder for the inputs that failed")
+    add_folders(arguments)
     options = arguments.parse_args()
-
-    def keep(number: int, text: str) -> None:
-        if options.keep:
-            options.keep.mkdir(parents=True, exist_ok=True)
-            (options.keep / f"{options.seed}-{number}.hlo").write_text(text, errors="replace")
-
-    return tally(mutants(options.count, options.seed), failure, keep)
+    inputs = mutants(options.count, options.seed, options.corpus)
+    return tally(inputs, failure, keeper(options.keep, f"{options.seed}"))
 
 
 if __name__ == "__main__":

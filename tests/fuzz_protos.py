@@ -1,6 +1,6 @@
 """Mutates protos and reads what comes out: only our own errors, each with a place, and soon.
 
-    python tests/fuzz_protos.py --count 5000 [--seed 0]
+    python tests/fuzz_protos.py --count 5000 [--seed 0] [--corpus DIR]... [--keep DIR]
 
 Prints the first input of every kind of failure, and exits 1 when there was one.
 """
@@ -11,9 +11,11 @@ import argparse
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import fuzz
 from fuzz import tally, watched
 
 import hlo
@@ -60,10 +62,18 @@ ENTRY e {
 """
 
 
-def corpus() -> list[bytes]:
+def corpus(folders: Sequence[Path] = ()) -> list[bytes]:
     """Return the valid protos that mutation starts from."""
     texts = [spec.examples[0] for spec in OPS.values()]
-    return [hlo.to_proto(hlo.parse(text)) for text in (*texts, *[_HEADER] * 8)]
+    found = [hlo.to_proto(hlo.parse(text)) for text in (*texts, *[_HEADER] * 8)]
+    for text in fuzz.texts_in(folders):
+        try:
+            module = hlo.parse(text)
+            hlo.verify(module)
+            found.append(hlo.to_proto(module))
+        except HloError:
+            continue  # what is no module, or none that a proto can hold
+    return found
 
 
 # --- mutations ----------------------------------------------------------------------------------
@@ -166,10 +176,10 @@ _MUTATIONS: list[Callable[[random.Random, bytes, list[bytes]], bytes]] = [
 ]  # fmt: skip
 
 
-def mutants(count: int, seed: int) -> Iterator[bytes | str]:
+def mutants(count: int, seed: int, folders: Sequence[Path] = ()) -> Iterator[bytes | str]:
     """Yield mutated protos, one in eight of them as text."""
     rng = random.Random(seed)
-    start = corpus()
+    start = corpus(folders)
     for i in range(count):
         data = rng.choice(start)
         if i % 8 == 7:
@@ -215,12 +225,7 @@ def failure(data: bytes | str) -> str | None:
             hlo.verify(module)
         except HloError:
             return None
-        again = hlo.from_proto(hlo.to_proto(module))
-        if str(hlo.parse(printed)) != printed:
-            return "the text of the module is read as another one"
-        # Names become unique in the module, tables and shapes are said in full.
-        once = hlo.to_proto(again)
-        return None if hlo.to_proto(hlo.from_proto(once)) == once else "the proto changes"
+        return fuzz.difference(module, printed)
 
     def judge(error: HloError) -> str | None:
         shown = str(error)
@@ -236,8 +241,10 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--count", type=int, default=5000)
     arguments.add_argument("--seed", type=int, default=0)
+    fuzz.add_folders(arguments)
     options = arguments.parse_args()
-    return tally(mutants(options.count, options.seed), failure)
+    inputs = mutants(options.count, options.seed, options.corpus)
+    return tally(inputs, failure, fuzz.keeper(options.keep, f"{options.seed}"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Mutates StableHLO texts and reads what comes out: only our own errors with a place, and soon.
 
-    python tests/fuzz_stablehlo.py --count 20000 [--seed 0]
+    python tests/fuzz_stablehlo.py --count 20000 [--seed 0] [--corpus DIR]... [--keep DIR]
 
 Prints the first input of every kind of failure, and exits 1 when there was one.
 """
@@ -35,11 +35,20 @@ _WORDS = (
 )  # fmt: skip
 
 
-def corpus() -> list[str]:
-    """Return the cases that the tests have: every operation is in one."""
+def corpus(folders: Sequence[Path] = ()) -> list[str]:
+    """Return the cases that the tests have: every operation is in one. And what is in folders."""
     found: list[str] = []
     for path in sorted((Path(__file__).parent / "stablehlo").glob("*.mlir")):
         found += re.split(r"^// -----\n", path.read_text(), flags=re.M)
+    for text in fuzz.texts_in(folders, "mlir"):
+        found.append(text)
+    for text in fuzz.texts_in(folders):
+        try:
+            module = hlo.parse(text)
+            hlo.verify(module)
+            found.append(hlo.to_stablehlo(module))
+        except HloError:
+            continue  # what is no module, or none that StableHLO can say
     return found
 
 
@@ -104,10 +113,10 @@ _MUTATIONS: list[Callable[[random.Random, str, Sequence[str]], str]] = [
 _RARE = _function_chain
 
 
-def mutants(count: int, seed: int) -> Iterator[str]:
+def mutants(count: int, seed: int, folders: Sequence[Path] = ()) -> Iterator[str]:
     """Yield `count` mutated texts."""
     rng = random.Random(seed)
-    texts = corpus()
+    texts = corpus(folders)
     for number in range(count):
         text = rng.choice(texts)
         for _i in range(rng.choice((1, 1, 1, 2, 3))):
@@ -122,7 +131,7 @@ def failure(text: str) -> str | None:
         module = hlo.from_stablehlo(text)
         printed = str(module)
         hlo.verify(module)
-        return None if str(hlo.parse(printed)) == printed else "its text is another module's"
+        return fuzz.difference(module, printed)
 
     return watched(check, _judge)
 
@@ -138,8 +147,10 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--count", type=int, default=20_000)
     arguments.add_argument("--seed", type=int, default=0)
+    fuzz.add_folders(arguments)
     options = arguments.parse_args()
-    return tally(mutants(options.count, options.seed), failure)
+    inputs = mutants(options.count, options.seed, options.corpus)
+    return tally(inputs, failure, fuzz.keeper(options.keep, f"{options.seed}"))
 
 
 if __name__ == "__main__":

@@ -223,6 +223,7 @@ def test_the_form_of_operations() -> None:
         ("x = s1[2] constant({0,-1})", "unknown-type"),
         ('x = f32[2] custom-call(), custom_call_target="t", window={size=2}', "no-counterpart"),
         ("x = u64[] rng-get-and-update-state(), delta=1", "no-counterpart"),
+        ("x = (f32[2], u32[], token[]) recv(after-all()), channel_id=1", "no-counterpart"),
     ],
 )
 def test_what_cannot_be_said_is_an_error_with_its_place(line: str, code: str) -> None:

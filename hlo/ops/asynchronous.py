@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlo.ops.attrs import COMPUTATION, INT, OUTPUT_ALIASES, STRING, Attr, need
+from hlo.ops.attrs import COMPUTATION, INT32, OUTPUT_ALIASES, STRING, Attr, need
 from hlo.ops.outside import zeros
 from hlo.ops.rules import need_aliases, need_compatible, need_signature, need_tuple
 from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
@@ -152,7 +152,7 @@ register(
         Emitter.ASYNC,
         "003 CopyStart",
         (_COPY_EXAMPLE,),
-        attrs={"cross_program_prefetch_index": Attr(INT)},
+        attrs={"cross_program_prefetch_index": Attr(INT32)},
         traits=Trait.SIDE_EFFECT,
     )
 )

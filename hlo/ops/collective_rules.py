@@ -81,11 +81,16 @@ def need_groups(op: OpView) -> None:
     That is: no group is empty, the ids are 0 and so on, each once, groups are of one size, and data
     is split or joined in as many parts as that. The `verify` rule of collectives with groups.
     """
-    mode = group_mode(op.attrs)
+    mode = group_mode({k: v for k, v in op.attrs.items() if k != "mode"})
     if mode is None:
         raise InferError(
             f"{op.opcode}: use_global_device_ids needs a channel_id", attr="use_global_device_ids",
             code="bad-replica-groups",
+        )  # fmt: skip
+    if op.attrs.get("mode") not in (None, mode):
+        raise InferError(
+            f"{op.opcode}: mode is {op.attrs['mode']}, channel_id and use_global_device_ids say "
+            f"{mode}", attr="mode", code="bad-replica-groups",
         )  # fmt: skip
     lists = op.attrs["replica_groups"].lists()
     problem = _groups_problem(op, lists, mode)

@@ -11,7 +11,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.layout import physical_bytes
 from hlo.layout.packing import pack, unpack
-from hlo.ops.attrs import INT, need
+from hlo.ops.attrs import INT32, need
 from hlo.ops.casts import convert, float_info, widen
 from hlo.ops.rules import (
     array_operand,
@@ -298,7 +298,7 @@ register(
         "reduce-precision", 1, _infer_reduce_precision, _evaluate_reduce_precision,
         Emitter.ELEMENTWISE, "003: ReducePrecision",
         ("f32[7] reduce-precision(f32[7] x), exponent_bits=5, mantissa_bits=10",),
-        attrs={"exponent_bits": need(INT), "mantissa_bits": need(INT)},
+        attrs={"exponent_bits": need(INT32), "mantissa_bits": need(INT32)},
         traits=Trait.ELEMENTWISE,
     )
 )  # fmt: skip

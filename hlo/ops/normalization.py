@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.attrs import FLOAT, INT, need
+from hlo.ops.attrs import FLOAT32, INT, need
 from hlo.ops.casts import narrow, widen
 from hlo.ops.rules import need_compatible, need_memory, need_type
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
@@ -199,7 +199,7 @@ def _evaluate_grad(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return grad_x, narrow(grad_scale, et), narrow(grad_offset, et)
 
 
-_ATTRS = {"epsilon": need(FLOAT), "feature_index": need(INT)}
+_ATTRS = {"epsilon": need(FLOAT32), "feature_index": need(INT)}
 
 register(
     OpSpec(

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from hlo.errors import TextError
 from hlo.ops import OpSpec
-from hlo.ops.attrs import ConvDims, OutputAlias, PadDim, SliceDim, WindowDim
+from hlo.ops.attrs import ConvDims, OutputAlias, PadDim, SliceDim, WindowDim, shortest
 from hlo.ops.attrs.operand_configs import (
     BlockScalingConfig,
     SparsityConfig,
@@ -251,7 +249,7 @@ def _read_any_precision(m: Message, operands: Operands) -> tuple[str, ...]:
 ATTRIBUTES: dict[str, Place] = {
     **{name: at(name) for name in _PLAIN},
     # The message has it in f32: the number that is written with the fewest digits is meant.
-    "epsilon": at("epsilon", lambda v: float(str(np.float32(v)))),
+    "epsilon": at("epsilon", shortest),
     **{name: ints(f"gather_dimension_numbers.{name}") for name in _GATHER},
     **{name: ints(f"scatter_dimension_numbers.{name}") for name in _SCATTER},
     **{name: ints(path) for name, path in _DOT.items()},

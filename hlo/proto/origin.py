@@ -1,8 +1,4 @@
-"""Where values come from in the program before optimization: HLO's text for it, as messages.
-
-`{({"a"}, {"b" {1}})}` is a tuple of what were the result of `a` and element 1 of that of `b`. A
-module's table says how values that are gone come from others, by a module for each in a string.
-"""
+"""Where values come from in the program before optimization, as messages."""
 
 from __future__ import annotations
 
@@ -15,8 +11,8 @@ from hlo.errors import TextError
 from hlo.ops.attrs import INTS
 from hlo.proto.schema import Message
 from hlo.scan import Scanner, escape
+from hlo.text.origins import SYNTHETIC, Origin, origin_leaves, recoveries
 
-_SYNTHETIC = "[synthetic_call]"
 # What stands behind a backslash in a string. A string of a module has its lines.
 _QUOTED = re.compile(r'["\\]')
 
@@ -24,7 +20,7 @@ _QUOTED = re.compile(r'["\\]')
 def read_origin(m: Message) -> str:
     """Return the text of an OriginalValueProto."""
     if m.get("is_synthetic_call"):
-        return "{" + _SYNTHETIC + "}"
+        return "{" + SYNTHETIC + "}"
     elements = [(e.get("shape_index", []), e.get("original_array")) for e in m.get("elements", ())]
     return "{" + _tree(elements, 0) + "}"
 
@@ -51,50 +47,26 @@ def _array(m: Message | None) -> str:
 
 def write_origin(text: str) -> Message:
     """Return the OriginalValueProto of a text. Raises TextError."""
-    if text == "{" + _SYNTHETIC + "}":
+    if text == "{" + SYNTHETIC + "}":
         return Message(is_synthetic_call=True)
     s = Scanner(text)
-    s.expect("{")
-    elements: list[Message] = []
-    index: list[int] = []
-    while True:
-        if s.accept("("):
-            index.append(0)
-            if not s.accept(")"):
-                continue
-            index.pop()
-        else:
-            elements.append(_leaf(s, index))
-        # Close every tuple that ends here.
-        while index:
-            if s.accept(","):
-                index[-1] += 1
-                break
-            s.expect(")")
-            index.pop()
-        else:
-            s.expect("}")
-            s.end()
-            return Message(elements=elements)
+    elements = []
+    for path, origin in origin_leaves(s):
+        element = Message(shape_index=list(path))
+        if origin is not None:
+            element["original_array"] = _original_array(origin)
+        elements.append(element)
+    s.end()
+    return Message(elements=elements)
 
 
-def _leaf(s: Scanner, index: list[int]) -> Message:
-    m = Message(shape_index=list(index))
-    array = _read_array(s)
-    if array is not None:
-        m["original_array"] = array
+def _original_array(origin: Origin | None) -> Message:
+    if origin is None:
+        return Message()
+    m = Message(instruction_name=origin.instruction)
+    if origin.place:
+        m["shape_index"] = list(origin.place)
     return m
-
-
-def _read_array(s: Scanner) -> Message | None:
-    s.expect("{")
-    array = None
-    if s.peek('"'):
-        array = Message(instruction_name=s.string())
-        if s.peek("{"):
-            array["shape_index"] = list(s.integers())
-    s.expect("}")
-    return array
 
 
 # --- tables of a module ---------------------------------------------------------------------------
@@ -128,17 +100,11 @@ def write_recovery(text: str, message_of: Callable[[str], Message]) -> Message:
     message_of: gets the text of a module.
     """
     s = Scanner(text)
-    s.expect("{")
     entries = []
-    while not s.accept("}"):
-        entry = Message()
-        for name in _ARRAYS:
-            entry[name] = _read_array(s) or Message()
-            if name == _ARRAYS[0]:
-                s.expect(":")
-        s.accept(",")
-        if s.peek('"'):
-            entry["recovery_module"] = message_of(s.string())
+    for line in recoveries(s):
+        entry = Message(zip(_ARRAYS, map(_original_array, line[:2]), strict=True))
+        if line.module is not None:
+            entry["recovery_module"] = message_of(line.module)
         entries.append(entry)
     s.end()
     return Message(entries=entries)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops import OPS
 from hlo.sharding import TupleSharding
 from hlo.stablehlo import wider
 from hlo.stablehlo.spelling import dictionary, integer, string, symbol, type_of
@@ -36,6 +37,8 @@ _MAX_DEPTH = 30
 # Regions are repeated where several operations share a computation.
 _MAX_LINES = 2_000_000
 _CALLS = ("call", "fusion", "async-start")
+_ENDS = frozenset(o for o in OPS if o.endswith("-done")) | {"async-update"}
+_BEGUN = frozenset(o for o in OPS if o.endswith("-start")) | {"async-update", "recv", "send"}
 
 
 class ModuleWriter:
@@ -261,6 +264,13 @@ class Body:
     def instruction(self, inst: Instruction, known: dict[Instruction, Tree]) -> Tree:
         """Append an instruction; returns its value. Raises InferError."""
         trees = [known[o] for o in inst.operands]
+        # Where an operation of two parts is in between is no value in StableHLO.
+        if inst.opcode in _BEGUN and (
+            inst.is_root or any(u.opcode not in _ENDS for u in inst.users)
+        ):
+            raise InferError(
+                "StableHLO has no value of what is begun but for its end", code="no-counterpart"
+            )
         rule = RULES.get(inst.opcode)
         if rule is not None:
             for key in rule.unsaid:

@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from hlo.errors import TextError
-from hlo.ops.attrs import BOOLS, INTS, Codec
+from hlo.ops.attrs import BOOLS, INT32, INTS, Codec
 from hlo.scan import Scanner, escape
 from hlo.sharding.text import read_sharding
 from hlo.text import terminals
+from hlo.text.origins import read_origin_text
 
 # --- metadata -----------------------------------------------------------------------------------
 
@@ -32,7 +33,7 @@ _STRING_FIELDS = ("op_type", "op_name", "source_file", "deduplicated_name", "sch
 _METADATA = re.compile(
     rf"\{{{terminals.GAP}"
     + "".join(
-        rf"(?>(?:{name}={r'-?[0-9]{1,18}+' if name in _INT_FIELDS else terminals.STRING}"
+        rf"(?>(?:{name}={r'-?[0-9]{1,9}+' if name in _INT_FIELDS else terminals.STRING}"
         r"(?:[\s,]\s*+|(?=\})))?)"
         for name in _FIELDS
         if name in _INT_FIELDS + _STRING_FIELDS
@@ -98,7 +99,7 @@ def _read_metadata_fields(s: Scanner) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in s.fields("metadata", _FIELDS):
         if name in _INT_FIELDS:
-            found[name] = s.integer()
+            found[name] = INT32.read(s)
         else:
             # The kinds of profile that gave the numbers.
             found[name] = s.integers() if name == "profile_type" else s.string()
@@ -204,9 +205,9 @@ def _write_statistics(values: tuple[tuple[str, float], ...]) -> str:
 
 
 STATISTICS = Codec("{visualizing_index=0,name=1.5}", _read_statistics, _write_statistics)
-# The value that an instruction had in the program before optimization: its own small language,
-# which nothing here computes with.
-ORIGIN = Codec("{origin}", _read_braces, str)
+# Text that is kept without a look into it.
+BRACES = Codec("{text}", _read_braces, str)
+ORIGIN = Codec("{origin}", read_origin_text, str)
 
 ANNOTATIONS: dict[str, Codec] = {
     "parameter_replication": BOOLS,

@@ -10,7 +10,8 @@ from hlo.ir.aliases import BufferDonor, InputOutputAlias
 from hlo.ops.attrs import BOOL, BOOLS, INT, Codec
 from hlo.scan import Scanner, escape
 from hlo.shape_text import read_shape
-from hlo.text.annotations import BACKEND_CONFIG, FRONTEND_ATTRIBUTES, ORIGIN
+from hlo.text.annotations import BACKEND_CONFIG, BRACES, FRONTEND_ATTRIBUTES
+from hlo.text.origins import read_recovery_text
 from hlo.types import Shape
 
 # --- attributes ---------------------------------------------------------------------------------
@@ -97,8 +98,8 @@ MODULE_ATTRS: dict[str, Codec] = {
     "num_partitions": INT,
     "frontend_attributes": FRONTEND_ATTRIBUTES,
     "backend_config": BACKEND_CONFIG,
-    "origin_recovery_table": ORIGIN,
-    "debug_attributes": ORIGIN,
+    "origin_recovery_table": Codec("{ origin : origin, .. }", read_recovery_text, str),
+    "debug_attributes": BRACES,
 }
 
 # --- tables -------------------------------------------------------------------------------------

@@ -163,6 +163,10 @@ def _said(value: object) -> str:
     return "not given" if value is None else str(value).lower()
 
 
+_NAMES_DEVICES = frozenset({"replica_groups", "source_target_pairs"})
+_REDUCES = frozenset({"all-reduce", "all-reduce-start"})
+
+
 def _check_channels(module: Module, report: Report) -> None:
     """Check that a channel to the host is for one kind of transfer, of one shape.
 
@@ -173,9 +177,11 @@ def _check_channels(module: Module, report: Report) -> None:
         channel = inst.attrs.get("channel_id")
         if channel is None:
             continue
-        if channel <= 0 and inst.opcode in ("all-reduce", "all-reduce-start"):
-            report.add("bad-channel", f"channel {channel} is not a channel", inst,
-                       attr="channel_id")  # fmt: skip
+        if channel <= 0 and not inst.attrs.keys().isdisjoint(_NAMES_DEVICES):
+            report.add(
+                "bad-channel", f"channel {channel} is not a channel", inst, attr="channel_id",
+                xla=None if inst.opcode in _REDUCES else "takes it, and forgets it in protos",
+            )  # fmt: skip
         if inst.opcode not in ("send", "recv") or not inst.attrs["is_host_transfer"]:
             continue
         other = first.setdefault(channel, inst)

@@ -9,9 +9,12 @@ from hlo.ops.attrs.codec import (
     BOOL,
     BOOLS,
     FLOAT,
+    FLOAT32,
     INT,
+    INT32,
     INT_GROUPS,
     INTS,
+    MAX_INT32,
     NATURAL,
     STRING,
     Attr,
@@ -19,6 +22,7 @@ from hlo.ops.attrs.codec import (
     enum,
     listed,
     need,
+    shortest,
 )
 from hlo.ops.attrs.dims import (
     CONV_DIMS,
@@ -50,10 +54,13 @@ __all__ = [
     "COMPUTATIONS",
     "CONV_DIMS",
     "FLOAT",
+    "FLOAT32",
     "INT",
+    "INT32",
     "INTS",
     "INT_GROUPS",
     "LITERAL",
+    "MAX_INT32",
     "NATURAL",
     "OUTPUT_ALIASES",
     "PADDING",
@@ -74,6 +81,7 @@ __all__ = [
     "enum",
     "listed",
     "need",
+    "shortest",
     "write_index",
 ]
 

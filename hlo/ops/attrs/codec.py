@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hlo.errors import TextError, did_you_mean
 from hlo.scan import Scanner, escape
 
@@ -68,11 +70,28 @@ def _write_float(value: float) -> str:
     return text if float(text) == value else repr(value)
 
 
+def shortest(value: float) -> float:
+    """Return the number with the fewest digits that is this one in f32."""
+    return float(str(np.float32(value)))
+
+
+def _read_float32(s: Scanner) -> float:
+    at = s.pos
+    value = s.number()
+    if np.isfinite(value) and abs(value) > float(np.finfo(np.float32).max):
+        raise TextError(f"{value:g} is not a number of 32 bits", at, code="bad-value")
+    return shortest(value)
+
+
+# The largest of the fields that XLA keeps in 32 bits.
+MAX_INT32 = 2**31 - 1
 INT = Codec("integer", Scanner.integer, str)
+INT32 = Codec("integer of 32 bits", lambda s: s.integer(-MAX_INT32 - 1, MAX_INT32), str)
 NATURAL = Codec("integer from 0 on", lambda s: s.integer(0), str)
 BOOL = Codec("true or false", Scanner.boolean, lambda v: "true" if v else "false")
 FLOAT = Codec("number", Scanner.number, _write_float)
 STRING = Codec("string", Scanner.string, lambda v: f'"{escape(v)}"')
+FLOAT32 = Codec("number of 32 bits", _read_float32, _write_float)
 INTS = Codec("{integers}", Scanner.integers, lambda v: "{" + ",".join(map(str, v)) + "}")
 
 

@@ -1,0 +1,96 @@
+"""The text that says where values come from in the program before optimization.
+
+`{({"a"}, {"b" {1}})}` is a tuple of what were the result of `a` and element 1 of that of `b`. A
+module's table says how values that are gone come from others, by a module for each in a string.
+Nothing here computes with it: it is checked, and kept as it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hlo.scan import Scanner
+
+SYNTHETIC = "[synthetic_call]"
+
+
+class Origin(NamedTuple):
+    """What was the value at an index path of an instruction's result."""
+
+    instruction: str
+    place: tuple[int, ...]
+
+
+class Recovery(NamedTuple):
+    """A line of the table: a value that is gone, what it comes from, and by which module."""
+
+    old: Origin | None
+    new: Origin | None
+    module: str | None
+
+
+def origin_leaves(s: Scanner) -> Iterator[tuple[tuple[int, ...], Origin | None]]:
+    """Read an origin; yield the index path of each of its leaves, and what that was.
+
+    Of a synthetic call there is none. Raises TextError.
+    """
+    s.expect("{")
+    if s.accept(SYNTHETIC):
+        s.expect("}")
+        return
+    path: list[int] = []
+    while True:
+        if s.accept("("):
+            path.append(0)
+            if not s.accept(")"):
+                continue
+            path.pop()
+        else:
+            yield tuple(path), _read_origin(s)
+        # Close every tuple that ends here.
+        while path:
+            if s.accept(","):
+                path[-1] += 1
+                break
+            s.expect(")")
+            path.pop()
+        else:
+            s.expect("}")
+            return
+
+
+def _read_origin(s: Scanner) -> Origin | None:
+    s.expect("{")
+    origin = None
+    if s.peek('"'):
+        origin = Origin(s.string(), s.integers() if s.peek("{") else ())
+    s.expect("}")
+    return origin
+
+
+def recoveries(s: Scanner) -> Iterator[Recovery]:
+    """Read the lines of a module's table. Raises TextError."""
+    s.expect("{")
+    while not s.accept("}"):
+        old = _read_origin(s)
+        s.expect(":")
+        new = _read_origin(s)
+        s.accept(",")
+        yield Recovery(old, new, s.string() if s.peek('"') else None)
+
+
+def read_origin_text(s: Scanner) -> str:
+    """Return the text of an origin. Raises TextError."""
+    start = s.pos
+    for _ in origin_leaves(s):
+        pass
+    return s.text[start : s.pos].rstrip()
+
+
+def read_recovery_text(s: Scanner) -> str:
+    """Return the text of a module's table. Raises TextError."""
+    start = s.pos
+    for _ in recoveries(s):
+        pass
+    return s.text[start : s.pos].rstrip()
