@@ -150,7 +150,7 @@ def _replace(entry: Computation, parameter: Instruction, baked: Baked) -> list[I
     """Replace a parameter by constants and by what is left of it. Returns what is there instead."""
     made: list[Instruction] = []
 
-    def add(
+    def create(
         opcode: str, shape: Shape, operands: Iterable[Instruction] = (), **attrs: Any
     ) -> Instruction:
         made.append(
@@ -161,7 +161,7 @@ def _replace(entry: Computation, parameter: Instruction, baked: Baked) -> list[I
     def value(shape: Shape, path: Index, rest: Instruction | None) -> Instruction:
         """Return what was at a path; `rest` holds what is left of it."""
         if path in baked:
-            return add("constant", shape, literal=baked[path])
+            return create("constant", shape, literal=baked[path])
         if rest is not None and not _is_cut(path, baked):
             return rest
         assert isinstance(shape, TupleShape)
@@ -170,13 +170,13 @@ def _replace(entry: Computation, parameter: Instruction, baked: Baked) -> list[I
             left, inner = _rest(part, baked, (*path, i)), None
             if left is not None:
                 assert rest is not None
-                inner = add("get-tuple-element", left, [rest], index=index)
+                inner = create("get-tuple-element", left, [rest], index=index)
                 index += 1
             elements.append(value(part, (*path, i), inner))
-        return add("tuple", shape, elements)
+        return create("tuple", shape, elements)
 
     shape = _rest(parameter.shape, baked)
-    rest = None if shape is None else add("parameter", shape, number=parameter.attrs["number"])
+    rest = None if shape is None else create("parameter", shape, number=parameter.attrs["number"])
     new = value(parameter.shape, (), rest)
     parameter.replace_all_uses_with(new)
     parameter.drop_edges()
