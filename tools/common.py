@@ -52,8 +52,10 @@ class Tool(click.Command):
         try:
             return super().parse_args(ctx, spelled(self.params, args))
         except click.NoSuchOption as e:
-            e.possibilities = meant(self.params, e.option_name) or e.possibilities
-            raise
+            found = meant(self.params, e.option_name)
+            if not found:
+                raise
+            raise click.NoSuchOption(e.option_name, e.message, found, e.ctx) from None
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **rest: Any
