@@ -55,7 +55,9 @@ class Tool(click.Command):
             found = meant(self.params, e.option_name)
             if not found:
                 raise
-            raise click.NoSuchOption(e.option_name, e.message, found, e.ctx) from None
+            raise click.UsageError(
+                f"{e.message} Did you mean {' or '.join(found)}?", e.ctx
+            ) from None
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **rest: Any
