@@ -95,8 +95,8 @@ def mutant(rng: random.Random, texts: Sequence[str], fits: Callable[[Module], bo
             continue
         if rng.random() < 0.7:
             tried = inferred(tried)
-        found = valid(tried)
-        if found is None or not fits(found):
+        found = valid(tried, fits)
+        if found is None:
             continue
         text = plain(found)
         left -= 1
@@ -105,11 +105,16 @@ def mutant(rng: random.Random, texts: Sequence[str], fits: Callable[[Module], bo
     return None if text == begun else text
 
 
-def valid(text: str) -> Module | None:
-    """Return the module that a text spells, None for one that is not valid. Raises Broken."""
+def valid(text: str, fits: Callable[[Module], bool] = lambda _: True) -> Module | None:
+    """Return the module that a text spells, None for one that is not valid or does not fit.
+
+    Raises Broken.
+    """
     try:
         module = parse(text)
         verify(module)
+        if not fits(module):
+            return None
     except HloError:
         return None
     except Exception as e:

@@ -59,3 +59,13 @@ def test_what_moves_no_element_takes_nothing(
     size = 96
     assert cost_of(entry).bytes == (2 if is_free else 4) * size
     assert peak_memory(entry).bytes == (2 if is_free else 3) * size
+
+
+def test_a_sparse_kernel_costs_what_its_values_cost() -> None:
+    text = """HloModule sparse
+ENTRY e { a = f32[2,4] parameter(0)  b = f32[2,3] parameter(1)  c = s32[2,3] parameter(2)
+  k = (f32[2,3], s32[2,3]) tuple(b, c)
+  ROOT r = f32[2,3] convolution(a, k), dim_labels=bf_io->bf,
+    sparsity_config={rhs={sparsity=1x2 dimension=0 stride=1}} }
+"""
+    assert cost_of(hlo.parse(text).entry).operations == 2 * 2 * 2 * 3

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from run_both import errors, run, run_both
 
+import hlo
 from hlo.errors import HloError
 from hlo.eval import Host, Interpreter, interpret
 from hlo.eval.interpreter import MAX_CALL_DEPTH
@@ -396,3 +397,41 @@ def test_a_scalar_computation_is_applied_to_each_element(
     got = run(APPLY.format(helpers=helpers, body=body), [x, y])
     assert got.dtype == np.float32
     np.testing.assert_array_equal(got, want(x, y))
+
+
+ENDLESS = """HloModule endless
+condition {{ s = (pred[], s32[]) parameter(0)  {test} }}
+body {{ s = (pred[], s32[]) parameter(0)  p = pred[] get-tuple-element(s), index=0
+  i = s32[] get-tuple-element(s), index=1  one = s32[] constant(1)  j = s32[] add(i, one)
+  {more}
+  ROOT t = (pred[], s32[]) tuple(p, j) }}
+ENTRY e {{ p = pred[] parameter(0)  i = s32[] parameter(1)  t = (pred[], s32[]) tuple(p, i)
+  w = (pred[], s32[]) while(t), condition=condition, body=body
+  ROOT r = s32[] get-tuple-element(w), index=1 }}
+"""
+_ALWAYS = "ROOT go = pred[] constant(true)"
+_INFEED = "a = token[] after-all()  in = (f32[], token[]) infeed(a)"
+
+
+@pytest.mark.parametrize(
+    ("test", "more", "code"),
+    [
+        (_ALWAYS, "", "endless-loop"),
+        ("ROOT go = pred[] get-tuple-element(s), index=0", "", "endless-loop"),
+        # The host may end it, here by having nothing more to read.
+        (_ALWAYS, _INFEED, "empty-queue"),
+    ],
+)
+def test_a_loop_that_never_ends_is_an_error(test: str, more: str, code: str) -> None:
+    text = ENDLESS.format(test=test, more=more)
+    args = [np.True_, np.int32(3)]
+    with pytest.raises(HloError) as e:
+        run(text, args)
+    assert e.value.code == code
+    if test == _ALWAYS:
+        for passes in ("", "default"):
+            with pytest.raises(HloError) as e:
+                hlo.compile(parse(text), cache=False, passes=passes)(*args)
+            assert e.value.code == code
+    assert run(ENDLESS.format(test="ROOT go = pred[] get-tuple-element(s), index=0", more=more),
+               [np.False_, np.int32(3)]) == 3  # fmt: skip

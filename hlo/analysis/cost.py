@@ -17,7 +17,7 @@ from hlo.analysis.trips import trip_count
 from hlo.ir import Computation, Instruction
 from hlo.ops import Emitter, Trait
 from hlo.ops.attrs import WindowDim
-from hlo.types import ArrayShape, Shape
+from hlo.types import ArrayShape, Shape, TupleShape
 
 
 @dataclass(frozen=True)
@@ -220,6 +220,9 @@ _FREE = frozenset({"bitcast-convert", "real", "imag", "complex"})
 
 
 def _array(shape: Shape) -> ArrayShape:
+    """Return the shape of an array; of a sparse one, which comes with its places, of its values."""
+    if isinstance(shape, TupleShape):
+        shape = shape.elements[0]
     assert isinstance(shape, ArrayShape)
     return shape
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.ir import Instruction
+from hlo.ops import Trait
 from hlo.types import ArrayShape, ElementType
 
 # Instructions that give on their operand's value.
 _SAME = frozenset({"copy", "opt-barrier"})
 _MAX_TRIPS = 2**62
+_OF_HOST = frozenset({"infeed", "outfeed", "custom-call"})
+_VARYING = Trait.SIDE_EFFECT | Trait.NO_FOLD | Trait.COLLECTIVE
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,40 @@ def trip_count(loop: Instruction) -> int | None:
     """
     counter = counted(loop)
     return _stated(loop) if counter is None else counter.count
+
+
+def never_ends(loop: Instruction) -> bool:
+    """True for a loop that goes on for ever if it goes on once.
+
+    Its condition reads nothing that changes, and what its body does besides computing cannot end
+    the run: only the host does that, by what it sends, receives or is asked to do.
+    """
+    condition, body = loop.attrs["condition"], loop.attrs["body"]
+    (state,) = condition.parameters
+    if body.root is not body.parameters[0]:
+        if state.is_root or any(u.opcode != "get-tuple-element" for u in state.users):
+            return False
+        if body.root.opcode != "tuple":
+            return not state.num_users and not _asks_the_host(loop)
+        for user in state.users:
+            index = user.attrs["index"]
+            if _element(body.root.operands[index]) != index:
+                return False
+    return not _asks_the_host(loop)
+
+
+def _asks_the_host(loop: Instruction) -> bool:
+    """True for a loop whose condition may be another one each time, or whose body may fail."""
+    stack, seen = [*loop.called_computations], set(loop.called_computations)
+    while stack:
+        for inst in stack.pop():
+            if inst.opcode in _OF_HOST or inst.attrs.get("is_host_transfer"):
+                return True
+            new = [c for c in inst.called_computations if c not in seen]
+            seen.update(new)
+            stack.extend(new)
+    condition = loop.attrs["condition"]
+    return any(i.spec.has(_VARYING) or i.called_computations for i in condition)
 
 
 def _stated(loop: Instruction) -> int | None:

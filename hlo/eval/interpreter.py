@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
+from hlo.analysis.trips import never_ends
 from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
 from hlo.host import Host, run_together
@@ -102,6 +103,7 @@ class Interpreter:
         self._known: dict[Computation, str | None] = {}
         self._picks: dict[Computation, bool] = {}
         self._orders: dict[Computation, list[OrderTerm] | None] = {}
+        self._endless: dict[Instruction, bool] = {}
         self._whole: dict[Computation, bool] = {}
         self._dynamic: dict[Module | Computation, bool] = {}
         self._depth = 0
@@ -178,6 +180,12 @@ class Interpreter:
         if computation not in self._picks:
             self._picks[computation] = picks_an_argument(computation)
         return self._picks[computation]
+
+    def never_ends(self, op: Any) -> bool:
+        """True for a `while` that goes on for ever if it goes on once."""
+        if op not in self._endless:
+            self._endless[op] = never_ends(op)
+        return self._endless[op]
 
     def sort_keys(self, computation: Computation, arrays: Sequence[Any]) -> list[SortKey] | None:
         """Return the keys by which a comparator orders the elements of arrays, first key first.

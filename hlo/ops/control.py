@@ -144,9 +144,22 @@ def _infer_while(op: OpView) -> Shape:
 def _while(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     condition, body, call = op.attrs["condition"], op.attrs["body"], ctx.call
     state = args[0]
-    while call(condition, (state,)):
+    if call(condition, (state,)):
+        if ctx.never_ends(op):
+            raise endless(op)
         state = call(body, (state,))
+        while call(condition, (state,)):
+            state = call(body, (state,))
     return state
+
+
+def endless(op: OpView) -> InferError:
+    """Return the error of a loop that never ends."""
+    return InferError(
+        f"{op.opcode}: the loop never ends: what its condition {op.attrs['condition'].name} reads "
+        "does not change, and nothing in its body ends the run",
+        attr="condition", code="endless-loop",
+    )  # fmt: skip
 
 
 register(

@@ -114,6 +114,9 @@ class EvalContext(Protocol):
         None when it is not a lexicographic order of keys.
         """
 
+    def never_ends(self, op: OpView) -> bool:
+        """True for a `while` that goes on for ever if it goes on once."""
+
     @property
     def device_counts(self) -> tuple[int, int]:
         """Numbers of replicas and of partitions that the running module is for."""
