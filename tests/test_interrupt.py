@@ -13,7 +13,6 @@ import sys
 import textwrap
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -199,14 +198,13 @@ def test_a_call_in_a_custom_call_ends_alone() -> None:
     assert outer(np.int32(1), timeout=100) == 2
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*:RuntimeWarning")  # of JAX, where a test uses it
 def test_a_forked_process_has_signals_of_its_own() -> None:
     exe = compiled(MAPPED, 2)
     n = np.zeros(20000, np.int64)
     exe(n)
-    with warnings.catch_warnings():
-        # JAX, if another test has loaded it, and Python warn of forks beside threads.
-        warnings.simplefilter("ignore")
-        child = os.fork()
+    child = os.fork()
     if child == 0:
         n[5] = 1
         try:
