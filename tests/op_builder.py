@@ -138,10 +138,20 @@ class Cases:
             scalars = [
                 self.emit("parameter", shape=array(t, ()), number=n) for n, t in enumerate(types)
             ]
-            self.comp.set_root(build(*scalars))
+            made = build(*scalars)
+            self.comp.set_root(self._with_table(made) if self.chance(0.03) else made)
             return self.module.add(self.comp)
         finally:
             self.comp = outer
+
+    def _with_table(self, x: Instruction) -> Instruction:
+        """Return the same number, by way of an array that does not change it."""
+        et = x.array_shape.element_type if x.shape.is_array else None
+        if et is None or not (et.is_integer or et.is_pred):
+            return x
+        table = self.constant(np.zeros(self.rng.randint(1, 5), et.dtype))
+        one = self.emit("slice", [table], slice=(SliceDim(0, 1),))
+        return self.emit("or", [x, self.emit("reshape", [one], shape=array(et, ()))])
 
     def combiner(self, opcode: str, et: ElementType) -> Computation:
         """Return the computation that is one operation on two scalars."""

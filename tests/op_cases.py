@@ -306,7 +306,7 @@ class _Lookup:
 
     def __init__(self, g: Cases) -> None:
         rng = g.rng
-        self.dims = g.dims(1, 4, empty=False) if not g.is_large else (40, 50)
+        self.dims = g.dims(1, 4) if not g.is_large else (40, 50)
         rank = len(self.dims)
         order = list(range(rank))
         rng.shuffle(order)
@@ -318,7 +318,7 @@ class _Lookup:
         dropped = [d for d in range(rank) if d not in self.batch and g.chance(0.5)]
         self.dropped = dropped
         self.slices = tuple(
-            1 if d in self.batch or d in dropped else rng.randint(1, n)
+            min(n, 1) if d in self.batch or d in dropped else rng.randint(min(n, 1), n)
             for d, n in enumerate(self.dims)
         )
         self.window = [self.slices[d] for d in range(rank) if d not in (*self.batch, *dropped)]
