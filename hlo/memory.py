@@ -193,3 +193,17 @@ def check_address_space(needed_bytes: int, what: str) -> None:
     """
     if address_space_bytes() < sys.maxsize:
         check_available(what, {"address space, which is limited (ulimit -v),": needed_bytes})
+
+
+# A stack, and what the system's allocator maps for a thread of its own.
+_THREAD_BYTES = 144 << 20
+
+
+def threads_that_fit(count: int, beside_bytes: int) -> int:
+    """Return how many threads there may be, up to a count, where a limit on this process says so.
+
+    beside_bytes: what all of them together work on.
+    """
+    if address_space_bytes() == sys.maxsize:
+        return count
+    return max(1, min(count, (available_bytes() - beside_bytes) // _THREAD_BYTES))

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from hlo.errors import HloError, did_you_mean
-from hlo.memory import check_address_space
+from hlo.memory import check_address_space, threads_that_fit
 from hlo.runtime.parts import Effort, Part, split
 
 # What LLVM takes for the smallest module, threads included.
@@ -85,13 +85,15 @@ class Machine:
     def compile(self, text: str, threads: int) -> tuple[bytes, ...]:
         """Return the object files of LLVM IR, made by so many threads. Raises HloError."""
         # Where memory runs out, LLVM ends the process; it takes some fifty times its text.
-        check_address_space(_LLVM_BYTES + 50 * len(text), "compiling")
+        needed = _LLVM_BYTES + 50 * len(text)
+        check_address_space(needed, "compiling")
         parts = split(text)
-        if threads < 2 or len(parts) < 2:
+        threads = threads_that_fit(min(threads, len(parts)), needed)
+        if threads < 2:
             return tuple(map(self._compile_part, parts))
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             return tuple(pool.map(self._compile_part, parts))
 
     def _compile_part(self, part: Part) -> bytes:
