@@ -49,6 +49,8 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python tests/compare_layouts.py --count 10
 	$(BIN)/python tests/compare_protos.py --count 100
 	$(BIN)/python tests/compare_stablehlo.py
+	$(BIN)/python tests/guard_pages.py --count 300
+	$(BIN)/python tests/guard_pages.py --count 300 --quick --threads 4
 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py
