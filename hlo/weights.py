@@ -10,7 +10,7 @@ from typing import Any
 from hlo.archives import read_archive
 from hlo.arguments import Parameter, as_leaf
 from hlo.errors import HloError, did_you_mean
-from hlo.files import read_npy
+from hlo.files import named_file, read_npy
 from hlo.ir import Computation, Instruction, Module
 from hlo.literal import Literal
 from hlo.types import ArrayShape, Shape, TupleShape
@@ -38,9 +38,15 @@ def read_weights(paths: Sequence[str | Path]) -> dict[str, Any]:
 
 
 def _read(path: str | Path) -> dict[str, Any]:
-    if not Path(path).is_dir():
+    place = named_file(path)
+    if not place.is_dir():
+        if place.suffix == ".npy":
+            raise HloError.at(
+                "bad-file", f"{path} holds one array, without a name",
+                hint="put it into a folder, or into an npz file",
+            )  # fmt: skip
         return dict(read_archive(path))
-    files = sorted(Path(path).glob("*.npy"))
+    files = sorted(place.glob("*.npy"))
     if not files:
         raise HloError.at("bad-file", f"{path}: there are no .npy files in this folder")
     return {f.stem: read_npy(f) for f in files}

@@ -15,6 +15,7 @@ import hlo
 from hlo.compare import compare
 from hlo.errors import HloError
 from hlo.sampling import random_value
+from hlo.weights import read_weights
 
 DENSE = """HloModule dense, input_output_alias={ {1}: (3, {}, may-alias), {0}: (1, {}, may-alias) }, entry_computation_layout={(f32[2,3]{0,1}, f32[2,4]{1,0}, f32[3,4]{1,0}, s64[2]{0})->(f32[2,4]{1,0}, s64[2]{0})}
 ENTRY main {
@@ -221,13 +222,24 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", kernel=KERNEL)
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.npz").write_bytes(b"PK")
+    np.save(tmp_path / "one.npy", KERNEL)
     for name, words in {
         "none.npz": "no such file",
         "broken.npz": "broken.npz",
         "empty": "no .npy files",
+        "one.npy": "holds one array, without a name",
     }.items():
         with pytest.raises(HloError, match=words):
             hlo.bake_weights(hlo.parse(DENSE), tmp_path / name)
+
+
+def test_a_name_that_two_files_have(tmp_path: Path) -> None:
+    for name in ("a.npz", "b.npz"):
+        np.savez(tmp_path / name, kernel=KERNEL)
+    with pytest.raises(HloError, match=r"b.npz: 'kernel' is in a file before it too"):
+        read_weights([tmp_path / "a.npz", tmp_path / "b.npz"])
+    with pytest.raises(HloError, match="cannot be the name of a file"):
+        read_weights([""])
 
 
 def test_sizes_that_vary_are_no_constants() -> None:

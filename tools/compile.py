@@ -53,9 +53,12 @@ EMITTED = {
               help="Write a C program that calls the module, with what it needs, a Makefile and "
               "a CMakeLists.txt.")  # fmt: skip
 @click.option("--name", metavar="SYMBOL",
-              help="The C function.  [default: from the name of the first output]")  # fmt: skip
+              help="The C function, and the C++ class.  [default: from the name of the first "
+              "output]")  # fmt: skip
 @click.option("--target", "triple", metavar="TRIPLE",
-              help="The machine, as in aarch64-linux-gnu.  [default: this one]")  # fmt: skip
+              help="The machine: x86_64-linux-gnu, aarch64-linux-gnu, arm64-apple-darwin, "
+              "riscv64-linux-gnu, i686-linux-gnu, armv7-linux-gnueabihf, wasm32, "
+              "x86_64-pc-windows-msvc, ...  [default: this one]")  # fmt: skip
 @click.option("--cpu", metavar="CPU",
               help="Its processor, as LLVM names it; native is this one, generic is any.  "
               "[default: native, or generic with --target]")  # fmt: skip
@@ -64,7 +67,8 @@ EMITTED = {
 @click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,
               show_default=True, help="Map code to the lines of FILE.")  # fmt: skip
 @click.option("--linker", default="", metavar="COMMAND",
-              help="What links .so, called as a C compiler is.")  # fmt: skip
+              help="What links .so, .dylib and .dll, called as a C compiler is, as in "
+              "'clang --target=armv7-linux-gnueabihf -fuse-ld=lld'.")  # fmt: skip
 @click.option("--passes", default="default", show_default=True, metavar="A,B,fix(C,D)",
               help="What optimizes the module first, as in hlo-opt; '' for nothing.")  # fmt: skip
 @click.option("--constants", metavar="FILE|random",
@@ -91,10 +95,15 @@ def main(
     bytes.
 
     \b
-    Example:
-      hlo-compile model.hlo -o model.o --header model.h --target aarch64-linux-gnu
-      hlo-compile model.hlo -o libmodel.so --weights weights.safetensors
-      hlo-compile model.hlo -o - --emit asm | less
+    Examples:
+      hlo-compile model.hlo -o model.o --header model.h
+      hlo-compile model.hlo -o model.o --header model.hpp --target armv7-linux-gnueabihf
+      hlo-compile model.hlo -o libmodel.so --cpu x86-64-v3
+      hlo-compile model.hlo -o model.wasm --target wasm32 --features +simd128
+      hlo-compile model.hlo -o model.dll --target x86_64-w64-mingw32
+      hlo-compile model.hlo -o model.o --weights w.safetensors --weights more.npz
+      hlo-compile model.hlo -o - --emit asm --cpu generic | less
+      hlo-compile model.hlo --example demo && make -C demo
     """
     from hlo.errors import HloError
     from hlo.files import make_folder, need_places, write_files

@@ -178,6 +178,8 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     host = llvm.get_process_triple()
     triple = host if triple is None else spelled_out(triple)
     arch = architecture(triple)
+    if re.search(r"-(elf|coff|macho|wasm|xcoff|goff)$", triple):
+        raise HloError.at("bad-target", f"target {triple!r}: objects have the system's own format")
     if is_native:
         if arch != architecture(host):
             raise HloError.at("bad-target", f"cpu native: this machine is no {arch}")
@@ -198,6 +200,12 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     off = {f[1:] for f in known if f.startswith("-")}
     on = ",".join(f for f in known if f.startswith("+") and f[1:] not in off)
     found = Platform(machine, Target.of(triple, machine.data_layout, on), is_native)
+    # The data layout says where pointers are shorter than registers.
+    has_short = bool(re.search(r"-p:32:", machine.data_layout))
+    if has_short != (found.pointer_bits == 32):
+        raise HloError.at(
+            "bad-target", f"target {triple!r}: pointers of {arch} are all of its bits"
+        )
     if found.container == "coff" and arch != "x86_64":
         raise HloError.at("bad-target", f"target {triple!r}: code for Windows is x86_64 alone")
     if arch in ("i686", "armv7") and found.container != "elf":
@@ -275,6 +283,8 @@ def _tried(triple: str, cpu: str, features: str) -> list[str]:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         reason = next((x for x in lines if "LLVM ERROR" in x), lines[-1] if lines else "it fails")
         reason = reason.removeprefix("LLVM ERROR: ").removeprefix("RuntimeError: ")
+        failed = re.search(r'Assertion `.*"(.*?)"', reason)
+        reason = failed[1] if failed else reason
         raise HloError.at("bad-target", f"target {triple} with cpu {cpu}: LLVM: {reason}")
     return _features_in(arch, triple, cpu, done.stdout)
 
