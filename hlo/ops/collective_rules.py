@@ -90,7 +90,7 @@ def need_groups(op: OpView) -> None:
     if op.attrs.get("mode") not in (None, mode):
         raise InferError(
             f"{op.opcode}: mode is {op.attrs['mode']}, channel_id and use_global_device_ids say "
-            f"{mode}", attr="mode", code="bad-replica-groups",
+            f"{mode}", attr="mode", code="bad-replica-groups", xla="goes by those",
         )  # fmt: skip
     lists = op.attrs["replica_groups"].lists()
     problem = _groups_problem(op, lists, mode)
