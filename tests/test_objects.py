@@ -591,6 +591,14 @@ def test_numbers_of_64_bits(tmp_path: Path, name: str) -> None:
     assert problems == (1, [])
 
 
+@pytest.mark.parametrize("cpu", ["generic", "cortex-a15", "swift"])
+def test_arm_computes_with_subnormal_numbers(cpu: str) -> None:
+    # Of NEON's registers, d and q, none takes part in arithmetic of f32.
+    code = Machine("armv7-linux-gnueabihf", cpu).code(SHARED_OUT).write(".s", "m.s").decode()
+    found = re.findall(r"\bv(?:add|mul|sub|fma|mla)\.f32\s+(\w)", code)
+    assert found and set(found) == {"s"}
+
+
 @pytest.mark.parametrize(
     ("triple", "text", "names"),
     [

@@ -26,13 +26,15 @@ from hlo.runtime.jit import Machine, host_machine
 class _Architecture:
     """What is fixed by the first part of a triple.
 
-    base: features that every processor has that we make code for. generic: the least of these
+    base: features that every processor has that we make code for. always: what code is made with,
+    or without, whatever the processor has. generic: the least of these
     processors, as LLVM names it. abi: of calls, in LLVM's words. flags: LLVM's module flags that
     say so to the assembler. tools: what the names of GNU's
     cross compiler and linker begin with.
     """
 
     base: str = ""
+    always: str = ""
     generic: str = "generic"
     abi: str = ""
     flags: tuple[str, ...] = ()
@@ -45,17 +47,18 @@ ARCHITECTURES = {
     "x86_64": _Architecture(generic="x86-64", flags=(_PIC,), tools="x86_64-linux-gnu"),
     "aarch64": _Architecture(flags=(_PIC,), tools="aarch64-linux-gnu"),
     "riscv64": _Architecture(
-        "+m,+a,+f,+d,+c", "generic-rv64", "lp64d", (_PIC, '!{i32 1, !"target-abi", !"lp64d"}'),
-        tools="riscv64-linux-gnu",
+        "+m,+a,+f,+d,+c", generic="generic-rv64", abi="lp64d",
+        flags=(_PIC, '!{i32 1, !"target-abi", !"lp64d"}'), tools="riscv64-linux-gnu",
     ),
     "wasm32": _Architecture(pointer_bits=32),
     # Arithmetic of the old x87 unit rounds twice: the code uses SSE2.
     "i686": _Architecture(
-        "+sse2", "pentium4", flags=(_PIC,), pointer_bits=32, tools="i686-linux-gnu"
+        "+sse2", generic="pentium4", flags=(_PIC,), pointer_bits=32, tools="i686-linux-gnu"
     ),
-    # What all have that pass floating-point numbers in registers: VFPv3 of 16 registers.
+    # What all have that pass floating-point numbers in registers: VFPv3 of 16 registers. NEON takes
+    # subnormal numbers for zero, so it never computes with floats.
     "armv7": _Architecture(
-        "+vfp3d16,-neon", flags=(_PIC,), pointer_bits=32, tools="arm-linux-gnueabihf"
+        "+vfp3d16,-neon", "-neonfp", flags=(_PIC,), pointer_bits=32, tools="arm-linux-gnueabihf"
     ),
 }  # fmt: skip
 X86 = ("x86_64", "i686")
@@ -192,8 +195,8 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
         generic = ARCHITECTURES[arch].generic
         if cpu == "generic":
             cpu = generic
-        if cpu == generic:
-            features = ",".join(filter(None, (ARCHITECTURES[arch].base, features)))
+        least = ARCHITECTURES[arch].base if cpu == generic else ""
+        features = ",".join(filter(None, (least, ARCHITECTURES[arch].always, features)))
         names = _tried(triple, cpu, features)
         machine = Machine(triple, cpu, features, ARCHITECTURES[arch].abi)
     known = [*names, *features.split(",")]
