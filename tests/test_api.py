@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.types import F32
 
 TEXT = """HloModule m
 ENTRY e {
@@ -158,6 +159,44 @@ def test_load_and_errors_of_files(tmp_path: Path) -> None:
 def test_what_is_no_module(use: Callable[[Any], Any], value: Any) -> None:
     with pytest.raises(TypeError, match="a Module is needed"):
         use(value)
+
+
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (lambda m: hlo.print_module(m, 3), "print_module: options is 3"),
+        (lambda m: hlo.Module(3), "Module: name is 3"),
+        (lambda m: hlo.ArrayShape("f32", (2,)), "an ElementType and a tuple are needed, not 'f32'"),
+        (lambda m: hlo.ArrayShape(F32, [2]), "a tuple are needed"),
+        (lambda m: hlo.optimize(m, 3), "optimize: passes is 3"),
+        (lambda m: hlo.optimize(m, [3]), "3 is no pass"),
+        (lambda m: hlo.compile(m, features=3), "compile: features is 3, a string is needed"),
+        (lambda m: hlo.load(3), "load: path is 3"),
+    ],
+)
+def test_arguments_of_other_types_are_type_errors(
+    use: Callable[[hlo.Module], Any], words: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(words)):
+        use(hlo.parse(TEXT))
+
+
+def test_errors_of_functions_of_custom_calls_are_their_own() -> None:
+    module = hlo.parse(
+        "HloModule m\nENTRY e { x = f32[2] parameter(0)\n"
+        'ROOT y = f32[2] custom-call(x), custom_call_target="boom" }'
+    )
+
+    def boom(op: Any, args: Any) -> Any:
+        raise ZeroDivisionError("mine")
+
+    host = hlo.Host({"boom": boom})
+    for call in (
+        lambda: hlo.interpret(module, X, host=host),
+        lambda: hlo.compile(module, host=host)(X),
+    ):
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            call()
 
 
 def test_what_is_no_text() -> None:

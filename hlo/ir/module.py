@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from hlo.errors import Source
 from hlo.ir.computation import Computation, counted, unknown_name
 from hlo.ir.instruction import Instruction
+from hlo.signature import need
 from hlo.trees import Trees
 from hlo.types import Shape, with_layouts_of
 
@@ -35,6 +36,7 @@ class Module:
     def __init__(
         self, name: str, *, attrs: Mapping[str, Any] | None = None, source: Source | None = None
     ) -> None:
+        need(name, str, "Module: name")
         self.name = name
         self.attrs: dict[str, Any] = dict(attrs) if attrs else {}
         self.tables: dict[str, list[Any]] = {}

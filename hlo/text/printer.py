@@ -16,6 +16,7 @@ from hlo.numerals import MINUS_ZERO
 from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
 from hlo.scan import escape
 from hlo.sharding import Sharding, TupleSharding
+from hlo.signature import need
 from hlo.text.annotations import ANNOTATIONS, BACKEND_CONFIG, CONTROL_PREDECESSORS
 from hlo.text.as_xla import AsXla
 from hlo.text.header import MODULE_ATTRS, TABLES, ProgramShape, write_table
@@ -105,6 +106,7 @@ DEFAULT = PrintOptions()
 def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
     """Return the text of a module."""
     need_module(module)
+    need(options, PrintOptions, "print_module: options")
     printer = _Printer(options)
     if options.as_read_by_xla:
         printer.xla = AsXla(module)

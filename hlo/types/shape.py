@@ -84,13 +84,19 @@ class ArrayShape(Shape):
 
     `dynamic` is empty when every dimension is static, else one flag a dimension. A dynamic
     dimension of size `UNBOUNDED` has no bound. `layout` is None only where a text has been parsed
-    with layouts left open.
+    with layouts left open. Raises TypeError for a type or dimensions that are none; `array` takes
+    names and lists.
     """
 
     element_type: ElementType
     dims: tuple[int, ...]
     layout: Layout | None = None
     dynamic: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.element_type, ElementType) or not isinstance(self.dims, tuple):
+            given = f"{self.element_type!r}, {self.dims!r}"
+            raise TypeError(f"ArrayShape: an ElementType and a tuple are needed, not {given}")
 
     @property
     def rank(self) -> int:
