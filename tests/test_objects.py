@@ -1103,7 +1103,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         "text.so": (b"text", "no library that hlo-compile wrote"),
         "other.so": (other, "compiled for aarch64-unknown-linux-gnu"),
         "cut.so": (good[: len(good) // 2], "hlo-compile wrote|cannot be loaded"),
-        "newer.so": (good.replace(b'"format": 1', b'"format": 9'), "format 9"),
+        "newer.so": (good.replace(b'"format": 2', b'"format": 9'), "format 9"),
         "broken.so": (good.replace(b'"parameters"', b'"paranoters"'), "signature is broken"),
         "needs.so": (good.replace(b'"avx2"', b'"sse5"'), ""),
     }

@@ -23,7 +23,7 @@ from hlo.types import ArrayShape, Shape, arrays_of, complex_part
 
 # Constants and temporary memory are aligned to so many bytes.
 ALIGNMENT = 64
-FORMAT = 1
+FORMAT = 2
 # What the signature in a library begins with: so it is found without knowing its symbol.
 MAGIC = b"hlo-tools signature\n"
 # C compilers have to take so many arguments of a function.
@@ -66,7 +66,7 @@ def symbol_for(text: str) -> str:
 def symbol_of_file(path: str | PurePath) -> str:
     """Return the name for the function of a file: `model` for `out/libmodel.so`."""
     stem = PurePath(path).name.split(".")[0]
-    is_library = PurePath(path).suffix in (".a", ".so", ".dylib")
+    is_library = PurePath(path).suffix in (".a", ".so", ".dylib", ".dll")
     return symbol_for(stem.removeprefix("lib") if is_library else stem)
 
 
