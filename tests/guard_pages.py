@@ -2,8 +2,8 @@
 
 python tests/guard_pages.py [--kind KIND] [--first SEED] [--count N] [--threads N] [--quick]
 
-The kinds are those of the generators and `examples`, those of the op table; every second module has
-random layouts.
+The kinds are those of the generators, `examples`, those of the op table, and `targets`: calls of
+known targets, most with shapes that do not fit. Every second module has random layouts.
 
 Arguments, results, temporaries and constants each end at such a page, and in a second run begin
 behind one; what has not been written is ones in the first, zeros in the second. An access outside
@@ -26,12 +26,14 @@ import pytest
 from compare_generated import GENERATORS, quick_machine
 from compare_layouts import Layouts
 from generate_ops import Case
+from generate_targets import generate_target
 from test_op_table import EXAMPLES, arguments, example, host
 
 from hlo.arguments import bind_arguments
 from hlo.binding import bind
 from hlo.compiler import Clock, build
 from hlo.errors import HloError
+from hlo.eval import interpret
 from hlo.runtime import executable
 from hlo.runtime.blocks import ALIGNMENT
 from hlo.runtime.boundary import PackedPort, Port, TransposedPort
@@ -112,11 +114,12 @@ def _example(seed: int) -> Case:
     return Case(module, arguments(module, name))
 
 
-CASES = {**GENERATORS, "examples": _example}
+# Some of the targets' are invalid.
+CASES = {**GENERATORS, "examples": _example, "targets": generate_target}
 
 
 def check(kind: str, seed: int, threads: int, *, quick: bool) -> None:
-    """Fail unless a module has the same results between guards of both kinds."""
+    """Fail unless a module has the same results between guards of both kinds. Raises HloError."""
     case = CASES[kind](seed)
     module = Layouts(seed).relay(case.module) if seed % 2 else case.module
     program = build(module, quick_machine() if quick else host_machine(), Clock(), "")
@@ -126,6 +129,8 @@ def check(kind: str, seed: int, threads: int, *, quick: bool) -> None:
         exe = Executable(program, threads=threads, outside=outside)
         results.append(run_guarded(exe, case.args, Guards(at_end=at_end, fill=fill)))
     assert results[0] == results[1], "results depend on memory that nothing has written"
+    if kind == "targets":
+        interpret(module, case.args)
 
 
 def _work(cases: Sequence[tuple[str, int]], threads: int, quick: bool) -> None:
@@ -134,7 +139,8 @@ def _work(cases: Sequence[tuple[str, int]], threads: int, quick: bool) -> None:
         try:
             check(kind, seed, threads, quick=quick)
         except (AssertionError, HloError) as e:
-            print(f"  {type(e).__name__}: {str(e).splitlines()[0]}", flush=True)
+            if kind != "targets" or isinstance(e, AssertionError):
+                print(f"  {type(e).__name__}: {str(e).splitlines()[0]}", flush=True)
 
 
 def sweep(cases: Sequence[tuple[str, int]], threads: int = 1, *, quick: bool = False) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,27 @@ def test_an_unknown_target_says_how_to_register_it() -> None:
     ids=["type", "dims", "rank", "tuple", "pair", "number", "nothing", "string"],
 )
 def test_what_a_function_returns_is_checked(value: Any) -> None:
-    with pytest.raises(HloError) as e:
-        interpret(parse(call("f")), [X], Host(custom_calls={"f": lambda op, args: value}))
-    assert e.value.code == "bad-value" and "'f'" in str(e.value)
+    host = Host(custom_calls={"f": lambda op, args: value})
+    exe = hlo.compile(parse(call("f")), cache=False, host=host)
+    for compute in (lambda: interpret(parse(call("f")), [X], host), lambda: exe(X)):
+        with pytest.raises(HloError) as e:
+            compute()
+        assert e.value.code == "bad-value" and "'f'" in str(e.value)
+
+
+def test_what_a_function_returns_of_a_tuple_is_checked() -> None:
+    text = call("f", result="(f32[2,3], (s32[], f32[2,3]))")
+    good = (X, (np.int32(1), X))
+    for value in (good, (X,), (X, X), (X, (X, X)), (X, (np.int64(1), X)), (X, (1, X), X), X):
+        host = Host(custom_calls={"f": lambda op, args, value=value: value})
+        exe = hlo.compile(parse(text), cache=False, host=host)
+        for compute in (partial(interpret, parse(text), [X], host), partial(exe, X)):
+            if value is good:
+                np.testing.assert_array_equal(compute()[1][1], X)
+                continue
+            with pytest.raises(HloError) as e:
+                compute()
+            assert e.value.code == "bad-value"
 
 
 @pytest.mark.parametrize(
@@ -186,9 +205,12 @@ def test_a_target_has_to_be_named() -> None:
 def test_the_sizes_that_a_function_returns_are_checked(sizes: tuple[int, ...]) -> None:
     value = DynamicArray(X, sizes)
     host = Host(custom_calls={"f": lambda op, args: value})
-    with pytest.raises(HloError) as e:
-        interpret(parse(call("f", result="f32[<=2,3]")), [X], host)
-    assert e.value.code == "bad-value"
+    text = call("f", result="f32[<=2,3]")
+    exe = hlo.compile(parse(text), cache=False, host=host)
+    for compute in (partial(interpret, parse(text), [X], host), partial(exe, X)):
+        with pytest.raises(HloError) as e:
+            compute()
+        assert e.value.code == "bad-value"
 
 
 @pytest.mark.parametrize(("have", "want"), [(4, 6), (6, 4)])
