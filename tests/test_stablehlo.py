@@ -287,3 +287,13 @@ def test_bytecode_is_named(tmp_path: Path) -> None:
     with pytest.raises(HloError, match="MLIR bytecode") as e:
         hlo.load(path)
     assert e.value.code == "mlir-bytecode" and "stablehlo-translate" in str(e.value)
+
+
+def test_a_number_has_one_layout_whatever_is_said() -> None:
+    text = (
+        "func.func @main(%t: !stablehlo.token) -> tensor<i1> {\n"
+        '  %r:3 = "stablehlo.infeed"(%t) {layout = [[0, 1], [0]]} : (!stablehlo.token) -> '
+        "(tensor<3x3xi32>, tensor<i1>, !stablehlo.token)\n"
+        "  return %r#1 : tensor<i1>\n}"
+    )
+    assert "((s32[3,3]{0,1}, pred[]), token[]) infeed(" in str(hlo.from_stablehlo(text))

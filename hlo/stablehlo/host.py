@@ -17,7 +17,8 @@ from hlo.types import TOKEN, U32, ArrayShape, Layout, Shape, TupleShape, array
 
 
 def _with_order(shape: Shape, order: list[int], what: str) -> Shape:
-    if not isinstance(shape, ArrayShape):
+    # One number has one layout, whatever is said: XLA takes [0] too.
+    if not isinstance(shape, ArrayShape) or not shape.dims:
         return shape
     if sorted(order) != list(range(shape.rank)):
         raise InferError(f"{what} has {order} for {shape}", code="bad-layout")
