@@ -21,8 +21,8 @@ $(BIN)/pytest: $(BIN)/hlo-run
 run: $(BIN)/hlo-run  ## set up, then run an example model on random inputs
 	$(BIN)/hlo-run examples/resnet20.hlo --seed 1
 
-test: $(BIN)/pytest  ## set up, then run the tests
-	$(BIN)/pytest -q -n auto
+test: $(BIN)/pytest  ## set up, then run the tests; TESTS=... says which
+	$(BIN)/pytest -q -n auto $(TESTS)
 
 lint: $(BIN)/pytest  ## style and types
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -16,6 +16,12 @@ from mutate import mutant, plain, valid
 
 from hlo.text import parse
 
+# Workers are forked, in a process in which other tests may have started JAX.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:RuntimeWarning"),
+]
+
 _QUICK = Options(quick=True)
 _PRODUCT = """HloModule m
 ENTRY e {
