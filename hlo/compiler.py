@@ -376,10 +376,11 @@ def save(
     target: str | None = None, cpu: str | None = None, features: str = "",
     debug_info: bool = True, linker: str = "", passes: str = "default", verify: str = "strict",
 ) -> None:  # fmt: skip
-    """Write the module that a function returns to a file: `.so`, `.o`, `.a`, `.s`, `.ll` or `.bc`.
+    """Write the module that a function returns to a file, as the end of its name says.
 
     Raises HloError.
-    name: of the exported function, by default from the file's. header: where to write a C header.
+    name: of the exported function, by default from the file's. header: where to write a C header;
+    for `.hpp` a C++ header, and that beside it.
     target, cpu, features: the machine, as for `hlo-compile`. linker: the command that links.
     passes, verify: as for `compile`.
     """

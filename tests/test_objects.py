@@ -311,6 +311,13 @@ def test_cpp_headers_compile_without_a_warning(tmp_path: Path, text: str) -> Non
             run_command([compiler, *flags, "-fsyntax-only", "other.cpp"], tmp_path)
 
 
+def test_both_headers_are_written_from_python(tmp_path: Path) -> None:
+    exe = hlo.compile(hlo.parse(SMALL), weights={"x": np.float32([1, 2, 3])}, cache=False)
+    exe.save(tmp_path / "k.o", header=str(tmp_path / "k.hpp"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["k.h", "k.hpp", "k.o"]
+    assert "int k(float *out0, void *workspace);" in (tmp_path / "k.h").read_text()
+
+
 def test_an_old_cpp_compiler_is_told(tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed")
