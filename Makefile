@@ -3,7 +3,7 @@
 export PYTHON
 BIN := .venv/bin
 
-.PHONY: help run test lint format operations fuzz sweep bench models dist clean
+.PHONY: help run test lint format operations compatibility fuzz sweep bench models dist clean
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -33,6 +33,11 @@ format: $(BIN)/pytest  ## rewrite the sources in the house style
 operations: $(BIN)/pytest  ## write docs/operations.md
 	$(BIN)/python docs/operations.py > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
+
+compatibility: $(BIN)/pytest  ## ask the installed jaxlib what it takes, write docs/compatibility.md
+	$(BIN)/python tests/drift.py --record
+	$(BIN)/python docs/compatibility.py > docs/compatibility.md.new
+	mv docs/compatibility.md.new docs/compatibility.md
 
 fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 valid ones compiled and run
 	$(BIN)/python tests/fuzz.py --count 20000

@@ -53,6 +53,28 @@ def test_a_broadcast_is_of_the_first_or_of_the_one_that_is_said(backend: str) ->
     assert_equal(run_here(case, backend), [[X[3]]] * 4)
 
 
+@pytest.mark.parametrize(
+    ("groups", "want"), [("{{2,0}}", [X[2], 0, X[2], 0]), ("{{3}}", [0, 0, 0, X[3]])]
+)
+def test_a_device_in_no_group_of_a_broadcast_gets_zeros(
+    backend: str, groups: str, want: list[Any]
+) -> None:
+    case = program(f"f32[2] collective-broadcast(x0), replica_groups={groups}", (4, 1), [X])
+    assert_equal(run_here(case, backend), [[np.zeros(2) + w] for w in want])
+    case = program(
+        f"f32[2] collective-broadcast(x0), replica_groups={groups}, channel_id=1", (1, 4), [X]
+    )
+    assert_equal(run_here(case, backend), [[np.zeros(2) + w] for w in want])
+
+
+def test_a_device_in_no_group_of_a_reduction_gets_zeros(backend: str) -> None:
+    case = program(
+        "f32[2] collective-reduce(x0), replica_groups={{3}}, channel_id=1, "
+        "use_global_device_ids=true, to_apply=add", (2, 2), [X],
+    )  # fmt: skip
+    assert_equal(run_here(case, backend), [[np.zeros(2)]] * 3 + [[X[3]]])
+
+
 def test_a_reduction_is_for_the_root_alone(backend: str) -> None:
     case = program(
         "f32[2] collective-reduce(x0), replica_groups={{2,1},{3,0}}, to_apply=add",

@@ -59,13 +59,13 @@ NOT_RUN_BY_XLA: dict[str, str] = {
     "fusion-0": "XLA crashes on several results in a fusion that it did not make",
     "ragged-all-to-all": "XLA crashes with one participant",
     "rng": "the numbers are free",
-    **dict.fromkeys(["collective-reduce", "dot-3", "exp2", "log2", "shuffle"],
-                    "jaxlib 0.10 does not know it, the way through MLIR in 0.12 does not"),
+    **dict.fromkeys(["collective-reduce", "compare-3", "dot-3", "exp2", "log2", "shuffle"],
+                    "jaxlib 0.10 does not know it"),
 }  # fmt: skip
 # Examples that XLA's parser of the tested jaxlib does not read, and why.
 _NEWER = "jaxlib 0.10 does not know it, 0.12 reads it"
 NOT_READ_BY_XLA: dict[str, str] = dict.fromkeys(
-    ["collective-reduce", "dot-3", "exp2", "log2", "shuffle"], _NEWER
+    ["collective-reduce", "compare-3", "dot-3", "exp2", "log2", "shuffle"], _NEWER
 )
 
 

@@ -99,7 +99,7 @@ class _Comparator:
     def _term(self, inst: Instruction) -> OrderTerm | None:
         """Return the key of `compare(f(even), f(odd)), direction=LT|GT`, sides in either order."""
         direction = inst.attrs["direction"]
-        if direction not in ("LT", "GT"):
+        if direction not in ("LT", "GT") or inst.attrs["type"] == "WEAKORDER":
             return None
         key = self._key(inst)
         if key is None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
+from hlo.ops.collective_rules import PARTIAL
 from hlo.ops.device_groups import (
-    CROSS_REPLICA,
+    CROSS_PARTITION,
+    FLATTENED,
     exchanges,
     group_mode,
+    id_groups,
     names_devices,
     need_operand_each,
     wrong_result,
@@ -111,6 +114,10 @@ def _one_or_all(inst: Instruction) -> Computation | None:
         need_operand_each(inst, 1)
     d = Draft(inst)
     data = d.parameters[:-1] if inst.attrs.get("has_dynamic_root") else d.parameters
+    if inst.opcode in PARTIAL:
+        groups = id_groups(inst.attrs, _device_counts(inst))
+        members = sorted(i for group in groups for i in group)
+        data = _of_members(d, inst, members, data, [d.zeros(x.shape) for x in data])
     return d.done(_as_result(d, data, inst.shape))
 
 
@@ -163,32 +170,41 @@ def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
     else:
         data = d.parameters
         others = [d.zeros(x.shape) for x in data]
-    takes_part = _takes_part(d, inst)
-    if takes_part is not None:
-        data = [
-            d.op("select", d.broadcast(takes_part, x.array_shape.with_type(PRED)), x, y)
-            for x, y in zip(data, others, strict=True)
-        ]
-    elif not inst.attrs["source_target_pairs"]:
-        data = others
-    return _as_result(d, data, wanted)
-
-
-def _takes_part(d: Draft, inst: Instruction) -> Instruction | None:
-    """Return whether this device sends to itself, None where all devices do or none does."""
     members = sorted({target for _, target in inst.attrs["source_target_pairs"]})
+    return _as_result(d, _of_members(d, inst, members, data, others), wanted)
+
+
+def _of_members(
+    d: Draft, inst: Instruction, members: list[int],
+    data: list[Instruction], others: list[Instruction],
+) -> list[Instruction]:  # fmt: skip
+    """Return data on devices that take part in a collective, by their ids, and else `others`."""
     replicas, partitions = _device_counts(inst)
-    across_replicas = group_mode(inst.attrs) == CROSS_REPLICA
-    count = replicas if across_replicas else partitions
-    if not members or members == list(range(count)):
-        return None
-    scalar = array(U32, ())
-    mine = d.op("replica-id" if across_replicas else "partition-id", shape=scalar)
+    mode = group_mode(inst.attrs)
+    count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}
+    if not members or members == list(range(count.get(mode or "", replicas))):
+        return data if members else others
+    mine = _own_id(d, mode, partitions)
     found = d.constant(PRED, False)
     for member in members:
         same = d.compare(mine, d.constant(U32, member), "EQ")
         found = d.op("or", found, same)
-    return found
+    return [
+        d.op("select", d.broadcast(found, x.array_shape.with_type(PRED)), x, y)
+        for x, y in zip(data, others, strict=True)
+    ]
+
+
+def _own_id(d: Draft, mode: str | None, partitions: int) -> Instruction:
+    """Return the id of this device, of what the ids of a collective are in that mode."""
+    scalar = array(U32, ())
+    if mode == CROSS_PARTITION:
+        return d.op("partition-id", shape=scalar)
+    replica = d.op("replica-id", shape=scalar)
+    if mode != FLATTENED:
+        return replica
+    first = d.op("multiply", replica, d.constant(U32, partitions))
+    return d.op("add", first, d.op("partition-id", shape=scalar))
 
 
 def _updated(d: Draft, operands: list[Instruction], sizes: object) -> Instruction:

@@ -131,22 +131,26 @@ def _compare(
     b: Builder, inst: Instruction, _: ElementType, ets: list[ElementType], args: Sequence[Value]
 ) -> Value:
     direction, et = _PREDICATES[inst.attrs["direction"]], ets[0]
-    total = inst.attrs["type"] == "TOTALORDER"
+    order = inst.attrs["type"]
     x, y = args
     if isinstance(x, Cplx):
         assert isinstance(y, Cplx)
         part = complex_part(et)
         re, im = (
-            Num(b, _compare_parts(b, direction, part, total, *pair))
+            Num(b, _compare_parts(b, direction, part, order, *pair))
             for pair in ((x.re, y.re), (x.im, y.im))
         )
         return (re & im if direction == "eq" else re | im).val
     assert isinstance(y, Val)
-    return _compare_parts(b, direction, et, total, x, y)
+    return _compare_parts(b, direction, et, order, x, y)
 
 
-def _compare_parts(b: Builder, direction: str, et: ElementType, total: bool, x: Val, y: Val) -> Val:
-    if et.is_float and not total:
+def _compare_parts(
+    b: Builder, direction: str, et: ElementType, order: str | None, x: Val, y: Val
+) -> Val:
+    if et.is_float and order == "WEAKORDER":
+        return _compare_weakly(b, direction, x, y)
+    if et.is_float and order != "TOTALORDER":
         predicate = "une" if direction == "ne" else f"o{direction}"
         return b.op("i1", f"fcmp {predicate} {x}, {y.name}")
     signed = et.is_signed
@@ -155,6 +159,21 @@ def _compare_parts(b: Builder, direction: str, et: ElementType, total: bool, x: 
         signed = et.name != "f8e8m0fnu"
     prefix = "" if direction in ("eq", "ne") else "s" if signed else "u"
     return b.op("i1", f"icmp {prefix}{direction} {x}, {y.name}")
+
+
+def _compare_weakly(b: Builder, direction: str, x: Val, y: Val) -> Val:
+    """Compare floats of which zeros are equal, and so are NaNs, which are above all others."""
+    opposite = {"ne": "eq", "ge": "lt", "le": "gt"}.get(direction)
+    if opposite is not None:
+        return b.op("i1", f"xor {_compare_weakly(b, opposite, x, y)}, true")
+    if direction == "gt":
+        x, y = y, x
+    if direction == "eq":
+        both = [b.op("i1", f"fcmp uno {v}, {v.name}") for v in (x, y)]
+        return b.op("i1", f"or {b.op('i1', f'fcmp oeq {x}, {y.name}')}, "
+                    f"{b.op('i1', f'and {both[0]}, {both[1].name}').name}")  # fmt: skip
+    number = b.op("i1", f"fcmp ord {x}, {x.name}")
+    return b.op("i1", f"and {number}, {b.op('i1', f'fcmp ult {x}, {y.name}').name}")
 
 
 def _total_order_key(b: Builder, et: ElementType, x: Val) -> Val:

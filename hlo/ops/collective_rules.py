@@ -73,13 +73,16 @@ def infer_rooted(op: OpView) -> Shape:
 
 # Collectives whose groups may differ in size.
 UNEVEN = frozenset({"all-reduce", "all-reduce-start"})
+# Collectives that devices may be left out of: those get zeros.
+PARTIAL = frozenset({"collective-broadcast", "collective-reduce"})
 
 
 def need_groups(op: OpView) -> None:
     """Check replica groups for what does not depend on how many devices a module is for.
 
-    That is: no group is empty, the ids are 0 and so on, each once, groups are of one size, and data
-    is split or joined in as many parts as that. The `verify` rule of collectives with groups.
+    That is: no group is empty, the ids are 0 and so on, each once, where none may be left out;
+    groups are of one size, and data is split or joined in as many parts as that. The `verify` rule
+    of collectives with groups.
     """
     mode = group_mode({k: v for k, v in op.attrs.items() if k != "mode"})
     if mode is None:
@@ -113,8 +116,10 @@ def _groups_problem(op: OpView, lists: tuple[tuple[int, ...], ...], mode: str) -
             if i in seen:
                 return f"{i} is in the replica groups twice"
             seen.add(i)
+    if op.opcode in PARTIAL and min(seen) < 0:
+        return f"{min(seen)} is no id"
     for i in range(len(seen)):
-        if i not in seen:
+        if i not in seen and op.opcode not in PARTIAL:
             return f"the replica groups have {len(seen)} ids, {i} is not one of them"
     if op.opcode not in UNEVEN and len({len(g) for g in lists}) > 1:
         return f"the replica groups of {op.opcode} differ in size"

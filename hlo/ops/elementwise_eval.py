@@ -308,3 +308,11 @@ def total_order_key(x: np.ndarray) -> np.ndarray:
     if et.name.endswith("fnuz"):
         size = (size - kind(1)) & kind(127)
     return np.where((bits >> kind(et.bits - 1)) & 1 == 1, ~size, bits)
+
+
+def weak_order_key(x: np.ndarray) -> np.ndarray:
+    """Return integers in the order -inf < ... < -0 == 0 < ... < inf < NaN of floats."""
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        wide = widen(x)
+    wide = np.where(wide == 0, wide.dtype.type(0), wide)
+    return total_order_key(np.where(np.isnan(wide), wide.dtype.type(np.nan), wide))

@@ -24,29 +24,34 @@ _COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
 }  # fmt: skip
 
 
-# Newer XLA says with `order` what `type` says: it has TOTAL and PARTIAL for these.
-_ORDERS = {"TOTAL": "TOTALORDER", "PARTIAL": "FLOAT"}
-_TYPE = enum("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", *_ORDERS)
+# Types of a comparison under which every two floats are ordered. TOTALORDER goes by the bits; for
+# WEAKORDER zeros are equal, and so are NaNs, which are above all else.
+FLOAT_ORDERS = frozenset({"TOTALORDER", "WEAKORDER"})
+# Newer XLA says with `order` what `type` says, and has an order that `type` has no word for.
+_ORDERS = {"TOTAL": "TOTALORDER", "WEAK": "WEAKORDER", "PARTIAL": "FLOAT"}
+_TYPE = enum("FLOAT", "TOTALORDER", "WEAKORDER", "SIGNED", "UNSIGNED", *_ORDERS)
 
 
-def _settled_type(kind: str, shapes: Sequence[Shape]) -> str | None:
+def settled_type(kind: str, shapes: Sequence[Shape]) -> str | None:
     """Return what a written type means; None for what is usual on such operands.
 
-    XLA keeps of a type only whether it orders totally, as all but FLOAT do. So integers compare as
-    what they are, whatever the text says of their sign.
+    XLA keeps of a type only whether it orders totally, as all but FLOAT and WEAK do. So integers
+    compare as what they are, whatever the text says of their sign.
     """
     kind = _ORDERS.get(kind, kind)
     first = shapes[0] if shapes else None
     if not isinstance(first, ArrayShape):
         return kind
     if first.element_type.is_float or first.element_type.is_complex:
-        return None if kind == "FLOAT" else "TOTALORDER"
-    return kind if kind == "FLOAT" else None
+        return {"FLOAT": None, "WEAKORDER": kind}.get(kind, "TOTALORDER")
+    return kind if kind in ("FLOAT", "WEAKORDER") else None
 
 
 def _comparison_types(et: ElementType) -> tuple[str, ...]:
     """Return the values of `type` that fit an element type, the default first."""
-    if et.is_float or et.is_complex:
+    if et.is_float:
+        return ("FLOAT", "TOTALORDER", "WEAKORDER")
+    if et.is_complex:
         return ("FLOAT", "TOTALORDER")
     return ("SIGNED",) if et.is_signed else ("UNSIGNED",)
 
@@ -74,6 +79,8 @@ def _parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _evaluate_compare(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     compare, (x, y) = _COMPARISONS[op.attrs["direction"]], args
+    if op.attrs["type"] == "WEAKORDER":
+        return np.asarray(compare(ev.weak_order_key(x), ev.weak_order_key(y)))
     if op.attrs["type"] == "TOTALORDER":
         if element_type_of(x.dtype).is_complex:
             # Only equality is asked for: are both parts the same number?
@@ -92,10 +99,11 @@ register(
             "pred[5] compare(f32[5] x, f32[5] y), direction=LT",
             "pred[5] compare(bf16[5] x, bf16[5] y), direction=GE, type=TOTALORDER",
             "pred[5] compare(u8[5] x, u8[5] y), direction=NE",
+            "pred[5] compare(f16[5] x, f16[5] y), direction=LT, order=WEAK",
         ),
         attrs={
             "direction": need(enum(*_COMPARISONS)),
-            "type": Attr(_TYPE, settled=_settled_type),
+            "type": Attr(_TYPE, settled=settled_type, spelled={"WEAKORDER": "order=WEAK"}),
         },
         traits=Trait.ELEMENTWISE | Trait.INFERABLE,
     )

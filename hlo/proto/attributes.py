@@ -19,6 +19,7 @@ from hlo.ops.attrs.operand_configs import (
     TensorSparsity,
 )
 from hlo.ops.elementwise import ResultAccuracy
+from hlo.ops.selection import settled_type
 from hlo.ops.structure import Domain
 from hlo.proto.places import Operands, Place, at, ints, known, listed, pairs, word
 from hlo.proto.schema import Message
@@ -157,7 +158,14 @@ def usual_comparison(operands: Operands) -> str:
 
 def _read_comparison(m: Message, operands: Operands) -> str | None:
     kind: str = m.get("comparison_order", "") or m.get("comparison_type", "")
-    return None if kind in ("", usual_comparison(operands)) else kind
+    return settled_type(kind, operands) if kind else None
+
+
+def _write_comparison(kind: str, m: Message) -> None:
+    if kind == "WEAKORDER":
+        m["comparison_order"] = "WEAK"
+    else:
+        m["comparison_type"] = kind
 
 
 def _read_layouts(m: Message, operands: Operands) -> tuple[Shape, ...] | None:
@@ -341,7 +349,7 @@ ATTRIBUTES: dict[str, Place] = {
     "shifts": ints("shuffle_mode.rotate.shifts"),
     "sparsity_config": _config("sparsity_config", SparsityConfig, TensorSparsity, _SPARSITY),
     "transpose_a": word("triangular_solve_options.transpose_a"),
-    "type": Place(_read_comparison, at("comparison_type").write),
+    "type": Place(_read_comparison, _write_comparison),
     "unit_diagonal": at("triangular_solve_options.unit_diagonal"),
     "window": WINDOW,
 }  # fmt: skip

@@ -6,6 +6,7 @@ from hlo.errors import InferError, TextError
 from hlo.ir import Instruction
 from hlo.ops import OPS
 from hlo.ops.elementwise import ACCURACY
+from hlo.ops.selection import FLOAT_ORDERS
 from hlo.scan import Scanner
 from hlo.stablehlo.context import Context, Handler
 from hlo.stablehlo.cursor import Tagged
@@ -54,7 +55,7 @@ def compare(c: Context) -> Instruction:
     """Append a comparison."""
     kind = c.word(1, "compare_type", default="NOTYPE")
     return c.make("compare", direction=c.word(0, "comparison_direction"),
-                  type="TOTALORDER" if kind == "TOTALORDER" else None)  # fmt: skip
+                  type=kind if kind in FLOAT_ORDERS else None)  # fmt: skip
 
 
 def reduce_precision(c: Context) -> Instruction:

@@ -13,6 +13,7 @@ from typing import Any
 from hlo.errors import InferError
 from hlo.ir import Instruction
 from hlo.ops.attrs import CONV_DIMS
+from hlo.ops.selection import FLOAT_ORDERS
 from hlo.sharding.replica_groups import ReplicaGroups
 from hlo.stablehlo.spelling import (
     enum,
@@ -228,8 +229,8 @@ def _scatter(inst: Instruction) -> Attributes:
 
 def _compare(inst: Instruction) -> Attributes:
     attrs = {"comparison_direction": enum("comparison_direction", inst.attrs["direction"])}
-    if inst.attrs["type"] == "TOTALORDER":
-        attrs["compare_type"] = enum("comparison_type", "TOTALORDER")
+    if inst.attrs["type"] in FLOAT_ORDERS:
+        attrs["compare_type"] = enum("comparison_type", inst.attrs["type"])
     return attrs
 
 

@@ -38,7 +38,7 @@ _COMPUTATION = re.compile(
     re.S,
 )
 
-_COMPUTATION_ATTRS: dict[str, Codec] = {
+COMPUTATION_ATTRS: dict[str, Codec] = {
     "execution_thread": STRING,
     "backend_config": BACKEND_CONFIG,
 }
@@ -258,11 +258,11 @@ class Builder:
         found: dict[str, str] = {}
         for item in record.attributes:
             piece = split(item, self._source.text)
-            codec = _COMPUTATION_ATTRS.get(piece.key)
+            codec = COMPUTATION_ATTRS.get(piece.key)
             if codec is None or isinstance(item, InlineRecord):
                 self._report.error(
                     "unknown-attribute", f"a computation has no attribute {piece.key!r}",
-                    piece.key_start, hint="allowed are " + ", ".join(_COMPUTATION_ATTRS),
+                    piece.key_start, hint="allowed are " + ", ".join(COMPUTATION_ATTRS),
                 )  # fmt: skip
             elif piece.key in found:
                 self._report.error("duplicate-attribute", f"{piece.key} is given twice",

@@ -360,7 +360,9 @@ class _Printer:
             if attr.prints(value):
                 if self.options.bodies and spec.name in _CALLS and attr.codec is COMPUTATION:
                     key = "calls"
-                yield f"{key}={self.value(attr, value, indent)}"
+                yield (attr.spelled and attr.spelled.get(value)) or (
+                    f"{key}={self.value(attr, value, indent)}"
+                )
 
     def value(self, attr: Attr, value: Any, indent: str) -> str:
         if attr.codec is COMPUTATION:

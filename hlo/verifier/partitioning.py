@@ -5,9 +5,11 @@ Source: XLA's `collective_ops_utils.h` for how a collective's attributes choose 
 
 from __future__ import annotations
 
+from itertools import chain
+
 from hlo.errors import InferError
 from hlo.ir import Instruction, Module
-from hlo.ops.collective_rules import UNEVEN, parts_problem
+from hlo.ops.collective_rules import PARTIAL, UNEVEN, parts_problem
 from hlo.ops.device_groups import (
     CROSS_BOTH,
     CROSS_PARTITION,
@@ -97,9 +99,12 @@ def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Rep
     }[mode or CROSS_REPLICA]
     lists = inst.attrs["replica_groups"].lists()
     named = sum(map(len, lists))
+    most = max(chain.from_iterable(lists), default=0)
+    fits = most < ids if inst.opcode in PARTIAL else named == ids
     # A count of one is what a module has that says nothing of devices.
-    if lists and ids not in (1, named):
-        problem: str | None = f"the replica groups have {named} ids, the module has {ids} {what}"
+    if lists and ids != 1 and not fits:
+        said = f"id {most}" if inst.opcode in PARTIAL else f"{named} ids"
+        problem: str | None = f"the replica groups have {said}, the module has {ids} {what}"
     else:
         size = len(lists[0]) if lists else ids
         problem = parts_problem(inst, size * partitions if mode == CROSS_BOTH else size)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class Attr:
     implied: what a text that leaves it out says, from the shapes of the operands.
     settled: what a written value means on operands of these shapes, where XLA takes several for
       one.
+    spelled: the text, `key=value`, of values that are written under another key.
     """
 
     codec: Codec
@@ -51,6 +52,7 @@ class Attr:
     always: bool = False
     implied: Callable[[Sequence[Any]], Any] | None = None
     settled: Callable[[Any, Sequence[Any]], Any] | None = None
+    spelled: Mapping[Any, str] = field(default_factory=dict)
 
     def prints(self, value: Any) -> bool:
         return value is not None and (self.always or self.required or value != self.default)

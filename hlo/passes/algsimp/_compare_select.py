@@ -7,6 +7,7 @@ import numpy as np
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.casts import widens
+from hlo.ops.selection import FLOAT_ORDERS
 from hlo.passes.algsimp._facts import integers_of, type_range
 from hlo.passes.algsimp._match import (
     compute,
@@ -35,14 +36,14 @@ def _direction(inst: Instruction) -> str:
 
 
 def _is_total(inst: Instruction) -> bool:
-    """True for comparisons under which every two values are ordered, and equal only to the bit."""
-    return is_exact(type_of(inst.operands[0])) or inst.attrs["type"] == "TOTALORDER"
+    """True for comparisons under which every two values are ordered."""
+    return is_exact(type_of(inst.operands[0])) or inst.attrs["type"] in FLOAT_ORDERS
 
 
 # --- compare ------------------------------------------------------------------------------------
 
 
-@rule("compare", "x == x is true and x < x false, for integers, pred and total orders")
+@rule("compare", "x == x is true and x < x false, for integers, pred and orders of all floats")
 def compare_self(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     if x is not y or not _is_total(inst) or type_of(x).is_complex:
@@ -136,7 +137,7 @@ def compare_difference(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("compare", "-x == 0 and |x| == 0 = (x == 0), and !=, for real numbers")
 def compare_sign_change_with_zero(inst: Instruction, b: Builder) -> Instruction | None:
     inner, y = inst.operands
-    if inner.opcode not in ("negate", "abs") or inst.attrs["type"] == "TOTALORDER":
+    if inner.opcode not in ("negate", "abs") or inst.attrs["type"] in FLOAT_ORDERS:
         return None
     x = inner.operands[0]
     if type_of(x) is not type_of(y) or type_of(x).is_complex or not has_negatives(type_of(x)):
@@ -152,7 +153,7 @@ def compare_negated(inst: Instruction, b: Builder) -> Instruction | None:
     et = type_of(x)
     if x.opcode != "negate" or y.opcode != "negate" or not et.is_float or not has_negatives(et):
         return None
-    if inst.attrs["type"] == "TOTALORDER":
+    if inst.attrs["type"] in FLOAT_ORDERS:
         return None
     direction = _SWAPPED[_direction(inst)]
     return b.op("compare", x.operands[0], y.operands[0], direction=direction)
@@ -166,7 +167,7 @@ def _keeps_order(source: ElementType, to: ElementType) -> bool:
 @rule("compare", "convert(x) < convert(y) = x < y, for conversions of one type that keep values")
 def compare_converted(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    if x.opcode != "convert" or y.opcode != "convert" or inst.attrs["type"] == "TOTALORDER":
+    if x.opcode != "convert" or y.opcode != "convert" or inst.attrs["type"] in FLOAT_ORDERS:
         return None
     u, v = x.operands[0], y.operands[0]
     if type_of(u) is not type_of(v) or not _keeps_order(type_of(u), type_of(x)):
@@ -178,7 +179,7 @@ def compare_converted(inst: Instruction, b: Builder) -> Instruction | None:
 def compare_converted_with_constant(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     value = splat(y)
-    if x.opcode != "convert" or value is None or inst.attrs["type"] == "TOTALORDER":
+    if x.opcode != "convert" or value is None or inst.attrs["type"] in FLOAT_ORDERS:
         return None
     source, to = type_of(x.operands[0]), type_of(x)
     if not _keeps_order(source, to):
@@ -197,7 +198,9 @@ def compare_converted_with_constant(inst: Instruction, b: Builder) -> Instructio
     return b.op("compare", x.operands[0], bound, direction=_direction(inst))
 
 
-@rule("not", "~(x < y) = x >= y, for integers and total orders; ~(x == y) = x != y, for all")
+@rule(
+    "not", "~(x < y) = x >= y, for integers and orders of all floats; ~(x == y) = x != y, for all"
+)
 def not_compare(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "compare" or not is_single_use(inner):
