@@ -45,6 +45,7 @@ fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 vali
 	$(BIN)/python tests/fuzz_run.py --first 8000 --count 2000
 	$(BIN)/python tests/fuzz_protos.py --count 5000
 	$(BIN)/python tests/fuzz_stablehlo.py --count 20000
+	$(BIN)/python tests/fuzz_files.py --count 5000
 
 sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, interpreted, on XLA:CPU
 	$(BIN)/python tests/compare_generated.py --count 1000 --xla

@@ -69,3 +69,8 @@ ENTRY e { a = f32[2,4] parameter(0)  b = f32[2,3] parameter(1)  c = s32[2,3] par
     sparsity_config={rhs={sparsity=1x2 dimension=0 stride=1}} }
 """
     assert cost_of(hlo.parse(text).entry).operations == 2 * 2 * 2 * 3
+
+
+def test_an_array_without_a_size_counts_as_nothing() -> None:
+    text = "ENTRY e { a = f32[?,6] parameter(0)  b = f32[2] parameter(1)  ROOT t = tuple(a, b) }"
+    assert peak_memory(hlo.parse(text).entry).bytes == 8

@@ -11,7 +11,8 @@ from devices import BACKENDS, assert_equal, program, run_here
 
 import hlo
 from hlo.errors import InferError
-from hlo.host import Host
+from hlo.host import Host, run_together
+from hlo.host.host import MAX_DEVICES
 
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
 TWO = X[:2]
@@ -377,3 +378,13 @@ def test_a_group_that_the_run_does_not_have_is_an_error(backend: str) -> None:
         hlo.Client(2, backend=backend, cache=False).execute_replicated(hlo.parse(text), [[X[0]]])
     assert e.value.code == "unsupported-participants"
     assert "--num-replicas" in str(e.value)
+
+
+def test_many_devices_meet_and_too_many_are_an_error(backend: str) -> None:
+    values = np.ones((300, 1), np.float32)
+    case = program("f32[1] all-reduce(x0), replica_groups={}, to_apply=add", (300, 1), [values])
+    assert_equal(run_here(case, backend), [[[300.0]]] * 300)
+    counts = (MAX_DEVICES // 2, 3)
+    hosts = [Host() for _ in range(counts[0] * counts[1])]
+    with pytest.raises(hlo.HloError, match=r"runs on 1536 devices \(512 replicas, 3 partitions\)"):
+        run_together(hosts, counts, [int for _ in hosts])

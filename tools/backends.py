@@ -94,8 +94,9 @@ def compiled(
 
 
 def _hosts(host: Callable[[], Host | None], counts: tuple[int, int]) -> list[Host]:
-    from hlo.host import Host
+    from hlo.host import Host, need_devices
 
+    need_devices(counts)
     return [host() or Host() for _ in range(prod(counts))]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hlo.analysis.bitcasts import is_bitcast
 from hlo.ir import Computation, Instruction
 from hlo.layout import physical_bytes
-from hlo.types import ArrayShape, BufferShape, Shape, TupleShape
+from hlo.types import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
 
 _PASS_ON = frozenset(
     "get-tuple-element opt-barrier tuple while add-dependency domain copy-done async-done "
@@ -50,12 +50,12 @@ class Peak:
 
 
 def shape_bytes(shape: Shape) -> int:
-    """Return the bytes of all arrays in a shape, in their layouts."""
+    """Return the bytes of all arrays in a shape, in their layouts; 0 of one without a size."""
     total = 0
     for _, leaf in shape.leaves():
         if isinstance(leaf, BufferShape):
             leaf = leaf.element
-        if isinstance(leaf, ArrayShape):
+        if isinstance(leaf, ArrayShape) and UNBOUNDED not in leaf.dims:
             total += physical_bytes(leaf)
     return total
 

@@ -11,7 +11,7 @@ import contextvars
 import ctypes
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -32,9 +32,14 @@ class _Meeting:
     arrived: dict[int, tuple[OpView, Sequence[Any]]] = field(default_factory=dict)
     results: list[Any] | None = None
     error: InferError | None = None
+    missing: set[int] = field(init=False)
 
-    def missing(self) -> set[int]:
-        return set(self.devices) - set(self.arrived)
+    def __post_init__(self) -> None:
+        self.missing = set(self.devices)
+
+    def arrive(self, device: int, op: OpView, args: Sequence[Any]) -> None:
+        self.arrived[device] = op, args
+        self.missing.discard(device)
 
     def result(self, place: int) -> Any:
         """Return what a member gets. Raises what kept all of them from it."""
@@ -49,14 +54,26 @@ class _Wait(NamedTuple):
     """A device that waits in an operation, and those that have to come, or send, first."""
 
     op: OpView
+    # Members of a meeting have one and the same set.
     missing: Callable[[], set[int]]
     # Where any one of the missing would do.
     one_is_enough: bool = False
 
-    def may_end(self, going: set[int]) -> bool:
-        """True when those that have to come may be among devices that go on."""
-        missing = self.missing()
-        return bool(missing & going) if missing and self.one_is_enough else missing <= going
+
+def _that_may_end(waits: Mapping[int, _Wait], going: set[int]) -> list[int]:
+    """Return the devices for which those that have to come may be among devices that go on."""
+    # By the set, each looked through once, and kept so that its number is not another one's.
+    known: dict[tuple[int, bool], tuple[set[int], bool]] = {}
+    found = []
+    for device, wait in waits.items():
+        missing = wait.missing()
+        key = id(missing), wait.one_is_enough
+        if key not in known:
+            some = bool(missing) and wait.one_is_enough
+            known[key] = missing, bool(missing & going) if some else missing <= going
+        if known[key][1]:
+            found.append(device)
+    return found
 
 
 class Exchange:
@@ -97,9 +114,9 @@ class Exchange:
         with self._lock:
             self.need_going()
             meeting = self._meetings.setdefault(key, _Meeting(devices))
-            meeting.arrived[devices[place]] = op, args
-            if meeting.missing():
-                wait = _Wait(op, meeting.missing)
+            meeting.arrive(devices[place], op, args)
+            if meeting.missing:
+                wait = _Wait(op, lambda: meeting.missing)
                 self._wait(devices[place], wait, lambda: bool(meeting.results or meeting.error))
                 return meeting.result(place)
             del self._meetings[key]
@@ -206,7 +223,7 @@ class Exchange:
         """Find devices that wait for others which cannot come, and tell all of it."""
         going = set(range(self._count)) - self._ended - set(self._waits)
         stuck = dict(self._waits)
-        while found := [d for d, wait in stuck.items() if wait.may_end(going)]:
+        while found := _that_may_end(stuck, going):
             going.update(found)
             for device in found:
                 del stuck[device]

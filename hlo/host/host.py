@@ -9,6 +9,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from hlo.errors import HloError
 from hlo.host import foreign, lapack
 from hlo.host.exchange import Exchange, run_devices
 from hlo.ops.device_groups import Line
@@ -76,6 +77,23 @@ class Host:
         return target
 
 
+# Each device is a thread. More than this come from a header that nobody meant to run here.
+MAX_DEVICES = 1024
+
+
+def need_devices(device_counts: tuple[int, int]) -> None:
+    """Raise HloError for more devices than run together in a process."""
+    count = prod(device_counts)
+    if count > MAX_DEVICES:
+        raise HloError.at(
+            "too-large",
+            f"the module runs on {count} devices ({device_counts[0]} replicas, {device_counts[1]} "
+            f"partitions), {MAX_DEVICES} can run together here",
+            hint="replica_count and num_partitions of the module say how many; "
+            "--replicas and --partitions of hlo-run change them",
+        )
+
+
 def run_together(
     hosts: Sequence[Host], device_counts: tuple[int, int], runs: Sequence[Callable[[], Any]]
 ) -> list[Any]:
@@ -84,6 +102,7 @@ def run_together(
     device_counts: the numbers of replicas and of partitions: there is a host for each device, and a
     function that runs the program beside it. Raises HloError, which names the device.
     """
+    need_devices(device_counts)
     assert len(hosts) == len(runs) == prod(device_counts)
     exchange = Exchange(len(hosts)) if len(hosts) > 1 else None
     for device, host in enumerate(hosts):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from hlo.layout import layout_problem
+from hlo.errors import InferError
+from hlo.layout import layout_problem, physical_elements
 from hlo.layout.bitcasts import layout_of
 from hlo.types import (
     HOST_MEMORY_SPACE,
@@ -62,6 +63,11 @@ def _layout_problem(shape: ArrayShape) -> Problem | None:
     if layout is None or layout is Layout.default(shape.rank):
         return None
     message = layout_problem(shape)
+    if message is None and layout.tiles and UNBOUNDED not in shape.dims:
+        try:
+            physical_elements(shape)
+        except InferError as e:
+            return e.code, e.message
     return None if message is None else ("bad-layout", f"layout {layout}: {message}")
 
 
