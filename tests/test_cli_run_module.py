@@ -200,6 +200,52 @@ def test_the_form_of_the_input_may_be_said() -> None:
     assert result.stdout == "out0 = f32[2] {3, 6}\n"
 
 
+PARTS = """HloModule m
+c { s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT }
+b { s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[64] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[64] tanh(x)
+  ROOT r = (s32[], f32[64]) tuple(j, y) }
+f { p = f32[64] parameter(0)
+  ROOT q = f32[64] negate(p) }
+ENTRY e { x = f32[64] parameter(0)
+  y = f32[64] fusion(x), kind=kLoop, calls=f
+  z = s32[] constant(0)
+  s = (s32[], f32[64]) tuple(z, y)
+  ROOT w = (s32[], f32[64]) while(s), condition=c, body=b }
+"""
+
+
+def test_each_instruction_alone() -> None:
+    # The fusion, the comparison, the sum and tanh: neither the loop nor what is inside the fusion.
+    result = run("-", "--isolate_instructions", text=PARTS)
+    assert result.exit_code == 0 and result.stdout == ""
+    assert result.stderr == "-: 4 of 4 instructions agree\n"
+    reports = json.loads(run("-", "--isolate_instructions", "--json", text=PARTS).stdout)
+    assert {r["instruction"] for r in reports} == {"y", "r", "j"}
+    ran = run("-", "--isolate_instructions", "--reference_platform=", text=PARTS)
+    assert ran.stderr == "-: 4 of 4 instructions run\n"
+
+
+def test_the_instruction_that_differs_is_named() -> None:
+    # The sum of products is rounded otherwise.
+    text = "HloModule m\nENTRY e { x = f32[999] parameter(0)\n  n = f32[999] negate(x)\n"
+    text += "  ROOT y = f32[] dot(x, n), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"
+    exact = ("--abs_error_bound=0", "--rel_error_bound=0")
+    result = run("-", "--isolate_instructions", *exact, text=text)
+    assert result.exit_code == 1 and "-: 1 of 2 instructions agree\n" in result.stderr
+    assert "-: y: out0: 1 of 1 elements differ" in result.stderr
+    assert run("-", "--isolate_instructions", "-o", "x.npz", text=PARTS).exit_code == 2
+    broken = run("-", "--isolate_instructions", text=PARTS.replace("tanh(x)", "tanh(i)"))
+    assert broken.exit_code == 1 and "type-mismatch" in broken.stderr
+
+
 def test_flags_of_xlas_own_runtime_change_nothing() -> None:
     flags = ("--force_use_cpu_thunk_runtime_for_test", "--different_random_seeds")
     assert run("m.hlo", *flags).stdout == run("m.hlo").stdout

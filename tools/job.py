@@ -66,6 +66,8 @@ class Job:
     # Arguments and results are wanted as they were passed, to be printed or kept in a file.
     keeps_arguments: bool = False
     prints_literals: bool = False
+    # Nothing is noted but errors: there are many runs.
+    quiet: bool = False
     # XLA's debug options, for dumps, and the number of the module in their names.
     debug_options: DebugOptions | None = None
     number: int = 0
@@ -137,21 +139,10 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
         raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
     outcome.elided = module.elided
-    if outcome.elided:
-        from hlo.constants import elided_text
-
-        note(
-            f"{file}: warning: {elided_text(outcome.elided)}; results are made up, "
-            "--constants FILE or --constants random fills them"
-        )
-    if outcome.made_up:
-        note(made_up_text(outcome, job.seed, vary=job.vary))
-    if outcome.assumed:
-        note(assumed_text(outcome))
     if module.device_counts == (1, 1):
         outcome.unused_devices = module.unused_devices
-    if outcome.unused_devices:
-        note(f"{file}: note: it runs on one device, on whole arrays: {outcome.unused_devices}")
+    if not job.quiet:
+        _note_what_is_made_up(outcome, job)
     queue = _queue(job)
     with progress(f"running {file}"):
         for _ in range(job.repeat):
@@ -173,6 +164,23 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
     if job.expect is not None:
         outcome.checks[f"those of {job.expect}"] = _expected(outcome.results, job)
     return outcome
+
+
+def _note_what_is_made_up(outcome: Outcome, job: Job) -> None:
+    if outcome.elided:
+        from hlo.constants import elided_text
+
+        note(
+            f"{outcome.file}: warning: {elided_text(outcome.elided)}; results are made up, "
+            "--constants FILE or --constants random fills them"
+        )
+    if outcome.made_up:
+        note(made_up_text(outcome, job.seed, vary=job.vary))
+    if outcome.assumed:
+        note(assumed_text(outcome))
+    if outcome.unused_devices:
+        devices = outcome.unused_devices
+        note(f"{outcome.file}: note: it runs on one device, on whole arrays: {devices}")
 
 
 def _queue(job: Job) -> list[Any]:
@@ -236,7 +244,6 @@ def _as_text(source: bytes, name: str, form: str) -> tuple[bytes, str]:
     """Return a module, in the form that was said, as HLO text, and what errors are to call it."""
     from hlo.sources import read_module
 
-    form = "mlir" if form in ("stablehlo", "mhlo") else form
     return str(read_module(source, name, form)).encode(), f"{name} (printed)"
 
 

@@ -201,6 +201,9 @@ def _run(
         for n, one in enumerate(jobs):
             if len(jobs) > 1:
                 note(f"\n=== Iteration {n + 1}")
+            if flags.isolate_instructions:
+                bad += _run_isolated(file, one, reports, as_json=as_json)
+                continue
             try:
                 with enough_memory(file):
                     source = source or read_source(file)
@@ -224,13 +227,56 @@ def _run(
             failed.append(file)
         flags.conclude(outcomes, bad)
     if as_json:
-        emit_json(reports if job.many else reports[0])
+        emit_json(reports if job.many or flags.isolate_instructions else reports[0])
     elif len(files) > 1:
         done = "agree" if job.check or job.expect else "ran"
         note(f"{len(files) - len(failed)} of {len(files)} files {done}")
         for file in failed:
             note(f"failed: {file}")
     return BAD_INPUT if failed else 0
+
+
+def _run_isolated(
+    file: str, job: Job, reports: list[dict[str, Any]], *, as_json: bool
+) -> int:  # fmt: skip
+    """Run each instruction of a module alone; returns how many fail."""
+    from hlo.errors import HloError
+    from hlo.memory import enough_memory
+
+    from .isolate import isolated
+
+    count = bad = 0
+    alone = replace(job, quiet=True, form=None, debug_options=None)
+
+    def failed(error: HloError, name: str) -> None:
+        if as_json:
+            reports.append({"file": file, "instruction": name, "errors": diagnostics_json(error)})
+        else:
+            show_error(error)
+
+    try:
+        for name, text in isolated(*read_source(file), job.form, job.verify):
+            label = f"{file}: {name}"
+            count += 1
+            try:
+                with enough_memory(label):
+                    outcome = run(label, text, label, alone)
+            except HloError as e:
+                bad += 1
+                failed(e, name)
+                continue
+            bad += outcome.failed
+            if as_json:
+                reports.append({**_report(outcome, alone), "file": file, "instruction": name})
+            elif outcome.failed:
+                _tell(outcome, alone, show_time=False)
+    except HloError as e:
+        failed(e, "")
+        return 1
+    if not as_json:
+        done = "agree" if job.check else "run"
+        note(f"{file}: {count - bad} of {count} instructions {done}")
+    return bad
 
 
 def _tell(outcome: Outcome, job: Job, *, show_time: bool) -> None:

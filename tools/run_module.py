@@ -62,6 +62,9 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "--random-init-input-literals/--no-random-init-input-literals": {
         "default": True, "help": "Random inputs; else those that are not given are zeros.",
     },
+    "--isolate-instructions": {
+        "is_flag": True, "help": "Run each instruction alone, in place of the module, and compare.",
+    },
     "--force-fake-data": {
         "is_flag": True, "help": "Make up all inputs: none may be given.",
     },
@@ -101,6 +104,7 @@ class ModuleFlags:
     use_large_float_range: bool
     random_init_input_literals: bool
     force_fake_data: bool
+    isolate_instructions: bool
 
     @classmethod
     def take(cls, given: dict[str, Any]) -> ModuleFlags:
@@ -111,13 +115,18 @@ class ModuleFlags:
             raise click.UsageError("--force-fake-data makes up all inputs: none can be given.")
         if flags.input_literals_file and (given["inputs"] or given["archives"]):
             raise click.UsageError("--input-literals-file gives all inputs.")
+        whole = ("inputs", "archives", "output", "expect", "infeed", "outfeed", "replicas",
+                 "partitions")  # fmt: skip
+        if flags.isolate_instructions and (named or any(given[key] for key in whole)):
+            raise click.UsageError("--isolate-instructions: inputs and results are of the module.")
         return flags
 
     @property
     def compares(self) -> bool:
         """True if these flags ask for a comparison."""
         wanted = self.reference_platform
-        return bool(wanted) or (wanted is None and self.platform is not None)
+        by_itself = self.platform is not None or self.isolate_instructions
+        return bool(wanted) or (wanted is None and by_itself)
 
     def apply(self, job: Job) -> None:
         """Say it in a job's own terms. Raises HloError for platforms that are not here."""
@@ -136,6 +145,8 @@ class ModuleFlags:
         bounds = (self.rel_error_bound, self.abs_error_bound)
         if bounds != (None, None):
             job.rtol, job.atol = (_ERROR_BOUND if b is None else b for b in bounds)
+        if job.form in ("stablehlo", "mhlo"):
+            job.form = "mlir"
         if self.use_large_float_range:
             job.random = ("large", *job.random)
         job.zeros = not self.random_init_input_literals
