@@ -14,6 +14,7 @@ from hlo_tools.spelling import spelled
 from oracle import xla_from_proto, xla_parse, xla_to_proto
 
 import hlo
+from hlo.passes import all_passes
 from hlo.proto import from_pbtxt, to_pbtxt
 from hlo.proto.pbtxt import write as write_text
 from hlo.proto.schema import Message, schema
@@ -105,6 +106,9 @@ def test_xla_form_has_the_debug_options_of_xlas_tool() -> None:
 def test_passes_are_listed_as_they_are_given() -> None:
     names = run("--list_passes", "--print=xla").stdout
     assert names.count("\n") == 1 and "test-only-foo2bar" in names.split(",")
+    # As XLA spells them.
+    spelled_so = {"dot_decomposer", "simplify-sorts", "ReduceWindowToReduceAndBroadcast"}
+    assert spelled_so <= set(names.split(",")) and len(names.split(",")) == len(all_passes())
     everything = run("-", "-passes=" + names.strip(), "--print=xla")
     assert everything.exit_code == 0 and "%dead" not in everything.stdout
 

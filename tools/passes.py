@@ -136,13 +136,36 @@ def _dump(folder: str, number: int) -> Any:
     return Dump(Path(folder), write_text, number)
 
 
+# XLA's names have dashes but for these, and are words in capitals for two.
+_UNDERSCORES = frozenset(
+    "batchnorm_expander bitcast_dtypes_expander broadcast_canonicalizer cholesky_expander "
+    "constant_folding convert_operand_folding convolution_4d_expander cpu_multi_output_fusion "
+    "cse_barrier_expander dot_decomposer dynamic_padder eigh_expander fusion_constant_sinking "
+    "gather_expander gather_simplifier horizontal_loop_fusion multi_output_fusion operand_upcaster "
+    "qr_expander result_caster scatter_determinism_expander scatter_expander scatter_simplifier "
+    "stochastic_convert_decomposer tree_reduction_rewriter triangular_solve_expander "
+    "zero_sized_hlo_elimination".split()
+)
+_CAPITALS = {
+    "assume_gather_indices_in_bound_rewrite_to_copy": "AssumeGatherIndicesInBoundRewriteToCopy",
+    "reduce_window_to_reduce_and_broadcast": "ReduceWindowToReduceAndBroadcast",
+}
+
+
+def _xla_name(name: str) -> str:
+    """Return the name of a pass as XLA spells it."""
+    if name in _UNDERSCORES:
+        return name
+    return _CAPITALS.get(name, name.replace("_", "-"))
+
+
 def list_passes(as_json: bool, *, one_line: bool) -> int:
     """Print the passes with their options, or their names alone as `--passes` takes them."""
     from hlo.passes import all_passes
 
     passes = all_passes()
     if one_line:
-        emit(",".join(p.name.replace("_", "-") for p in passes) + "\n")
+        emit(",".join(sorted(_xla_name(p.name) for p in passes)) + "\n")
         return 0
     if as_json:
         emit_json(
