@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import fuzz
 import mutate
@@ -80,13 +80,15 @@ _LIMIT_S = 10
 _LIMIT_BYTES = 2 << 30
 # How much more than the last places of the inputs those of what is computed of them may change.
 _MORE = 8
+# How often there is a line on the way.
+_SHOWN_S = 30
 # Larger modules are cut into pieces, so many of each.
 _LARGE = 6000
 _PIECES = 60
 
 # What one backend may say alone: that it cannot do it. Native code needs each custom call that
-# there is, not only those that run.
-_LIMITS = ("unsupported", "too-large", "call-depth", "unknown-custom-call")
+# there is, not only those that run, and layouts that say where elements are.
+_LIMITS = ("unsupported", "too-large", "call-depth", "unknown-custom-call", "bad-layout")
 
 
 class Slow(Exception):
@@ -103,50 +105,70 @@ class Verdict(NamedTuple):
 # --- texts to begin with ------------------------------------------------------------------------
 
 
-def corpus(folder: Path | None = None) -> list[str]:
+def corpus(folder: Path | None = None) -> Beginnings:
     """Return the modules that mutants are made of: of a folder, else the repository's."""
     here = Path(__file__).parent
     if folder is not None:
         files = sorted(p for p in folder.rglob("*") if p.suffix in (".hlo", ".txt"))
-        sources = [
-            p.read_text(errors="replace") for p in sorted(files, key=lambda p: p.stat().st_size)
-        ]
-    else:
-        sources = fuzz.corpus()
-        sources += [p.read_text() for p in sorted((here.parent / "examples").glob("*.hlo"))]
-        for path in sorted(here.glob("test_*.py")):
-            sources += mutate.modules_in_python(path.read_text())
-    return beginnings(sources)
+        return Beginnings([p.read_text(errors="replace") for p in files])
+    sources = fuzz.corpus()
+    sources += [p.read_text() for p in sorted((here.parent / "examples").glob("*.hlo"))]
+    for path in sorted(here.glob("test_*.py")):
+        sources += mutate.modules_in_python(path.read_text())
+    return Beginnings(sources)
 
 
-def beginnings(sources: Sequence[str]) -> list[str]:
-    """Return the texts, of modules or of pieces of them, that mutants are made of."""
-    found: dict[str, None] = {}
-    for number, source in enumerate(sources):
-        try:
-            module = mutate.valid(source)
-            if module is not None:
-                found.update(dict.fromkeys(_small(random.Random(number), module)))
-        except mutate.Broken as e:
-            print(f"--- module {number} to begin with: {_exception(e.__cause__ or e).found}")
-    return list(found)
+class Beginnings(Sequence[str]):
+    """The texts that mutants are made of, each made ready when it is first asked for.
+
+    A large module is in as many pieces; what is not valid, or does not fit, is an empty text.
+    """
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self._sources = sources
+        self._places = [
+            (n, piece) for n, source in enumerate(sources)
+            for piece in range(_PIECES if len(source) > _LARGE else 1)
+        ]  # fmt: skip
+        self._modules: dict[int, Module | None] = {}
+        self._texts: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if isinstance(at, slice):
+            return [self[n] for n in range(len(self))[at]]
+        if at not in self._texts:
+            source, piece = self._places[at]
+            if source not in self._modules:
+                self._modules[source] = mutate.valid(self._sources[source])
+            module = self._modules[source]
+            is_whole = len(self._sources[source]) <= _LARGE
+            self._texts[at] = "" if module is None else _small(
+                random.Random(at), mutate.plain(module if is_whole else _piece(module, piece))
+            )  # fmt: skip
+        return self._texts[at]
 
 
-def _small(rng: random.Random, module: Module) -> Iterator[str]:
-    """Yield texts of a module that fit, or of pieces of it."""
-    text = mutate.plain(module)
-    if len(text) < _LARGE:
-        pieces = [text]
-    else:
-        inside = [i for i in module.instructions() if i.operands and not i.shape.is_token]
-        chosen = rng.sample(inside, min(_PIECES, len(inside)))
-        pieces = [mutate.plain(extract(i, rng.choice((0, 1, 1, 2, 3, 5)))) for i in chosen]
-    for piece in pieces:
-        for tried in (piece, *(mutate.smaller(rng, piece) for _ in range(8))):
-            found = mutate.valid(tried, fits) if len(tried) < 2 * _LARGE else None
-            if found is not None:
-                yield mutate.plain(found)
-                break
+def _piece(module: Module, number: int) -> Module:
+    """Return a few instructions of a module, as a module."""
+    rng = random.Random(number)
+    inside = [i for i in module.instructions() if i.operands and not i.shape.is_token]
+    return extract(rng.choice(inside), rng.choice((0, 1, 1, 2, 3, 5))) if inside else module
+
+
+def _small(rng: random.Random, text: str) -> str:
+    """Return a text with sizes that fit, an empty one if none were found."""
+    for tried in (text, *(mutate.smaller(rng, text) for _ in range(8))):
+        found = mutate.valid(tried, fits) if len(tried) < 2 * _LARGE else None
+        if found is not None:
+            return mutate.plain(found)
+    return ""
 
 
 def fits(module: Module) -> bool:
@@ -226,8 +248,16 @@ def judge(text: str, seed: int, options: Options) -> Verdict:
     return verdict
 
 
+# What these make of extreme numbers depends on the order in which they add.
+_SUMS = frozenset(
+    """dot convolution reduce reduce-window scatter select-and-scatter fft ragged-dot scaled-dot
+    scan batch-norm-training batch-norm-grad batch-norm-inference all-reduce reduce-scatter cholesky
+    triangular-solve custom-call""".split()
+)
+
+
 def _arguments(module: Module, seed: int, options: Options) -> list[Any]:
-    if not options.edges:
+    if not options.edges or any(i.opcode in _SUMS for i in module.instructions()):
         return hlo.random_inputs(module, seed)
     rng = np.random.default_rng(seed)
     return [random_value(rng, p.shape, edges=True) for p in module.entry.parameters]
@@ -486,8 +516,9 @@ def main() -> int:
     if given.low_limits:
         lower_limits()
     texts = corpus(given.corpus)
-    print(f"{len(texts)} modules to begin with", flush=True)
+    print(f"{len(texts)} modules, or pieces of them, to begin with", flush=True)
     worker, tally = Worker(texts, Options(given.quick, given.edges)), Tally()
+    shown = tally.start
     for seed in range(given.first, given.first + given.count):
         text, verdict = worker.run(seed)
         tally.cases += 1
@@ -501,8 +532,9 @@ def main() -> int:
                     given.keep.mkdir(parents=True, exist_ok=True)
                     path = given.keep / f"{seed}.hlo"
                     path.write_text(f"// {verdict.found.splitlines()[0]}\n{text}")
-        if tally.cases % 500 == 0:
+        if time.monotonic() - shown >= _SHOWN_S:
             print(tally.line(), flush=True)
+            shown = time.monotonic()
     worker.close()
     for what, times in tally.ends.most_common():
         print(f"{times:7d}  {what}")

@@ -87,7 +87,7 @@ def mutant(rng: random.Random, texts: Sequence[str], fits: Callable[[Module], bo
 
     texts: as `plain` returns them. fits: says which modules may be returned. Raises Broken.
     """
-    text = begun = rng.choice(texts)
+    text = begun = next(filter(None, (rng.choice(texts) for _ in range(_TRIES))), "")
     left = rng.choice((1, 1, 2, 2, 3, 4, 6))
     for _ in range(_TRIES):
         tried = rng.choice(MUTATIONS)(rng, text, texts)

@@ -11,7 +11,7 @@ import fuzz_run
 import mutate
 import numpy as np
 import pytest
-from fuzz_run import Options, Verdict, Worker, beginnings, checked, fits
+from fuzz_run import Beginnings, Options, Verdict, Worker, checked, fits
 from mutate import mutant, plain, valid
 
 from hlo.text import parse
@@ -34,8 +34,8 @@ ENTRY e {
 
 
 @cache
-def _texts() -> list[str]:
-    return beginnings(random.Random(1).sample(fuzz.corpus(), 40))
+def _texts() -> Beginnings:
+    return Beginnings(random.Random(1).sample(fuzz.corpus(), 40))
 
 
 @pytest.mark.parametrize("first", range(0, 48, 12))
