@@ -284,7 +284,7 @@ def build(
         cost=asdict(emitted.cost),
         support=support_code(machine),
         is_parallel=emitted.is_parallel,
-        checks=tuple(emitted.checks.items()),
+        checks=tuple((number, *what) for number, what in emitted.checks.items()),
         imports=_imports(emitted, module),
         uses_host=emitted.uses_host,
         device_counts=devices_of(module),

@@ -139,3 +139,12 @@ def test_bad_debug_options_are_errors(flag: str, words: str, code: int) -> None:
     result = run(flag, "--passes=dce", "-", text=TEXT)
     assert result.exit_code == code
     assert words in result.stderr
+
+
+@pytest.mark.parametrize("line", ["rng(a, a, a), distribution=rng_uniform", "add(a)", "negate()"])
+@pytest.mark.parametrize("passes", ["rng-expander", "algsimp", "default"])
+def test_operands_are_counted_without_verification(line: str, passes: str) -> None:
+    text = f"HloModule m\nENTRY e {{\n  a = f32[] parameter(0)\n  ROOT r = f32[] {line}\n}}\n"
+    result = run("-", "--no-verify", f"--passes={passes}", text=text)
+    assert result.exit_code == 1
+    assert result.stderr.count("[operand-count]") == 1

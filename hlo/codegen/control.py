@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hlo.analysis.trips import counted
+from hlo.analysis.trips import counted, never_ends
 from hlo.codegen import scalar
 from hlo.codegen.buffers import Buffer, Path, Place
 from hlo.codegen.llvm import POLLED_COST, Builder, Val
 from hlo.codegen.memory import Leaf
 from hlo.codegen.scalar import Cplx, Value
 from hlo.ir import Computation, Instruction
+from hlo.ops.control import endless
 from hlo.types import ArrayShape
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ def emit_while(e: EntryEmitter, inst: Instruction) -> None:
         assert isinstance(go_on, Val)
         b.write(f"br i1 {go_on.name}, label %{run}, label %{done}")
         b.place(run)
+        if not e.linkage and never_ends(inst):
+            # Functions that are applied to elements have nobody to tell.
+            error = endless(inst)
+            b.write(f"ret i32 {e.imports.check(error.code, f'{inst.name}: {error.message}')}")
+            b.place(b.new_label("never"))
         _bind_state(e, body, state)
         for path, buffer in state.items():
             memory.wish(e.live.of(body.root, path), buffer)

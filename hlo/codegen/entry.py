@@ -7,7 +7,8 @@ chunk), void *state }`, where `run` has to call `task(context, begin, end)` for 
 that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what
 the program calls outside, null where it calls nothing (see `hlo.codegen.host`). It returns 0, or
 one more than the number of the outside function that failed, or a number below -15 where a size is
-outside its bound. Rank-0 values are SSA values here; scalar loop state lives in registers.
+outside its bound, or a loop would never end. Rank-0 values are SSA values here; scalar loop state
+lives in registers.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class Program:
     values: Mapping[Storage, Leaf] = field(default_factory=dict)
     # The shape of the result, with the dimensions that vary.
     result: Shape = TOKEN
-    # What is wrong with sizes, by what the entry returns then.
-    checks: Mapping[int, str] = field(default_factory=dict)
+    # The code of an error and what is wrong, by what the entry returns then.
+    checks: Mapping[int, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass

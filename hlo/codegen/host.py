@@ -93,9 +93,15 @@ class Imports:
 
     instructions: list[Instruction] = field(default_factory=list)
     uses_host: bool = False
-    # What is wrong, by what the entry returns then.
-    checks: dict[int, str] = field(default_factory=dict)
+    # The code of an error and what is wrong, by what the entry returns then.
+    checks: dict[int, tuple[str, str]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
+
+    def check(self, code: str, message: str) -> int:
+        """Return what the entry returns where an error of that code ends the program."""
+        number = _CHECKS - len(self.checks)
+        self.checks[number] = code, message
+        return number
 
     def number(self, inst: Instruction) -> int:
         """Return the number of the function that an instruction calls."""
@@ -118,9 +124,8 @@ def _emit_check(e: EntryEmitter, inst: Instruction) -> None:
     bad = b.effect("i1", f"icmp ugt {size}, {bound.name}")
     b.write(f"br i1 {bad.name}, label %{stop}, label %{go}")
     b.place(stop)
-    number = _CHECKS - len(e.imports.checks)
-    e.imports.checks[number] = str(inst.annotations["backend_config"])
-    b.write(f"ret i32 {number}")
+    message = str(inst.annotations["backend_config"])
+    b.write(f"ret i32 {e.imports.check('index-out-of-range', message)}")
     b.place(go)
 
 

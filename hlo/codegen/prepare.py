@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hlo.analysis.trips import never_ends
 from hlo.codegen import (  # noqa: F401  (they register expansions, and rules)
     lower_custom,
     lower_data,
@@ -22,7 +21,6 @@ from hlo.errors import HloError, InferError
 from hlo.expansions import expand
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
-from hlo.ops.control import endless
 from hlo.types import Shape
 
 # Operations whose called computation runs once, in place, on the operands.
@@ -42,20 +40,7 @@ def flatten(entry: Computation) -> Computation:
     """
     _need_bounded(entry)
     need_addresses(entry.root)
-    flat = _flatten(entry, set(), None, entry.root.shape)
-    for inst in flat:
-        _need_end(inst)
-    return flat
-
-
-def _need_end(inst: Instruction) -> None:
-    """Raise HloError for a loop that surely runs, and never ends."""
-    if inst.opcode == "while" and never_ends(inst):
-        test = inst.attrs["condition"].root
-        if test.opcode == "constant" and test.attrs["literal"].value:
-            e = endless(inst)
-            where = inst.span and inst.span.attr("condition")
-            raise HloError.at(e.code, f"{inst.name}: {e.message}", where)
+    return _flatten(entry, set(), None, entry.root.shape)
 
 
 def _need_bounded(entry: Computation) -> None:

@@ -187,10 +187,19 @@ class OpSpec:
     def has(self, trait: Trait) -> bool:
         return bool(self.traits & trait)
 
+    def takes(self, count: int) -> bool:
+        """Return whether `count` operands are allowed."""
+        lo, hi = self._arity_range
+        return lo <= count and (hi is None or count <= hi)
+
+    @property
+    def _arity_range(self) -> tuple[int, int | None]:
+        return self.arity if isinstance(self.arity, tuple) else (self.arity, self.arity)
+
     def check_arity(self, count: int) -> None:
         """Raise InferError unless `count` operands are allowed."""
-        lo, hi = self.arity if isinstance(self.arity, tuple) else (self.arity, self.arity)
-        if count < lo or (hi is not None and count > hi):
+        lo, hi = self._arity_range
+        if not self.takes(count):
             want = str(lo) if lo == hi else f"at least {lo}" if hi is None else f"{lo} to {hi}"
             plural = "" if want == "1" else "s"
             raise InferError(

@@ -112,7 +112,7 @@ class Executable:
         addresses = self._support.addresses
         self._pool = pool_of(self.threads, addresses) if program.is_parallel else None
         self._constants = program.constants
-        self._checks = dict(program.checks)
+        self._checks = {number: (code, message) for number, code, message in program.checks}
         self._inputs = [port(s) for s in program.arguments]
         self._outputs = [port(s) for s in program.results]
         self._output_bytes = sum(p.size_bytes for p in self._outputs)
@@ -306,8 +306,9 @@ class Executable:
         if ended == Ended.LATE:
             raise HloError.at("timeout", f"{self.name} had not come to its end after {timeout:g} s")
         if ended < 0 and ended != Ended.STOPPED:
-            message = self._checks.get(ended, f"{self.name}: a size is outside its bound")
-            raise HloError.at("index-out-of-range", message)
+            # A library does not say what its numbers mean.
+            unknown = f"{self.name}: a size is outside its bound, or a loop would never end"
+            raise HloError.at(*self._checks.get(ended, ("index-out-of-range", unknown)))
         assert frame.host is not None
         if ended == Ended.STOPPED:
             frame.host.raise_stopped()

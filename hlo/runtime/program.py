@@ -28,13 +28,13 @@ class NativeProgram:
     array leaves, that share memory: the argument's value has to be in the result's memory before.
     cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
     support: the object file of what runs all programs. is_parallel: some of the work is worth
-    sharing out over threads. checks: numbers that the code returns where a size is outside its
-    bound, and what is wrong then. imports: the functions outside that the code calls by number.
-    uses_host: it needs a table of them, or asks which device it runs on. device_counts: the numbers
-    of replicas and of partitions that a run takes. domains: the values that leaves of parameters
-    may have for the program to make sense, by the parameter's number and index path. elided: names
-    of the constants without values that results depend on. unused_devices: what the module says of
-    devices, where it runs on one for all of that.
+    sharing out over threads. checks: numbers that the code returns where an error ends it,
+    the error's code, and what is wrong. imports: the functions outside that the code calls by
+    number. uses_host: it needs a table of them, or asks which device it runs on. device_counts: the
+    numbers of replicas and of partitions that a run takes. domains: the values that leaves of
+    parameters may have for the program to make sense, by the parameter's number and index path.
+    elided: names of the constants without values that results depend on. unused_devices: what the
+    module says of devices, where it runs on one for all of that.
     """
 
     name: str
@@ -54,7 +54,7 @@ class NativeProgram:
     elided: tuple[str, ...] = ()
     unused_devices: str = ""
     is_parallel: bool = False
-    checks: tuple[tuple[int, str], ...] = ()
+    checks: tuple[tuple[int, str, str], ...] = ()
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -153,7 +153,7 @@ def _is_sound(program: NativeProgram) -> bool:
     """Return whether the parts of a program are of their types, and fit together."""
     p = program
     texts = (p.name, p.symbol, p.unused_devices, *p.elided, *(x.name for x in p.parameters))
-    texts += tuple(message for _, message in p.checks)
+    texts += tuple(text for _, *texts_of_check in p.checks for text in texts_of_check)
     texts += tuple(text for i in p.imports for text in (i.opcode, i.target, i.text))
     counts = (p.arena_bytes, *p.device_counts, *(i.api_version for i in p.imports))
     places = [(len(p.results), out) for out, _ in p.aliases]
@@ -193,5 +193,5 @@ def _from_header(
         tuple(header["elided"]),
         header["unused_devices"],
         header["is_parallel"],
-        tuple((number, message) for number, message in header["checks"]),
+        tuple((number, code, message) for number, code, message in header["checks"]),
     )

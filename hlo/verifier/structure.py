@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from hlo.errors import InferError
 from hlo.ir import Computation, Instruction, Module
 from hlo.verifier.report import Report
 
@@ -42,6 +43,7 @@ def _check_computation(module: Module, comp: Computation, report: Report) -> Non
     for inst in uses:
         if inst.parent is not comp:
             report.add("bad-parent", f"it is listed in {comp.name}, its parent is another", inst)
+        _check_operand_count(inst, report)
         if comp.get(inst.name) is not inst:
             report.add("duplicate-name", f"{comp.name} knows it by another name", inst)
         _check_edges(comp, inst, uses, report)
@@ -60,6 +62,14 @@ def _check_computation(module: Module, comp: Computation, report: Report) -> Non
             "no-root", f"the root {comp.root.name} of {comp.name} is not in it", comp=comp,
         )  # fmt: skip
     _check_acyclic(comp, report)
+
+
+def _check_operand_count(inst: Instruction, report: Report) -> None:
+    """Check that an operation has its operands: whoever looks at it takes them for granted."""
+    try:
+        inst.spec.check_arity(len(inst.operands))
+    except InferError as e:
+        report.add_infer_error(inst, e)
 
 
 def _check_edges(
