@@ -365,3 +365,42 @@ def test_no_target_needs_a_library(triple: str, cpu: str, features: str) -> None
         text, re.M,
     )  # fmt: skip
     assert set(called) - defined_here <= {"memcpy", "memset", "memmove"}
+
+
+# --- values of few bits -------------------------------------------------------------------------
+
+
+def _compiled_and_interpreted(op: str, t: str, *args: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    size = args[0].size
+    lines = [f"  {x} = {t}[{size}] parameter({n})\n" for n, x in enumerate("xy")]
+    text = f"HloModule m\nENTRY e {{\n{''.join(lines)}  ROOT r = {t}[{size}] {op}(x, y)\n}}\n"
+    module = hlo.parse(text)
+    return hlo.compile(module, cache=False)(*args), hlo.interpret(module, *args)
+
+
+@pytest.mark.parametrize("op", ["power", "atan2"])
+@pytest.mark.parametrize("t", ["f8e4m3b11fnuz", "f8e5m2", "f6e3m2fn", "f16", "bf16"])
+def test_results_in_the_middle_round_as_in_the_reference(op: str, t: str) -> None:
+    et = ELEMENT_TYPES[t]
+    word = f"u{et.dtype.itemsize}"
+    if et.bits <= 8:
+        values = np.arange(1 << et.bits, dtype=word).view(et.dtype)
+        x, y = np.repeat(values, values.size), np.tile(values, values.size)
+    else:
+        rng = np.random.default_rng(0)
+        x, y = (rng.integers(0, 1 << 16, 1 << 17).astype(word).view(et.dtype) for _ in range(2))
+    got, want = _compiled_and_interpreted(op, t, x, y)
+    both_nan = np.isnan(got.astype(np.float32)) & np.isnan(want.astype(np.float32))
+    assert ((got.view(word) == want.view(word)) | both_nan).all()
+    if op == "power" and t == "f8e5m2":
+        # 3 * 3 lies between 8 and 10.
+        assert want[(x == 3) & (y == 2)].tolist() == [8]
+
+
+def test_numbers_below_the_normal_ones_of_f32_as_powers_of_two() -> None:
+    values = np.ldexp(np.float32([1, 1.03125, 1.5, 1.96875, 0.5, 0.75]), -127).astype(np.float32)
+    module = hlo.parse(
+        "HloModule m\nENTRY e { p = f32[6] parameter(0)\n ROOT r = f8e8m0fnu[6] convert(p) }"
+    )
+    for found in (hlo.interpret(module, values), hlo.compile(module, cache=False)(values)):
+        assert found.view(np.uint8).tolist() == [0, 1, 1, 1, 0, 0]

@@ -205,6 +205,12 @@ CLAIMS: dict[str, Claim] = {
             x, i, u, lambda old, new: new, ScatterDimensionNumbers((), (0,), (0,), 1)),
         [np.int32([0, 0]), np.int32([[1], [1], [5]]), np.int32([3, 4, 5])], np.int32([0, 4]),
     ),
+    "scatter:window": (
+        lambda b, x, i, u: b.scatter(
+            x, i, u, lambda old, new: new, ScatterDimensionNumbers((1,), (), (0,), 1)),
+        [np.int32([0, 0, 0, 0]), np.int32([[3], [1], [-1]]), np.int32([[3, 4], [5, 6], [7, 8]])],
+        np.int32([0, 5, 6, 0]),
+    ),
     "shift_left": (
         lambda b, x, y: x << y, [np.int32([1, 1]), np.int32([32, 31])], np.int32([0, _LEAST])),
     "shift_right_arithmetic": (

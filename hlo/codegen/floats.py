@@ -188,8 +188,8 @@ def round_to(b: Builder, et: ElementType, value: Val) -> Val:
 def _round_to_exponent(x: Num) -> Num:
     """Round f32 bits to a power of two, ties up; what is not a positive number becomes NaN."""
     rounded = (x + (1 << _F32_MANTISSA - 1)) & -(1 << _F32_MANTISSA)
-    # 2**-127 is where f32 has no mantissa left to round in.
-    small = (x >= 0x600000).where(x.lift(1 << _F32_MANTISSA), 1 << _F32_MANTISSA - 1)
+    # Below 2**-126, where f32 has a bit less, XLA and ml_dtypes round up all that is above 2**-127.
+    small = (x > 1 << _F32_MANTISSA - 1).where(x.lift(1 << _F32_MANTISSA), 1 << _F32_MANTISSA - 1)
     rounded = (x < 1 << _F32_MANTISSA).where(small, rounded)
     inside = (x > 0) & (rounded < _INFINITY) & (x < _INFINITY)
     return inside.where(rounded, _QUIET_NAN)

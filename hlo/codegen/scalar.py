@@ -94,13 +94,16 @@ def combine(b: Builder, opcode: str, et: ElementType, x: Val, y: Val) -> Val:
 _EXACT = frozenset({"abs", "negate", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
                     "sign", "maximum", "minimum", "clamp", "real"})  # fmt: skip
 _ROUNDED = ("f8e8m0fnu", "f6e2m3fn")
+# Of values of few bits these often lie between two such values, or next to it. They are good for an
+# f32, and XLA and the reference round that.
+_THROUGH_F32 = frozenset({"atan2", "power"})
 
 
 def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> Val:
     value = functions.float_op(b, opcode, args)
     if value.type == "double" and et.bits < 64:
-        if et.name == "f8e8m0fnu":
-            # It has no zero: what is one in f32 is NaN.
+        if et.name == "f8e8m0fnu" or opcode in _THROUGH_F32:
+            # f8e8m0fnu has no zero: what is one in f32 is NaN.
             value = Num(b, value).to("float").val
         return float_to_float(b, value, et)
     if opcode in _EXACT and et.name not in _ROUNDED and not et.name.endswith("fnuz"):

@@ -251,10 +251,12 @@ _binary("divide",
         "f32", "s32", "c64")  # fmt: skip
 _binary("remainder", Kernel(integer=ev.integer_remainder, real=np.fmod), "f32", "s32")
 _binary("power",
-        Kernel(integer=ev.integer_power, real=np.power, complex=cx.power,
+        Kernel(integer=ev.integer_power, real=ev.exactly_f32(np.power), complex=cx.power,
                wide_real=True, wide_complex=True),
         "f32", "s32")  # fmt: skip
-_binary("atan2", Kernel(real=np.arctan2, complex=cx.atan2, wide_real=True, wide_complex=True),
+_binary("atan2",
+        Kernel(real=ev.exactly_f32(np.arctan2), complex=cx.atan2, wide_real=True,
+               wide_complex=True),
         "f32")  # fmt: skip
 # Complex numbers are ordered by real, then by imaginary part.
 _binary("maximum",

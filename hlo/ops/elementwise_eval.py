@@ -105,6 +105,20 @@ def run_blocks(
         return out.reshape(shape)
 
 
+def exactly_f32(fn: Fn) -> Fn:
+    """Return a function of floats that rounds to the nearest f32 where it is given such.
+
+    Libraries may be off by some units, which a second rounding, to a type of few bits, shows.
+    """
+
+    def rounded(*args: np.ndarray) -> np.ndarray:
+        if args[0].dtype != np.float32:
+            return np.asarray(fn(*args))
+        return np.asarray(fn(*(a.astype(np.float64) for a in args)).astype(np.float32))
+
+    return rounded
+
+
 # --- integers -----------------------------------------------------------------------------------
 
 
