@@ -159,6 +159,21 @@ def test_a_large_kernel_ends_between_its_shares(threads: int) -> None:
     assert (exe(x, x) == 300).all()
 
 
+def test_libraries_end_between_their_shares(tmp_path: Path) -> None:
+    exe = compiled(
+        "f32[1200,1200] dot(f32[1200,1200] a, f32[1200,1200] b), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0}"
+    )
+    exe.save(tmp_path / "dot.so")
+    library = hlo.load_library(tmp_path / "dot.so", threads=2)
+    x = np.full((1200, 1200), 0.5, np.float32)
+    for _ in range(2):
+        with pytest.raises(HloError) as error:
+            library(x, x, timeout=0.001)
+        assert error.value.code == "timeout"
+        assert (library(x, x) == 300).all()
+
+
 def test_threads_have_deadlines_of_their_own() -> None:
     exe = compiled(LOOP)
     ended: dict[float, float] = {}
