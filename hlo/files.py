@@ -29,6 +29,7 @@ import numpy as np
 from hlo.errors import HloError
 from hlo.literal import Literal, brace_pairs, write_literal
 from hlo.memory import check_available
+from hlo.scan import to_bytes
 from hlo.types import ArrayShape, element_type_of
 
 # --- reading ------------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ def _mode(target: Path) -> int:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text. The file is there in whole or not at all. Raises HloError."""
     with _replacing(path) as file:
-        file.write(text.encode())
+        file.write(to_bytes(text))
 
 
 def make_folder(path: str | Path) -> None:

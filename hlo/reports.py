@@ -18,7 +18,7 @@ import hlo.text  # noqa: F401 (attaches the text of modules)
 from hlo.analysis.cost import Cost, cost_of, instruction_costs
 from hlo.analysis.memory import peak_memory, shape_bytes
 from hlo.errors import HloError
-from hlo.files import write_files
+from hlo.files import write_text
 from hlo.graph import to_dot, to_html
 from hlo.ir import Instruction, Module
 
@@ -154,7 +154,7 @@ class Graph:
                 "bad-value", f"{path}: a graph is saved as {', '.join(forms)}",
                 hint="Graphviz makes other pictures of it: dot -Tsvg graph.dot",
             )  # fmt: skip
-        write_files({str(path): form.encode()})
+        write_text(path, form)
 
     def _repr_html_(self) -> str:
         # A frame of its own, so that its styles and names stay out of the notebook's.

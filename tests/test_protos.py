@@ -511,3 +511,26 @@ def test_xla_reads_what_it_wrote_after_we_did() -> None:
     text = CASES["attributes"]
     theirs = xla_to_proto(text)
     assert str(hlo.from_proto(hlo.to_proto(hlo.from_proto(theirs)))) == str(hlo.from_proto(theirs))
+
+
+NO_TEXT = r"""HloModule m, frontend_attributes={a="\377"}
+ENTRY e {
+  p = f32[2] parameter(0), metadata={op_name="a\377b" source_file="x\300.py"}
+  c = f32[2] custom-call(p), custom_call_target="t\377", backend_config="\377\001\"{"
+  ROOT r = f32[2] negate(c), backend_config={"a": "\377"}, statistics={visualizing_index=0,s=1.5}
+}
+"""
+
+
+@pytest.mark.parametrize("stage", ["parsed", "dot", "html", "json", "llvm"])
+def test_strings_that_are_no_text_come_out_of_every_form(stage: str) -> None:
+    result = CliRunner().invoke(hlo_opt, ["-", f"--stage={stage}"], input=NO_TEXT)
+    assert result.exit_code == 0, result.output
+
+
+def test_strings_that_are_no_text_survive_protos() -> None:
+    module = hlo.parse(NO_TEXT)
+    text = print_module(module, PrintOptions(program_layout=True))
+    for again in (hlo.from_proto(hlo.to_proto(module)), from_pbtxt(to_pbtxt(module))):
+        assert print_module(again) == text
+    assert r'op_name="a\377b"' in text and r'{"a": "\377"}' in text

@@ -149,11 +149,12 @@ def emit(content: str | bytes) -> None:
     With PYTHONUNBUFFERED the stream itself writes what a pipe takes and forgets the rest.
     """
     from hlo.errors import HloError
+    from hlo.scan import to_bytes
 
     if sys.stdout is None:
         raise HloError.at("bad-file", "cannot write to standard output: it is closed")
     sys.stdout.flush()
-    data = memoryview(content.encode() if isinstance(content, str) else content)
+    data = memoryview(to_bytes(content) if isinstance(content, str) else content)
     stream = sys.stdout.buffer
     try:
         while data:

@@ -49,8 +49,10 @@ def is_compiled(stage: str | None) -> bool:
 
 def stage_content(module: Module, stage: str, target: str | None) -> bytes:
     """Return a module, on which passes have run, in the form of a stage that is not HLO."""
+    from hlo.scan import to_bytes
+
     content = _FORMS[stage](module, target)
-    return content if isinstance(content, bytes) else content.encode()
+    return content if isinstance(content, bytes) else to_bytes(content)
 
 
 def _json(module: Module, target: str | None) -> str:

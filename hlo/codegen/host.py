@@ -260,7 +260,7 @@ class Description:
         attrs = inst.attrs
         typed = attrs.get("api_version") == "API_VERSION_TYPED_FFI"
         config = to_bytes(str(inst.annotations.get("backend_config", "")))
-        target = str(attrs.get("custom_call_target", inst.opcode)).encode()
+        target = to_bytes(str(attrs.get("custom_call_target", inst.opcode)))
         results = _array_leaves([inst.shape])
         operands = _array_leaves(inst.operand_shapes)
         attributes = ffi_attributes(inst) if typed else {}
@@ -331,7 +331,7 @@ class Description:
         else:
             data = [("ptr", self._numbers("i64", [str(x) for x in value])), *self._pad]
         fields = [
-            ("ptr", self._string(name.encode())), ("i32", str(kind)), ("i32", str(a.type_number)),
+            ("ptr", self._string(to_bytes(name))), ("i32", str(kind)), ("i32", str(a.type_number)),
             ("i64", str(count)), *data,
         ]  # fmt: skip
         return _Constant(fields)

@@ -313,7 +313,7 @@ def _describe(op: OpView, operands: Sequence[Shape], keep: list[Any]) -> FfiOp:
         for leaves in ([leaf for s in operands for leaf in s.leaves()], list(op.shape.leaves()))
     ]
     return FfiOp(
-        op.attrs["custom_call_target"].encode(), config, len(config), version,
+        to_bytes(op.attrs["custom_call_target"]), config, len(config), version,
         isinstance(op.shape, TupleShape),
         len(parts[0]), _shapes(parts[0], keep), len(parts[1]), _shapes(parts[1], keep),
         len(attributes), _attributes(attributes, keep),
@@ -344,7 +344,7 @@ def _attributes(attributes: Mapping[str, FfiAttribute], keep: list[Any]) -> int:
     keep.append(items)
     for item, (name, a) in zip(items, attributes.items(), strict=True):
         item.kind, item.count, value = a.in_c()
-        item.name, item.type = name.encode(), a.type_number
+        item.name, item.type = to_bytes(name), a.type_number
         if isinstance(value, int):
             item.value.integer = value
         elif isinstance(value, bytes):

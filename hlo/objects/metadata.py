@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from hlo.codegen.llvm import PLACE_MARK as MARK
 from hlo.errors import Span
+from hlo.scan import to_bytes
 
 _DWARF_VERSION, _INFO_VERSION = 5, 3
 _NUMBERED = re.compile(r"^!(\d+) = ")
@@ -150,6 +151,6 @@ def _function(
 
 def _quoted(text: str) -> str:
     body = "".join(
-        chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in text.encode()
+        chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in to_bytes(text)
     )
     return f'"{body}"'

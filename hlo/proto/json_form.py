@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from base64 import b64encode
 from typing import Any
 
@@ -19,9 +20,14 @@ from hlo.scan import to_bytes
 _WIDE = ("int64", "uint64", "sint64", "fixed64", "sfixed64")
 
 
+# What stands for a byte that is no part of UTF-8.
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
 def write(message: Message, kind: MessageType) -> str:
     """Return the JSON of a message, fields in the order of their numbers."""
-    return json.dumps(_value(message, kind), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(_value(message, kind), indent=1, ensure_ascii=False) + "\n"
+    return _NO_CHARACTER.sub(lambda m: f"\\u{ord(m[0]):04x}", text)
 
 
 def _value(message: Message, kind: MessageType) -> dict[str, Any]:
