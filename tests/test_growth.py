@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from fuzz import watched
 
+import hlo
 from hlo.errors import HloError
 from hlo.text import parse, print_module
 from hlo.verifier import verify
@@ -178,3 +179,19 @@ def test_calls_grow_with_the_number_of_items(name: str) -> None:
 def test_what_fits_nowhere_is_an_error(name: str) -> None:
     text, code = TOO_MUCH[name]
     assert ends_soon(text) == code
+
+
+def test_calls_that_double_are_not_copied_without_end() -> None:
+    module = parse(calls(40))
+    codes: list[str] = []
+
+    def check() -> None:
+        hlo.optimize(module, passes="call-inliner")
+        hlo.compile(module, cache=False)
+
+    assert watched(check, lambda e: codes.append(e.code)) is None
+    assert codes == ["too-large"]
+    assert any(i.opcode == "call" for i in module.entry)
+    few = parse(calls(10))
+    hlo.optimize(few, passes="call-inliner")
+    assert not any(i.opcode == "call" for i in few.entry)

@@ -8,7 +8,8 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
 
-# Calls of computations that call others are copies of copies; so many instructions are enough.
+# Calls of computations that call others are copies of copies. What would have more instructions
+# than this is not compiled either, and all passes would work on the copies.
 _MAX_INSTRUCTIONS = 1_000_000
 
 
@@ -18,20 +19,31 @@ def call_inliner(module: Module, rewrites: Rewrites, *, single_call_site: bool =
 
     single_call_site: only computations that are called from one place. Composite calls, which are
     units for somebody else, calls whose frontend says `inlineable="false"`, and computations of
-    other threads stay; so do all calls when there are a million copies.
+    other threads stay; so do all calls where some computation would come to a million instructions.
     """
-    calls, copies = Calls(module), 0
+    if _is_endless(module):
+        return
+    calls = Calls(module)
     # Callers first: what is copied has not grown by copies of its own, and each is made once.
     for comp in reversed(unfused(module)):
         todo = list(comp) if comp.module is module else []
         while todo:
             inst = todo.pop()
-            if copies > _MAX_INSTRUCTIONS or not _is_inlined(inst, comp, calls, single_call_site):
+            if not _is_inlined(inst, comp, calls, single_call_site):
                 continue
             if rewrites.allow("call_inliner", inst):
-                built = inline_call(inst, calls)
-                copies += len(built)
-                todo += built
+                todo += inline_call(inst, calls)
+
+
+def _is_endless(module: Module) -> bool:
+    """True when a computation, with copies for its calls and for those in them, is too large."""
+    sizes: dict[Computation, int] = {}
+    for comp in module.callees_first():
+        called = (i.called_computations[0] for i in comp if i.opcode == "call")
+        sizes[comp] = len(comp) + sum(sizes[callee] for callee in called)
+        if sizes[comp] > _MAX_INSTRUCTIONS:
+            return True
+    return False
 
 
 def inline_call(inst: Instruction, calls: Calls) -> list[Instruction]:
