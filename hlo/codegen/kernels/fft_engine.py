@@ -22,9 +22,12 @@ from hlo.codegen.kernels.dft import (
     roots_of_unity,
 )
 from hlo.codegen.kernels.microkernel import define, splat, vector_at
-from hlo.codegen.llvm import Builder, Index, Val, float_const
+from hlo.codegen.llvm import POLLED_COST, Builder, Index, Val, float_const
 from hlo.codegen.target import Target
 from hlo.types import ElementType
+
+# Of one element in one stage, in rough scalar operations.
+_STAGE_COST = 8
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class Transform:
             for n, stage in enumerate(self.stages):
                 source, target = places[n % 2], places[1 - n % 2]
                 _StageEmitter(b, self, stage, f"%table{n}", source, target).emit()
+                if self.size * _STAGE_COST > POLLED_COST:
+                    b.poll(self.size * _STAGE_COST)
 
         params = [f"ptr noalias readonly %table{n}" for n in range(len(tables))]
         name = define(
