@@ -282,8 +282,8 @@ class Client:
                 "argument-count", "execute_parallel takes programs, each beside its arguments"
             )
         count = len(instances)
-        loaded = [self._loaded(program, None) for program, _ in instances]
-        named = {p.device_counts for p in loaded} - {(1, 1)} or {(count, 1)}
+        programs = [program for program, _ in instances]
+        named = set(map(_named_counts, programs)) - {(1, 1)} or {(count, 1)}
         counts = min(named)
         if len(named) > 1 or prod(counts) != count:
             raise HloError.at(
@@ -291,7 +291,10 @@ class Client:
                 + " and on ".join(map(_said, sorted(named))),
             )  # fmt: skip
         self._need_devices(count, counts)
-        return self._run(loaded, [own for _, own in instances], range(count), counts)
+        # One that names none is for as many as there are; several devices may have the same.
+        loaded = {id(p): self._loaded_for(p, counts) for p in programs}
+        own = [loaded[id(p)] for p in programs]
+        return self._run(own, [args for _, args in instances], range(count), counts)
 
     @checked
     def compute_constant(self, program: XlaComputation | Module) -> Literal:
@@ -322,6 +325,12 @@ class Client:
                 program, num_replicas=replicas, num_partitions=partitions
             )
         return found[replicas, partitions]
+
+    def _loaded_for(self, program: Program, counts: tuple[int, int]) -> LoadedExecutable:
+        """Return a program ready to run on so many devices, if it does not say on how many."""
+        if isinstance(program, Module) and program.device_counts == (1, 1):
+            return self.compile(program, num_replicas=counts[0], num_partitions=counts[1])
+        return self._loaded(program, counts)
 
     def _run(
         self, loaded: Sequence[LoadedExecutable], arguments: Sequence[Sequence[Any]],
@@ -392,6 +401,11 @@ def _checked(make: Callable[[], _T]) -> _T:
         return make()
     except InferError as e:
         raise HloError.at(e.code, e.message, hint=e.hint) from None
+
+
+def _named_counts(program: Program) -> tuple[int, int]:
+    """Return the numbers of devices that a program names; a built one names none."""
+    return (1, 1) if isinstance(program, XlaComputation) else program.device_counts
 
 
 def _said(counts: tuple[int, int]) -> str:

@@ -54,6 +54,28 @@ def test_a_broadcast_is_of_the_first_or_of_the_one_that_is_said(backend: str) ->
     assert_equal(run_here(case, backend), [[X[3]]] * 4)
 
 
+@pytest.mark.parametrize("groups", ["replica_groups={{0,1}}", "replica_groups={}"])
+def test_programs_of_their_own_meet_without_saying_how_many(backend: str, groups: str) -> None:
+    module = hlo.parse(
+        f"HloModule m\n{ADD}ENTRY e {{ p = f32[2] parameter(0)\n"
+        f" ROOT r = f32[2] all-reduce(p), {groups}, to_apply=add }}"
+    )
+    client = hlo.Client(2, backend=backend, cache=False)
+    results = client.execute_parallel([(module, [x]) for x in TWO])
+    assert_equal([[client.transfer(r).value] for r in results], [[X[0] + X[1]]] * 2)
+
+
+def test_random_numbers_differ_from_replica_to_replica(backend: str) -> None:
+    case = program(
+        "f32[4] rng(a, b), distribution=rng_uniform", (3, 1), [],
+        before="a = f32[] constant(0)\nb = f32[] constant(1)",
+    )  # fmt: skip
+    first, second, third = (tuple(d[0].tolist()) for d in run_here(case, backend))
+    assert len({first, second, third}) == 3
+    alone = hlo.interpret(hlo.parse(case[0].replace("replica_count=3", "replica_count=1")))
+    assert first == tuple(alone.tolist())
+
+
 @pytest.mark.parametrize(
     ("groups", "want"), [("{{2,0}}", [X[2], 0, X[2], 0]), ("{{3}}", [0, 0, 0, X[3]])]
 )

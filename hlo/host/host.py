@@ -17,6 +17,9 @@ from hlo.ops.spec import OpView
 
 Target = Callable[..., Any]
 
+# Counters of random numbers count to two to this in each replica.
+_REPLICA_BITS = 96
+
 
 @dataclass
 class Host:
@@ -26,7 +29,8 @@ class Host:
     the targets that are not there; see `hlo/include/hlo_ffi.h`. "process" is what is loaded anyway.
     infeed: values in the order they will be read; outfeed: values in the order they were written.
     channels: values sent and not yet received, by channel id.
-    rng_state: the 128-bit counter of `rng-get-and-update-state`, which `rng` draws from too.
+    rng_state: the 128-bit counter of `rng-get-and-update-state`, which `rng` draws from too; each
+    replica has its own part of the counters.
     replica_id, partition_id: which device it is. exchange: where it meets the others of its run;
     None where it is alone. receiving: of each channel, the lines on which a receive has begun; None
     for one that gets nothing.
@@ -48,7 +52,11 @@ class Host:
 
         device_counts: the numbers of replicas and of partitions of the run.
         """
+        before = self.replica_id
         self.replica_id, self.partition_id = divmod(device, device_counts[1])
+        # The counters of replicas are that far apart that they never meet.
+        distance = (self.replica_id - before) << _REPLICA_BITS
+        self.rng_state = (self.rng_state + distance) % 2**128
         self.exchange = exchange
         self.receiving.clear()
 
