@@ -193,3 +193,34 @@ def test_more_participants_are_an_error_of_the_module(call: str) -> None:
     with pytest.raises(HloError) as e:
         run_leaves(text, [X])
     assert e.value.code == "unsupported-participants"
+
+
+@pytest.mark.parametrize(
+    ("line", "right", "wrong"),
+    [
+        ("ragged-all-to-all(x, y, a, b, c, b), replica_groups={{0}}", (1, 2, 3), (1, 2, 4)),
+        ("ragged-all-to-all(x, y, a, b, c, b), replica_groups={{0}}", (0, 4, 0), (3, 2, 0)),
+        ("ragged-all-to-all(x, y, a, b, c, b), replica_groups={{0}}", (0, 0, 5), (0, 5, 0)),
+        ("collective-permute(x, y, u, w), source_target_pairs={{0,0}}, slice_sizes={{2,1}}",
+         (1, 0, 3), (3, 0, 0)),
+    ],
+)  # fmt: skip
+def test_slices_outside_of_what_is_exchanged_are_errors(
+    line: str, right: tuple[int, ...], wrong: tuple[int, ...]
+) -> None:
+    text = f"""HloModule exchanged
+ENTRY e {{ x = f32[4,2] parameter(0)  y = f32[5,2] parameter(1)
+  i = s32[3] parameter(2)
+  a = s32[1] slice(i), slice={{[0:1]}}  b = s32[1] slice(i), slice={{[1:2]}}
+  c = s32[1] slice(i), slice={{[2:3]}}  zero = s32[] constant(0)
+  p = s32[] reshape(a)  u = (s32[], s32[]) tuple(p, zero)
+  q = s32[] reshape(c)  w = (s32[], s32[]) tuple(q, zero)
+  ROOT r = f32[5,2] {line} }}
+"""
+    x, y = np.arange(8, dtype=np.float32).reshape(4, 2), -np.ones((5, 2), np.float32)
+    check(text, [x, y, np.array(right, np.int32)])
+    args = [x, y, np.array(wrong, np.int32)]
+    for run in (run_leaves, lambda text, args: interpret(parse(text), args)):
+        with pytest.raises(HloError) as e:
+            run(text, args)
+        assert e.value.code == "index-out-of-range"

@@ -7,6 +7,8 @@ it stays, and the host is asked, which knows the others.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.collective_rules import PARTIAL
@@ -157,9 +159,10 @@ def _collective_permute_start(inst: Instruction) -> Computation | None:
 def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
     """Return what a device gets that can only send to itself: zeros where it does not."""
     sizes = inst.attrs["slice_sizes"]
+    members = sorted({target for _, target in inst.attrs["source_target_pairs"]})
     if sizes:
         other = d.parameters[1]
-        data = [_updated(d, d.parameters, iter(sizes))]
+        data = [_updated(d, d.parameters, iter(sizes), _all_take_part(inst, members))]
         if wanted.is_tuple:
             assert isinstance(wanted, TupleShape)
             count = range(len(wanted.elements))
@@ -170,7 +173,6 @@ def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
     else:
         data = d.parameters
         others = [d.zeros(x.shape) for x in data]
-    members = sorted({target for _, target in inst.attrs["source_target_pairs"]})
     return _as_result(d, _of_members(d, inst, members, data, others), wanted)
 
 
@@ -179,12 +181,9 @@ def _of_members(
     data: list[Instruction], others: list[Instruction],
 ) -> list[Instruction]:  # fmt: skip
     """Return data on devices that take part in a collective, by their ids, and else `others`."""
-    replicas, partitions = _device_counts(inst)
-    mode = group_mode(inst.attrs)
-    count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}
-    if not members or members == list(range(count.get(mode or "", replicas))):
+    if not members or _all_take_part(inst, members):
         return data if members else others
-    mine = _own_id(d, mode, partitions)
+    mine = _own_id(d, group_mode(inst.attrs), _device_counts(inst)[1])
     found = d.constant(PRED, False)
     for member in members:
         same = d.compare(mine, d.constant(U32, member), "EQ")
@@ -193,6 +192,13 @@ def _of_members(
         d.op("select", d.broadcast(found, x.array_shape.with_type(PRED)), x, y)
         for x, y in zip(data, others, strict=True)
     ]
+
+
+def _all_take_part(inst: Instruction, members: list[int]) -> bool:
+    """True where the ids of those that take part in a collective are all that there are."""
+    replicas, partitions = _device_counts(inst)
+    count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}
+    return members == list(range(count.get(group_mode(inst.attrs) or "", replicas)))
 
 
 def _own_id(d: Draft, mode: str | None, partitions: int) -> Instruction:
@@ -207,8 +213,13 @@ def _own_id(d: Draft, mode: str | None, partitions: int) -> Instruction:
     return d.op("add", first, d.op("partition-id", shape=scalar))
 
 
-def _updated(d: Draft, operands: list[Instruction], sizes: object) -> Instruction:
-    """Return the output buffer with slices of the input buffer written into it."""
+def _updated(
+    d: Draft, operands: list[Instruction], sizes: Iterator[Sequence[int]], is_certain: bool
+) -> Instruction:
+    """Return the output buffer with slices of the input buffer written into it.
+
+    is_certain: they are for sure, so that slices outside of the buffers are errors.
+    """
     source, target, source_offsets, target_offsets = operands
     if target.shape.is_tuple:
         assert isinstance(target.shape, TupleShape)
@@ -216,7 +227,7 @@ def _updated(d: Draft, operands: list[Instruction], sizes: object) -> Instructio
             [d.op("get-tuple-element", x, index=n) for x in operands]
             for n in range(len(target.shape.elements))
         ]
-        return d.op("tuple", *(_updated(d, p, sizes) for p in parts))
+        return d.op("tuple", *(_updated(d, p, sizes, is_certain) for p in parts))
     offsets = target_offsets.shape
     assert isinstance(offsets, TupleShape)
     pairs = [(source_offsets, target_offsets)]
@@ -229,10 +240,17 @@ def _updated(d: Draft, operands: list[Instruction], sizes: object) -> Instructio
             for n in range(len(offsets.elements))
         ]
     for from_, to in pairs:
-        size = tuple(next(sizes))  # type: ignore[call-overload]
+        size = tuple(next(sizes))
         starts, places = (
             [d.op("get-tuple-element", x, index=n) for n in range(len(size))] for x in (from_, to)
         )
+        if is_certain:
+            for buffer, at in ((source, starts), (target, places)):
+                for dim, (start, n) in enumerate(zip(at, size, strict=True)):
+                    last = buffer.array_shape.dims[dim] - n
+                    bound = d.constant(start.array_shape.element_type, max(0, last))
+                    message = f"a start in dimension {dim} is outside [0, {last}]"
+                    d.need_at_most(start, bound, message)
         piece = d.op("dynamic-slice", source, *starts, dynamic_slice_sizes=size)
         target = d.op("dynamic-update-slice", target, piece, *places, shape=target.shape)
     return target
@@ -280,6 +298,11 @@ def _ragged_step(inst: Instruction, state: Shape) -> Computation:
         for t in tables
     )
     shape, rows = target.array_shape, array(S64, target.array_shape.dims[:1])
+    counts = [x.array_shape.dims[0] for x in (source, target)]
+    d.need_at_most(size, d.constant(S64, min(counts)), f"a size is outside [0, {min(counts)}]")
+    for start, n in zip((first, place), counts, strict=True):
+        last = d.op("subtract", d.constant(S64, n), size)
+        d.need_at_most(start, last, f"a slice is outside of {n} rows")
     row = d.op("iota", shape=rows, iota_dimension=0)
     # How far into the update each row of the output lies.
     inside = d.op("subtract", row, d.broadcast(place, rows))

@@ -14,6 +14,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
+from hlo.ops.custom_targets import CHECK_SIZE
 from hlo.types import (
     TOKEN,
     ArrayShape,
@@ -75,6 +76,17 @@ class Draft(Builder):
         if shape.is_token:
             return self.op("after-all", shape=TOKEN)
         raise InferError(f"{self.inst.opcode}: there is no value of {shape}", code="bad-value")
+
+    def need_at_most(self, n: Instruction, bound: Instruction, message: str) -> None:
+        """Append the end of the program for a scalar that is negative, or above another one.
+
+        message: what is wrong then, of the instruction that is expressed.
+        """
+        check = self.op(
+            "custom-call", n, bound, shape=TupleShape(), custom_call_target=CHECK_SIZE
+        )  # fmt: skip
+        name = f"{self.inst.name}: {self.inst.opcode}"
+        check.annotations["backend_config"] = f"{name}: {message}"
 
     def done(self, root: Instruction) -> Computation:
         """Return the computation with its result set."""

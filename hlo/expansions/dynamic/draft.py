@@ -22,7 +22,7 @@ from hlo.expansions.dynamic.sized import (
     static_array,
 )
 from hlo.ir import Computation, Instruction
-from hlo.ops.custom_targets import CHECK_SIZE, verify_target
+from hlo.ops.custom_targets import verify_target
 from hlo.ops.dynamic import SIZE_OPS
 from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
 
@@ -230,13 +230,8 @@ class SizedDraft(Draft):
         is_new = (n, bound) not in self._bounded
         found = self.inside(n, bound)
         if is_new and not is_known_inside(n, bound):
-            check = self.op(
-                "custom-call", n, self.constant(S32, bound), shape=TupleShape(),
-                custom_call_target=CHECK_SIZE,
-            )  # fmt: skip
-            check.annotations["backend_config"] = (
-                f"{self.inst.name}: {self.inst.opcode}: the size of dimension {dim} is outside "
-                f"[0, {bound}]"
+            self.need_at_most(
+                n, self.constant(S32, bound), f"the size of dimension {dim} is outside [0, {bound}]"
             )
         return found
 
