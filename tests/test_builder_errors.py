@@ -75,8 +75,6 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.all_to_all(p("(f32[4])"), 0, 0, 1), "type-mismatch", "an array is needed"),
     "all-to-all outside the dimensions": (
         lambda b, p: b.all_to_all(p("f32[4]"), 0, 1, 1), "bad-dimension", "concat_dimension is 1"),
-    "after-all of no token": (
-        lambda b, p: b.after_all([p("f32[]")]), "type-mismatch", "token[] is needed"),
     "batch-norm of no feature": (
         lambda b, p: b.batch_norm_training(p("f32[2,3]"), p("f32[3]"), p("f32[3]"), 0.1, 2),
         "bad-dimension", "feature_index"),
@@ -272,8 +270,6 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.get_dimension_size(p("(f32[2])"), 0), "type-mismatch", "array"),
     "get-tuple-element of no element": (
         lambda b, p: b.get_tuple_element(p("(f32[2])"), 1), "index-out-of-range", "get-tuple"),
-    "infeed of a tuple in a tuple": (
-        lambda b, p: b.infeed("((f32[2]))"), "unsupported", "a tuple in a tuple"),
     "iota along no dimension": (
         lambda b, p: b.iota("s32[4,8]", 2), "bad-dimension", "iota"),
     "logical-and of a number": (

@@ -7,6 +7,7 @@ result. The interpreter and compiled code are compared with numpy, and with each
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -456,3 +457,19 @@ def test_a_barrier_and_tokens_change_no_value() -> None:
     got = hlo.interpret(b.build().module(), host=host)
     assert_same(got, (got[2], -got[2], got[2]))
     assert len(host.outfeed) == 1
+
+
+def test_what_the_text_takes_of_the_host_the_builder_takes() -> None:
+    b = XlaBuilder("host")
+    value = b.infeed("((f32[2], s32[]), f32[])")
+    token = b.after_all([value, b.create_token()])
+    b.outfeed_with_token(value, token)
+    b.set_return_value(value)
+    module = b.build().module()
+    hlo.verify(hlo.parse(str(module)))
+    fed = ((np.float32([1, 2]), np.int32(3)), np.float32(4))
+    for run in (hlo.interpret, lambda m, host: hlo.compile(m, cache=False, host=host)()):
+        host = hlo.Host(infeed=deque([fed]))
+        (pair, last) = run(module, host=host)
+        assert (pair[0].tolist(), pair[1], last) == ([1, 2], 3, 4)
+        assert len(host.outfeed) == 1

@@ -452,8 +452,6 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "infeed: operand 0 has shape f32[], token[] is needed"),
     "outfeed in another shape": (
         lambda b, p: b.outfeed(p("f32[2,3]"), "f32[3,2]"), "shape-mismatch", "outfeed"),
-    "outfeed of a tuple in a tuple": (
-        lambda b, p: b.outfeed(p("((f32[2]))")), "unsupported", "a tuple in a tuple"),
 }  # fmt: skip
 
 

@@ -9,16 +9,7 @@ from hlo.builder.core import operation
 from hlo.builder.meanings import ShapeLike, shape_of
 from hlo.builder.op import XlaOp
 from hlo.errors import InferError
-from hlo.types import TOKEN, U32, Shape, TupleShape, array
-
-
-def _flat(name: str, shape: Shape) -> Shape:
-    """Return a shape that holds no tuple in a tuple."""
-    if isinstance(shape, TupleShape) and any(s.is_tuple for s in shape.elements):
-        raise InferError(
-            f"{name}: {shape.to_string(False)} is a tuple in a tuple", code="unsupported"
-        )
-    return shape
+from hlo.types import TOKEN, U32, TupleShape, array
 
 
 class HostExchange(Collective):
@@ -33,10 +24,10 @@ class HostExchange(Collective):
     def infeed(self, shape: ShapeLike, config: str = "") -> XlaOp:
         """Append the next value of the device's infeed.
 
-        shape: an array, or a tuple of arrays; nothing is read for an empty tuple. Values are those
+        shape: an array, or a tuple of values; nothing is read for an empty tuple. Values are those
         of `Host.infeed`, in the order in which infeeds run. config: text that goes with it.
 
-        Raises HloError for a tuple in a tuple. Source: "Infeed" (004, 000, 002, 003).
+        Source: "Infeed" (004, 000, 002, 003).
         """
         return self.infeed_with_token(self.create_token(), shape, config)[0]
 
@@ -46,8 +37,8 @@ class HostExchange(Collective):
 
         shape, config and errors as for `infeed`.
         """
-        data = _flat("infeed", shape_of(shape))
-        return self._emit("infeed", token, shape=TupleShape((data, TOKEN)), infeed_config=config)
+        result = TupleShape((shape_of(shape), TOKEN))
+        return self._emit("infeed", token, shape=result, infeed_config=config)
 
     @operation
     def outfeed(
@@ -58,7 +49,7 @@ class HostExchange(Collective):
         shape_with_layout: the operand's shape, in the layout in which the host gets it.
         outfeed_config: text that goes with it.
 
-        Raises HloError for a tuple in a tuple. Source: "Outfeed" (003).
+        Raises HloError for another shape than the operand's. Source: "Outfeed" (003).
         """
         token = self.create_token()
         return self.outfeed_with_token(operand, token, shape_with_layout, outfeed_config)
@@ -75,8 +66,7 @@ class HostExchange(Collective):
         """
         shape = operand.shape if shape_with_layout is None else shape_of(shape_with_layout)
         return self._emit(
-            "outfeed", operand, token, outfeed_shape=_flat("outfeed", shape),
-            outfeed_config=outfeed_config,
+            "outfeed", operand, token, outfeed_shape=shape, outfeed_config=outfeed_config,
         )  # fmt: skip
 
     @operation
