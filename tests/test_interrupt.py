@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +160,7 @@ def test_a_large_kernel_ends_between_its_shares(threads: int) -> None:
     assert (exe(x, x) == 300).all()
 
 
+@pytest.mark.skipif(not (shutil.which("cc") or shutil.which("ld.lld")), reason="there is no linker")
 def test_libraries_end_between_their_shares(tmp_path: Path) -> None:
     exe = compiled(
         "f32[1200,1200] dot(f32[1200,1200] a, f32[1200,1200] b), lhs_contracting_dims={1}, "
