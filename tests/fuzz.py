@@ -160,7 +160,7 @@ def callees(rng: random.Random, text: str, _: Sequence[str]) -> str:
     return text[: m.start()] + callee + text[m.end() :]
 
 
-def _unusual(rng: random.Random, text: str, _: Sequence[str]) -> str:
+def unusual(rng: random.Random, text: str, _: Sequence[str]) -> str:
     """Write the text, or a place of it, as an editor or another system might."""
     at = rng.randrange(len(text) + 1)
     return rng.choice((
@@ -216,7 +216,7 @@ def _nest(rng: random.Random, text: str, _: Sequence[str]) -> str:
 _MUTATIONS: list[Callable[[random.Random, str, Sequence[str]], str]] = [
     _bytes, _bytes, tokens, tokens, tokens, tokens, numbers, numbers, numbers, names,
     names, lines, lines, _truncate, _nest, attributes, attributes, shapes, shapes, callees,
-    _unusual,
+    unusual,
 ]  # fmt: skip
 
 

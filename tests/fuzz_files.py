@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz import _numbers, _tokens, _unusual, keeper, tally, watched
+from fuzz import keeper, numbers, tally, tokens, unusual, watched
 
 import hlo
 from hlo.arguments import Parameter
@@ -102,7 +102,7 @@ def _safetensors(rng: random.Random) -> bytes:
     if rng.random() < 0.7:
         text = _one_of(rng, text, r'(?<=": )(?:\[[^]]*\]|"\w+")', _JSON)
     if rng.random() < 0.3:
-        text = _tokens(rng, text, [text])
+        text = tokens(rng, text, [text])
     size = len(text.encode(errors="replace"))
     if rng.random() < 0.2:
         size = rng.choice((0, size - 1, size + 1, 1 << 63, (1 << 64) - 1, 99_999_999))
@@ -134,7 +134,7 @@ def _with_header(rng: random.Random, value: np.ndarray) -> bytes:
             flags = ("1", "None", "'x'", "True", "")
             text = _one_of(rng, text, r"(?<='fortran_order': )\w+", flags)
         else:
-            text = rng.choice((_tokens, _numbers))(rng, text, [text])
+            text = rng.choice((tokens, numbers))(rng, text, [text])
     head = text.encode(errors="replace")
     if rng.random() < 0.2:
         content = content[: rng.randrange(len(content) + 1)]
@@ -179,7 +179,7 @@ def _literal(rng: random.Random) -> str:
          "2x3xf32=1 2 3 4 5 6", "2x3xf32=5", "4xbf16", "99999999999x9999999999xf32=1")
     )  # fmt: skip
     for _ in range(rng.choice((0, 1, 1, 2))):
-        text = rng.choice((_tokens, _numbers, _unusual))(rng, text, [text])
+        text = rng.choice((tokens, numbers, unusual))(rng, text, [text])
     return text
 
 

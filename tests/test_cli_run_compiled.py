@@ -246,7 +246,9 @@ body { s = (s32[], f32[]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
   x = f32[] get-tuple-element(s), index=1
   y = f32[] multiply(x, x)
-  ROOT r = (s32[], f32[]) tuple(i, y) }
+  one = s32[] constant(1)
+  j = s32[] xor(i, one)
+  ROOT r = (s32[], f32[]) tuple(j, y) }
 test { s = (s32[], f32[]) parameter(0)
   i = s32[] get-tuple-element(s), index=0
   n = s32[] constant(3)

@@ -11,7 +11,7 @@ from hlo.errors import TextError
 from hlo.ops.attrs import INTS
 from hlo.proto.schema import Message
 from hlo.scan import Scanner, escape
-from hlo.text.origins import SYNTHETIC, Origin, origin_leaves, recoveries
+from hlo.text.origins import SYNTHETIC, Origin, read_origins, recoveries
 
 # What stands behind a backslash in a string. A string of a module has its lines.
 _QUOTED = re.compile(r'["\\]')
@@ -22,7 +22,8 @@ def read_origin(m: Message) -> str:
     if m.get("is_synthetic_call"):
         return "{" + SYNTHETIC + "}"
     elements = [(e.get("shape_index", []), e.get("original_array")) for e in m.get("elements", ())]
-    return "{" + _tree(elements, 0) + "}"
+    call = f',["{escape(m["call_hierarchy"])}"]' if "call_hierarchy" in m else ""
+    return "{" + _tree(elements, 0) + call + "}"
 
 
 def _tree(elements: list[tuple[list[int], Any]], depth: int) -> str:
@@ -47,17 +48,20 @@ def _array(m: Message | None) -> str:
 
 def write_origin(text: str) -> Message:
     """Return the OriginalValueProto of a text. Raises TextError."""
-    if text == "{" + SYNTHETIC + "}":
-        return Message(is_synthetic_call=True)
     s = Scanner(text)
+    leaves, call = read_origins(s)
+    s.end()
+    if call == "":
+        return Message(is_synthetic_call=True)
     elements = []
-    for path, origin in origin_leaves(s):
+    for path, origin in leaves:
         element = Message(shape_index=list(path))
         if origin is not None:
             element["original_array"] = _original_array(origin)
         elements.append(element)
-    s.end()
-    return Message(elements=elements)
+    return Message(elements=elements) if call is None else Message(
+        elements=elements, call_hierarchy=call
+    )  # fmt: skip
 
 
 def _original_array(origin: Origin | None) -> Message:

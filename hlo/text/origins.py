@@ -1,7 +1,7 @@
 """The text that says where values come from in the program before optimization.
 
-`{({"a"}, {"b" {1}})}` is a tuple of what were the result of `a` and element 1 of that of `b`. A
-module's table says how values that are gone come from others, by a module for each in a string.
+`{({"a"}, {"b" {1}})}` is a tuple of what were the result of `a` and element 1 of that of `b`. Behind
+it stands the call that it was made in, if one is said: `{({"a"}),["w#$"]}`. A module's table says how values that are gone come from others, by a module for each in a string.
 Nothing here computes with it: it is checked, and kept as it is written.
 """
 
@@ -30,15 +30,31 @@ class Recovery(NamedTuple):
     module: str | None
 
 
-def origin_leaves(s: Scanner) -> Iterator[tuple[tuple[int, ...], Origin | None]]:
-    """Read an origin; yield the index path of each of its leaves, and what that was.
+class Origins(NamedTuple):
+    """leaves: the index path of each leaf of a value, and what that was. call: the instruction that
+    called the computation it was in; empty for a synthetic call, which has no leaves."""
 
-    Of a synthetic call there is none. Raises TextError.
-    """
+    leaves: list[tuple[tuple[int, ...], Origin | None]]
+    call: str | None
+
+
+def read_origins(s: Scanner) -> Origins:
+    """Read where a value comes from. Raises TextError."""
     s.expect("{")
     if s.accept(SYNTHETIC):
         s.expect("}")
-        return
+        return Origins([], "")
+    leaves = list(_leaves(s))
+    call = None
+    if s.accept(","):
+        s.expect("[")
+        call = s.string()
+        s.expect("]")
+    s.expect("}")
+    return Origins(leaves if call != "" else [], call)
+
+
+def _leaves(s: Scanner) -> Iterator[tuple[tuple[int, ...], Origin | None]]:
     path: list[int] = []
     while True:
         if s.accept("("):
@@ -56,7 +72,6 @@ def origin_leaves(s: Scanner) -> Iterator[tuple[tuple[int, ...], Origin | None]]
             s.expect(")")
             path.pop()
         else:
-            s.expect("}")
             return
 
 
@@ -83,9 +98,8 @@ def recoveries(s: Scanner) -> Iterator[Recovery]:
 def read_origin_text(s: Scanner) -> str:
     """Return the text of an origin. Raises TextError."""
     start = s.pos
-    for _ in origin_leaves(s):
-        pass
-    return s.text[start : s.pos].rstrip()
+    is_synthetic = read_origins(s).call == ""
+    return f"{{{SYNTHETIC}}}" if is_synthetic else s.text[start : s.pos].rstrip()
 
 
 def read_recovery_text(s: Scanner) -> str:
