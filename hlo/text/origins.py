@@ -1,7 +1,8 @@
 """The text that says where values come from in the program before optimization.
 
-`{({"a"}, {"b" {1}})}` is a tuple of what were the result of `a` and element 1 of that of `b`. Behind
-it stands the call that it was made in, if one is said: `{({"a"}),["w#$"]}`. A module's table says how values that are gone come from others, by a module for each in a string.
+`{({"a"}, {"b" {1}})}` is a tuple of what were the result of `a` and element 1 of that of `b`.
+Behind it stands the call that it was made in, if one is said: `{({"a"}),["w#$"]}`. A module's table
+says how values that are gone come from others, by a module for each in a string.
 Nothing here computes with it: it is checked, and kept as it is written.
 """
 
