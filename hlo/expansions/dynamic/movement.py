@@ -104,7 +104,14 @@ def _gather(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     batch = iter([n for dim, n in enumerate(indices.sizes) if dim != attrs["index_vector_dim"]])
     rank = static_array(inst.shape).rank
     sizes = tuple(next(offsets if n in attrs["offset_dims"] else batch) for n in range(rank))
-    return Sized(d.clone(inst, [x.data, indices.data]), sizes)
+    # A window of all of a dimension that has no elements, and that the result is without, gives zeros.
+    without = {*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"]}
+    held = [
+        n if dim in without and not isinstance(n, int) else x.shape.dims[dim]
+        for dim, n in enumerate(window)
+    ]
+    data = d.covered(x.data, held, zero(d, x.shape.element_type))
+    return Sized(d.clone(inst, [data, indices.data]), sizes)
 
 
 @sized("concatenate")
