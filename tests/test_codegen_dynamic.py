@@ -55,8 +55,8 @@ MORE = {
     "update": "y = f32[<=6,4] set-dimension-size(b, m), dimensions={0}\n"
     "  z = s32[] constant(0)\n  x = f32[<=6,4] dynamic-update-slice(a, y, z, z)",
     "gather of a row that may not be there": "one = s32[] constant(1)\n"
-    "  k = s32[] minimum(n, one)\n  y = f32[1,4] slice(a), slice={[0:1], [0:4]}\n"
-    "  z = f32[<=1,4] set-dimension-size(y, k), dimensions={0}\n  j = s32[3] constant({0,1,2})\n"
+    "  some = s32[] minimum(n, one)\n  y = f32[1,4] slice(a), slice={[0:1], [0:4]}\n"
+    "  z = f32[<=1,4] set-dimension-size(y, some), dimensions={0}\n  j = s32[3] constant({0,1,2})\n"
     "  x = f32[3,4] gather(z, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
     "index_vector_dim=1, slice_sizes={1,4}",
     "bitcast-convert": "x = s32[<=6,4] bitcast-convert(d)",

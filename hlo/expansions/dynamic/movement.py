@@ -104,7 +104,7 @@ def _gather(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     batch = iter([n for dim, n in enumerate(indices.sizes) if dim != attrs["index_vector_dim"]])
     rank = static_array(inst.shape).rank
     sizes = tuple(next(offsets if n in attrs["offset_dims"] else batch) for n in range(rank))
-    # A window of all of a dimension that has no elements, and that the result is without, gives zeros.
+    # All of a dimension that has no elements is zeros where the result is without the dimension.
     without = {*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"]}
     held = [
         n if dim in without and not isinstance(n, int) else x.shape.dims[dim]
