@@ -108,7 +108,7 @@ def _function_chain(rng: random.Random, text: str, _: Sequence[str]) -> str:
 _MUTATIONS: list[Callable[[random.Random, str, Sequence[str]], str]] = [
     *[_types] * 4, *[_operations] * 4, *[_pairs] * 4, *[_insert] * 3, _deep, *[fuzz.numbers] * 3,
     *[fuzz.tokens] * 3, *[fuzz.names] * 2, fuzz._bytes, *[fuzz.lines] * 2, fuzz._truncate,
-    fuzz._unusual,
+    fuzz.unusual,
 ]  # fmt: skip
 _RARE = _function_chain
 

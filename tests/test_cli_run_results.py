@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.run import main
 
+import hlo
 from hlo.summary import summarize
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,7 +94,9 @@ def test_json_is_as_documented() -> None:
     np.savez("want.npz", out0=np.zeros(3, np.float32), out1=np.zeros((10, 3), np.float32))
     flags = ["--check", "--expect", "want.npz", "--fail-on-nan", "--json"]
     report = json.loads(run("two.hlo", *flags).stdout)
-    assert {*report, "errors"} == documented
+    one, *_ = json.loads(run("two.hlo", "--isolate_instructions", "--json").stdout)
+    assert {*report, *one, "errors"} == documented
+    assert one["instruction"] in [i.name for i in hlo.load("two.hlo").entry]
     first, second = report["results"]
     assert (first["shape"], first["nan"], "literal" in first) == ("f32[3]", 0, True)
     assert second["min"] == pytest.approx(first["min"]) and second["dims"] == [10, 3]
