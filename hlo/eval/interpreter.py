@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -105,6 +105,7 @@ class Interpreter:
         self._orders: dict[Computation, list[OrderTerm] | None] = {}
         self._endless: dict[Instruction, bool] = {}
         self._whole: dict[Computation, bool] = {}
+        self._fixed: dict[Computation, list[Any]] = {}
         self._dynamic: dict[Module | Computation, bool] = {}
         self._depth = 0
         self._device_counts = counts
@@ -274,13 +275,38 @@ class Interpreter:
     def _applies_whole(self, comp: Computation) -> bool:
         found = self._whole.get(comp)
         if found is None:
-            found = True
-            for inst in comp:  # not `all`: a chain of calls would go through the C stack
-                if not self._step_applies_whole(inst):
+            found, fixed = True, set[Instruction]()
+            for inst in comp.in_order():  # not `all`: a chain of calls would go through the C stack
+                if _is_fixed(inst, fixed):
+                    fixed.add(inst)
+                elif not self._step_applies_whole(inst):
                     found = False
                     break
             self._whole[comp] = found
         return found
+
+    def _fixed_values(self, comp: Computation, plan: _Plan) -> list[Any]:
+        """Return what stands in the slots of a plan before any arguments: also what constants give.
+
+        That may be arrays: they are the same for every element that the computation is applied to.
+        """
+        values = self._fixed.get(comp)
+        if values is None:
+            values = plan.initial.copy()
+            fixed = {inst for inst in comp if inst.opcode == "constant"}
+            for slot, evaluate, inst, operands, _ in plan.steps:
+                if not _is_fixed(inst, fixed):
+                    continue
+                fixed.add(inst)
+                if evaluate is None:
+                    values[slot] = values[operands[0]][operands[1]]
+                    continue
+                try:
+                    values[slot] = evaluate(inst, [values[o] for o in operands], self)
+                except (InferError, MemoryError) as e:
+                    raise _at(inst, e) from None
+            self._fixed[comp] = values
+        return values
 
     def _step_applies_whole(self, inst: Instruction) -> bool:
         if any(isinstance(leaf, ArrayShape) and leaf.dims for _, leaf in inst.shape.leaves()):
@@ -312,10 +338,12 @@ class Interpreter:
         plan = self._plans.get(comp) or self._make_plan(comp)
         # Constants take the shape of the arrays too (without memory of their own), so that every
         # operation sees operands of one shape, as it does on scalars.
-        values = [_broadcast(v, dims) for v in plan.initial]
+        values = [_broadcast(v, dims) for v in self._fixed_values(comp, plan)]
         for slot, number in plan.parameters:
             values[slot] = args[number]
         for slot, evaluate, inst, operands, _ in plan.steps:
+            if values[slot] is not None:
+                continue
             if evaluate is None:
                 values[slot] = values[operands[0]][operands[1]]
             elif inst.opcode in _SCALAR_IDENTITIES:
@@ -347,6 +375,15 @@ def _at(inst: Instruction, error: InferError | MemoryError | RecursionError) -> 
     return HloError.at(error.code, f"{inst.name}: {error.message}", where, error.hint)
 
 
+def _is_fixed(inst: Instruction, fixed: Container[Instruction]) -> bool:
+    """True for an instruction whose value is the same in each call, as those in `fixed` are."""
+    if inst.opcode == "constant":
+        return True
+    if inst.called_computations or inst.spec.has(Trait.SIDE_EFFECT | Trait.NO_FOLD):
+        return False
+    return bool(inst.operands) and all(o in fixed for o in inst.operands)
+
+
 def _is_scalar(shape: Shape) -> bool:
     return isinstance(shape, ArrayShape) and not shape.dims
 
@@ -357,9 +394,10 @@ def _is_worth_freeing(shape: Shape) -> bool:
 
 
 def _broadcast(value: Any, dims: tuple[int, ...]) -> Any:
+    """Return scalars as arrays; arrays, and what is no value, stay."""
     if isinstance(value, tuple):
         return tuple(_broadcast(v, dims) for v in value)
-    return None if value is None else np.broadcast_to(value, dims)
+    return value if value is None or np.ndim(value) else np.broadcast_to(value, dims)
 
 
 def _stacked(results: list[Any], shape: Shape, dims: tuple[int, ...]) -> Any:

@@ -5,6 +5,8 @@ Source: XLA's `shape_inference.cc` and `hlo_verifier.cc`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hlo.errors import InferError
 from hlo.ops import collective_eval as kernels
 from hlo.ops.attrs import BOOL, INT_GROUPS, INTS, Attr, need
@@ -169,6 +171,58 @@ def _need_in_place_operands(op: OpView) -> None:
                 _need_offsets(op, part, at, offsets)
         else:
             _need_offsets(op, shape, starts, offsets)
+    _need_slices(op)
+
+
+def _need_slices(op: OpView) -> None:
+    """Check that each slice has one size, which fits into both of its buffers."""
+    buffers = list(zip(*map(_arrays, op.operand_shapes[:2]), strict=True))
+    read, written = op.operand_shapes[2:]
+    if isinstance(op.operand_shapes[0], TupleShape):
+        offsets = list(zip(_elements(read), _elements(written), strict=True))
+    else:
+        offsets = [(read, written)]
+    slices: list[tuple[ArrayShape, ArrayShape]] = []
+    for (source, target), both in zip(buffers, offsets, strict=True):
+        if source.element_type != target.element_type:
+            raise InferError(
+                f"{op.opcode}: slices of {source.to_string(False)} are written into "
+                f"{target.to_string(False)}", operand=1,
+            )  # fmt: skip
+        counts = [_slice_count(each) for each in both]
+        if counts[0] != counts[1]:
+            raise InferError(
+                f"{op.opcode}: {counts[0]} slices are read, {counts[1]} written", operand=3
+            )
+        slices += [(source, target)] * counts[0]
+    sizes = op.attrs["slice_sizes"]
+    if len(sizes) != len(slices):
+        raise InferError(
+            f"{op.opcode}: {len(sizes)} sizes for {len(slices)} slices", attr="slice_sizes"
+        )
+    for size, ends in zip(sizes, slices, strict=True):
+        for shape in ends:
+            if len(size) != shape.rank or any(
+                not 0 <= n <= most for n, most in zip(size, shape.dims, strict=True)
+            ):
+                raise InferError(
+                    f"{op.opcode}: a slice of {list(size)} does not fit into "
+                    f"{shape.to_string(False)}", attr="slice_sizes", code="bad-value",
+                )  # fmt: skip
+
+
+def _arrays(buffers: Shape) -> list[ArrayShape]:
+    return [s for s in _elements(buffers) if isinstance(s, ArrayShape)]
+
+
+def _elements(shape: Shape) -> Sequence[Shape]:
+    return shape.elements if isinstance(shape, TupleShape) else (shape,)
+
+
+def _slice_count(offsets: Shape) -> int:
+    """Return the number of tuples of offsets: one, or as many as stand in a tuple."""
+    elements = _elements(offsets)
+    return len(elements) if any(s.is_tuple for s in elements) else 1
 
 
 def _buffer_count(shape: Shape) -> int | None:
