@@ -89,23 +89,30 @@ _PER_NUDGE = 8.0
 _NUDGED = ("bfloat16", "float16", "float32", "float64")
 
 
-def nudged(value: Any) -> Any:
-    """Return an argument whose floats of 16 bits or more differ in their last places, at random."""
+def nudged(value: Any, digits: int | None = None) -> Any:
+    """Return an argument whose floats of 16 bits or more differ in their last places, at random.
+
+    digits: how many binary digits of fractions count, where values are rounded to so many on the
+    way; all of a type without it, or if it has no more.
+    """
     if isinstance(value, tuple):
-        return tuple(map(nudged, value))
+        return tuple(nudged(v, digits) for v in value)
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype.kind == "c":
         parts = np.ascontiguousarray(value).reshape(-1).view(value.real.dtype)
-        return nudged(parts).view(value.dtype).reshape(value.shape)
+        return nudged(parts, digits).view(value.dtype).reshape(value.shape)
     if value.dtype.name not in _NUDGED:
         return value
+    bits = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}")
+    held = int(ml_dtypes.finfo(value.dtype).nmant)
+    step = bits.dtype.type(1 << max(0, held - (held if digits is None else digits)))
     # Towards zero: there is always such a number, and none becomes infinite.
-    can = np.asarray(np.isfinite(value) & (value != 0))
+    magnitude = bits & bits.dtype.type((1 << 8 * value.dtype.itemsize - 1) - 1)
+    can = np.asarray(np.isfinite(value) & (magnitude >= step))
     half = np.random.default_rng(0).integers(0, 2, value.shape, np.uint8).astype(np.bool_) & can
     chosen = half if half.any() else can
-    bits = np.ascontiguousarray(value).view(f"u{value.dtype.itemsize}")
-    return (bits - chosen.astype(bits.dtype)).view(value.dtype).reshape(value.shape)
+    return (bits - step * chosen).view(value.dtype).reshape(value.shape)
 
 
 def spread(a: np.ndarray, b: np.ndarray) -> float:

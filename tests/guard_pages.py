@@ -2,8 +2,9 @@
 
 python tests/guard_pages.py [--kind KIND] [--first SEED] [--count N] [--threads N] [--quick]
 
-The kinds are those of the generators, `examples`, those of the op table, and `targets`: calls of
-known targets, most with shapes that do not fit. Every second module has random layouts.
+The kinds are those of the generators, `examples`, those of the op table, `dots`, products of
+matrices, and `targets`: calls of known targets, most with shapes that do not fit. Every second
+module has random layouts.
 
 Arguments, results, temporaries and constants each end at such a page, and in a second run begin
 behind one; what has not been written is ones in the first, zeros in the second. An access outside
@@ -39,6 +40,7 @@ from hlo.runtime.blocks import ALIGNMENT
 from hlo.runtime.boundary import PackedPort, Port, TransposedPort
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import host_machine
+from hlo.sampling import random_value
 from hlo.text import parse
 
 _PAGE = mmap.PAGESIZE
@@ -114,8 +116,31 @@ def _example(seed: int) -> Case:
     return Case(module, arguments(module, name))
 
 
+_TYPES = ("f32", "f64", "bf16", "f16", "s8", "u8", "s16", "u16", "s32", "c64", "s4", "f8e4m3fn")
+
+
+def _dot(seed: int) -> Case:
+    """Return a product of matrices that lie in any order, with odd sizes and even ones."""
+    rng = np.random.default_rng(seed)
+    et = str(rng.choice(_TYPES))
+    is_integer = et[0] in "su"
+    m, k, n = (int(rng.choice([1, 2, 3, 5, 8, 17, 33, 64, 100, 257])) for _ in range(3))
+    orders = [("0,1", "1,0")[int(rng.integers(2))] for _ in range(3)]
+    (left, a), (right, b) = (((0, (p, q)), (1, (q, p)))[int(rng.integers(2))]
+                             for p, q in ((k, m), (k, n)))  # fmt: skip
+    module = parse(f"""HloModule dots
+ENTRY main {{
+  a = {et}[{a[0]},{a[1]}]{{{orders[0]}}} parameter(0)
+  b = {et}[{b[0]},{b[1]}]{{{orders[1]}}} parameter(1)
+  ROOT c = {et[0] + "32" if is_integer else et}[{m},{n}]{{{orders[2]}}} dot(a, b),
+    lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}
+}}""")
+    args = [random_value(rng, p.shape) for p in module.entry.parameters]
+    return Case(module, args, rtol=1e-4)
+
+
 # Some of the targets' are invalid.
-CASES = {**GENERATORS, "examples": _example, "targets": generate_target}
+CASES = {**GENERATORS, "examples": _example, "dots": _dot, "targets": generate_target}
 
 
 def check(kind: str, seed: int, threads: int, *, quick: bool) -> None:

@@ -123,7 +123,11 @@ def _convert(g: Cases) -> None:
 
 def _bitcast_convert(g: Cases) -> None:
     is_complex = g.chance(0.1)
-    old, new = (g.type(lambda t: t.is_complex == is_complex) for _ in range(2))
+    old = g.type(lambda t: t.is_complex == is_complex)
+    # One width is a multiple of the other: of six bits there are types, and no larger ones.
+    new = g.type(
+        lambda t: t.is_complex == is_complex and not max(t.bits, old.bits) % min(t.bits, old.bits)
+    )
     dims = g.dims(0, 5)
     if old.bits < new.bits:
         dims = (*dims, new.bits // old.bits)

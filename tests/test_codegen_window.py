@@ -194,6 +194,19 @@ def test_select_and_scatter_layouts(layout: str) -> None:
     check(text, select_args("f32", dims, window), rtol=1e-5, atol=1e-5)
 
 
+def test_select_and_scatter_rounds_to_the_function_s_type() -> None:
+    dims, window = WINDOWS["pooling of columns"]
+    text = choosing("f32", "GE", "add", dims, window)
+    start, end = text.index("\nf {"), text.index("\nENTRY")
+    text = text[:start] + text[start:end].replace("f32", "f16") + text[end:]
+    x, y, z = select_args("f32", dims, window)
+    got = compiled_for(text, 1)(x, y, z)
+    assert np.array_equal(got, got.astype(np.float16)) and not np.array_equal(
+        y, y.astype(np.float16)
+    )
+    check(text, [x, y, z], rtol=1e-3, atol=1e-3)
+
+
 def test_select_and_scatter_agrees_with_xla() -> None:
     dims, window = WINDOWS["pooling of columns"]
     text = choosing("f32", "GE", "add", dims, window)

@@ -6,7 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from hlo.analysis.rounding import rounded_digits
 from hlo.compare import compare, nudged, spread
+from hlo.text import parse
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
@@ -17,6 +19,26 @@ def test_a_nudge_is_one_unit_in_the_last_place(dtype: np.dtype) -> None:
     off = x.view(f"u{x.itemsize}") - y.view(f"u{x.itemsize}")
     assert set(off[4:].tolist()) == {0, 1} and not off[:4].any()
     assert y.dtype == x.dtype
+
+
+def test_a_nudge_is_as_large_as_rounding_on_the_way() -> None:
+    x = np.array([1.5, -3.0, 5e-324, 0.0, np.nan])
+    off = np.abs(x - nudged(x, 23))[:4]
+    assert off.max() == 2 * 2.0**-23 and not off[2:].any()
+    module = parse("""HloModule m
+ENTRY e {
+  a = f64[2] parameter(0)
+  b = f32[2] convert(a)
+  c = f8e4m3fn[2] convert(b)
+  ROOT d = f64[2] convert(b)
+}""")
+    assert rounded_digits(module) == 23
+    assert (
+        rounded_digits(parse("f32[2] reduce-precision(f32[2] a), exponent_bits=8, mantissa_bits=9"))
+        == 9
+    )
+    assert rounded_digits(parse("f32[2] convert(s32[2] a)")) is None
+    assert np.array_equal(nudged(x, None), nudged(x, 99), equal_nan=True)
 
 
 def test_a_nudge_leaves_integers_and_goes_into_tuples_and_complex_numbers() -> None:

@@ -18,6 +18,11 @@ def test_nothing_outside_of_arrays_is_touched() -> None:
     assert not sweep(cases, threads=2, quick=True)
 
 
+def test_products_stay_within_their_panels() -> None:
+    """Zeros for pairs of bytes were written as far as if each stood alone."""
+    assert not sweep([("dots", seed) for seed in range(60)], quick=True)
+
+
 # Reads and writes of four floats: by a program for them that is given three, and by one as it is.
 OUTSIDE = """
 import sys

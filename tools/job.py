@@ -265,7 +265,9 @@ def _compared(
     Where they differ it runs again, on inputs that differ in their last places: results may be off
     by a few times what that changes, unless it was said what they may be off by.
     """
+    from hlo.analysis.rounding import rounded_digits
     from hlo.compare import compare, nudged, spread
+    from hlo.sources import read_module
 
     other = replace(job, backend=job.against, passes=job.reference_passes)
     results = outcome.results | outcome.outfeed
@@ -282,7 +284,8 @@ def _compared(
     found = {n: compare(results[n], w, *job.tolerances()) for n, w in want.items()}
     if all(c.same for c in found.values()) or job.tolerances() != (None, None):
         return found
-    near = wanted([[nudged(v) for v in own] for own in values])
+    digits = rounded_digits(read_module(source, name))
+    near = wanted([[nudged(v, digits) for v in own] for own in values])
     for n, c in found.items():
         if not c.same:
             found[n] = compare(results[n], want[n], sensitivity=spread(want[n], near[n]))

@@ -222,6 +222,10 @@ class _Task:
         at = b.add(at, b.mul(first, free))
         return b.element_address(source.address(self.k), self.type, at), free, step
 
+    def _depth(self, length: Index) -> Index:
+        """Return how many elements of a panel so many of k are: half, where they are pairs."""
+        return self.b.udiv(self.b.add(length, 1), 2) if self.p.arithmetic.pairs else length
+
     def multiply(self, block: KBlock, c: Place, more: Val) -> None:
         """Add the products of a block of k."""
         if isinstance(self.s.tile, Dots):
@@ -235,7 +239,7 @@ class _Task:
         if s.a is Form.DIRECT:
             return self._origin("a", self.m0, block)
         if self.p.a.bounds or (self.p.arithmetic.pairs and count(self.p.k) % 2):
-            lines = self.rows if s.inside == "k" else length
+            lines = self.rows if s.inside == "k" else self._depth(length)
             clear(self.b, self.a_panel, self.p.arithmetic, self.b.mul(lines, s.a_pitch))
         packer = Packer(self.k, self.p, "a")
         packer.pack(self.a_panel, s.a_pitch, s.inside, self.m0, self.rows, block, self.batch)
@@ -263,7 +267,7 @@ class _Task:
     def _outer(self, tile: Tile, block: KBlock, c: Place, more: Val) -> None:
         b, s, p = self.b, self.s, self.p
         length = block.length(b)
-        depth: Index = b.udiv(b.add(length, 1), 2) if p.arithmetic.pairs else length
+        depth = self._depth(length)
         a, a_row, a_k = self._a(block, length)
         function = outer_block(b.module, p.arithmetic, tile)
 

@@ -41,12 +41,13 @@ _STRIP = 1024
 def plan_select_and_scatter(
     inst: Instruction, roles: Mapping[Instruction, Role], _: Target
 ) -> Plan:
-    """Add into the result itself, or, where sums are held wider, into scratch memory first."""
+    """Add into the result itself, or, where sums are of another type, into scratch memory first."""
     combiner = Combiner.of(inst.attrs["scatter"])
     shape = inst.array_shape
     if not shape.num_elements:
         return Plan(())
-    if combiner.held[0] is shape.element_type:
+    # A function of narrower numbers rounds, although sums are held as wide as the result.
+    if combiner.held[0] is combiner.parameters[0] is shape.element_type:
         return Plan((_scatter,))
     return Plan((_scatter, _round), (shape.num_elements * combiner.held[0].byte_width,))
 
