@@ -55,6 +55,11 @@ GENERATORS: dict[str, Callable[[int], Case]] = {
     "flat": _many(generate), "nested": _many(generate_nested), "dynamic": _many(generate_dynamic),
     "rows": _many(generate_rows), "ops": generate_ops, "large": generate_large,
 }  # fmt: skip
+# Those of one operation, small or large.
+OF_ONE: dict[str, Callable[[int], Case]] = {
+    prefix + name: functools.partial(make, maker=name) for name in MAKERS
+    for prefix, make in (("", generate_ops), ("large-", generate_large))
+}  # fmt: skip
 
 
 def compare_results(
@@ -159,7 +164,7 @@ def compare_xla(case: Case, got: Sequence[np.ndarray]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare compiled random modules.")
-    parser.add_argument("--kind", choices=[*GENERATORS, *MAKERS], help="one kind of modules")
+    parser.add_argument("--kind", choices=[*GENERATORS, *OF_ONE], help="one kind of modules")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=1000, help="how many of each kind")
     parser.add_argument("--passes", default="", help="what optimizes them, or default")
@@ -174,7 +179,7 @@ def main() -> int:
     for kind in kinds:
         for seed in range(options.first, options.first + options.count):
             try:
-                case = GENERATORS[kind](seed) if kind in GENERATORS else generate_ops(seed, kind)
+                case = (GENERATORS | OF_ONE)[kind](seed)
                 compare_text(case.module)
                 got = compare_compiled(case, options.passes, options.quick)
                 if options.xla and case.on_xla:

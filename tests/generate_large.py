@@ -487,11 +487,13 @@ _MOVES = (
 )  # fmt: skip
 
 
-def generate_large(seed: int) -> Case:
-    """Return a valid module and its arguments; the same ones for a seed."""
+def generate_large(seed: int, maker: str | None = None) -> Case:
+    """Return a valid module and its arguments; the same ones for a seed. maker: its operation."""
     g = Large(seed)
     weights = [_WEIGHTS.get(name, _OTHERS) for name in MAKERS]
     names = tuple(g.rng.choices(list(MAKERS), weights, k=g.rng.choice((1, 2, 3))))
+    if maker is not None:
+        names = (maker,)
     for name in names:
         MAKERS[name](g)
     g.finished()

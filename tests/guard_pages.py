@@ -2,9 +2,9 @@
 
 python tests/guard_pages.py [--kind KIND] [--first SEED] [--count N] [--threads N] [--quick]
 
-The kinds are those of the generators, `examples`, those of the op table, `dots`, products of
-matrices, and `targets`: calls of known targets, most with shapes that do not fit. Every second
-module has random layouts.
+The kinds are those of the generators (of one operation, too, as `large-dot`), `examples`, those of
+the op table, `dots`, products of matrices, and `targets`: calls of known targets, most with shapes
+that do not fit. Every second module has random layouts.
 
 Arguments, results, temporaries and constants each end at such a page, and in a second run begin
 behind one; what has not been written is ones in the first, zeros in the second. An access outside
@@ -24,7 +24,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from compare_generated import GENERATORS, quick_machine
+from compare_generated import GENERATORS, OF_ONE, quick_machine
 from compare_layouts import Layouts
 from generate_ops import Case
 from generate_targets import generate_target
@@ -145,7 +145,7 @@ CASES = {**GENERATORS, "examples": _example, "dots": _dot, "targets": generate_t
 
 def check(kind: str, seed: int, threads: int, *, quick: bool) -> None:
     """Fail unless a module has the same results between guards of both kinds. Raises HloError."""
-    case = CASES[kind](seed)
+    case = (CASES | OF_ONE)[kind](seed)
     module = Layouts(seed).relay(case.module) if seed % 2 else case.module
     program = build(module, quick_machine() if quick else host_machine(), Clock(), "")
     results = []
@@ -196,7 +196,7 @@ def main() -> int:
         _work(*json.load(sys.stdin))
         return 0
     parser = argparse.ArgumentParser(description="Run random modules between guard pages.")
-    parser.add_argument("--kind", choices=list(CASES), help="one kind of modules")
+    parser.add_argument("--kind", choices=[*CASES, *OF_ONE], help="one kind of modules")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=100, help="how many of each kind")
     parser.add_argument("--threads", type=int, default=1)

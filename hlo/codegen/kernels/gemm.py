@@ -10,7 +10,7 @@ the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hlo.codegen import scalar
 from hlo.codegen.kernel import Extent, Kernel, KernelEmitter, Plan, slot_of, slots, split_index
@@ -53,7 +53,8 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
 
     elements: of the result, for sums that are added up in shares.
     """
-    s = best_schedule(p, target)
+    is_whole = count(p.batch) * count(p.m) * count(p.n) == elements
+    s = best_schedule(replace(p, is_whole=is_whole), target)
     own = steps.memory(s.slot_bytes * slots(s.tasks))
     shared = partial = -1
     if s.b is Form.SHARED:

@@ -91,7 +91,8 @@ class Source:
 class Product:
     """A product to compute.
 
-    store: the types that a sum passes through on its way to memory.
+    store: the types that a sum passes through on its way to memory. is_whole: False where other
+    products write elements of the same result between its own.
     """
 
     a: Source
@@ -103,6 +104,7 @@ class Product:
     arithmetic: Arithmetic
     store: Types
     c_offset: int = 0
+    is_whole: bool = True
 
     def source(self, side: str) -> Source:
         return self.a if side == "a" else self.b

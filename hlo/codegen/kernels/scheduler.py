@@ -255,7 +255,7 @@ def _enough_tasks(
     """Return rows and columns of blocks, and shares of k, that give enough tasks.
 
     Smaller blocks read operands again, shares of k write sums that are added up: what moves less
-    elements is chosen.
+    elements is chosen. Sums are added up for whole results only.
     """
     m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
     want = min(_TASKS, int(cost / _TASK_COST))
@@ -266,8 +266,9 @@ def _enough_tasks(
     def tasks() -> int:
         return batch * math.prod(blocks())
 
+    most = cut.number if p.is_whole else 1
     whole, (down, across) = (rows, columns), blocks()
-    shares = max(1, min(cut.number, -(-want // tasks())))
+    shares = max(1, min(most, -(-want // tasks())))
     is_enough = shares * tasks() >= want
     while tasks() < want and rows > 4 * tile.rows and rows >= min(m, columns):
         rows = _share(m, rows // 2, tile.rows)
@@ -278,5 +279,5 @@ def _enough_tasks(
     down, across = blocks()[0] - down, blocks()[1] - across
     if is_enough and _SHARE_MOVES * shares * m * n < (across * m + down * n) * k:
         return *whole, shares
-    shares = max(1, min(cut.number, want // tasks()))
+    shares = max(1, min(most, want // tasks()))
     return rows, columns, shares

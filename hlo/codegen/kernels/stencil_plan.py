@@ -81,6 +81,12 @@ class Stencil:
         return self.few_places <= _FEW and self.y.many * self.x.many >= self.few_places
 
     @property
+    def is_whole(self) -> bool:
+        """True when no other stencils, nor zeros, lie between elements of the result."""
+        places = self.few_places if self.correlates else self.y.many * self.x.many
+        return places * self.groups.size * count(self.outer) == self.elements
+
+    @property
     def work(self) -> int:
         """Multiplications."""
         places = self.y.many * self.x.many * self.few_places
@@ -124,7 +130,7 @@ class Plan:
     @property
     def shares(self) -> int:
         """Parts of what is summed that are added up apart."""
-        if not self.s.correlates:
+        if not self.s.correlates or not self.s.is_whole:
             return 1
         others = count(self.s.outer) * self.group_blocks
         want = min(_TASKS, self.s.work // (_TASK_WORK * self.lanes)) // others
