@@ -221,7 +221,8 @@ class Large(Cases):
 
     def finished(self) -> None:
         """Give each result a layout, whatever that of what it is."""
-        self.on_xla &= not any(self._is_moved_twice(inst) for inst in self.comp)
+        self.on_xla &= not any(map(self._is_moved_twice, self.comp))
+        self.on_xla &= not any(map(_has_narrow_indices, self.comp))
         self.results = [
             self.emit("copy", [x], shape=self._turned(x.shape), fixed=True)
             if self.chance(0.3) and not x.array_shape.is_dynamic else x
@@ -239,6 +240,15 @@ class Large(Cases):
         while x.opcode in _MOVEMENTS:
             x = x.operands[0]
         return x.opcode == "dynamic-slice" and not {inst, x} <= self.inside
+
+
+def _has_narrow_indices(inst: Instruction) -> bool:
+    """True for a scatter with places that its indices cannot name: XLA compares in their type."""
+    if inst.opcode != "scatter":
+        return False
+    indices = inst.operands[len(inst.operands) // 2].array_shape.element_type
+    largest = (1 << indices.bits - indices.is_signed) - 1
+    return max(inst.operands[0].array_shape.dims, default=0) > largest
 
 
 # --- operands that are moved before ---------------------------------------------------------------
