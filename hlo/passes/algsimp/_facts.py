@@ -29,6 +29,12 @@ _MOVES = frozenset(
 )  # fmt: skip
 
 
+def _moves(inst: Instruction) -> bool:
+    if inst.opcode == "gather" and 0 in inst.attrs["slice_sizes"]:
+        return False  # windows without elements that are collapsed are zeros
+    return inst.opcode in _MOVES
+
+
 def type_range(et: ElementType) -> Range:
     """Return the least and the greatest number of an integer type or pred."""
     return (0, 1) if et.is_pred else integer_range(et)
@@ -55,7 +61,7 @@ def _range(inst: Instruction, depth: int) -> Range | None:
         return 0, type_of(inst).bits
     if not operands or not all(_is_integer_array(o) for o in operands):
         return None
-    if op in _MOVES:
+    if _moves(inst):
         return integers_of(operands[0], depth)
     if op == "select":
         (a, b), (c, d) = (integers_of(o, depth) for o in operands[1:])
@@ -136,7 +142,7 @@ def never_minus_zero(inst: Instruction, depth: int = _DEPTH) -> bool:
             and float_splat(operands[1]) is not None
             and never_minus_zero(operands[1])
         )
-    if op in _MOVES:
+    if _moves(inst):
         return never_minus_zero(operands[0], depth - 1)
     if op in ("select", "maximum", "minimum"):
         return all(never_minus_zero(o, depth - 1) for o in operands[-2:])
@@ -164,7 +170,7 @@ def has_no_sign(inst: Instruction, depth: int = _DEPTH) -> bool:
         return x is y or (has_no_sign(x, depth - 1) and has_no_sign(y, depth - 1))
     if op == "convert":
         return not type_of(operands[0]).is_complex and has_no_sign(operands[0], depth - 1)
-    if op in _MOVES or op in _KEEP_SIGN:
+    if _moves(inst) or op in _KEEP_SIGN:
         return has_no_sign(operands[0], depth - 1)
     if op in ("add", "divide", "minimum"):
         return all(has_no_sign(o, depth - 1) for o in operands)
@@ -199,7 +205,7 @@ def is_integral(inst: Instruction, depth: int = _DEPTH) -> bool:
     if op == "convert":
         # A wide integer rounds to another one; only where there is no zero it does not.
         return is_exact(type_of(operands[0])) and type_of(inst).name != "f8e8m0fnu"
-    if op in _MOVES or op in ("negate", "abs"):
+    if _moves(inst) or op in ("negate", "abs"):
         return is_integral(operands[0], depth - 1)
     if op in ("maximum", "minimum", "select"):
         return all(is_integral(o, depth - 1) for o in operands[-2:])

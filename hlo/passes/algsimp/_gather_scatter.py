@@ -21,8 +21,9 @@ from hlo.types import array
 
 @rule("gather", "gather(broadcast(v), i) = broadcast(v), for a scalar v")
 def gather_of_scalar_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
-    x = inst.operands[0]
-    scalar = scalar_source(x)
+    if 0 in inst.attrs["slice_sizes"]:
+        return None  # a window without elements that is collapsed is one zero
+    scalar = scalar_source(inst.operands[0])
     return None if scalar is None else b.broadcast(scalar, inst.array_shape)
 
 
@@ -42,7 +43,7 @@ def gather_of_all(inst: Instruction, b: Builder) -> Instruction | None:
     if inst.attrs["slice_sizes"] != dims_of(x) or inst.attrs["operand_batching_dims"]:
         return None
     if is_empty(x):
-        return None  # a window without elements that is collapsed is one zero
+        return None
     return _window(inst, x, b)
 
 

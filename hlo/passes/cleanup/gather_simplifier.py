@@ -30,6 +30,8 @@ def simple_gather(inst: Instruction, b: Builder) -> Instruction | None:
     attrs, rank = inst.attrs, operand.array_shape.rank
     if attrs["operand_batching_dims"] or is_simple(inst):
         return None
+    if 0 in attrs["slice_sizes"]:
+        return None  # windows without elements that are collapsed are zeros
     if any(i.array_shape.is_dynamic for i in (inst, operand, indices)):
         return None
     named: Sequence[int] = attrs["start_index_map"]
