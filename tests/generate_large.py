@@ -216,7 +216,9 @@ class Large(Cases):
                 self.results.remove(x)
         if self.chance(0.3) and isinstance(made.shape, ArrayShape) and made.parent is self.comp:
             self.results += [
-                o for o in made.operands if o.shape.is_array and o.opcode != "constant"
+                o
+                for o in made.operands
+                if o.shape.is_array and o.opcode != "constant" and not o.opcode.endswith("-start")
             ]
 
     def finished(self) -> None:
