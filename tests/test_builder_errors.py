@@ -286,7 +286,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.map_([p("f32[2]"), p("f32[3]")], plus), "shape-mismatch", "map"),
     "map with an array for every call": (
         lambda b, p: b.map_(p("f32[2]"), plus, static_operands=[p("f32[3]")]), "unsupported",
-        "only scalars"),
+        "XLA's Map takes no static operands at all"),
     "pad of too few dimensions": (
         lambda b, p: b.pad(p("f32[2,3]"), 0.0, [(1, 1)]), "bad-dimension", "pad"),
     "pad by negative holes": (

@@ -91,10 +91,11 @@ class Reduction(Contraction):
         computation: from an element of each to a scalar.
         dimensions: all of them in order, if given.
         static_operands: scalars that every call of the function gets after the elements; they may
-        also be the third argument, as in 004.
+        also be the third argument, as in 004. XLA's builder takes none at all: these become arrays
+        of the operands' dimensions, since a `map` of the text has only such operands.
 
-        Raises HloError for other dimensions and for a computation of another type. Source: "Map"
-        (004, 000, 002, 003).
+        Raises HloError for other dimensions, for a static operand that is an array, and for a
+        computation of another type. Source: "Map" (004, 000, 002, 003).
         """
         arrays = listed("map", operands)
         if dimensions and all(isinstance(d, XlaOp) for d in dimensions):
@@ -105,6 +106,8 @@ class Reduction(Contraction):
                 raise InferError(
                     f"map: static operand {i} has shape {extra.array_shape.to_string(False)}, "
                     "only scalars can be passed to every call", code="unsupported",
+                    hint="XLA's Map takes no static operands at all; a constant array, made in the "
+                    "function itself, is the same for every call",
                 )  # fmt: skip
             arrays.append(self._spread("map", extra, arrays[0].dims, ()))
         dims = tuple(range(arrays[0].rank) if dimensions is None else cast(Dims, dimensions))
