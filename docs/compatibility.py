@@ -27,7 +27,10 @@ words, forms of text and operations of StableHLO, and fails for each difference 
 from what {versions} answered.
 
 Where the verifier is stricter than XLA on purpose, its error says what XLA does, and
-`--verify=lenient` (`verify="lenient"` in Python) takes it.
+`--verify=lenient` (`verify="lenient"` in Python) takes it. That is so for a channel below 1, but
+not on an all-reduce, where XLA's verifier refuses it; and for an id below 0 in the replica groups
+of collective-broadcast and collective-reduce, which is no device's: a run in which one would meet
+it ends in an error. On other collectives XLA refuses such ids.
 """
 _CHANGES = """## What came and went
 

@@ -389,6 +389,10 @@ TOLERATED = {
     "an alias of no operand": 'ROOT r = f32[2,3] custom-call(p), custom_call_target="Sharding", '
     "output_to_operand_aliasing={{}: (-1, {})}",
     "a call to another thread": "ROOT r = f32[2,3] call(p), to_apply=side",
+    "a channel below 1": "ROOT r = f32[2,3] all-gather(p), channel_id=-1, replica_groups={}, "
+    "dimensions={0}",
+    "a channel of a permutation below 1": "ROOT r = f32[2,3] collective-permute(p), channel_id=0, "
+    "source_target_pairs={{0,0}}",
 }
 
 
@@ -407,6 +411,37 @@ def test_lenient_takes_what_xla_takes_and_the_error_says_so(name: str) -> None:
     assert np.array_equal(hlo.compile(module, cache=False, verify="lenient")(x), want)
     with pytest.raises(HloError):
         hlo.compile(module, cache=False)
+
+
+def _with_groups(line: str) -> Module:
+    return hlo.parse(
+        "HloModule m, replica_count=2\n"
+        "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"
+        f"ENTRY e {{\n  p = f32[2] parameter(0)\n  ROOT r = f32[2] {line} }}\n"
+    )
+
+
+def test_ids_below_0_are_taken_where_xla_does_not_look_at_them_and_are_nobodys() -> None:
+    module = _with_groups("collective-broadcast(p), replica_groups={{0,-1}}")
+    with pytest.raises(HloError, match=r"hint: XLA .*; --verify=lenient takes it"):
+        hlo.verify(module)
+    hlo.verify(module, "lenient")
+    with pytest.raises(HloError, match="between devices 0, -1") as e:
+        hlo.interpret(module, np.float32([1, 2]), verify="lenient")
+    assert e.value.code == "unsupported-participants"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("all-reduce(p), replica_groups={{0,-1}}, to_apply=add", "its verifier refuses them"),
+        ("all-reduce(p), channel_id=-1, replica_groups={}, to_apply=add", "XLA refuses it"),
+    ],
+)
+def test_lenient_is_as_strict_as_xla(line: str, hint: str) -> None:
+    for mode in ("strict", "lenient"):
+        with pytest.raises(HloError, match=f"hint: .*{hint}"):
+            hlo.verify(_with_groups(line), mode)
 
 
 def test_an_unknown_way_to_verify_is_an_error() -> None:

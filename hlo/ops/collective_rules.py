@@ -96,6 +96,15 @@ def need_groups(op: OpView) -> None:
             f"{mode}", attr="mode", code="bad-replica-groups", xla="goes by those",
         )  # fmt: skip
     lists = op.attrs["replica_groups"].lists()
+    least = min((i for group in lists for i in group), default=0)
+    if least < 0:
+        # Where devices may be left out, XLA asks nothing of the ids.
+        taken = "does not look at the ids of this one" if op.opcode in PARTIAL else None
+        raise InferError(
+            f"{op.opcode}: {least} in the replica groups is no id", attr="replica_groups",
+            code="bad-replica-groups", xla=taken,
+            hint="ids begin at 0; XLA's parser reads others, its verifier refuses them",
+        )  # fmt: skip
     problem = _groups_problem(op, lists, mode)
     if problem is None and lists and mode != CROSS_BOTH:
         problem = parts_problem(op, len(lists[0]))
@@ -116,8 +125,6 @@ def _groups_problem(op: OpView, lists: tuple[tuple[int, ...], ...], mode: str) -
             if i in seen:
                 return f"{i} is in the replica groups twice"
             seen.add(i)
-    if op.opcode in PARTIAL and min(seen) < 0:
-        return f"{min(seen)} is no id"
     for i in range(len(seen)):
         if i not in seen and op.opcode not in PARTIAL:
             return f"the replica groups have {len(seen)} ids, {i} is not one of them"

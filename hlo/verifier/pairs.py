@@ -178,9 +178,12 @@ def _check_channels(module: Module, report: Report) -> None:
         if channel is None:
             continue
         if channel <= 0 and not inst.attrs.keys().isdisjoint(_NAMES_DEVICES):
+            # XLA's verifier looks at the channels of all-reduces alone.
+            refused = inst.opcode in _REDUCES
             report.add(
                 "bad-channel", f"channel {channel} is not a channel", inst, attr="channel_id",
-                xla=None if inst.opcode in _REDUCES else "takes it, and forgets it in protos",
+                hint=f"channels begin at 1; XLA refuses it on {inst.opcode} too",
+                xla=None if refused else "takes it, and forgets it in protos",
             )  # fmt: skip
         if inst.opcode not in ("send", "recv") or not inst.attrs["is_host_transfer"]:
             continue
