@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from functools import lru_cache
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.ir import Instruction, Module
-from hlo.ops.device_groups import group_mode, id_groups
+from hlo.ops.device_groups import Devices, group_mode, id_groups
+from hlo.sharding.replica_groups import ListedGroups, ReplicaGroups
 from hlo.types import ArrayShape
 
 # What XLA puts into frontend attributes to keep collectives of different groups apart counts as a
@@ -37,13 +39,31 @@ def meeting(
     """Return what collectives share that do the same among the same devices.
 
     without: attributes that may differ. The number of the channel never counts, only whether there
-    is one: with the groups it says which devices meet.
+    is one: with the groups it says which devices meet. Groups count by who is in them, in whatever
+    form and order they are written; the order of their members does count.
     """
     attrs = {k: v for k, v in inst.attrs.items() if k not in _OWN and k not in without}
     notes = {k: v for k, v in inst.annotations.items() if k not in ("metadata", "original_value")}
     mode = group_mode(inst.attrs) if "replica_groups" in inst.attrs else None
     channel = inst.attrs.get("channel_id") is not None
+    if "replica_groups" in attrs:
+        attrs["replica_groups"] = _sorted_groups(_spelt_out(inst))
     return inst.opcode, mode, channel, congruence.hashable(attrs), congruence.hashable(notes)
+
+
+def _spelt_out(inst: Instruction) -> ReplicaGroups:
+    """Return the groups of a collective, also where one of all devices is not written."""
+    groups: ReplicaGroups = inst.attrs["replica_groups"]
+    if groups.count:
+        return groups
+    (everyone,) = groups_in(inst)
+    # Of a module that says nothing of devices, all may be any number.
+    return ListedGroups((everyone,)) if len(everyone) > 1 else groups
+
+
+@lru_cache(maxsize=64)  # a module has few, and each on many instructions
+def _sorted_groups(groups: ReplicaGroups) -> tuple[Devices, ...]:
+    return tuple(sorted(groups.lists()))
 
 
 def next_channel(module: Module) -> int:
@@ -52,7 +72,7 @@ def next_channel(module: Module) -> int:
     return 1 + max(used, default=0)
 
 
-def groups_in(inst: Instruction) -> tuple[tuple[int, ...], ...]:
+def groups_in(inst: Instruction) -> tuple[Devices, ...]:
     """Return the groups of a collective as lists of ids, with the one of all devices spelt out."""
     assert inst.parent is not None and inst.parent.module is not None
     return id_groups(inst.attrs, inst.parent.module.device_counts)
