@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +112,37 @@ def test_bad_pipelines_say_where(text: str, column: int, code: str, words: str) 
         parse_pipeline(text)
     assert e.value.code == code
     assert words in str(e.value)
-    assert f"--passes:1:{column}:" in str(e.value)
+    assert str(e.value).startswith(f"passes:1:{column}:")
+
+
+@pytest.mark.parametrize(
+    ("passes", "place"),
+    [("dce,nosuch", "passes:1:5: "), (["dce", "cse, nosuch"], "passes[1]:1:6: ")],
+)
+def test_bad_pipelines_in_python_name_the_argument(passes: Any, place: str) -> None:
+    module = hlo.parse(TEXT)
+    calls: list[Callable[[], object]] = [
+        lambda: hlo.optimize(module, passes=passes),
+        lambda: hlo.compile(module, cache=False, passes=passes),
+        lambda: hlo.Client(passes=passes).compile(module),
+    ]
+    for call in calls:
+        with pytest.raises(HloError) as e:
+            call()
+        assert e.value.code == "unknown-pass" and str(e.value).startswith(place)
+
+
+@pytest.mark.parametrize(
+    "command", ["opt --passes=nosuch", "run --passes=nosuch", "compile --passes=nosuch"]
+)
+def test_bad_pipelines_of_commands_name_the_flag(command: str, tmp_path: Path) -> None:
+    name, flag = command.split()
+    file = tmp_path / "m.hlo"
+    file.write_text(TEXT)
+    out = ["-o", str(tmp_path / "m.o")] if name == "compile" else []
+    tool = importlib.import_module(f"hlo_tools.{name}").main
+    result = CliRunner().invoke(tool, [str(file), flag, *out])
+    assert result.exit_code == 1 and result.stderr.startswith("--passes:1:1: error: ")
 
 
 def test_every_pass_is_found_by_its_file() -> None:

@@ -20,6 +20,7 @@ from .common import (
     progress,
     verify_option,
 )
+from .passes import check_pipeline
 
 if TYPE_CHECKING:
     from hlo.objects.code import Code
@@ -187,6 +188,7 @@ def _compile(
     from hlo.weights import bake, read_weights
 
     # What can be wrong without a look at the module is said first.
+    check_pipeline(passes)
     machine = platform(*target)
     kinds = outputs.kinds(machine)
     symbol = outputs.symbol

@@ -80,6 +80,14 @@ def load_plugins(paths: tuple[str, ...]) -> None:
             load_plugin(path)
 
 
+def check_pipeline(passes: str) -> None:
+    """Raise HloError, with the place in the flag, where `--passes` is no pipeline."""
+    if passes not in ("", "default"):
+        from hlo.passes.default import pipeline_of
+
+        pipeline_of(passes, name="--passes")
+
+
 def run_passes(
     module: Module, flags: PassFlags, number: int, debug_options: DebugOptions, *,
     is_compiled: bool, lenient: bool = False,
@@ -97,7 +105,7 @@ def run_passes(
     from hlo.verifier import verify_as
 
     assert flags.passes is not None
-    pipeline = pipeline_of(flags.passes, fuses=not is_compiled)
+    pipeline = pipeline_of(flags.passes, fuses=not is_compiled, name="--passes")
     observers: list[Observer] = []
     for name in flags.print_after:
         if name != "all":

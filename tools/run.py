@@ -24,6 +24,7 @@ from .common import (
 from .debug_options import DebugOptions
 from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
+from .passes import check_pipeline
 from .results import entries, shown
 from .run_module import HEADING, ModuleFlags, XlaOption, module_options
 from .time_limit import time_limit
@@ -185,6 +186,7 @@ def _run(
     try:
         flags.apply(job)
         flags.need_places(files)
+        check_pipeline(job.passes)
         _check_output(files, job)
         job.loaded = _loaded(load)
         jobs = flags.jobs(job)

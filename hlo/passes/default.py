@@ -83,28 +83,32 @@ PassLike = str | Pass | Step | Fix | Callable[..., None]
 `module_pass` registered."""
 
 
-def pipeline_of(passes: str | Sequence[PassLike], *, fuses: bool = True) -> list[Step | Fix]:
+def pipeline_of(
+    passes: str | Sequence[PassLike], *, fuses: bool = True, name: str = "passes"
+) -> list[Step | Fix]:
     """Return the pipeline that a text spells, or a list of passes one after the other.
 
-    `default` in a text is the default pipeline. fuses: as for `default_pipeline`. Raises HloError
+    `default` in a text is the default pipeline. fuses: as for `default_pipeline`. name: of the
+    argument or flag that it is, in error messages; of a list, with the place in it. Raises HloError
     for a text that is no pipeline, TypeError for what is no pass.
     """
     default = partial(default_pipeline, fuses=fuses)
     if isinstance(passes, str):
-        return parse_pipeline(passes, default=default)
+        return parse_pipeline(passes, name, default=default)
     found: list[Step | Fix] = []
-    for item in passes:
+    for n, item in enumerate(passes):
         if isinstance(item, str):
-            found += parse_pipeline(item, "passes", default=default)
+            found += parse_pipeline(item, f"{name}[{n}]", default=default)
         else:
             found.append(_step_of(item))
     return found
 
 
 def pipeline_text(passes: str | Sequence[PassLike]) -> str:
-    """Return the text of a pipeline in either form. Raises TypeError for what is no pass."""
+    """Return the text of a pipeline in either form; raises as `pipeline_of` for a list."""
     if isinstance(passes, str):
         return passes
+    pipeline_of(passes)  # what is wrong is said of its item
     texts = (item if isinstance(item, str) else str(_step_of(item)) for item in passes)
     return ",".join(text for text in texts if text.strip())
 

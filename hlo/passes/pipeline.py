@@ -96,7 +96,7 @@ def _no_option(
 
 @checked
 def parse_pipeline(
-    text: str, name: str = "--passes", *, default: Pipeline | None = None
+    text: str, name: str = "passes", *, default: Pipeline | None = None
 ) -> list[Step | Fix]:
     """Return the pipeline that a text spells. `name` stands for the text in error messages.
 
