@@ -215,6 +215,37 @@ def test_what_ends_a_command_leaves_nothing_behind(at: str) -> None:
     assert done.returncode == -signal.SIGTERM and not done.stderr and contents() == before
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no signals")
+@pytest.mark.parametrize("args", [["m.hlo"], ["empty.hlo"], ["--nonesuch"], ["--help"]])
+def test_commands_called_from_python_leave_sigterm_as_it_was(args: list[str]) -> None:
+    def own(*_: object) -> None: ...
+
+    for handler in (own, signal.SIG_IGN):
+        before = signal.signal(signal.SIGTERM, handler)
+        try:
+            run("opt", *args)
+            assert signal.getsignal(signal.SIGTERM) is handler
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no signals")
+def test_sigterm_comes_to_the_handler_of_who_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    came = []
+    before = signal.signal(signal.SIGTERM, lambda *_: came.append("own"))
+
+    def ended(*args: object, **options: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        came.append("not unwound")
+
+    monkeypatch.setattr("hlo.compiler.compile_text", ended)
+    try:
+        assert run("run", "m.hlo", "-i", "zeros", "--no-cache").exit_code == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert came == ["own"]
+
+
 @pytest.mark.parametrize("at", ["hlo.compiler.compile_text", "numpy.lib.format.write_array"])
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     def interrupted(*args: object, **options: object) -> None:

@@ -73,18 +73,16 @@ class Tool(click.Command):
         debug = "--debug" in args
         if sys.stderr is None:  # closed by whoever started us
             sys.stderr = open(os.devnull, "w")
-        if threading.current_thread() is threading.main_thread():
-            # What is half-written is to be removed first, as for Ctrl-C.
-            signal.signal(signal.SIGTERM, _terminated)
         try:
-            if (answered := answer_shell(self)) is not None:
-                return answered
-            need_address_space(self.name or "this command")
-            # Not click's own main(), which ends in status 0 when our output is cut off.
-            with self.make_context(self.name, args) as context:
-                result = self.invoke(context)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            with _sigterm_unwinds():
+                if (answered := answer_shell(self)) is not None:
+                    return answered
+                need_address_space(self.name or "this command")
+                # Not click's own main(), which ends in status 0 when our output is cut off.
+                with self.make_context(self.name, args) as context:
+                    result = self.invoke(context)
+                if sys.stdout is not None:
+                    sys.stdout.flush()
         except click.exceptions.Exit as e:
             return e.exit_code
         except click.UsageError as e:
@@ -100,7 +98,7 @@ class Tool(click.Command):
             note("interrupted")
             return INTERRUPTED
         except _Terminated:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            # Now to whoever took it before: by default it ends the process.
             os.kill(os.getpid(), signal.SIGTERM)
             return TERMINATED
         except BrokenPipeError:
@@ -120,8 +118,25 @@ class _Terminated(BaseException):
     """Somebody asks the process to end."""
 
 
-def _terminated(*_: object) -> NoReturn:
-    raise _Terminated
+@contextlib.contextmanager
+def _sigterm_unwinds() -> Iterator[None]:
+    """Have SIGTERM raise, so that what is half-written is removed first, as for Ctrl-C.
+
+    Afterwards it is handled as before: commands are also called from Python.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminated(*_: object) -> NoReturn:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield
+    finally:
+        # None is a handler that Python has not made and cannot put back.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
