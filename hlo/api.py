@@ -10,6 +10,7 @@ from hlo import constants
 from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
 from hlo.arguments import Parameter, bind_call
+from hlo.deadline import check_timeout
 from hlo.distribution import Distributions
 from hlo.eval import Host
 from hlo.eval import interpret as evaluate
@@ -172,15 +173,21 @@ def random_inputs(module: Module, seed: int = 0, random: Sequence[str] = ()) -> 
     return sampler.values(parameters_of(module))
 
 
-def run_values(module: Module, values: Sequence[Any], host: Host | None = None) -> Any:
-    """Run a verified module on checked values; returns what `interpret` does."""
-    return _visible(evaluate(module, values, host))
+def run_values(
+    module: Module, values: Sequence[Any], host: Host | None = None, timeout: float | None = None
+) -> Any:
+    """Run a verified module on checked values; returns what `interpret` does.
+
+    timeout: as of `interpret`.
+    """
+    return _visible(evaluate(module, values, host, timeout))
 
 
 @checked
 def interpret(
-    module: Module, *args: Any, host: Host | None = None, verify: str = "strict", **named: Any
-) -> Any:
+    module: Module, *args: Any, host: Host | None = None, verify: str = "strict",
+    timeout: float | None = None, **named: Any,
+) -> Any:  # fmt: skip
     """Verify a module and run it on the reference interpreter.
 
     args: one for each parameter of the entry, tuples nested, or all leaves flat; arrays of the
@@ -188,6 +195,8 @@ def interpret(
     logical order whatever the layout (see `hlo.pack` for physical buffers), or Python numbers and
     lists that convert exactly.
     verify: as for `hlo.verify`.
+    timeout: seconds after which the run ends with HloError, code `timeout`, at the next operation:
+    one that takes long itself comes to its end first.
     named: parameters by name, `interpret(module, x, w=w)`, but for those called like an argument of
     this function. A module of `from_jax` takes the arguments of the function too, and gives its
     result.
@@ -196,12 +205,14 @@ def interpret(
     for names that no parameter has. Warns
     (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
     """
+    if timeout is not None:
+        check_timeout(timeout)
     verify_as(module, verify)
     if elided := elided_constants(module):
         constants.warn_of_elided([inst.name for inst in elided], 3)
     trees = module.usable_trees
     values = bind_call(parameters_of(module), args, named, trees)
-    return given_by(trees, run_values(module, values, host))
+    return given_by(trees, run_values(module, values, host, timeout))
 
 
 def _visible(value: Any) -> Any:

@@ -28,6 +28,7 @@ from hlo.builder import XlaComputation
 from hlo.builder.data import literal_of, literal_of_result
 from hlo.builder.meanings import type_of
 from hlo.compiler import compile, on_host
+from hlo.deadline import check_timeout
 from hlo.errors import HloError, InferError
 from hlo.host import Host, run_together
 from hlo.ir import Module
@@ -37,8 +38,10 @@ from hlo.types import Shape, signature_text
 from hlo.types import array as array_shape
 
 _T = TypeVar("_T")
-Start = Callable[[Host], Callable[[Sequence[Any]], Any]]
-"""Returns the function that runs a program beside a host, on bound arguments."""
+Run = Callable[[Sequence[Any], float | None], Any]
+"""Runs a program on bound arguments, for so many seconds at the most."""
+Start = Callable[[Host], Run]
+"""Returns the function that runs a program beside a host."""
 
 # Each is a thread while it runs.
 _MOST_DEVICES = 4096
@@ -83,9 +86,9 @@ class LoadedExecutable:
         # Devices never meet in it, so that one may run it alone.
         self.runs_alone = devices_of(module) == (1, 1)
         self._start = start
-        self._started: dict[int, Callable[[Sequence[Any]], Any]] = {}
+        self._started: dict[int, Run] = {}
 
-    def on(self, device: int) -> Callable[[Sequence[Any]], Any]:
+    def on(self, device: int) -> Run:
         """Return the function that runs the program on a device, on bound arguments."""
         if device not in self._started:
             self._started[device] = self._start(self.client.hosts[device])
@@ -222,12 +225,16 @@ class Client:
 
     @checked
     def execute(
-        self, program: Program, arguments: Sequence[Any] = (), device: int | None = None
-    ) -> GlobalData:
+        self, program: Program, arguments: Sequence[Any] = (), device: int | None = None,
+        timeout: float | None = None,
+    ) -> GlobalData:  # fmt: skip
         """Run a program on one device; returns its result there.
 
         arguments: one for each parameter, or all array leaves flat: values on the device, or what
         `hlo.compile`d functions take. device: by default that of the first argument on one.
+        timeout: seconds after which the run, not counting what is compiled first or waits for the
+        device, ends with HloError, code `timeout`, as a call of what `hlo.compile` returns
+        or of `hlo.interpret`; the device can run programs again.
         """
         if device is None:
             device = next((a.device for a in arguments if isinstance(a, GlobalData)), 0)
@@ -238,24 +245,25 @@ class Client:
                 "bad-device", f"{loaded.name} runs on {_said(loaded.device_counts)}, execute runs "
                 "on one device", hint="execute_replicated takes arguments for each",
             )  # fmt: skip
-        return self._run([loaded], [arguments], [device], (1, 1))[0]
+        return self._run([loaded], [arguments], [device], (1, 1), timeout)[0]
 
     @checked
     def execute_and_transfer(
-        self, program: Program, arguments: Sequence[Any] = (), device: int | None = None
-    ) -> Literal:
+        self, program: Program, arguments: Sequence[Any] = (), device: int | None = None,
+        timeout: float | None = None,
+    ) -> Literal:  # fmt: skip
         """Run a program on one device; returns its result as a literal. See `execute`."""
-        return self.transfer(self.execute(program, arguments, device))
+        return self.transfer(self.execute(program, arguments, device, timeout))
 
     @checked
     def execute_replicated(
-        self, program: Program, arguments: Sequence[Sequence[Any]]
+        self, program: Program, arguments: Sequence[Sequence[Any]], timeout: float | None = None
     ) -> list[GlobalData]:
         """Run a program on several devices at the same time; returns the result of each.
 
         arguments: those of each device, from device 0 on, as for `execute`. What a builder built
         runs on so many replicas; a module on as many devices as its header says, which its
-        `replica_count` and `num_partitions` are.
+        `replica_count` and `num_partitions` are. timeout: as for `execute`, for all devices.
         """
         count = len(arguments)
         loaded = self._loaded(program, (max(1, count), 1))
@@ -265,17 +273,19 @@ class Client:
                 f"arguments for {count}",
             )  # fmt: skip
         self._need_devices(count, loaded.device_counts)
-        return self._run([loaded] * count, arguments, range(count), loaded.device_counts)
+        counts = loaded.device_counts
+        return self._run([loaded] * count, arguments, range(count), counts, timeout)
 
     @checked
     def execute_parallel(
-        self, instances: Sequence[tuple[Program, Sequence[Any]]]
+        self, instances: Sequence[tuple[Program, Sequence[Any]]], timeout: float | None = None
     ) -> list[GlobalData]:
         """Run a program of its own on each device at the same time; returns the result of each.
 
         instances: program and arguments by device, as for `execute`. Programs send to each other,
         on channels that have one sender and one receiver, and meet in collectives of one channel.
-        Those that name numbers of replicas and partitions all name the same.
+        Those that name numbers of replicas and partitions all name the same. timeout: as for
+        `execute`, for all devices.
         """
         if not instances or any(len(instance) != 2 for instance in instances):
             raise HloError.at(
@@ -294,7 +304,7 @@ class Client:
         # One that names none is for as many as there are; several devices may have the same.
         loaded = {id(p): self._loaded_for(p, counts) for p in programs}
         own = [loaded[id(p)] for p in programs]
-        return self._run(own, [args for _, args in instances], range(count), counts)
+        return self._run(own, [args for _, args in instances], range(count), counts, timeout)
 
     @checked
     def compute_constant(self, program: XlaComputation | Module) -> Literal:
@@ -334,8 +344,10 @@ class Client:
 
     def _run(
         self, loaded: Sequence[LoadedExecutable], arguments: Sequence[Sequence[Any]],
-        devices: Sequence[int], counts: tuple[int, int],
+        devices: Sequence[int], counts: tuple[int, int], timeout: float | None,
     ) -> list[GlobalData]:  # fmt: skip
+        if timeout is not None:
+            check_timeout(timeout)
         values = [
             bind_arguments(program.parameters, [self._value(a, device) for a in args])
             for program, device, args in zip(loaded, devices, arguments, strict=True)
@@ -343,7 +355,10 @@ class Client:
         with ExitStack() as stack:
             for device in devices:
                 stack.enter_context(self._busy[device])
-            runs = [partial(p.on(d), v) for p, d, v in zip(loaded, devices, values, strict=True)]
+            runs = [
+                partial(p.on(d), v, timeout)
+                for p, d, v in zip(loaded, devices, values, strict=True)
+            ]
             hosts = [self.hosts[d] for d in devices]
             results = run_together(hosts, counts, runs)
         return [
@@ -391,8 +406,8 @@ def _interpreted(module: Module) -> Start:
     return lambda host: partial(_interpret, module, host)
 
 
-def _interpret(module: Module, host: Host, values: Sequence[Any]) -> Any:
-    return run_values(module, values, host)
+def _interpret(module: Module, host: Host, values: Sequence[Any], timeout: float | None) -> Any:
+    return run_values(module, values, host, timeout)
 
 
 def _checked(make: Callable[[], _T]) -> _T:

@@ -14,7 +14,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -195,10 +195,60 @@ def test_threads_have_deadlines_of_their_own() -> None:
     assert 0.04 < ended[0.05] and 0.39 < ended[0.4]
 
 
+def test_a_deadline_ends_the_interpreter() -> None:
+    module = hlo.parse(LOOP)
+    start = time.monotonic()
+    with pytest.raises(HloError, match=r"count had not come to its end after 0\.1 s") as error:
+        hlo.interpret(module, ENDLESS, timeout=0.1)
+    assert error.value.code == "timeout" and 0.09 < time.monotonic() - start < 5
+    assert hlo.interpret(module, np.int64(4), timeout=100) == 2
+
+
+@pytest.mark.parametrize("backend", ["compiled", "reference"])
+def test_a_deadline_ends_runs_of_a_client_on_all_devices(backend: str) -> None:
+    client, before = hlo.Client(2, backend=backend, cache=False), threading.active_count()
+    two = hlo.parse(LOOP.replace("HloModule count", "HloModule two, replica_count=2"))
+    one = hlo.parse(LOOP)
+    ended: dict[str, Callable[[], object]] = {
+        "count": lambda: client.execute(one, [ENDLESS], timeout=0.05),
+        "two": lambda: client.execute_replicated(two, [[np.int64(2)], [ENDLESS]], 0.05),
+        "(count|two)": lambda: client.execute_parallel([(one, [ENDLESS]), (two, [ENDLESS])], 0.05),
+    }
+    for name, run in ended.items():
+        with pytest.raises(HloError, match=rf"^error: {name} had not come to its end") as error:
+            run()
+        assert error.value.code == "timeout"
+    last = client.execute_replicated(two, [[np.int64(2)], [np.int64(4)]], timeout=100)
+    assert [np.asarray(r) for r in last] == [1, 2]
+    deadline = time.monotonic() + 20
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+
+def test_a_deadline_ends_devices_that_wait_for_others() -> None:
+    text = LOOP.replace("HloModule count", "HloModule two, replica_count=2").replace(
+        "ROOT r = f32[] get-tuple-element(w), index=1 }",
+        "q = f32[] get-tuple-element(w), index=1\n"
+        "  ROOT r = f32[2] all-gather(f32[1] reshape(q)), dimensions={0}, replica_groups={{0,1}} }",
+    )
+    for backend in ("compiled", "reference"):
+        client = hlo.Client(2, backend=backend, cache=False)
+        with pytest.raises(HloError) as error:
+            client.execute_replicated(hlo.parse(text), [[np.int64(2)], [ENDLESS]], timeout=0.1)
+        assert error.value.code == "timeout"
+
+
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
 def test_a_deadline_is_a_time_to_come(timeout: float) -> None:
-    with pytest.raises(ValueError, match="timeout"):
-        compiled(LOOP)(np.int64(2), timeout=timeout)
+    n, module = np.int64(2), hlo.parse(LOOP)
+    for run in (
+        lambda: compiled(LOOP)(n, timeout=timeout),
+        lambda: hlo.interpret(module, n, timeout=timeout),
+        lambda: hlo.Client(backend="reference").execute(module, [n], timeout=timeout),
+    ):
+        with pytest.raises(ValueError, match="timeout"):
+            run()
 
 
 def test_a_call_in_a_custom_call_ends_alone() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
 from hlo.analysis.trips import never_ends
+from hlo.deadline import Deadline
 from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
 from hlo.host import Host, run_together
@@ -92,13 +93,17 @@ class _Plan(NamedTuple):
 class Interpreter:
     """Evaluates computations. Fulfils `ops.spec.EvalContext`."""
 
-    def __init__(self, host: Host | None = None, counts: tuple[int, int] = (1, 1)) -> None:
+    def __init__(
+        self, host: Host | None = None, counts: tuple[int, int] = (1, 1),
+        deadline: Deadline | None = None,
+    ) -> None:  # fmt: skip
         """Begin with nothing evaluated.
 
         host: what a run sees besides its arguments. counts: the numbers of replicas and partitions,
-        for computations outside any module.
+        for computations outside any module. deadline: is looked at before each operation.
         """
         self._host = host or Host()
+        self._deadline = deadline
         self._plans: dict[Computation, _Plan] = {}
         self._known: dict[Computation, str | None] = {}
         self._picks: dict[Computation, bool] = {}
@@ -136,12 +141,14 @@ class Interpreter:
         values = plan.initial.copy()
         for slot, number in plan.parameters:
             values[slot] = args[number]
-        inst = None
+        inst, deadline = None, self._deadline
         try:
             for slot, evaluate, inst, operands, dying in plan.steps:
                 if evaluate is None:
                     values[slot] = values[operands[0]][operands[1]]
                 else:
+                    if deadline is not None:
+                        deadline.check()
                     values[slot] = evaluate(inst, [values[o] for o in operands], self)
                 for gone in dying:
                     values[gone] = None
@@ -413,16 +420,20 @@ def _stacked(results: list[Any], shape: Shape, dims: tuple[int, ...]) -> Any:
     return out.reshape(dims)
 
 
-def interpret(module: Module, args: Sequence[Any], host: Host | None = None) -> Any:
+def interpret(
+    module: Module, args: Sequence[Any], host: Host | None = None, timeout: float | None = None
+) -> Any:
     """Run a module's entry on values in parameter order; returns the result value.
 
     Shapes: each argument has its parameter's shape and dtype (the caller checks); a dimension that
-    is dynamic may be smaller than its bound. Raises HloError for an operation that cannot run, with
-    its place in the text.
+    is dynamic may be smaller than its bound. timeout: seconds after which the run ends, at the next
+    operation. Raises HloError for an operation that cannot run, with its place in the text, and
+    (`timeout`) for a run that takes longer.
     """
+    deadline = None if timeout is None else Deadline(module.name, timeout)
     shapes = module.entry.parameter_shapes
     values = [dynamic.bind(a, s) for a, s in zip(args, shapes, strict=True)]
-    return Interpreter(host).call(module.entry, values)
+    return Interpreter(host, deadline=deadline).call(module.entry, values)
 
 
 def interpret_devices(

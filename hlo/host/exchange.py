@@ -326,4 +326,4 @@ def _of_device(device: int, error: BaseException) -> BaseException:
     )
 
 
-_OF_ALL = ("deadlock", "mismatched-collectives")
+_OF_ALL = ("deadlock", "mismatched-collectives", "timeout")

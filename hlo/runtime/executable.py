@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hlo.arguments import Parameter, bind_call
+from hlo.deadline import check_timeout, late
 from hlo.errors import HloError
 from hlo.memory import check_available
 from hlo.runtime.blocks import block
@@ -170,18 +171,21 @@ class Executable:
     ) -> Any:
         """Run on arguments; see the class."""
         if timeout is not None:
-            _check_timeout(timeout)
+            check_timeout(timeout)
         if named or donate is not False or not self._ready(args):
             result = self._slow_call(args, named, donate, timeout)
         else:
             result = self._wrap(self._run(args, {}, timeout))
         return result if self.trees is None else given_by(self.trees, result)
 
-    def run_values(self, values: Sequence[Any]) -> Any:
-        """Run on one checked value for each parameter, as `bind_arguments` returns them."""
+    def run_values(self, values: Sequence[Any], timeout: float | None = None) -> Any:
+        """Run on one checked value for each parameter, as `bind_arguments` returns them.
+
+        timeout: as of the class, checked.
+        """
         arrays = self._array_leaves(values)
         memory = self._physical(arrays)
-        return self._wrap(self._run(memory, {}))
+        return self._wrap(self._run(memory, {}, timeout))
 
     # --- arguments ------------------------------------------------------------------------------
 
@@ -304,7 +308,8 @@ class Executable:
     def _raise(self, ended: int, frame: Frame, timeout: float | None) -> NoReturn:
         """Raise what has kept a call from its end, as the entry or the watch has returned it."""
         if ended == Ended.LATE:
-            raise HloError.at("timeout", f"{self.name} had not come to its end after {timeout:g} s")
+            assert timeout is not None
+            raise late(self.name, timeout)
         if ended < 0 and ended != Ended.STOPPED:
             # A library does not say what its numbers mean.
             unknown = f"{self.name}: a size is outside its bound, or a loop would never end"
@@ -356,15 +361,6 @@ class Frame:
         self.watch[RESULTS] = ctypes.addressof(self.results)
         self.watch[ARENA] = self.arena.ctypes.data
 
-
-def _check_timeout(timeout: float) -> None:
-    need(timeout, float | int, "timeout")
-    if not 0 < timeout < _MOST_SECONDS:
-        raise ValueError(f"timeout: {timeout} seconds, it takes a positive number")
-
-
-# A century.
-_MOST_SECONDS = 3e9
 
 # --- numpy's memory -----------------------------------------------------------------------------
 
