@@ -1,9 +1,9 @@
-"""Prints docs/compatibility.md: what XLA takes, version by version, beside what is taken here.
+"""Prints docs/compatibility.md: what each version of XLA accepts, compared with this project.
 
     python docs/compatibility.py > docs/compatibility.md
 
-What XLA takes is in docs/compatibility/, where `python tests/drift.py --record` puts it; why the
-two differ, in docs/compatibility.txt.
+What XLA accepts is in docs/compatibility/, written by `python tests/drift.py --record`; the reasons for
+differences are in docs/compatibility.txt.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from drift import Difference, explained, forms, records, verdict  # noqa: E402
 
 _HEAD = """# Compatibility
 
-What the XLA in jaxlib takes, and what is taken here. `python tests/drift.py` asks the parsers of
-the jaxlib that is installed (`--python PYTHON` of another one) for opcodes, types, attributes,
-words, forms of text and operations of StableHLO, and fails for each difference that
+What the XLA in jaxlib accepts, and what this project accepts. `python tests/drift.py` asks the parsers of
+the installed jaxlib (`--python PYTHON` for another one) for opcodes, types, attributes,
+keywords, forms of text and StableHLO operations, and fails for each difference that
 `docs/compatibility.txt` does not explain. `make compatibility` writes this page, from that file and
-from what {versions} answered.
+from the answers of {versions}.
 
-Where the verifier is stricter than XLA on purpose, its error says what XLA does, and
-`--verify=lenient` (`verify="lenient"` in Python) takes it. That is so for a channel below 1, but
-not on an all-reduce, where XLA's verifier refuses it; and for an id below 0 in the replica groups
-of collective-broadcast and collective-reduce, which is no device's: a run in which one would meet
-it ends in an error. On other collectives XLA refuses such ids.
+Where the verifier is deliberately stricter than XLA, its error says what XLA does, and
+`--verify=lenient` (`verify="lenient"` in Python) accepts it: a channel below 1, except on an
+all-reduce, where XLA's verifier rejects it too; and a negative id in the replica groups of
+collective-broadcast and collective-reduce, which matches no device: a run in which such a group
+communicates ends in an error. On other collectives XLA rejects such ids.
 """
-_CHANGES = """## What came and went
+_CHANGES = """## Changes between versions
 
-Names that not every version takes. All of them are taken here, if the table of differences does
-not say otherwise.
+Names that not every version accepts. All of them are accepted here, unless the table of differences
+says otherwise.
 """
 _DIFFERENCES = """## Differences
 
-| who takes it | what | jaxlib | why |
+| accepted by | what | jaxlib | reason |
 |---|---|---|---|
 """
 _FORMS = """## Forms of text
 
-Each is a small module of `tests/xla_forms.txt`, asked of XLA's parser, which does not verify.
+Each is a small module of `tests/xla_forms.txt`, given to XLA's parser, which does not verify.
 """
 
 
@@ -58,7 +58,7 @@ def _code(names: Iterable[str]) -> str:
 
 
 def _flat(facts: dict[str, Any]) -> dict[str, set[str]]:
-    """Return the names that a version takes by what they are names of."""
+    """Return the names that a version accepts, by kind."""
     found = {
         "opcodes": set(facts["opcodes"]),
         "types": set(facts["types"]),
@@ -76,7 +76,7 @@ def _changes(versions: list[dict[str, Any]]) -> str:
     tables = [_flat(facts) for facts in versions]
     rows = []
     for key in dict.fromkeys(key for table in tables for key in table):
-        # What has attributes is new itself where a version does not have it.
+        # If a version lacks the operation itself, its attributes are not listed as changes.
         have = [table[key] for table in tables if key in table]
         changing = set.union(*have) - set.intersection(*have)
         if changing:
@@ -86,7 +86,7 @@ def _changes(versions: list[dict[str, Any]]) -> str:
 
 
 def _differences(versions: list[dict[str, Any]]) -> str:
-    """Return a row for each reason: what it is the reason of, and in which versions."""
+    """Return a row for each reason: the differences that it explains, and in which versions."""
     rows: dict[tuple[str, str], dict[str, list[str]]] = {}
     for facts in versions:
         for difference, why in explained(facts).items():

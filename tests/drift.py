@@ -197,7 +197,7 @@ class Difference:
     taken_by: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}: only {self.taken_by} takes it"
+        return f"{self.kind} {self.name}: only {self.taken_by} accepts it"
 
 
 @cache
@@ -316,7 +316,7 @@ def explained(facts: Mapping[str, Any]) -> dict[Difference, str]:
         why = next((r.text for r in known if r.explains(difference)), "")
         have = [version for version, theirs in others.items() if difference not in theirs]
         if not why and have and difference.taken_by == "here":
-            why = f"jaxlib {have[-1]} takes it"
+            why = f"jaxlib {have[-1]} accepts it"
         found[difference] = why
     return found
 

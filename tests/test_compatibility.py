@@ -73,9 +73,9 @@ def test_a_gap_is_found() -> None:
     }
     new = set(drift.differences(more)) - set(drift.differences(facts))
     assert sorted(map(str, new)) == [
-        "attribute rounding of add: only XLA takes it",
-        "opcode fold: only XLA takes it",
-        "type f5e2m2: only XLA takes it",
+        "attribute rounding of add: only XLA accepts it",
+        "opcode fold: only XLA accepts it",
+        "type f5e2m2: only XLA accepts it",
     ]
     assert all(not drift.explained(more)[d] for d in new)
 

@@ -235,7 +235,7 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.while": while_,
 }  # fmt: skip
 
-# MHLO is what StableHLO was made of: its operations have the same names and attributes.
+# MHLO is the predecessor of StableHLO: its operations have the same names and attributes.
 _MHLO_OF_CHLO = "acos acosh asin asinh atanh cosh erf mulhi ragged_dot scan sinh tan".split()
 HANDLERS |= {
     **{n.replace("stablehlo.", "mhlo."): h for n, h in HANDLERS.items() if n[:9] == "stablehlo"},
@@ -245,12 +245,12 @@ HANDLERS |= {
     "mhlo.topk": chlo.top_k,
 }  # fmt: skip
 
-_QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math writes it with integers"
-_PARTITIONED = "it is of programs that a partitioner is in the middle of, XLA does not convert it"
-_INSIDE = "it stands inside of Shardy's own passes only"
+_QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math lowers it to integers"
+_PARTITIONED = "appears only during partitioning; XLA does not convert it"
+_INSIDE = "internal to passes of Shardy"
 NOT_TAKEN: dict[str, str] = {
-    "func.call_indirect": "HLO has no values that are functions",
-    "func.constant": "HLO has no values that are functions",
+    "func.call_indirect": "HLO has no function values",
+    "func.constant": "HLO has no function values",
     **{f"sdy.{name}": _PARTITIONED for name in (
         "all_gather", "all_reduce", "all_slice", "all_to_all", "collective_permute",
         "reduce_scatter", "replicated_to_unreduced", "sharded_to_unreduced",

@@ -31,7 +31,7 @@ _BOUNDS = re.compile(r"#(?:stablehlo|mhlo)\.(?:bounds|type_extensions)<([^>]*)>"
 _ALIAS = re.compile(r"^[ \t]*([#!][A-Za-z_][\w$.]*+)[ \t]*=", re.M)
 _ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$]*+(?![\w$.<])")
 _DIALECT_TYPE = re.compile(r"!?[\w$.]+")
-_QUANTIZED = "StableHLO's pass stablehlo-legalize-quant-to-math writes it with integers"
+_QUANTIZED = "StableHLO's pass stablehlo-legalize-quant-to-math lowers it to integers"
 
 # What an operation that runs beside others gives: its form is HLO's own.
 FUTURE = TupleShape(())
