@@ -2,8 +2,8 @@
 
     python docs/compatibility.py > docs/compatibility.md
 
-What XLA accepts is in docs/compatibility/, written by `python tests/drift.py --record`; the reasons for
-differences are in docs/compatibility.txt.
+What XLA accepts is in docs/compatibility/, written by `python tests/drift.py --record`; the
+reasons for differences are in docs/compatibility.txt.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from drift import Difference, explained, forms, records, verdict  # noqa: E402
 
 _HEAD = """# Compatibility
 
-What the XLA in jaxlib accepts, and what this project accepts. `python tests/drift.py` asks the parsers of
-the installed jaxlib (`--python PYTHON` for another one) for opcodes, types, attributes,
+What the XLA in jaxlib accepts, and what this project accepts. `python tests/drift.py` asks the
+parsers of the installed jaxlib (`--python PYTHON` for another one) for opcodes, types, attributes,
 keywords, forms of text and StableHLO operations, and fails for each difference that
 `docs/compatibility.txt` does not explain. `make compatibility` writes this page, from that file and
 from the answers of {versions}.

@@ -36,8 +36,8 @@ REPORT_AT = "please report it, with the input, as an issue of hlo-tools"
 
 
 _EXIT_CODES = (
-    "Exit status: 0 fine; 1 an error of the input, or results that differ; 2 wrong usage; 3 a bug "
-    "of this program; 130 interrupted."
+    "Exit status: 0 success; 1 an error in the input, or results that differ; 2 wrong usage; 3 "
+    "a bug in this program; 130 interrupted."
 )
 
 
@@ -151,7 +151,7 @@ def verify_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option that says how strict the verifier is."""
     return click.option(
         "--verify", type=click.Choice(["strict", "lenient"]), default="strict", show_default=True,
-        help="Check every rule, or take what XLA takes where nothing computed depends on it.",
+        help="Check every rule, or accept what XLA accepts if it cannot affect results.",
     )(command)  # fmt: skip
 
 

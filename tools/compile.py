@@ -36,51 +36,54 @@ EMITTED = {
 
 
 @click.command(
-    "hlo-compile", cls=Tool, short_help="compile modules of HLO for C", no_args_is_help=True
+    "hlo-compile", cls=Tool, short_help="compile HLO modules for C", no_args_is_help=True
 )
 @click.argument("file")
 @click.option(
     "-o", "--output", "outputs", multiple=True, metavar="FILE",
-    help="What to write, by the end of its name: .o, .a, .so, .ll, .s, .bc; .wasm, .dylib; .obj, "
-    ".lib, .dll.  May be given more than once; - is standard output.",
+    help="The file to write; its extension selects the kind: .o, .a, .so, .ll, .s, .bc; .wasm, "
+    ".dylib; .obj, .lib, .dll.  May be given more than once; - is standard output.",
 )  # fmt: skip
 @click.option("--emit", "shown_kind", type=click.Choice(list(EMITTED)), metavar="KIND",
               help="What -o - writes: obj (the default), asm, llvm-ir, llvm-bc, archive, shared.",
               )  # fmt: skip
 @click.option("--header", metavar="FILE.h",
-              help="Write a C header with all there is to know; for .hpp a C++ class "
-              "beside it.")  # fmt: skip
+              help="Write a C header that documents the interface; with .hpp also a C++ "
+              "class.")  # fmt: skip
 @click.option("--example", metavar="DIR",
-              help="Write a C program that calls the module, with what it needs, a Makefile and "
-              "a CMakeLists.txt.")  # fmt: skip
+              help="Write a C program that calls the module, with the object file, a Makefile "
+              "and a CMakeLists.txt.")  # fmt: skip
 @click.option("--name", metavar="SYMBOL",
-              help="The C function, and the C++ class.  [default: from the name of the first "
-              "output]")  # fmt: skip
+              help="The name of the C function and the C++ class.  [default: from the first "
+              "output file]")  # fmt: skip
 @click.option("--target", "triple", metavar="TRIPLE",
-              help="The machine: x86_64-linux-gnu, aarch64-linux-gnu, arm64-apple-darwin, "
+              help="The LLVM target triple: x86_64-linux-gnu, aarch64-linux-gnu, "
+              "arm64-apple-darwin, "
               "riscv64-linux-gnu, i686-linux-gnu, armv7-linux-gnueabihf, wasm32, "
               "x86_64-pc-windows-msvc, ...  [default: this one]")  # fmt: skip
 @click.option("--cpu", metavar="CPU",
-              help="Its processor, as LLVM names it; native is this one, generic is any.  "
-              "[default: native, or generic with --target]")  # fmt: skip
+              help="LLVM's name of the processor; native is this one, generic any of the "
+              "architecture.  [default: native, or generic with --target]")  # fmt: skip
 @click.option("--features", default="", metavar="LIST",
-              help="What the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
+              help="Features that the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
 @click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,
-              show_default=True, help="Map code to the lines of FILE.")  # fmt: skip
+              show_default=True, help="Emit debug information with the lines of FILE.")  # fmt: skip
 @click.option("--linker", default="", metavar="COMMAND",
-              help="What links .so, .dylib and .dll, called as a C compiler is, as in "
-              "'clang --target=armv7-linux-gnueabihf -fuse-ld=lld'.")  # fmt: skip
+              help="The command that links .so, .dylib and .dll, with the interface of a C "
+              "compiler, as in 'clang --target=armv7-linux-gnueabihf -fuse-ld=lld'.")  # fmt: skip
 @click.option("--passes", default="default", show_default=True, metavar="A,B,fix(C,D)",
-              help="What optimizes the module first, as in hlo-opt; '' for nothing.")  # fmt: skip
+              help="The passes that run before compilation, as in hlo-opt; '' for "
+              "none.")  # fmt: skip
 @click.option("--constants", metavar="FILE|random",
               help="Values for elided constants, {...}: from an npz or safetensors file by name, "
-              "from the module in a form that has them, or random.")  # fmt: skip
+              "from another form of the module that has them, or random.")  # fmt: skip
 @click.option("--weights", multiple=True, metavar="FILE",
-              help="Bake parameters in: those named in an npz or safetensors file, or in a folder "
-              "of npy files, by name or number.  May be given more than once.")  # fmt: skip
+              help="Turn parameters into constants, with values by name or number from an npz "
+              "or safetensors file, or a folder of npy files.  May be given more than "
+              "once.")  # fmt: skip
 @verify_option
 @click.option("--json", "as_json", is_flag=True,
-              help="What was written, or errors, as JSON on stdout.")  # fmt: skip
+              help="Print the files written, or errors, as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
     file: str, outputs: tuple[str, ...], shown_kind: str | None, header: str | None,
@@ -92,8 +95,8 @@ def main(
 
     FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
 
-    The result needs nothing of this package, and no library but C's own. Equal inputs give equal
-    bytes.
+    The result needs no run-time library of this package, only the C library. Output is
+    reproducible byte for byte.
 
     \b
     Examples:

@@ -105,5 +105,5 @@ def install_option(command: Any) -> Any:
     return click.option(
         "--install-completion", metavar="[SHELL]", is_flag=False, flag_value="auto",
         expose_value=False, is_eager=True, callback=run,
-        help="Have bash, zsh or fish complete this command; by default the shell in use.",
+        help="Set up completion for bash, zsh or fish; by default for the current shell.",
     )(command)  # fmt: skip

@@ -19,36 +19,43 @@ _LISTED = 4096
 
 
 @click.command(
-    "hlo-layout", cls=Tool, short_help="show how arrays lie in memory", no_args_is_help=True
+    "hlo-layout", cls=Tool, short_help="show memory layouts of arrays", no_args_is_help=True
 )
 @click.argument("shape")
-@click.option("--svg", metavar="FILE", help="Draw it there.")
-@click.option("--at", metavar="I,J,..", help="Print the place of this element only.")
+@click.option("--svg", metavar="FILE", help="Draw the layout to FILE.")
+@click.option("--at", metavar="I,J,..", help="Print only the place of this element.")
 @click.option("--place", metavar="N", type=click.IntRange(0),
-              help="Print which element is in this place of the buffer only.")  # fmt: skip
-@click.option("--pack", metavar="IN", help="Write the array in IN to OUT as the buffer of SHAPE.")
-@click.option("--unpack", metavar="IN", help="Write the array of the buffer in IN to OUT.")
+              help="Print only the element in this place of the buffer.")  # fmt: skip
+@click.option(
+    "--pack", metavar="IN", help="Convert the array in IN to a buffer with the layout of SHAPE."
+)
+@click.option(
+    "--unpack",
+    metavar="IN",
+    help="Convert the buffer in IN, with the layout of SHAPE, to an array.",
+)
 @click.option("-o", "--output", metavar="OUT",
-              help="For --pack and --unpack: a .npy file, an .npz file of as many arrays as IN, or "
-              "else one of bytes alone.")  # fmt: skip
+              help="Output of --pack and --unpack: a .npy file, an .npz file with as many "
+              "arrays as IN, or raw bytes.")  # fmt: skip
 @click.option("--limit", default=16, show_default=True, type=click.IntRange(4, 256), metavar="N",
-              help="Leave out all but about N rows, columns and lines of memory.")  # fmt: skip
+              help="Show at most about N rows, columns and lines of memory.")  # fmt: skip
 @click.option("--letters", is_flag=True, help="Call the elements a, b, c, ... in row-major order.")
 @click.option("--padded", metavar="N,M,..", help="Pad the dimensions to these sizes.")
-@click.option("--padding-value", metavar="V", help="What padding holds.  [default: zero bits]")
+@click.option("--padding-value", metavar="V", help="The value of padding.  [default: zero bits]")
 @click.option("--json", "as_json", is_flag=True,
-              help="Facts, or what is asked for, or errors as JSON on stdout.")  # fmt: skip
+              help="Print facts, the requested element, or errors as JSON on stdout.")  # fmt: skip
 @common_options
 def main(
     shape: str, svg: str | None, at: str | None, place: int | None, pack: str | None,
     unpack: str | None, output: str | None, limit: int, letters: bool, padded: str | None,
     padding_value: str | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Show how SHAPE lies in memory: size, padding, and the place of each element.
+    """Show the memory layout of SHAPE: size, padding, and the place of each element.
 
-    SHAPE is an array in HLO's words, such as 'f32[3,5]{1,0:T(2,2)}', or a tuple of them to show.
-    Files that are neither .npy nor .npz hold bytes alone: arrays in row-major order, buffers as
-    they are in memory.
+    SHAPE is an array shape in HLO syntax, such as 'f32[3,5]{1,0:T(2,2)}', or a tuple of them. A
+    place is the space of one element, counted from the start of the buffer. Files that are
+    neither .npy nor .npz contain raw bytes: arrays in row-major order, buffers as they are in
+    memory.
 
     \b
     Example:

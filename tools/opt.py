@@ -50,7 +50,7 @@ class _OptTool(Tool):
 @click.command(
     "hlo-opt",
     cls=_OptTool,
-    short_help="verify, optimize and print modules of HLO",
+    short_help="verify, optimize and print HLO modules",
     no_args_is_help=True,
 )
 @click.argument("files", nargs=-1, metavar="FILE...")
@@ -58,18 +58,18 @@ class _OptTool(Tool):
     "-o",
     "--output",
     metavar="FILE",
-    help="Write there instead of standard output; a proto if FILE ends in .pb or .pbtxt, "
+    help="Write to FILE instead of standard output: a proto if it ends in .pb or .pbtxt, "
     "StableHLO if it ends in .mlir.",
 )
 @click.option(
     "--verify/--no-verify", default=True,
-    help="Check that the module is valid, or its graph alone; --verify=lenient takes what XLA "
-    "takes where nothing computed depends on it.",
+    help="Verify the module, or only its structure; --verify=lenient accepts what XLA accepts "
+    "if it cannot affect results.",
 )  # fmt: skip
 @click.option("--lenient", is_flag=True, hidden=True)
 @click.option(
     "--print", "form", type=click.Choice(FORMS), default="default", show_default=True,
-    help="The form of the text, `xla` for that of XLA's tool; the flags below change it.",
+    help="The style of the text, `xla` for that of XLA's tool; the flags below modify it.",
 )  # fmt: skip
 @click.option(
     "--constants", "limit", type=click.IntRange(0), metavar="N",
@@ -81,44 +81,49 @@ class _OptTool(Tool):
     "--split-input-file",
     "split",
     is_flag=True,
-    help="Each FILE holds several modules, separated by lines of `// -----`.",
+    help="Each FILE contains several modules, separated by lines of `// -----`.",
 )
 @click.option(
     "--stage", type=click.Choice([*STAGES, *GPU_ONLY]), metavar="STAGE",
-    help="Print this form: HLO, or what code generation makes of it; see --list-stages.",
+    help="Print the module at this stage of compilation; see --list-stages.",
 )  # fmt: skip
 @click.option("--list-stages", is_flag=True, help="List the stages, and exit.")
 @click.option(
     "--target",
     metavar="TRIPLE",
-    help="For stages of machine code, by default this "
-    "machine: x86_64-linux-gnu, aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, ...",
+    help="The target of code generation, by default this machine: x86_64-linux-gnu, "
+    "aarch64-linux-gnu, riscv64-linux-gnu, armv7-linux-gnueabihf, ...",
 )
 @click.option(
     "--extract",
     metavar="NAME[:HEIGHT]",
-    help="Go on with a module of this instruction and what it is computed from, at most "
+    help="Continue with a module of this instruction and its operands, transitively up to "
     "HEIGHT operations deep.",
 )
-@click.option("--stats", "report", flag_value="stats", help="Print counts, costs and memory.")
+@click.option(
+    "--stats", "report", flag_value="stats", help="Print operation counts, costs and memory use."
+)
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
-              help="Print what each instruction of the entry costs, the dearest first."
+              help="Print the cost of each instruction of the entry computation, the most "
+              "expensive first."
 )  # fmt: skip
 @click.option("--platform", type=click.Choice(KNOWN, case_sensitive=False),
               help="As in XLA's tool: any but `transforms` without --passes runs the default "
-              "pipeline. There is code for processors only.")  # fmt: skip
+              "pipeline. Code is generated for CPUs only.")  # fmt: skip
 @click.option("--emit-proto", is_flag=True,
               help="Print the HloProto of the module as text, without passes.")  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Print no module, errors only.")
+@click.option("--quiet", is_flag=True, help="Print errors only, not the module.")
 @click.option("--list-ops", is_flag=True, help="List the operations, and exit.")
 @click.option("--compiled", is_flag=True,
-              help="With --list-ops: compile each in every element type, which takes minutes, and "
-              "list what has no native code.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Errors, or the list, as JSON on stdout.")
+              help="With --list-ops: compile each operation in every element type, which takes "
+              "minutes, and list those without native code.")  # fmt: skip
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print errors, or the list, as JSON on stdout."
+)
 @click.option("--format", "input_form", type=click.Choice(SOURCE_FORMS),
-              help="The form of FILE, in place of what its content and its name say: HLO text, a "
-              "proto as bytes or as text, StableHLO.")  # fmt: skip
+              help="The format of FILE, instead of detecting it by content and name: HLO text, "
+              "a binary or text proto, StableHLO.")  # fmt: skip
 @common_options
 @click.pass_obj
 def main(
@@ -132,7 +137,7 @@ def main(
 
     A FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
 
-    All errors are reported at once, with their places.
+    All errors are reported at once, with their source locations.
 
     \b
     Example:

@@ -48,14 +48,14 @@ def pass_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that run passes."""
     options = [
         click.option("--passes", metavar="A,B{X=V},fix(C,D)", help="Run these passes in order; "
-                     "`fix` repeats until nothing changes; `default`, also as one of several, "
-                     "is the default pipeline."),
+                     "`fix` repeats until nothing changes; `default`, alone or in a list, is "
+                     "the default pipeline."),
         click.option("--list-passes", "list", is_flag=True, help="List the passes, and exit."),
         click.option("--load-pass-plugin", "plugins", multiple=True, metavar="FILE.py",
                      help="Run a Python file that registers passes."),
         click.option("--verify-each", is_flag=True, help="Verify after every pass."),
-        click.option("--validate", is_flag=True, help="After every pass, compare what the module "
-                     "computes with before, and name the rule that changed a result."),
+        click.option("--validate", is_flag=True, help="After every pass, compare the module's "
+                     "results with those before, and name the rule that changed one."),
         click.option("--bisect-passes", is_flag=True, help="After every pass, compare the compiled "
                      "module with the reference, and name the first pass and rule at which they "
                      "disagree."),
@@ -64,7 +64,7 @@ def pass_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--print-after", multiple=True, metavar="PASS",
                      help="Print the module after a pass, or after `all`, on standard error."),
         click.option("--dump-dir", metavar="DIR",
-                     help="Write the module there before and after passes that change it."),
+                     help="Write the module to DIR before and after each pass that changes it."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)

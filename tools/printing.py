@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FORMS = ("default", "short", "canonical", "fingerprint", "xla")
 # Flags and the fields of PrintOptions that they set.
 _TOGGLES = {
-    "operand_shapes": "shapes of operands",
+    "operand_shapes": "operand shapes",
     "percent": "% before names",
     "signatures": "signatures of computations",
     "metadata": "metadata",

@@ -50,97 +50,104 @@ class _RunTool(Tool):
 
 
 @click.command(
-    "hlo-run", cls=_RunTool, short_help="run modules of HLO on inputs", no_args_is_help=True
+    "hlo-run", cls=_RunTool, short_help="run HLO modules on inputs", no_args_is_help=True
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "-i", "--input", "inputs", multiple=True, metavar="[NAME=]SPEC",
-    help="An input: random, zeros, device-id, a .npy file, an HLO literal such as '{1,2}', @FILE "
-    "with one, or '2x3xf32=1 2 3 4 5 6', where @FILE may stand for the numbers. Without NAME it is "
-    "for the next parameter.",
+    help="An input: random, zeros, device-id, a .npy file, an HLO literal such as '{1,2}', "
+    "@FILE containing one, or '2x3xf32=1 2 3 4 5 6', with the numbers or @FILE. Without NAME it "
+    "is for the next parameter.",
 )  # fmt: skip
 @click.option(
     "--inputs", "archives", multiple=True, metavar="FILE",
-    help="Inputs by parameter name, or arg0, arg1, ... of an npz, or those of a dumped snapshot. "
-    "Once, or once for each device.",
+    help="Inputs from an npz, by parameter name or as arg0, arg1, ..., or from a dumped "
+    "snapshot. Give it once, or once per device.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", metavar="OUT",
-    help="Results to OUT.npz (out0, out1, ...), OUT.npy, a folder DIR/, or - for HLO literals.",
+    help="Write results to OUT.npz (out0, out1, ...), OUT.npy or a folder DIR/, or print them "
+    "as HLO literals (-).",
 )  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0),
-              help="Seed of the inputs that are not given.")  # fmt: skip
+              help="Seed of random inputs.")  # fmt: skip
 @click.option(
     "--random", "random", multiple=True, metavar="[PATTERN=]DIST",
-    help="What random inputs are: normal, uniform (0 to 1), LO:HI, large (of any order of "
-    "magnitude), or safe: normal, but kept to what the module needs of them. PATTERN says for "
-    "which, as in 'var*=0.1:1'.  [default: safe]",
+    help="The distribution of random inputs: normal, uniform (0 to 1), LO:HI, large (any order "
+    "of magnitude), or safe: normal, restricted to the domain that the module requires. PATTERN "
+    "selects inputs, as in 'var*=0.1:1'.  [default: safe]",
 )  # fmt: skip
 @click.option(
     "--constants", metavar="FILE|random",
-    help="Values for elided constants, {...}: from an npz or safetensors file by name, from the "
-    "module in a form that has them, or random as the inputs are.",
+    help="Values for elided constants, {...}: from an npz or safetensors file by name, from "
+    "another form of the module that has them, or random like the inputs.",
 )  # fmt: skip
 @click.option("--backend", type=click.Choice(["compiled", "reference"]), default="compiled",
-              show_default=True, help="Native code, or the interpreter.")  # fmt: skip
+              show_default=True, help="Native code or the interpreter.")  # fmt: skip
 @click.option("--check", is_flag=True, help="Run both backends; exit 1 if their results differ.")
-@click.option("--fail-on-nan", is_flag=True, help="Exit 1 if a result has a NaN.")
+@click.option("--fail-on-nan", is_flag=True, help="Exit 1 if a result contains NaN.")
 @click.option(
     "--expect", metavar="FILE",
     help="Compare results with an npz or safetensors file by name (out0, ...), an npy, or a text "
     "of literals as -o - writes; exit 1 if they differ.",
 )  # fmt: skip
 @click.option("--rtol", type=click.FloatRange(0), metavar="X",
-              help="How far off a float may be for --check and --expect, of its value.  "
+              help="Relative tolerance of floats for --check and --expect.  "
               "[default: by its type]")  # fmt: skip
 @click.option("--atol", type=click.FloatRange(0), metavar="X",
-              help="How far off it may be besides.  [default: by type; 0 with --rtol]")  # fmt: skip
+              help="Absolute tolerance, added to the relative one.  "
+              "[default: by type; 0 with --rtol]")  # fmt: skip
 @click.option(
     "--infeed", multiple=True, metavar="FILE",
-    help="What infeed reads, on each device: an npy, an npz (0, 1, ...; of a tuple 0.0, 0.1, ...), "
-    "or a text of literals with their shapes. Files follow on each other.",
+    help="What infeed reads, on each device: an npy, an npz (0, 1, ...; of a tuple 0.0, 0.1, "
+    "...), or a text of literals with their shapes. Several files are concatenated.",
 )  # fmt: skip
-@click.option("--outfeed", metavar="FILE", help="What outfeed writes, to an npz as of --infeed.")
+@click.option(
+    "--outfeed",
+    metavar="FILE",
+    help="Write what outfeed sends to an npz in the format of --infeed.",
+)
 @click.option("--repeat", default=1, metavar="N", type=click.IntRange(1), help="Run N times.")
 @click.option("--time", "show_time", is_flag=True,
-              help="Show how long it takes, and how fast that is.")  # fmt: skip
+              help="Show compile and run times, operations and bytes per second.")  # fmt: skip
 @click.option("--timeout", metavar="S", type=click.FloatRange(0, min_open=True),
-              help="End after S seconds, with an error that says what was going on.")  # fmt: skip
+              help="Stop after S seconds, with an error that says what was "
+              "interrupted.")  # fmt: skip
 @click.option("--threads", metavar="N", type=click.IntRange(1),
-              help="Threads of native code.  [default: one a processor]")  # fmt: skip
+              help="Number of threads for native code.  [default: one per processor]")  # fmt: skip
 @click.option("--cache/--no-cache", default=True, show_default=True,
-              help="Keep native code on disk for the next run.")  # fmt: skip
+              help="Cache native code on disk for the next run.")  # fmt: skip
 @click.option(
     "--passes",
     default="default",
     show_default=True,
     metavar="A,B,fix(C,D)",
-    help="What optimizes compiled modules first, as in hlo-opt; '' for nothing.",
+    help="The passes that run before compilation, as in hlo-opt; '' for none.",
 )
 @click.option(
     "--num-replicas",
     "replicas",
     metavar="N",
     type=click.IntRange(1),
-    help="Devices that run the module side by side, in place of its replica_count.",
+    help="Number of replicas, instead of the module's replica_count.",
 )
 @click.option(
     "--num-partitions",
     "partitions",
     metavar="N",
     type=click.IntRange(1),
-    help="Devices that share each replica's work, in place of its num_partitions.",
+    help="Number of partitions of each replica, instead of the module's num_partitions.",
 )
 @click.option("--random-by-device", "vary", is_flag=True,
-              help="Random inputs differ from device to device.")  # fmt: skip
+              help="Use different random inputs on each device.")  # fmt: skip
 @click.option("--load", multiple=True, metavar="FILE",
               help="Functions for custom calls: a shared library, or a .py file with a dictionary "
               "custom_calls. May be given more than once.")  # fmt: skip
 @verify_option
 @click.option("--format", "--input-format", "form",
               type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
-              help="The form of FILE, in place of what its content and its name say.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Results or errors as JSON on stdout.")
+              help="The format of FILE, instead of detecting it by content and name.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print results or errors as JSON on stdout.")
 @module_options
 @common_options
 @click.pass_obj
@@ -152,9 +159,9 @@ def main(
 
     A FILE is HLO text, StableHLO text, or a proto as XLA dumps it.
 
-    Inputs that are not given are random, from the seed. Results do not depend on the number of
-    threads. A module whose collectives are for several devices runs on as many, in threads; inputs
-    are for all of them, results are device0.out0, device1.out0, ...
+    Inputs that are not given are random. Results do not depend on the number of threads. A module
+    with collectives for several devices runs on that many, one thread per device; inputs are
+    passed to each device, results are called device0.out0, device1.out0, ...
 
     \b
     Examples:

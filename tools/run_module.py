@@ -23,50 +23,54 @@ _ERROR_BOUND = 1e-3
 _FLAGS: dict[str, dict[str, Any]] = {
     "--platform": {
         "metavar": "NAME",
-        "help": "cpu, or interpreter; results are compared with those of the reference.",
+        "help": "cpu or interpreter; results are compared with those of the reference platform.",
     },
     "--reference-platform": {
         "metavar": "NAME",
-        "help": "What results are compared with: interpreter, cpu, or '' for nothing.  "
+        "help": "The platform to compare results with: interpreter, cpu, or '' for none. "
         "[default: interpreter, with --platform]",
     },
     "--iterations": {
         "metavar": "N", "type": click.IntRange(1), "default": 1,
-        "help": "Run N times, on other inputs each time.",
+        "help": "Run N times, on different inputs each time.",
     },
-    "--compile-only": {"is_flag": True, "help": "Compile the module, and do not run it."},
-    "--print-literals": {"is_flag": True, "help": "Print arguments and results whole."},
+    "--compile-only": {"is_flag": True, "help": "Compile the module without running it."},
+    "--print-literals": {"is_flag": True, "help": "Print arguments and results in full."},
     "--input-literals-file": {
         "metavar": "FILE",
-        "help": "Arguments from a RunHloModuleLiterals, as bytes or as text.",
+        "help": "Read arguments from a RunHloModuleLiterals proto, binary or text.",
     },
     "--output-literals-file": {
         "metavar": "FILE",
-        "help": "Arguments and results to a RunHloModuleLiterals; as text if FILE ends in .pbtxt.",
+        "help": "Write arguments and results to a RunHloModuleLiterals proto; as text if FILE "
+        "ends in .pbtxt.",
     },
     "--abs-error-bound": {
         "metavar": "X", "type": click.FloatRange(0),
-        "help": "As --atol; with the other bound alone 0.001.",
+        "help": "Same as --atol; 0.001 if only the other bound is given.",
     },
     "--rel-error-bound": {
         "metavar": "X", "type": click.FloatRange(0),
-        "help": "As --rtol; with the other bound alone 0.001.",
+        "help": "Same as --rtol; 0.001 if only the other bound is given.",
     },
     "--run-test-hlo-passes/--no-run-test-hlo-passes": {
-        "default": True, "help": "Optimize the module.  [default: yes]",
+        "default": True, "help": "Run passes before native code.  [default: yes]",
     },
     "--run-reference-hlo-passes/--no-run-reference-hlo-passes": {
-        "default": True, "help": "Optimize it where it is the reference.  [default: yes]",
+        "default": True, "help": "Run passes on the reference platform, if that is cpu. "
+        "[default: yes]",
     },
-    "--use-large-float-range": {"is_flag": True, "help": "As --random large."},
+    "--use-large-float-range": {"is_flag": True, "help": "Same as --random large."},
     "--random-init-input-literals/--no-random-init-input-literals": {
-        "default": True, "help": "Random inputs; else those that are not given are zeros.",
+        "default": True, "help": "Use random values for inputs that are not given, otherwise "
+        "zeros.",
     },
     "--isolate-instructions": {
-        "is_flag": True, "help": "Run each instruction alone, in place of the module, and compare.",
+        "is_flag": True, "help": "Run each instruction on its own instead of the module, and "
+        "compare.",
     },
     "--force-fake-data": {
-        "is_flag": True, "help": "Make up all inputs: none may be given.",
+        "is_flag": True, "help": "Use random values for all inputs: none may be given.",
     },
 }  # fmt: skip
 # What says how XLA's own runtime is to run.

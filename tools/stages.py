@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 # Name and description.
 STAGES = {
-    "parsed": "HLO as it was read",
+    "parsed": "HLO as parsed",
     "hlo": "HLO after the passes, by default those of the default pipeline",
     "optimized": "the same as hlo",
-    "hlo-backend": "HLO as code generation takes it: as hlo, without the fusions at the end",
+    "hlo-backend": "HLO as code generation receives it: as hlo, without the fusion passes",
     "json": "the HloModuleProto after the passes, as JSON",
     "dot": "a graph of the HLO after the passes, for Graphviz",
-    "html": "the same graph as a page that needs no other file",
-    "buffers": "where values lie in memory, and when",
+    "html": "the same graph as a self-contained web page",
+    "buffers": "buffers with offsets and live ranges",
     "buffer-assignment": "the same as buffers",
-    "llvm-before-optimizations": "LLVM IR as it is generated",
+    "llvm-before-optimizations": "LLVM IR as generated",
     "llvm": "LLVM IR after LLVM's optimizations",
     "asm": "assembly",
     "obj": "an object file",

@@ -43,34 +43,34 @@ def _directions(command: Any) -> Any:
 
 
 @click.command(
-    "hlo-translate", cls=Tool, short_help="turn forms of modules into each other",
+    "hlo-translate", cls=Tool, short_help="convert modules between formats",
     no_args_is_help=True,
 )  # fmt: skip
 @click.argument("file", required=False, default="-")
 @click.option("-o", "--output", metavar="FILE", default="-",
-              help="Write there; without a direction its ending says in which form: .mlir, .hlo, "
-              ".txt, .pb, .pbtxt.")  # fmt: skip
+              help="Write to FILE; without a direction its extension selects the format: .mlir, "
+              ".hlo, .txt, .pb, .pbtxt.")  # fmt: skip
 @_directions
-@click.option("--emit-proto", is_flag=True, help="Write an HloProto as text in place of HLO text.")
+@click.option("--emit-proto", is_flag=True, help="Write an HloProto as text instead of HLO text.")
 @click.option("--emit-mhlo", is_flag=True, hidden=True)
 @click.option("--print-layouts", is_flag=True, help="Print layouts in HLO text.")
 @click.option("--print-large-constants", is_flag=True,
               help="Print constants of more than ten elements, which -mlir-to-hlo elides as XLA "
               "does.")  # fmt: skip
 @click.option("--print-sugar/--no-print-sugar", default=True,
-              help="Print asynchronous operations by their short names.")  # fmt: skip
+              help="Print asynchronous operations in short form.")  # fmt: skip
 @click.option("--split-input-file", "split", is_flag=True,
-              help="FILE holds several modules, separated by lines of `// -----`.")  # fmt: skip
+              help="FILE contains several modules, separated by lines of `// -----`.")  # fmt: skip
 @common_options
 def main(
     file: str, output: str, direction: str | None, emit_proto: bool, emit_mhlo: bool,
     split: bool, **form: bool,
 ) -> int:  # fmt: skip
-    """Translate the module in FILE (- for standard input) to another form.
+    """Convert the module in FILE (- for standard input) to another format.
 
     FILE is HLO text, a proto, or StableHLO. Without a direction, HLO becomes StableHLO and
-    StableHLO becomes HLO, unless the ending of --output says otherwise. What StableHLO cannot say
-    is an error that names the instruction.
+    StableHLO becomes HLO, unless the extension of --output selects a format. What StableHLO
+    cannot express is an error that names the instruction.
 
     \b
     Examples:

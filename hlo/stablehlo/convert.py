@@ -258,12 +258,12 @@ class Converter:
     def _refuse(self, op: Op) -> NoReturn:
         reason = NOT_TAKEN.get(op.name)
         if reason is not None:
-            self.fail(op, f"there is no operation of HLO for it: {reason}", "unknown-opcode")
+            self.fail(op, f"HLO has no such operation: {reason}", "unknown-opcode")
         dialect = op.name.partition(".")[0]
         hint = did_you_mean(op.name, HANDLERS)
         if dialect not in _DIALECTS:
             hint = f"the dialects that are read are {', '.join(_DIALECTS)}"
-        raise TextError(f"there is no operation of HLO for {op.name}", op.start,
+        raise TextError(f"there is no HLO operation for {op.name}", op.start,
                         code="unknown-opcode", hint=hint)  # fmt: skip
 
     def _locate(self, instructions: Sequence[Instruction], location: str, start: int) -> None:

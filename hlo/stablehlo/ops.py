@@ -246,8 +246,8 @@ HANDLERS |= {
 }  # fmt: skip
 
 _QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math lowers it to integers"
-_PARTITIONED = "appears only during partitioning; XLA does not convert it"
-_INSIDE = "internal to passes of Shardy"
+_PARTITIONED = "it appears only during partitioning; XLA does not convert it"
+_INSIDE = "it is internal to passes of Shardy"
 NOT_TAKEN: dict[str, str] = {
     "func.call_indirect": "HLO has no function values",
     "func.constant": "HLO has no function values",

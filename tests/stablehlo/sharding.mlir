@@ -53,7 +53,7 @@ module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32
   }
 }
 // -----
-// ERROR: sdy.all_slice: there is no operation of HLO for it: it is of programs that a partitioner
+// ERROR: sdy.all_slice: HLO has no such operation: it appears only during partitioning
 module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["x"=2]>
   func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {
