@@ -29,7 +29,7 @@ from hlo.types import ArrayShape, TupleShape
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
 if TYPE_CHECKING:
-    from hlo.codegen.entry import Program
+    from hlo.codegen.pipeline import Observer, Program
     from hlo.codegen.target import Target
     from hlo.constants import Constants
     from hlo.host import Host
@@ -413,14 +413,14 @@ def save(
 def emit(
     module: Module, symbol: str, target: Target, clock: Clock, *, is_located: bool = False,
     is_watched: bool = False, passes: str = "default", verify: str = "strict",
+    observe: Observer | None = None,
 ) -> Program:  # fmt: skip
     """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
 
-    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched:
-    see `emit_program`. passes, verify:
-    as for `compile`.
+    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched,
+    observe: see `emit_program`. passes, verify: as for `compile`.
     """
-    from hlo.codegen.entry import emit_program
+    from hlo.codegen.pipeline import emit_program
     from hlo.codegen.relayout import with_border
     from hlo.passes import run_pipeline
     from hlo.passes.default import pipeline_of
@@ -437,8 +437,9 @@ def emit(
         aliases = {a.output: (a.parameter, a.index) for a in shared}
         entry = with_border(module.entry, *module.program_shapes)
         return emit_program(
-            entry, symbol, target, aliases, is_located=is_located, is_watched=is_watched
-        )
+            entry, symbol, target, aliases, is_located=is_located, is_watched=is_watched,
+            observe=observe,
+        )  # fmt: skip
 
 
 def _parameters(module: Module) -> tuple[Parameter, ...]:

@@ -48,7 +48,7 @@ from hlo.analysis.patterns import order_terms
 from hlo.analysis.rounding import rounded_digits
 from hlo.analysis.trips import trip_count
 from hlo.binding import bind
-from hlo.codegen.entry import Program  # noqa: F401  (loaded here, not by each process)
+from hlo.codegen.pipeline import Program  # noqa: F401  (loaded here, not by each process)
 from hlo.compare import compare, is_inexact, nudged, spread
 from hlo.compiler import Clock, build
 from hlo.errors import HloError, InferError

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from run_compiled import check
 
-from hlo.codegen.fusion import assign_roles
 from hlo.codegen.prepare import flatten
+from hlo.codegen.roles import assign_roles
 from hlo.sampling import random_array
 from hlo.text import parse
 from hlo.types import F32

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from run_compiled import check, compiled_for
 
-from hlo.codegen.fusion import Role, assign_roles
+from hlo.codegen.fusion import Role, roles_in
 from hlo.codegen.prepare import flatten
 from hlo.codegen.rows import absorb_rows
 from hlo.sampling import random_array
@@ -74,7 +74,7 @@ PROGRAMS = {
 def test_reductions_are_absorbed_where_rows_go_together(name: str) -> None:
     text, left = PROGRAMS[name]
     comp = flatten(parse(text.replace("T[", "f32[")).entry)
-    roles = assign_roles(comp)
+    roles = roles_in(comp)
     absorb_rows(comp, roles)
     kernels = [i for i in comp if i.opcode == "reduce" and roles[i] is Role.KERNEL]
     assert len(kernels) == left

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import hlo
-from hlo.codegen.entry import emit_program
+from hlo.codegen.pipeline import emit_program
 from hlo.codegen.target import Target
 from hlo.errors import HloError
 from hlo.ops.casts import UNSIGNED_OF

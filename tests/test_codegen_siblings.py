@@ -8,7 +8,7 @@ from run_compiled import check
 
 from hlo.codegen.prepare import flatten
 from hlo.codegen.rejoining import is_joint
-from hlo.codegen.schedule import schedule
+from hlo.codegen.roles import assign_roles, fuse_siblings
 from hlo.sampling import random_array
 from hlo.text import parse
 from hlo.types import F32
@@ -72,7 +72,7 @@ def test_siblings(name: str) -> None:
     inputs = " ".join(f"{p} = f32[90,7] parameter({n})" for n, p in enumerate("xyz"))
     text = f"HloModule m\n{SUM}ENTRY e {{ {inputs} {body} }}"
     comp = flatten(parse(text).entry)
-    schedule(comp)
+    fuse_siblings(comp, assign_roles(comp))
     found = [tuple(o.name for o in i.operands) for i in comp if is_joint(i)]
     assert found == wanted
     rng = np.random.default_rng(3)

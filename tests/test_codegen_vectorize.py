@@ -7,7 +7,7 @@ import pytest
 from run_compiled import check
 
 import hlo
-from hlo.codegen.entry import emit_program
+from hlo.codegen.pipeline import emit_program
 from hlo.codegen.target import Target
 from hlo.runtime.jit import host_machine
 from hlo.sampling import random_array

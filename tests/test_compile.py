@@ -86,16 +86,16 @@ def test_instructions_that_code_may_not_use() -> None:
 
 
 def test_broken_code_of_ours_is_no_error_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hlo.codegen import entry
+    from hlo.codegen import pipeline
 
-    real = entry.emit_program
+    real = pipeline.emit_program
 
     def broken(*args: object, **options: object) -> object:
         program = real(*args, **options)  # type: ignore[arg-type]
         program.llvm += "\ndefine void @f() {\n  ret i32 0\n}\n"
         return program
 
-    monkeypatch.setattr(entry, "emit_program", broken)
+    monkeypatch.setattr(pipeline, "emit_program", broken)
     with pytest.raises(RuntimeError):
         hlo.compile(hlo.parse(LOOP), cache=False)
 

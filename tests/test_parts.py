@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import hlo
-from hlo.codegen.entry import emit_program
+from hlo.codegen.pipeline import emit_program
 from hlo.codegen.target import Target
 from hlo.runtime import jit
 from hlo.runtime.jit import NativeCode, host_machine

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hlo.codegen.entry import Program
+    from hlo.codegen.pipeline import Observer, Program
     from hlo.ir import Module
     from hlo.objects.code import Code
 
@@ -19,8 +19,13 @@ STAGES = {
     "json": "the HloModuleProto after the passes, as JSON",
     "dot": "a graph of the HLO after the passes, for Graphviz",
     "html": "the same graph as a self-contained web page",
+    "flat": "one computation tree: calls inlined, operations expanded",
+    "roles": "fusion: which instructions are kernels, and which are fused into them",
+    "schedule": "execution order and live ranges",
+    "kernels": "what each kernel computes and reads, its steps and scratch memory",
     "buffers": "buffers with offsets and live ranges",
     "buffer-assignment": "the same as buffers",
+    "commands": "what the entry function does, in order, with the buffers of each step",
     "llvm-before-optimizations": "LLVM IR as generated",
     "llvm": "LLVM IR after LLVM's optimizations",
     "asm": "assembly",
@@ -73,24 +78,38 @@ def _html(module: Module, target: str | None) -> str:
     return to_html(module)
 
 
-def _buffers(module: Module, target: str | None) -> str:
-    from hlo.codegen.report import buffer_table
+def _of_codegen(wanted: str) -> Callable[[Module, str | None], str]:
+    """Return what prints a stage of `hlo.codegen.pipeline`."""
 
-    return buffer_table(_emitted(module, target))
+    def form(module: Module, target: str | None) -> str:
+        found: dict[str, str] = {}
+
+        def observe(stage: str, text: Callable[[], str]) -> None:
+            if stage == wanted:
+                found[stage] = text()
+
+        _emitted(module, target, observe=observe)
+        return found[wanted]
+
+    return form
 
 
 def _llvm_before(module: Module, target: str | None) -> str:
     return _emitted(module, target, is_located=True).llvm
 
 
-def _emitted(module: Module, target: str | None, *, is_located: bool = False) -> Program:
+def _emitted(
+    module: Module, target: str | None, *, is_located: bool = False,
+    observe: Observer | None = None,
+) -> Program:  # fmt: skip
     from hlo.compiler import Clock, emit
     from hlo.objects.targets import platform
 
     machine = platform(target).target
     return emit(
-        module, _SYMBOL, machine, Clock(), is_located=is_located, passes="", verify=_VERIFIED
-    )
+        module, _SYMBOL, machine, Clock(), is_located=is_located, passes="", verify=_VERIFIED,
+        observe=observe,
+    )  # fmt: skip
 
 
 def _llvm(module: Module, target: str | None) -> str:
@@ -116,8 +135,9 @@ _FORMS: dict[str, Callable[[Module, str | None], str | bytes]] = {
     "json": _json,
     "dot": _dot,
     "html": _html,
-    "buffers": _buffers,
-    "buffer-assignment": _buffers,
+    **{name: _of_codegen(name) for name in ("flat", "roles", "kernels", "schedule", "commands")},
+    "buffers": _of_codegen("buffers"),
+    "buffer-assignment": _of_codegen("buffers"),
     "llvm-before-optimizations": _llvm_before,
     "llvm": _llvm,
     "asm": _asm,

@@ -1,31 +1,21 @@
-"""Places of array values: when each is used, and where every buffer lies.
+"""Buffers: whose memory they are, how long they live, and their offsets in the arena.
 
-Instructions of a flattened computation tree are numbered in execution order, the bodies of loops
-and branches inside the number range of their instruction. A `Buffer` lives from its first to its
-last number; buffers that never live together share memory in one arena.
+A `Buffer` lives from its first to its last position in execution order; buffers whose live ranges
+do not overlap share memory in one arena.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush
 
 import numpy as np
 
-from hlo.codegen.fusion import Role, assign_roles
-from hlo.codegen.rejoining import is_joint
-from hlo.codegen.rows import absorb_rows
-from hlo.ir import Computation, Instruction
-from hlo.types import ArrayShape
+from hlo.codegen.liveness import Storage
 
 ALIGNMENT = 64
-
-Path = tuple[int, ...]
-# A value in memory: the instruction that makes it and the place in its tuple.
-Storage = tuple[Instruction, Path]
 
 
 class Origin(Enum):
@@ -40,19 +30,20 @@ class Origin(Enum):
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory for one or more values. `pointer` is its address in the entry function.
+    """Memory for one or more values, alive from one position to another, both included.
 
-    space: the memory space, as in layouts. holds: the values that were put there and may be needed
-    yet. locked: how many conditions of
-    loops are being emitted that read what the loop's body will read again.
+    offset: in the arena, or in the constants. number: of the argument, or the result, whose memory
+    it is. space: the memory space, as in layouts. holds: the values that were put there and may be
+    needed yet. locked: how many conditions of loops are being visited that read what the loop's
+    body will read again.
     """
 
     size_bytes: int
     origin: Origin
-    pointer: str
     first: int = 0
     last: int = 0
     offset: int = 0
+    number: int = 0
     space: int = 0
     holds: list[Storage] = field(default_factory=list)
     locked: int = 0
@@ -66,154 +57,6 @@ class Buffer:
         return not self.locked and self.origin not in (Origin.PARAMETER, Origin.CONSTANT)
 
 
-@dataclass(frozen=True)
-class Place:
-    """An array value: the buffer it lies in."""
-
-    buffer: Buffer
-
-
-@dataclass
-class Liveness:
-    """Positions and uses of stored values, over a flattened computation tree."""
-
-    roles: dict[Instruction, Role] = field(default_factory=dict)
-    position: dict[Instruction, int] = field(default_factory=dict)
-    # Where loops and branches begin: the number of the instruction itself stands at their end.
-    start: dict[Instruction, int] = field(default_factory=dict)
-    body_end: dict[Computation, int] = field(default_factory=dict)
-    # What an array leaf of an instruction really is.
-    storage: dict[Storage, Storage] = field(default_factory=dict)
-    # Positions at which a stored value is used, ascending.
-    uses: dict[Storage, list[int]] = field(default_factory=dict)
-    # Stored values that a kernel or scalar reads, its fused operands included, in order.
-    reads: dict[Instruction, list[Storage]] = field(default_factory=dict)
-    _next: int = 0
-
-    def visit(self, comp: Computation, params: Sequence[Instruction] | None = None) -> None:
-        """Number a computation; `params` are the instructions that its parameters stand for."""
-        roles = assign_roles(comp)
-        absorb_rows(comp, roles)
-        self.roles.update(roles)
-        for inst in comp.in_order():
-            role = self.roles[inst]
-            if role is Role.CONTROL:
-                self._visit_control(inst)
-            self.position[inst] = self._tick()
-            for path, leaf in inst.shape.leaves():
-                if isinstance(leaf, ArrayShape):
-                    self.storage[inst, path] = self._resolve(inst, path, params)
-            if role in (Role.KERNEL, Role.SCALAR, Role.HOST):
-                self.reads[inst] = self._leaves(inst)
-                for stored in self.reads[inst]:
-                    self._use(stored, self.position[inst])
-        self.body_end[comp] = self._tick()
-        self._use_all(comp.root, self.body_end[comp])
-
-    def of(self, inst: Instruction, path: Path) -> Storage:
-        """Return the stored value that a leaf stands for."""
-        return self.storage[inst, path]
-
-    def last_use(self, stored: Storage) -> int:
-        """Return the last position at which a value is used, 0 if it never is."""
-        uses = self.uses.get(stored)
-        return uses[-1] if uses else 0
-
-    def is_dead(
-        self, stored: Storage, position: int, aside: Sequence[tuple[int, int]] = ()
-    ) -> bool:
-        """True when a value is not used after a position.
-
-        aside: ranges of positions, from after one to another, that do not follow this one: the
-        branches that are not taken where this one is.
-        """
-        uses = self.uses.get(stored, [])
-        return all(
-            any(low < use <= high for low, high in aside)
-            for use in uses[bisect_right(uses, position) :]
-        )
-
-    def _tick(self) -> int:
-        self._next += 1
-        return self._next
-
-    def _use(self, stored: Storage, position: int) -> None:
-        self.uses.setdefault(stored, []).append(position)
-
-    def _use_all(self, inst: Instruction, position: int) -> None:
-        for path, leaf in inst.shape.leaves():
-            if isinstance(leaf, ArrayShape):
-                self._use(self.storage[inst, path], position)
-
-    def _visit_control(self, inst: Instruction) -> None:
-        start = self.start[inst] = self._tick()
-        for operand in inst.operands:
-            self._use_all(operand, start)
-        if inst.opcode == "while":
-            # The state inside is not the loop's result: it ends with the body.
-            for comp in inst.called_computations:
-                self.visit(comp)
-        else:
-            for operand, comp in zip(inst.operands[1:], inst.called_computations, strict=True):
-                self.visit(comp, [operand])
-
-    def _resolve(
-        self, inst: Instruction, path: Path, params: Sequence[Instruction] | None
-    ) -> Storage:
-        operands = inst.operands
-        match inst.opcode:
-            case "parameter" if params is not None:
-                return self.storage[params[inst.attrs["number"]], path]
-            case "tuple" if not is_joint(inst):
-                return self.storage[operands[path[0]], path[1:]]
-            case "get-tuple-element":
-                return self.storage[operands[0], (inst.attrs["index"], *path)]
-            case "opt-barrier" | "domain" | "add-dependency":
-                return self.storage[operands[0], path]
-            case _ if self.roles[inst] is Role.ALIAS and operands:
-                return self.storage[operands[0], path]  # the same memory, in other dimensions
-        return inst, path
-
-    def _leaves(self, inst: Instruction) -> list[Storage]:
-        """Return the stored values below an instruction, through fused operands."""
-        found: dict[Storage, None] = {}
-        for leaf in collect_leaves(inst, self.roles):
-            for path, shape in leaf.shape.leaves():
-                if isinstance(shape, ArrayShape):
-                    found[self.storage[leaf, path]] = None
-        return list(found)
-
-
-def collect_leaves(inst: Instruction, roles: Mapping[Instruction, Role]) -> list[Instruction]:
-    """Return what a kernel reads, through fused operands, in the order of first visit."""
-    found: dict[Instruction, None] = {}
-    seen: set[Instruction] = set()
-    stack = list(reversed(inst.operands))
-    while stack:
-        operand = stack.pop()
-        if operand in seen:
-            continue
-        seen.add(operand)
-        if roles[operand] is Role.FUSED:
-            stack.extend(reversed(operand.operands))
-        else:
-            found[operand] = None
-    return list(found)
-
-
-def leaves_below(
-    operands: Sequence[Instruction], roles: Mapping[Instruction, Role]
-) -> list[Instruction]:
-    """Return what is read through the given operands."""
-    found: dict[Instruction, None] = {}
-    for operand in operands:
-        if roles[operand] is Role.FUSED:
-            found |= dict.fromkeys(collect_leaves(operand, roles))
-        else:
-            found[operand] = None
-    return list(found)
-
-
 # --- the arena ----------------------------------------------------------------------------------
 
 # Buffers that are placed with a look at all others; the small ones beyond are placed in order of
@@ -221,7 +64,7 @@ def leaves_below(
 _PLACED_BY_SIZE = 8000
 
 
-def place(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
+def assign_offsets(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
     """Give every temporary buffer an offset in the arena.
 
     Returns where the part of each memory space begins and ends: buffers of different spaces have no

@@ -66,20 +66,36 @@ def _is_shared(extent: Extent) -> bool:
 
 
 @dataclass
+class KernelCache:
+    """The kernels of an LLVM module, by what they are emitted from, and by their code."""
+
+    # Steps are functions, or values that are equal when they emit the same.
+    by_key: dict[tuple[KernelEmitter, str, tuple[int, ...]], Emitted] = field(default_factory=dict)
+    by_body: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many kernels there are."""
+        return len(self.by_body)
+
+
+@dataclass
 class Kernels:
-    """The kernels of one module, and the calls of them from its entry function."""
+    """The calls of kernels from one function."""
 
     module: Module
     target: Target
     b: Builder
-    # Steps are functions, or values that are equal when they emit the same.
-    by_key: dict[tuple[KernelEmitter, str, tuple[int, ...]], Emitted] = field(default_factory=dict)
-    by_body: dict[str, str] = field(default_factory=dict)
+    cache: KernelCache
     # One block of memory holds the arguments of whichever kernel runs on threads.
     context_slots: int = 0
 
     def __post_init__(self) -> None:
         self.context = self.b.fresh()
+
+    def reserve_context(self) -> None:
+        """Reserve the memory for arguments, when all calls are known."""
+        self.b.alloca("i64", max(1, self.context_slots), align=8, name=self.context)
 
     @property
     def uses_threads(self) -> bool:
@@ -103,7 +119,7 @@ class Kernels:
         each it takes.
         """
         key = (step, structure_key(inst, roles, inputs), tuple(outputs))
-        found = self.by_key.get(key)
+        found = self.cache.by_key.get(key)
         if found is not None:
             return found
         k = Kernel(self.module, inst, roles, inputs, self.target)
@@ -131,11 +147,11 @@ class Kernels:
         code = body
         if self.module.is_located:
             code = "\n".join(x for x in body.split("\n") if not x.startswith(PLACE_MARK))
-        name = self.by_body.get(code)
+        name = self.cache.by_body.get(code)
         if name is None:
-            name = self.by_body[code] = self._name(inst)
+            name = self.cache.by_body[code] = self._name(inst)
             self.module.functions[name] = body.replace("@NAME(", f"@{name}(", 1)
-        emitted = self.by_key[key] = Emitted(name, extent)
+        emitted = self.cache.by_key[key] = Emitted(name, extent)
         return emitted
 
     def _name(self, inst: Instruction) -> str:

@@ -25,7 +25,7 @@ class Function:
     """A function `i32 name(args, results, arena, constants, threads, host)`: see `entry`."""
 
     name: str
-    results: list[ArrayShape]
+    results: Sequence[ArrayShape]
     arena_bytes: int
     constants: str
 

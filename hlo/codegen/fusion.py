@@ -111,8 +111,8 @@ def is_on_demand(inst: Instruction) -> bool:
     return inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _ON_DEMAND
 
 
-def assign_roles(comp: Computation) -> dict[Instruction, Role]:
-    """Return the role of every instruction of a flattened computation."""
+def roles_in(comp: Computation) -> dict[Instruction, Role]:
+    """Return the role of every instruction of one computation, but for rows: see `roles`."""
     roles: dict[Instruction, Role] = {}
     rejoined = rejoining(comp, own_cost)
     # What a kernel computes to have an element of an instruction: each operation once.

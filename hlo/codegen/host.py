@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo.codegen import scalar
-from hlo.codegen.buffers import Path, Place
+from hlo.codegen.commands import HostCall
+from hlo.codegen.liveness import Path
 from hlo.codegen.llvm import Module, Val
-from hlo.codegen.scalar import Cplx
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.ops import Trait
@@ -118,7 +118,7 @@ class Imports:
 
 def _emit_check(e: EntryEmitter, inst: Instruction) -> None:
     """Emit the end of the program for a size that is outside of its bound."""
-    b, (size, bound) = e.b, (e.memory.value(operand) for operand in inst.operands)
+    b, (size, bound) = e.b, map(e.scalar, inst.operands)
     assert isinstance(size, Val) and isinstance(bound, Val)
     stop, go = b.new_label("outside"), b.new_label("inside")
     bad = b.effect("i1", f"icmp ugt {size}, {bound.name}")
@@ -139,8 +139,9 @@ def _structure(inst: Instruction) -> str:
     return f"{inst.opcode}({shapes}){inst.shape}{attrs}"
 
 
-def emit_host(e: EntryEmitter, inst: Instruction) -> None:
+def emit_host(e: EntryEmitter, command: HostCall) -> None:
     """Emit an instruction that the host runs, or that asks who the host is."""
+    inst, targets = command.inst, command.results
     if inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == CHECK_SIZE:
         _emit_check(e, inst)
         return
@@ -148,23 +149,22 @@ def emit_host(e: EntryEmitter, inst: Instruction) -> None:
     if inst.opcode in _DEVICE_IDS:
         e.module.functions.setdefault("hlo.device_id", _DEVICE_ID)
         call = f"call i32 @hlo.device_id(ptr %host, i64 {_DEVICE_IDS[inst.opcode]})"
-        e.memory.values[inst, ()] = e.b.effect("i32", call)
+        e.scalars[inst, ()] = e.b.effect("i32", call)
         return
     b, number = e.b, e.imports.number(inst)
-    paths = [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
-    targets = dict(zip(paths, e.memory.for_results(inst, paths), strict=True))
+    pointers = {path: e.pointers[buffer] for path, buffer in targets.items()}
     operands = _operand_addresses(e, inst)
     _check(inst)
     # What the call changes in place has to be where its result is wanted.
     leaf_number = _leaf_numbers(inst.operand_shapes)
     for alias in inst.attrs.get("output_to_operand_aliasing", ()):
         at = leaf_number[alias.operand, tuple(alias.operand_index)]
-        target, leaf = targets[tuple(alias.output)], inst.shape.at(alias.output)
+        target, leaf = pointers[tuple(alias.output)], inst.shape.at(alias.output)
         assert isinstance(leaf, ArrayShape)
-        if operands[at] != target.pointer:
-            e.copy_bytes(operands[at], target.pointer, leaf)
-        operands[at] = target.pointer
-    tables = [_table(e, pointers) for pointers in (operands, [targets[p].pointer for p in paths])]
+        if operands[at] != target:
+            e.copy_bytes(operands[at], target, leaf)
+        operands[at] = target
+    tables = [_table(e, addresses) for addresses in (operands, list(pointers.values()))]
     e.module.functions.setdefault("hlo.call_out", _CALL_OUT)
     try:
         op = Description(e.module, f"hlo.op.{number}").op(inst)
@@ -182,14 +182,11 @@ def emit_host(e: EntryEmitter, inst: Instruction) -> None:
     b.place(stop)
     b.write(f"ret i32 {number + 1}")
     b.place(go)
-    for path in paths:
+    for path, pointer in pointers.items():
         leaf = inst.shape.at(path)
         assert isinstance(leaf, ArrayShape)
-        if leaf.dims:
-            e.memory.put((inst, path), targets[path])
-        else:
-            held = scalar.load(b, leaf.element_type, targets[path].pointer, 0)
-            e.memory.values[inst, path] = held
+        if not leaf.dims:
+            e.scalars[inst, path] = scalar.load(b, leaf.element_type, pointer, 0)
 
 
 def _check(inst: Instruction) -> None:
@@ -218,11 +215,11 @@ def _operand_addresses(e: EntryEmitter, inst: Instruction) -> list[str]:
         for path, leaf in operand.shape.leaves():
             if not isinstance(leaf, ArrayShape):
                 continue
-            value = e.memory.value(operand, path)
-            if isinstance(value, Place):
-                found.append(value.buffer.pointer)
+            buffer = e.buffer(operand, path)
+            if buffer is not None:
+                found.append(e.pointers[buffer])
                 continue
-            assert isinstance(value, Val | Cplx)
+            value = e.scalar(operand, path)
             et = leaf.element_type
             slot = e.b.alloca(scalar.memory_type(et), 2 if et.is_complex else 1, align=16)
             scalar.store(e.b, et, value, slot.name, 0)

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from hlo.analysis.schedule import Graph, Order
-from hlo.codegen.buffers import Liveness, Storage
 from hlo.codegen.fusion import CHEAP, Role, is_on_demand, own_cost
+from hlo.codegen.liveness import Liveness, Storage
 from hlo.ir import Computation, Instruction
 
 # A smaller arena is not worth computing anything twice.

@@ -7,14 +7,12 @@ could have come long before, as the gradient of a weight does for its activation
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hlo.analysis.schedule import Graph, depth_first_order, list_order, reverse_list_order
 from hlo.codegen.address import size_bytes
-from hlo.codegen.buffers import Liveness, Path, Storage
 from hlo.codegen.fusion import Role, updated_operands
+from hlo.codegen.liveness import Liveness, Path, Storage
 from hlo.codegen.recompute import recompute
-from hlo.codegen.siblings import join_siblings
+from hlo.codegen.tree import computations_of
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.types import ArrayShape
@@ -23,17 +21,12 @@ from hlo.types import ArrayShape
 _LARGE_BYTES = 1 << 24
 
 
-def schedule(entry: Computation) -> None:
+def schedule(entry: Computation, live: Liveness) -> None:
     """Reorder the instructions of a flattened computation, and of loops and branches in it.
 
     What happens outside keeps its order, and what is updated in place is read before as it was.
     """
-    live = Liveness()
-    live.visit(entry)
-    if any([join_siblings(comp, live.roles) for comp in _all_of(entry)]):
-        live = Liveness()
-        live.visit(entry)
-    for comp in _all_of(entry):
+    for comp in computations_of(entry):
         graph, updated = _graph(comp, live)
         if graph.peak(graph.given) < _LARGE_BYTES:
             continue
@@ -41,16 +34,6 @@ def schedule(entry: Computation) -> None:
         orders += (find(graph) for find in (list_order, reverse_list_order, depth_first_order))
         order = min(orders, key=graph.peak)
         comp.reorder(recompute(comp, graph, order, live, updated))
-
-
-def _all_of(entry: Computation) -> Iterator[Computation]:
-    stack = [entry]
-    while stack:
-        comp = stack.pop()
-        yield comp
-        for inst in comp:
-            if inst.opcode in ("while", "conditional"):
-                stack += inst.called_computations
 
 
 def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:

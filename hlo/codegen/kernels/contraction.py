@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.codegen import scalar
-from hlo.codegen.buffers import collect_leaves
 from hlo.codegen.element import Indices, physical_index
 from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import (
@@ -23,6 +22,7 @@ from hlo.codegen.kernels.gemm import Steps, add_product
 from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.product import Dim, Dims, Leaf, Product, Source, Sums, count, sums_of
 from hlo.codegen.kernels.views import View, common_digits, view_of, whole_view
+from hlo.codegen.liveness import collect_leaves
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.scalar import Cplx
 from hlo.codegen.target import Target

@@ -84,9 +84,12 @@ class Writer:
         """Write a line that has no value."""
         self.lines.append("  " + text)
 
-    def alloca(self, type_: str, count: int = 1, align: int = 0) -> Val:
-        """Reserve stack memory for the whole function; returns its address."""
-        name = self.fresh()
+    def alloca(self, type_: str, count: int = 1, align: int = 0, name: str = "") -> Val:
+        """Reserve stack memory for the whole function; returns its address.
+
+        name: of a value that was used already, for memory whose size is known late.
+        """
+        name = name or self.fresh()
         note = f", align {align}" if align else ""
         size = f", i64 {count}" if count != 1 else ""
         self._entry_allocas.append(f"  {name} = alloca {type_}{size}{note}")

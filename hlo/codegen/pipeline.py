@@ -1,0 +1,167 @@
+"""From HLO to LLVM IR, stage by stage.
+
+Each stage is a function from the records of those before it to its own; none runs inside another.
+`hlo-opt --stage=NAME` prints what the stage of that name has made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hlo.analysis.cost import Cost, cost_of
+from hlo.codegen import report
+from hlo.codegen.assignment import assign_buffers
+from hlo.codegen.calls import KernelCache
+from hlo.codegen.entry import EntryEmitter
+from hlo.codegen.function import Function
+from hlo.codegen.fusion import Role
+from hlo.codegen.kernel import computation_key
+from hlo.codegen.kernel_plans import plan_kernels
+from hlo.codegen.liveness import Path, live_ranges
+from hlo.codegen.llvm import Module
+from hlo.codegen.prepare import flatten
+from hlo.codegen.rejoining import is_joint
+from hlo.codegen.roles import assign_roles, fuse_siblings
+from hlo.codegen.schedule import schedule
+from hlo.codegen.target import Target
+from hlo.errors import HloError
+from hlo.expansions.dynamic import may_be_dynamic, with_sizes
+from hlo.ir import Computation, Instruction
+from hlo.types import TOKEN, ArrayShape, Shape
+
+
+@dataclass
+class Program:
+    """What code generation hands to the runtime.
+
+    llvm: the module's text. arena_bytes: size of the temporary memory. constants: arrays that the
+    entry expects one after the other, each at its offset, in `constant_bytes` bytes. aliases: pairs
+    of a result leaf and an argument leaf, by number: the argument is read, and overwritten, in the
+    memory of the result. imports: the instructions whose functions the host's table has to hold.
+    """
+
+    llvm: str
+    entry: str
+    arena_bytes: int
+    constants: list[tuple[int, np.ndarray]]
+    constant_bytes: int
+    arguments: list[ArrayShape]
+    results: list[ArrayShape]
+    kernels: int = 0
+    is_parallel: bool = False
+    aliases: list[tuple[int, int]] = field(default_factory=list)
+    cost: Cost = field(default_factory=Cost)
+    imports: list[Instruction] = field(default_factory=list)
+    uses_host: bool = False
+    # The shape of the result, with the dimensions that vary.
+    result: Shape = TOKEN
+    # The code of an error and what is wrong, by what the entry returns then.
+    checks: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+
+
+# Takes the name of a stage and a function that prints what it has made.
+Observer = Callable[[str, Callable[[], str]], None]
+
+
+def emit_program(
+    comp: Computation,
+    symbol: str,
+    target: Target,
+    aliases: Mapping[Path, tuple[int, Path]] | None = None,
+    *,
+    is_located: bool = False,
+    is_watched: bool = False,
+    observe: Observer | None = None,
+) -> Program:
+    """Return the LLVM module of a computation and what its entry expects.
+
+    aliases: the parameter, by number and index path, whose memory each of these outputs may have.
+    is_located: let comments in the code say which HLO it is for. is_watched: have it look from time
+    to time whether to go on, which takes the functions of `hlo.runtime.watch`. observe: is told of
+    each stage. Raises HloError for what native code cannot do.
+    """
+    # Static shapes: dynamic dimensions are at their bounds, their sizes scalars of their own.
+    result, aliases, observe = comp.root.shape, aliases or {}, observe or _ignore
+    if may_be_dynamic(comp):
+        comp, result, aliases = with_sizes(comp, aliases)
+    # One tree: calls and fusions inlined, operations expanded, one caller for each computation.
+    entry = flatten(comp)
+    observe("flat", lambda: report.tree(entry))
+    # Fusion: what is a kernel of its own, and what is computed inside of others.
+    roles = assign_roles(entry)
+    roles = fuse_siblings(entry, roles)
+    # The order of kernels; cheap values are computed again rather than kept.
+    schedule(entry, live_ranges(entry, roles))
+    # Those have readers of their own, and so have the values that they are copies of.
+    roles = assign_roles(entry)
+    observe("roles", lambda: report.roles(entry, roles))
+    # How each kernel computes what it computes.
+    plans = plan_kernels(entry, roles, target)
+    observe("kernels", lambda: report.kernels(plans))
+    # Where values lie, and what is copied.
+    live = live_ranges(entry, roles)
+    observe("schedule", lambda: report.schedule(entry, live))
+    assignment = assign_buffers(entry, live, plans, aliases)
+    observe("buffers", lambda: report.buffers(assignment))
+    observe("commands", lambda: report.commands(assignment.entry))
+    # LLVM IR.
+    module = Module(
+        target.triple, target.data_layout, features=target.features, is_located=is_located,
+        is_watched=is_watched,
+    )  # fmt: skip
+    functions = _Functions(module, target)
+    emitter = EntryEmitter(module, symbol, target, live, assignment, functions.cache)
+    emitter.emit()
+    constants, imports = assignment.constants, emitter.imports
+    return Program(
+        module.to_text(), symbol, assignment.arena_bytes, constants.pieces, constants.size,
+        [leaf for _, leaf in assignment.arguments], list(assignment.results),
+        functions.cache.count, emitter.kernels.uses_threads, list(assignment.aliases),
+        _cost(entry, roles), imports.instructions, imports.uses_host, result, imports.checks,
+    )  # fmt: skip
+
+
+def _ignore(stage: str, text: Callable[[], str]) -> None:
+    """Observe nothing."""
+
+
+def _cost(entry: Computation, roles: Mapping[Instruction, Role]) -> Cost:
+    unstored = (Role.FUSED, Role.SCALAR)
+    return cost_of(entry, lambda i: roles.get(i) in unstored and not any(map(is_joint, i.users)))
+
+
+class _Functions:
+    """The functions of a module that kernels apply to elements, each written when first needed."""
+
+    def __init__(self, module: Module, target: Target) -> None:
+        self._module = module
+        self._target = target
+        self._known: dict[str, Function] = {}
+        self.cache = KernelCache()
+        module.write_function = self._function
+
+    def _function(self, comp: Computation) -> Function:
+        """Return the function of a flattened computation on scalars."""
+        key = computation_key(comp)
+        if key in self._known:
+            return self._known[key]
+        name = f"function_{len(self._known)}"
+        roles = assign_roles(comp)
+        plans = plan_kernels(comp, roles, self._target)
+        live = live_ranges(comp, roles)
+        assignment = assign_buffers(comp, live, plans, {})
+        emitter = EntryEmitter(
+            self._module, name, self._target, live, assignment, self.cache, linkage="internal "
+        )
+        emitter.emit()
+        if emitter.imports.instructions or emitter.imports.uses_host:
+            raise HloError.at(
+                "unsupported", f"{comp.name}: what is applied to elements calls nothing outside"
+            )
+        constants = assignment.constants.add_to(self._module, name)
+        found = Function(name, assignment.results, assignment.arena_bytes, constants)
+        self._known[key] = found
+        return found
