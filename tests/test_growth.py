@@ -17,6 +17,7 @@ import pytest
 from fuzz import watched
 
 import hlo
+from hlo.codegen.relayout import plain, without_buffers
 from hlo.errors import HloError
 from hlo.text import parse, print_module
 from hlo.verifier import verify
@@ -195,3 +196,10 @@ def test_calls_that_double_are_not_copied_without_end() -> None:
     few = parse(calls(10))
     hlo.optimize(few, passes="call-inliner")
     assert not any(i.opcode == "call" for i in few.entry)
+
+
+@pytest.mark.parametrize("change", [plain, without_buffers])
+def test_shapes_that_double_are_changed_once(change: Callable[[Any], Any]) -> None:
+    text = lines("f32[2]", lambda i: f"  x{i + 1} = tuple(x{i}, x{i})", 16)
+    shape = parse(text).entry.root.shape
+    assert calls_of(lambda: change(shape)) < 1000 < shape.num_parts

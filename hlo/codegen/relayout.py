@@ -8,7 +8,7 @@ hands values on (tuples, loops, branches) takes the layouts that its operands ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +27,10 @@ def plain(shape: Shape) -> Shape:
 
     A pinned buffer is an array here: `Pin` and `Unpin` are copies that other values may need.
     """
-    shape = without_buffers(shape)
     if isinstance(shape, TupleShape):
-        return TupleShape(tuple(plain(s) for s in shape.elements))
+        return _mapped(shape, plain)
+    if isinstance(shape, BufferShape):
+        shape = shape.element
     if not isinstance(shape, ArrayShape):
         return shape
     layout = shape.layout
@@ -42,8 +43,17 @@ def plain(shape: Shape) -> Shape:
 def without_buffers(shape: Shape) -> Shape:
     """Return a shape with the arrays that its pinned buffers hold in their place."""
     if isinstance(shape, TupleShape):
-        return TupleShape(tuple(without_buffers(s) for s in shape.elements))
+        return _mapped(shape, without_buffers)
     return shape.element if isinstance(shape, BufferShape) else shape
+
+
+def _mapped(shape: TupleShape, change: Callable[[Shape], Shape]) -> TupleShape:
+    """Return the shape of a tuple of changed elements, each changed once however often it is there.
+
+    Tuples of tuples that are all of the same one have a million parts after twenty instructions.
+    """
+    changed = {id(s): change(s) for s in {id(s): s for s in shape.elements}.values()}
+    return TupleShape(tuple(changed[id(s)] for s in shape.elements))
 
 
 def with_border(entry: Computation, parameters: Sequence[Shape], result: Shape) -> Computation:
