@@ -31,6 +31,11 @@ Where the verifier is deliberately stricter than XLA, its error says what XLA do
 all-reduce, where XLA's verifier rejects it too; and a negative id in the replica groups of
 collective-broadcast and collective-reduce, which matches no device: a run in which such a group
 communicates ends in an error. On other collectives XLA rejects such ids.
+
+`operand_precision={{packed_nibble,packed_nibble}}` (3 in protos) is gone from XLA, which rejects it
+in text and protos. It is accepted here, since older dumps have it, and it is not a hint: a product
+of s8 and u8 operands is the sum of the product of the low halves of their bytes and that of the
+high halves. On one operand alone, or on other types, it has no effect.
 """
 _CHANGES = """## Changes between versions
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 from combine import combine, operands
 from run_both import errors, run, run_both
 
+import hlo
 from hlo.errors import HloError
 from hlo.ops import contraction_eval
 
@@ -232,3 +235,68 @@ def test_a_result_larger_than_memory_is_refused() -> None:
     with pytest.raises(HloError) as caught:
         run(text, [ones, ones])
     assert caught.value.code == "out-of-memory"
+
+
+# --- bytes of two numbers -------------------------------------------------------------------------
+
+PACKED = {
+    "s8, wider": f"s32[3,5] dot(s8[3,4] a, s8[4,5] b), {MATMUL}",
+    "s8, wrapping": f"s8[3,5] dot(s8[3,4] a, s8[4,5] b), {MATMUL}",
+    "u8": f"u8[3,5] dot(u8[3,4] a, u8[4,5] b), {MATMUL}",
+    "both": f"s32[3,5] dot(u8[3,4] a, s8[4,5] b), {MATMUL}",
+    "a convolution": "s32[3,5] convolution(s8[3,4] a, s8[4,5] b), dim_labels=bf_io->bf",
+}
+_TYPES: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "s32": np.int32}
+
+
+def _packed(text: str, precision: str) -> tuple[hlo.Module, list[np.ndarray]]:
+    rng = np.random.default_rng(0)
+    types = [_TYPES[word.partition("[")[0]] for word in text.partition("(")[2].split(", ")[:2]]
+    args = [
+        rng.integers(np.iinfo(t).min, np.iinfo(t).max, size, t, endpoint=True)
+        for t, size in zip(types, ((3, 4), (4, 5)), strict=True)
+    ]
+    return hlo.parse(f"{text}, operand_precision={{{precision}}}"), args
+
+
+def _precisions(source: str | bytes) -> tuple[str, ...]:
+    module = hlo.parse(source) if isinstance(source, str) else hlo.from_proto(source)
+    found: tuple[str, ...] = module.entry.root.attrs["operand_precision"]
+    return found
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_bytes_of_two_numbers_are_multiplied_by_halves(name: str) -> None:
+    module, (a, b) = _packed(PACKED[name], "PACKED_NIBBLE,packed_nibble")
+
+    def halves(x: np.ndarray) -> list[np.ndarray]:
+        wide = x.astype(np.int32)
+        low = wide & 15
+        return [np.where(low > 7, low - 16, low) if x.dtype == np.int8 else low, wide >> 4]
+
+    out = _TYPES[PACKED[name].partition("[")[0]]
+    want = sum(x @ y for x, y in zip(halves(a), halves(b), strict=True)).astype(out)
+    for passes in ("", "default", "operand-upcaster,result-caster,dot-library-rewriter,default"):
+        assert np.array_equal(hlo.compile(module, cache=False, passes=passes)(a, b), want)
+        ran = hlo.optimize(module.clone(), passes=passes)
+        assert np.array_equal(hlo.interpret(ran, a, b), want)
+    assert "operand_precision={packed_nibble,packed_nibble}" in str(module)
+    data = hlo.to_proto(module)
+    assert b"\x0a\x02\x03\x03" in data and _precisions(data) == _precisions(str(module))
+    with pytest.raises(HloError, match="packs no numbers"):
+        hlo.to_stablehlo(module)
+
+
+@pytest.mark.parametrize(
+    ("text", "precision"),
+    [
+        (PACKED["s8, wider"], "packed_nibble,default"),
+        (PACKED["s8, wider"].replace("s8", "s32"), "packed_nibble,packed_nibble"),
+    ],
+)
+def test_other_products_are_not_of_halves(text: str, precision: str) -> None:
+    module, (a, b) = _packed(text, precision)
+    want = a.astype(np.int32) @ b.astype(np.int32)
+    assert np.array_equal(hlo.interpret(module, a, b), want)
+    assert np.array_equal(hlo.compile(module, cache=False)(a, b), want)
+    assert _precisions(hlo.to_proto(module)) == tuple(precision.split(","))

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
+from hlo.ops.contraction import DEFAULT_PRECISIONS
 from hlo.ops.contraction_eval import DotDims, ragged_prefix
-from hlo.ops.operand_configs import blocks_of, need_dense, scaling
+from hlo.ops.operand_configs import blocks_of, is_packed, need_dense, scaling
 from hlo.ops.rules import higher_precision
 from hlo.types import ELEMENT_TYPES, S64, ArrayShape, Shape, array
 
@@ -66,6 +67,8 @@ def _scaled(d: Draft, value: Instruction, scale: Instruction) -> Instruction:
 def _configured(inst: Instruction) -> Computation | None:
     """Take zeros off the factors and scale them, block by block, in f64; then sum products."""
     need_dense(inst)
+    if is_packed(inst):
+        return _unpacked(inst)
     if len(inst.operands) == 2:
         return None
     d = Draft(inst)
@@ -77,6 +80,29 @@ def _configured(inst: Instruction) -> Computation | None:
     if out.element_type.is_integer:
         total = d.convert(total, common)
     return d.done(d.relaid(d.convert(total, out.element_type), out))
+
+
+def _unpacked(inst: Instruction) -> Computation:
+    """Multiply the low halves of bytes, and the high ones, and add both."""
+    d = Draft(inst)
+    attrs = {**inst.attrs, "operand_precision": DEFAULT_PRECISIONS}
+    out = array(inst.array_shape.element_type, inst.array_shape.dims)
+    low, high = (
+        d.op(inst.opcode, *(_half(d, p, is_low=is_low) for p in d.parameters), shape=out, **attrs)
+        for is_low in (True, False)
+    )
+    return d.done(d.relaid(d.op("add", low, high), inst.shape))
+
+
+def _half(d: Draft, value: Instruction, *, is_low: bool) -> Instruction:
+    """Four bits of each byte, as a byte."""
+    et = value.array_shape.element_type
+    shape = array(et, value.array_shape.dims)
+    value, four = d.relaid(value, shape), d.broadcast(d.constant(et, 4), shape)
+    if is_low:
+        value = d.op("shift-left", value, four)
+    kind = "arithmetic" if et.is_signed else "logical"
+    return d.op(f"shift-right-{kind}", value, four)
 
 
 def _rescaled(d: Draft, inst: Instruction, index: int) -> Instruction:

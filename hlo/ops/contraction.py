@@ -19,6 +19,7 @@ from hlo.ops.contraction_eval import (
     scale_blocks,
 )
 from hlo.ops.operand_configs import (
+    add_products,
     dense_operand,
     factors,
     need_configured_operands,
@@ -265,8 +266,8 @@ def _need_room(op: OpView, *args: np.ndarray) -> None:
 def _dot(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
     need_dense(op)
     _need_room(op, *args[:2])
-    lhs, rhs = factors(op, args)
-    return contract(lhs, rhs, dot_dims(op), products_of(op))
+    dims, products = dot_dims(op), products_of(op)
+    return add_products([contract(lhs, rhs, dims, products) for lhs, rhs in factors(op, args)])
 
 
 def _ragged_dot(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:

@@ -21,6 +21,7 @@ from hlo.ops.contraction import (
 )
 from hlo.ops.convolution_eval import Convolution
 from hlo.ops.operand_configs import (
+    add_products,
     dense_operand,
     factors,
     need_configured_operands,
@@ -123,7 +124,8 @@ def _infer(op: OpView) -> ArrayShape:
 
 def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
     need_dense(op)
-    lhs, rhs = factors(op, args)
+    pairs = factors(op, args)
+    lhs, rhs = pairs[0]
     d, window = op.attrs["dim_labels"], op.attrs["window"]
     # One position of a widely dilated window reaches over this many elements.
     reach = math.prod(w.dilated_size() for w in window)
@@ -135,7 +137,8 @@ def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
         d, window, op.attrs["feature_group_count"], op.attrs["batch_group_count"], products
     )
     assert isinstance(op.shape, ArrayShape)
-    return convolve(lhs, rhs, op.shape.dims)
+    dims = op.shape.dims
+    return add_products([convolve(lhs, rhs, dims) for lhs, rhs in pairs])
 
 
 # --- declaration --------------------------------------------------------------------------------

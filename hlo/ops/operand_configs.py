@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
+from hlo.ops.attrs import PACKED_NIBBLE
 from hlo.ops.attrs.operand_configs import (
     BlockScalingConfig,
     SparsityConfig,
@@ -169,9 +170,36 @@ def scaled(op: OpView, args: Sequence[Any], index: int) -> np.ndarray:
     return value
 
 
-def factors(op: OpView, args: Sequence[Any]) -> list[np.ndarray]:
-    """Return the values of operands 0 and 1, in f64 where they are scaled."""
-    return [args[i] if scaling(op, i) is None else scaled(op, args, i) for i in (0, 1)]
+def is_packed(op: OpView) -> bool:
+    """True for a product of bytes that hold two numbers of 4 bits each, both factors alike.
+
+    Source: `operand_upcaster.cc` of the XLA that had it.
+    """
+    return (
+        op.attrs["operand_precision"] == (PACKED_NIBBLE, PACKED_NIBBLE)
+        and len(op.operand_shapes) == 2
+        and all(array_operand(op, i).element_type.name in ("s8", "u8") for i in (0, 1))
+    )
+
+
+def factors(op: OpView, args: Sequence[Any]) -> list[list[np.ndarray]]:
+    """Return the values of operands 0 and 1, in f64 where they are scaled.
+
+    More than one pair of such where the products of pairs are added.
+    """
+    if is_packed(op):
+        low = [np.right_shift(np.left_shift(x, 4), 4) for x in args]
+        return [low, [np.right_shift(x, 4) for x in args]]
+    return [[args[i] if scaling(op, i) is None else scaled(op, args, i) for i in (0, 1)]]
+
+
+def add_products(products: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sum of the products of pairs, of which integers wrap around."""
+    total = products[0]
+    with np.errstate(over="ignore"):
+        for product in products[1:]:
+            total = np.asarray(total + product, total.dtype)
+    return total
 
 
 def need_dense(op: OpView) -> None:

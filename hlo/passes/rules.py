@@ -19,6 +19,7 @@ from hlo.eval.dynamic import may_be_dynamic
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ops.dynamic import SIZE_MAKERS
+from hlo.ops.operand_configs import is_packed
 from hlo.passes.rewrites import Rewrites
 from hlo.types import ArrayShape, Shape, compatible, without_layout
 
@@ -92,9 +93,9 @@ _OWNERS = frozenset({"async-done", "async-start", "async-update", "fusion"})
 
 
 def is_configured(inst: Instruction) -> bool:
-    """True for products whose factors are scaled or sparse: no rule is about these."""
+    """True for products whose factors are scaled, sparse or packed: no rule is about these."""
     return inst.opcode in ("dot", "convolution") and (
-        len(inst.operands) > 2 or inst.attrs["sparsity_config"] is not None
+        len(inst.operands) > 2 or inst.attrs["sparsity_config"] is not None or is_packed(inst)
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ir import Instruction
-from hlo.ops.attrs import CONV_DIMS
+from hlo.ops.attrs import CONV_DIMS, PACKED_NIBBLE
 from hlo.ops.selection import FLOAT_ORDERS
 from hlo.sharding.replica_groups import ReplicaGroups
 from hlo.stablehlo.spelling import (
@@ -54,9 +54,15 @@ def _dims(inst: Instruction) -> tuple[int, ...]:
 # --- attributes that several have ---------------------------------------------------------------
 
 
-def _precision(inst: Instruction) -> Attributes:
+def _precisions(inst: Instruction) -> list[str]:
     words = inst.attrs["operand_precision"]
-    return {"precision_config": listed(enum("precision", w.upper()) for w in words)}
+    if PACKED_NIBBLE in words:
+        raise InferError("StableHLO packs no numbers of 4 bits", code="no-counterpart")
+    return [w.upper() for w in words]
+
+
+def _precision(inst: Instruction) -> Attributes:
+    return {"precision_config": listed(enum("precision", w) for w in _precisions(inst))}
 
 
 def groups(inst: Instruction) -> Attributes:
@@ -141,7 +147,7 @@ def _ragged_dot(inst: Instruction) -> Attributes:
         "rhs_group_dimensions": inst.attrs["rhs_group_dims"],
     }
     numbers = struct("ragged_dot", fields).replace("#stablehlo.", "#chlo.")
-    words = (f"#chlo<precision {w.upper()}>" for w in inst.attrs["operand_precision"])
+    words = (f"#chlo<precision {w}>" for w in _precisions(inst))
     return {"ragged_dot_dimension_numbers": numbers, "precision_config": listed(words)}
 
 

@@ -26,6 +26,7 @@ from hlo.ops.attrs.codec import (
 )
 from hlo.ops.attrs.dims import (
     CONV_DIMS,
+    PACKED_NIBBLE,
     PADDING,
     PRECISIONS,
     SLICES,
@@ -63,6 +64,7 @@ __all__ = [
     "MAX_INT32",
     "NATURAL",
     "OUTPUT_ALIASES",
+    "PACKED_NIBBLE",
     "PADDING",
     "PRECISIONS",
     "SHAPE",

@@ -257,4 +257,7 @@ def _write_conv_dims(d: ConvDims) -> str:
 
 CONV_DIMS = Codec("dim labels", _read_conv_dims, _write_conv_dims)
 
-PRECISIONS = listed(enum("default", "high", "highest", any_case=True))
+PACKED_NIBBLE = "packed_nibble"
+"""A precision that XLA had once, and that is none: bytes are two numbers of 4 bits each."""
+
+PRECISIONS = listed(enum("default", "high", "highest", PACKED_NIBBLE, any_case=True))

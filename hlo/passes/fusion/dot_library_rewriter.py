@@ -9,6 +9,7 @@ from hlo.ir.calls import Calls
 from hlo.passes.fusion._build import FusionBuilder, fusible_computations
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
+from hlo.passes.rules import is_configured
 
 # What YNNPACK multiplies, and the types of the results.
 _TYPES = frozenset({("f32", "f32"), ("bf16", "f32"), ("s8", "s32")})
@@ -33,7 +34,7 @@ def dot_library_rewriter(module: Module, rewrites: Rewrites, *, kind: str = "__y
 
 
 def _is_for_library(inst: Instruction) -> bool:
-    if inst.opcode != "dot" or len(inst.operands) != 2 or has_control_edges(inst):
+    if inst.opcode != "dot" or is_configured(inst) or has_control_edges(inst):
         return False
     if any(i.shape.is_dynamic for i in (inst, *inst.operands)):
         return False

@@ -11,6 +11,7 @@ from hlo.errors import InferError
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
 from hlo.ir.calls import Calls, copy_cone
+from hlo.passes.rules import is_configured
 from hlo.types import ArrayShape, ElementType, Shape, TupleShape
 
 # What each element type becomes; types without an entry stay.
@@ -60,7 +61,7 @@ class Retyper:
 
     def can(self, inst: Instruction) -> bool:
         """True when an instruction is valid in the other types."""
-        if has_control_edges(inst):
+        if has_control_edges(inst) or is_configured(inst):
             return False
         probe = inst.clone()
         try:
