@@ -3,7 +3,7 @@
 export PYTHON
 BIN := .venv/bin
 
-.PHONY: help run test lint format operations compatibility fuzz sweep bench models dist clean
+.PHONY: help run test lint format operations compatibility fuzz sweep bench models docs dist clean
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
@@ -65,9 +65,16 @@ bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 models: $(BIN)/pytest  ## instructions, traffic and peak memory of the examples, beside XLA's
 	$(BIN)/python bench/models.py
 
+$(BIN)/sphinx-build: $(BIN)/hlo-run
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+docs: $(BIN)/sphinx-build  ## build the documentation and API reference in site/; broken links fail
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs site
+
 dist: $(BIN)/pytest  ## wheel and source archive in dist/, with man pages and completions
 	$(BIN)/python docs/share.py share
 	$(BIN)/python -m build
 
 clean:  ## remove what the other commands made
-	rm -rf .venv build dist share *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist share site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

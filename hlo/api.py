@@ -32,10 +32,25 @@ from hlo.weights import bake_given
 
 @checked
 def parse(source: str, name: str = "<string>") -> Module:
-    """Return the module that a text spells. `name` stands for the text in error messages.
+    """Return the module that a text spells.
 
-    Raises HloError with all errors of the text. The module may still break rules that `verify`
-    checks.
+    The module may still break rules that `verify` checks.
+
+    Args:
+        source: HLO text.
+        name: stands for the text in error messages.
+
+    Raises:
+        HloError: with all errors of the text.
+
+    >>> hlo.parse("HloModule seven ENTRY e { ROOT c = s32[] constant(7) }")
+    <Module seven: () -> s32[], 1 instruction in 1 computation>
+    >>> hlo.parse("HloModule seven ENTRY e { ROOT c = s32[] konstant(7) }", "seven.hlo")
+    Traceback (most recent call last):
+    hlo.errors.HloError: seven.hlo:1:42: error: unknown opcode 'konstant' [unknown-opcode]
+      HloModule seven ENTRY e { ROOT c = s32[] konstant(7) }
+                                               ^^^^^^^^
+      hint: did you mean 'constant'?
     """
     return parse_text(source, name)
 
@@ -44,20 +59,41 @@ def parse(source: str, name: str = "<string>") -> Module:
 def load(path: str | Path) -> Module:
     """Return the module in a file: HLO text, StableHLO text, or a proto, binary or text.
 
-    The content says which it is, not the name of the file.
+    The content says which it is, not the name of the file. The module may still break rules that
+    `verify` checks.
 
-    Raises HloError if it cannot be read, for text with all its errors. The module may still break
-    rules that `verify` checks.
+    Raises:
+        HloError: if the file cannot be read; for text, with all its errors.
+
+    >>> hlo.save(hlo.parse("HloModule seven ENTRY e { ROOT c = s32[] constant(7) }"), "seven.pb")
+    >>> hlo.load("seven.pb")
+    <Module seven: () -> s32[], 1 instruction in 1 computation>
     """
     return read_module(read_bytes(path), str(path))
 
 
 @checked
 def save(module: Module, path: str | Path) -> None:
-    """Write a module to a file, as a proto for `.pb` and `.pbtxt`, as StableHLO for `.mlir`, as HLO
-    text for other names.
+    """Write a module to a file, in the form that the name's end says.
 
-    Raises HloError for an invalid module, one that the form cannot say, and where writing fails.
+    Args:
+        module: a valid module.
+        path: `.pb` and `.pbtxt` are protos, `.mlir` is StableHLO, any other name HLO text.
+
+    Raises:
+        HloError: for an invalid module, one that the form cannot express, and where writing fails.
+
+    >>> module = hlo.parse("HloModule seven ENTRY e { ROOT c = s32[] constant(7) }")
+    >>> hlo.save(module, "seven.mlir")
+    >>> import pathlib
+    >>> print(pathlib.Path("seven.mlir").read_text())
+    module @seven {
+      func.func public @main() -> (tensor<i32>) {
+        %0 = "stablehlo.constant"() <{value = dense<7> : tensor<i32>}> : () -> tensor<i32>
+        return %0 : tensor<i32>
+      }
+    }
+    <BLANKLINE>
     """
     verify_module(module)
     write_module(path, module)
@@ -67,7 +103,12 @@ def save(module: Module, path: str | Path) -> None:
 def to_proto(module: Module) -> bytes:
     """Return the bytes of a module's HloModuleProto, as XLA writes and reads it.
 
-    Raises HloError for an invalid module and for what protos cannot say.
+    Raises:
+        HloError: for an invalid module, and for what protos cannot express.
+
+    >>> data = hlo.to_proto(hlo.parse("HloModule seven ENTRY e { ROOT c = s32[] constant(7) }"))
+    >>> b"seven" in data, hlo.from_proto(data)
+    (True, <Module seven: () -> s32[], 1 instruction in 1 computation>)
     """
     from hlo import proto  # not before it is needed: see `hlo.sources`
 
@@ -79,7 +120,18 @@ def to_proto(module: Module) -> bytes:
 def to_stablehlo(module: Module) -> str:
     """Return a module as StableHLO text.
 
-    Raises HloError for an invalid module and for what StableHLO cannot say.
+    Raises:
+        HloError: for an invalid module, and for what StableHLO cannot express.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] abs(x) }")
+    >>> print(hlo.to_stablehlo(module))
+    module @m {
+      func.func public @main(%arg0: tensor<2xf32>) -> (tensor<2xf32>) {
+        %0 = "stablehlo.abs"(%arg0) : (tensor<2xf32>) -> tensor<2xf32>
+        return %0 : tensor<2xf32>
+      }
+    }
+    <BLANKLINE>
     """
     from hlo import stablehlo  # not before it is needed: see `hlo.sources`
 
@@ -91,8 +143,18 @@ def to_stablehlo(module: Module) -> str:
 def from_proto(data: bytes, name: str = "<bytes>") -> Module:
     """Return the module in the bytes of a HloModuleProto, a HloProto or a HloSnapshot.
 
-    name: stands for the bytes in error messages. Raises HloError at the offset of a byte. The
-    module may still break rules that `verify` checks.
+    The module may still break rules that `verify` checks.
+
+    Args:
+        data: a binary proto.
+        name: stands for the bytes in error messages.
+
+    Raises:
+        HloError: at the offset of a byte.
+
+    >>> module = hlo.parse("HloModule seven ENTRY e { ROOT c = s32[] constant(7) }")
+    >>> hlo.from_proto(hlo.to_proto(module)).entry.root
+    <Instruction c = s32[] constant()>
     """
     from hlo import proto
 
@@ -101,9 +163,21 @@ def from_proto(data: bytes, name: str = "<bytes>") -> Module:
 
 @checked
 def verify(module: Module, mode: str = "strict") -> None:
-    """Check that a module is valid. Raises HloError with everything that is wrong.
+    """Check that a module is valid.
 
-    mode: `lenient` takes what XLA takes, where nothing that is computed depends on it.
+    Args:
+        module: any module.
+        mode: `strict`, or `lenient`, which takes what XLA takes, where nothing that is computed
+            depends on it.
+
+    Raises:
+        HloError: with everything that is wrong.
+
+    >>> text = "HloModule m ENTRY e { x = f32[2] parameter(0) ROOT y = f32[3] negate(x) }"
+    >>> hlo.verify(hlo.parse(text))
+    Traceback (most recent call last):
+    hlo.errors.HloError: <string>:1:52: error: y: negate: the result is f32[3], ... [shape-mismatch]
+    ...
     """
     verify_as(module, mode)
 
@@ -115,12 +189,24 @@ def optimize(
 ) -> Module:  # fmt: skip
     """Verify a module and run passes on it, in place; returns the module.
 
-    passes: a pipeline as `a,b{opt=v},fix(c,d)`, or a list of such, of passes (`hlo.passes.Pass`,
-    `Step`, `Fix`) and of functions that `hlo.passes.module_pass` registered; `default` is the one
-    that `compile` uses, and fuses. validate: run the module before and after each pass, and raise
-    HloError (`pass-changed-result`) naming the rule that changed a result. verify: as for
-    `hlo.verify`.
-    Raises HloError for an invalid module or pipeline, TypeError for what is no pass.
+    Args:
+        module: the module that is changed.
+        passes: a pipeline as `a,b{opt=v},fix(c,d)`, or a list of such, of passes
+            (`hlo.passes.Pass`, `hlo.passes.Step`, `hlo.passes.Fix`) and of functions that
+            `hlo.passes.module_pass` registered; `default` is the one that `compile` uses, and
+            fuses.
+        validate: run the module before and after each pass, and raise HloError
+            (`pass-changed-result`) naming the rule that changed a result.
+        verify: as for `hlo.verify`.
+
+    Raises:
+        HloError: for an invalid module or pipeline.
+        TypeError: for what is no pass.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2] parameter(0)  y = f32[2] negate(x)  ROOT z = f32[2] negate(y) }''')
+    >>> hlo.optimize(module, "algsimp,dce").entry.root
+    <Instruction x = f32[2]{0} parameter()>
     """
     pipeline = pipeline_of(passes)  # type: ignore[arg-type]
     verify_as(module, verify)
@@ -139,10 +225,21 @@ def fill_constants(
 ) -> int:
     """Give elided constants, `constant({...})`, values, in place; returns how many got one.
 
-    source: a file, npz or safetensors with a key for each instruction's name, or the module in any
-    form in which the constants are whole; or `random`. Constants of which the file knows nothing
-    stay as they are. seed, random: as for `random_inputs`; constants go by their instruction's
-    name. Raises HloError.
+    Args:
+        module: a module whose text was printed without large constants.
+        source: a file, npz or safetensors with a key for each instruction's name, or the module in
+            any form in which the constants are whole; or `random`. Constants of which the file
+            knows nothing stay as they are.
+        seed: as for `random_inputs`.
+        random: as for `random_inputs`; constants go by their instruction's name.
+
+    Raises:
+        HloError: for a file that cannot be read, and values of another shape or type.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { ROOT c = f32[3] constant({...}) }")
+    >>> np.savez("weights.npz", c=np.float32([1, 2, 3]))
+    >>> hlo.fill_constants(module, "weights.npz"), module.entry.root.attrs["literal"]
+    (1, Literal(f32[3] {1, 2, 3}))
     """
     return constants.fill(module, source, seed, random)
 
@@ -151,10 +248,23 @@ def fill_constants(
 def bake_weights(module: Module, weights: Mapping[str, Any] | str | Path) -> int:
     """Make constants of parameters of a module's entry, in place; returns how many arrays.
 
-    weights: arrays by the parameter's name, by the `op_name` of its metadata, or by its number (`3`
-    or `arg3`); a leaf of a tuple has its place behind (`p.0`). Or a file of them, npz or
-    safetensors, or a folder of npy files. The other parameters move up. Raises HloError, also for
-    an invalid module and for a name that is no parameter's.
+    The other parameters move up.
+
+    Args:
+        module: a valid module.
+        weights: arrays by the parameter's name, by the `op_name` of its metadata, or by its number
+            (`3` or `arg3`); a leaf of a tuple has its place behind (`p.0`). Or a file of them, npz
+            or safetensors, or a folder of npy files. Each has its parameter's dimensions and type.
+
+    Raises:
+        HloError: for an invalid module, a name that is no parameter's, and arrays that do not fit.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2] parameter(0)  w = f32[2] parameter(1)  ROOT y = f32[2] multiply(x, w) }''')
+    >>> hlo.bake_weights(module, {"w": np.float32([10, 100])})
+    1
+    >>> hlo.interpret(module, [1, 2])
+    array([ 10., 200.], dtype=float32)
     """
     return bake_given(module, weights)
 
@@ -163,10 +273,22 @@ def bake_weights(module: Module, weights: Mapping[str, Any] | str | Path) -> int
 def random_inputs(module: Module, seed: int = 0, random: Sequence[str] = ()) -> list[Any]:
     """Return random arguments for a module's entry, tuples nested; the same for the same seed.
 
-    random: distributions as of `hlo-run --random`: `normal`, `uniform`, `LO:HI` for all parameters,
-    `PATTERN=...` for those of a name; by default numbers with which the module makes sense, as far
-    as it shows: no negative variances, and indices inside of what they index. Raises HloError for
-    an invalid module, a distribution that is none, and where memory does not suffice.
+    Args:
+        module: a valid module.
+        seed: any integer.
+        random: distributions as of `hlo-run --random`: `normal`, `uniform`, `LO:HI` for all
+            parameters, `PATTERN=...` for those of a name; by default numbers with which the module
+            makes sense, as far as it shows: no negative variances, and indices in bounds.
+
+    Raises:
+        HloError: for an invalid module, a distribution that is none, and where memory does not
+            suffice.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e { x = f32[9] parameter(0)  i = s32[] parameter(1)
+    ...   ROOT y = f32[1] dynamic-slice(x, i), dynamic_slice_sizes={1} }''')
+    >>> x, i = hlo.random_inputs(module, seed=1)
+    >>> x.shape, bool(0 <= i < 9)
+    ((9,), True)
     """
     verify_module(module)
     sampler = Sampler(seed, Distributions(random), domains_of(module))
@@ -188,22 +310,34 @@ def interpret(
     module: Module, *args: Any, host: Host | None = None, verify: str = "strict",
     timeout: float | None = None, **named: Any,
 ) -> Any:  # fmt: skip
-    """Verify a module and run it on the reference interpreter.
+    """Verify a module and run it on the reference interpreter, which is slow and exact.
 
-    args: one for each parameter of the entry, tuples nested, or all leaves flat; arrays of the
-    parameter's dimensions and dtype, of numpy, JAX, PyTorch or any library that speaks DLPack, in
-    logical order whatever the layout (see `hlo.pack` for physical buffers), or Python numbers and
-    lists that convert exactly.
-    verify: as for `hlo.verify`.
-    timeout: seconds after which the run ends with HloError, code `timeout`, at the next operation:
-    one that takes long itself comes to its end first.
-    named: parameters by name, `interpret(module, x, w=w)`, but for those called like an argument of
-    this function. A module of `from_jax` takes the arguments of the function too, and gives its
-    result.
-    Returns a numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual
-    size. Raises HloError for arguments that do not fit and operations that cannot run, TypeError
-    for names that no parameter has. Warns
-    (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
+    Args:
+        module: the module; it stays as it is.
+        args: one for each parameter of the entry, tuples nested, or all leaves flat; arrays of the
+            parameter's dimensions and dtype, of numpy, JAX, PyTorch or any library that speaks
+            DLPack, in logical order whatever the layout (see `hlo.pack` for physical buffers), or
+            Python numbers and lists that convert exactly.
+        host: custom calls, queues and random state that the module uses; by default a fresh one.
+        verify: as for `hlo.verify`.
+        timeout: seconds after which the run ends with HloError, code `timeout`, at the next
+            operation: one that takes long itself comes to its end first.
+        named: parameters by name, `interpret(module, x, w=w)`, but for those called like an
+            argument of this function. A module of `from_jax` takes the arguments of the function
+            too, and gives its result.
+
+    Returns:
+        A numpy array, also for a scalar, or a tuple; an array of dynamic size has its actual size.
+
+    Raises:
+        HloError: for an invalid module, arguments that do not fit, and operations that cannot run.
+        TypeError: for names that no parameter has.
+
+    Warns (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] abs(x) }")
+    >>> hlo.interpret(module, [1, -2]), hlo.interpret(module, x=np.float32([-0.0, np.inf]))
+    (array([1., 2.], dtype=float32), array([ 0., inf], dtype=float32))
     """
     if timeout is not None:
         check_timeout(timeout)

@@ -52,6 +52,10 @@ class GlobalData:
     """A value on a device of a client: what runs take and give. Immutable.
 
     `numpy.asarray` shows an array without copying it; `Client.transfer` makes a literal.
+
+    >>> x = hlo.Client(device_count=2).transfer_to_server([1.0, 2.0], device=1)
+    >>> x, x.shape, np.asarray(x)
+    (<GlobalData f32[2] on device 1>, <ArrayShape f32[2]{0}>, array([1., 2.], dtype=float32))
     """
 
     __slots__ = ("_value", "client", "device", "shape")
@@ -76,6 +80,10 @@ class LoadedExecutable:
 
     device_counts: the numbers of replicas and of partitions that the module is for. Device n runs
     partition n % P of replica n // P, where P is the number of partitions.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> hlo.Client().compile(module)
+    <LoadedExecutable m: (x: f32[]) -> f32[], 1 replicas, 1 partitions>
     """
 
     def __init__(self, client: Client, module: Module, start: Start) -> None:
@@ -109,12 +117,32 @@ time: `Client.compile` makes a `LoadedExecutable` of it to run often."""
 
 
 class Client:
-    """Runs programs on devices; see the module.
+    """Runs programs on devices, each of them a thread of this process, with data and queues of its
+    own.
 
-    device_count: how many devices there are. backend: `compiled`, or `reference` for the
-    interpreter. host: has the custom calls and libraries of all devices. threads, cache, passes: as
-    for `hlo.compile`. hosts: what each device has: its queues, for one. Methods may be called from
-    any threads; a device runs one program at a time. All raise HloError.
+    Methods may be called from any threads; a device runs one program at a time.
+
+    Args:
+        device_count: how many devices there are.
+        backend: `compiled`, or `reference` for the interpreter.
+        host: has the custom calls and libraries of all devices.
+        threads: as for `hlo.compile`.
+        cache: as for `hlo.compile`.
+        passes: as for `hlo.compile`.
+
+    Attributes:
+        hosts: what each device has: its queues, for one.
+
+    Raises:
+        HloError: as all methods do.
+
+    >>> client = hlo.Client(device_count=2)
+    >>> b = hlo.XlaBuilder("sums")
+    >>> program = b.build(b.cross_replica_sum(b.parameter(0, "f32[2]")))
+    >>> x = client.transfer_to_server([1.0, 2.0])
+    >>> y = client.transfer_to_server([3.0, 4.0], device=1)
+    >>> [client.transfer(z) for z in client.execute_replicated(program, [[x], [y]])]
+    [Literal(f32[2] {4, 6}), Literal(f32[2] {4, 6})]
     """
 
     @checked
@@ -151,8 +179,16 @@ class Client:
     def transfer_to_server(self, value: Any, device: int = 0) -> GlobalData:
         """Return a copy of a value on a device.
 
-        value: a literal, an array of any library, numbers in lists, or a tuple of such. Python's
-        numbers become pred, s32, f32 or c64, arrays keep their type.
+        Args:
+            value: a literal, an array of any library, numbers in lists, or a tuple of such.
+                Python's numbers become pred, s32, f32 or c64, arrays keep their type.
+            device: its number.
+
+        Raises:
+            HloError: for another value, and where there is no such device.
+
+        >>> hlo.Client().transfer_to_server((np.eye(2, dtype=np.int8), 1.5))
+        <GlobalData (s8[2,2], f32[]) on device 0>
         """
         self._need_device(device)
         literal = _checked(lambda: literal_of(value))
@@ -162,7 +198,11 @@ class Client:
     def transfer_in_process(self, array: np.ndarray, device: int = 0) -> GlobalData:
         """Return an array of this process as a value on a device, without a copy.
 
-        It must not change as long as the value is in use.
+        It must not change as long as the value is in use. Raises HloError for an element type that
+        HLO has not.
+
+        >>> hlo.Client().transfer_in_process(np.zeros((1000, 1000)))
+        <GlobalData f64[1000,1000] on device 0>
         """
         self._need_device(device)
         element_type = _checked(lambda: type_of(array.dtype))
@@ -170,13 +210,24 @@ class Client:
 
     @checked
     def transfer(self, data: GlobalData) -> Literal:
-        """Return a value on a device as a literal."""
+        """Return a value on a device as a literal. Raises HloError for one of another client.
+
+        >>> client = hlo.Client()
+        >>> client.transfer(client.transfer_to_server([1, 2]))
+        Literal(s32[2] {1, 2})
+        """
         self._need_own(data)
         return literal_of_result(data._value)
 
     @checked
     def deconstruct_tuple(self, data: GlobalData) -> list[GlobalData]:
-        """Return the elements of a tuple on a device, which are not copied."""
+        """Return the elements of a tuple on a device, which are not copied. Raises HloError for no
+        tuple.
+
+        >>> client = hlo.Client()
+        >>> client.deconstruct_tuple(client.transfer_to_server((1, [2.0, 3.0])))
+        [<GlobalData s32[] on device 0>, <GlobalData f32[2] on device 0>]
+        """
         self._need_own(data)
         elements = getattr(data.shape, "elements", None)
         if elements is None:
@@ -188,13 +239,30 @@ class Client:
 
     @checked
     def transfer_to_infeed(self, value: Any, device: int = 0) -> None:
-        """Put a value at the end of a device's infeed; see `transfer_to_server`."""
+        """Put a value at the end of a device's infeed; see `transfer_to_server`.
+
+        >>> module = hlo.parse('''HloModule m ENTRY e {
+        ...   t = token[] after-all()  ROOT x = (s32[2], token[]) infeed(t) }''')
+        >>> client = hlo.Client()
+        >>> client.transfer_to_infeed([1, 2])
+        >>> client.execute_and_transfer(module)
+        Literal((s32[2], token[]) {...})
+        """
         data = self.transfer_to_server(value, device)
         self.hosts[device].infeed.append(data._value)
 
     @checked
     def transfer_from_outfeed(self, device: int = 0) -> Literal:
-        """Take the first value out of a device's outfeed."""
+        """Take the first value out of a device's outfeed. Raises HloError where there is none.
+
+        >>> module = hlo.parse('''HloModule m ENTRY e {
+        ...   x = s32[] constant(7)  t = token[] after-all()
+        ...   ROOT o = token[] outfeed(x, t), outfeed_shape=s32[] }''')
+        >>> client = hlo.Client()
+        >>> _ = client.execute(module)
+        >>> client.transfer_from_outfeed()
+        Literal(s32[] 7)
+        """
         self._need_device(device)
         outfeed = self.hosts[device].outfeed
         if not outfeed:
@@ -210,7 +278,19 @@ class Client:
     ) -> LoadedExecutable:  # fmt: skip
         """Return a program ready to run.
 
-        num_replicas, num_partitions: in place of those that the module's header names.
+        Args:
+            program: what a builder built, or a module, which stays as it is.
+            num_replicas: in place of the number that the module's header names.
+            num_partitions: the same of partitions.
+
+        Raises:
+            HloError: for an invalid module.
+
+        >>> module = hlo.parse("HloModule m ENTRY e { ROOT r = u32[] replica-id() }")
+        >>> client = hlo.Client(device_count=2)
+        >>> ids = client.execute_replicated(client.compile(module, num_replicas=2), [[], []])
+        >>> [client.transfer(x) for x in ids]
+        [Literal(u32[] 0), Literal(u32[] 1)]
         """
         module = program.clone() if isinstance(program, Module) else program.module()
         for key, count in (("replica_count", num_replicas), ("num_partitions", num_partitions)):
@@ -230,11 +310,22 @@ class Client:
     ) -> GlobalData:  # fmt: skip
         """Run a program on one device; returns its result there.
 
-        arguments: one for each parameter, or all array leaves flat: values on the device, or what
-        `hlo.compile`d functions take. device: by default that of the first argument on one.
-        timeout: seconds after which the run, not counting what is compiled first or waits for the
-        device, ends with HloError, code `timeout`, as a call of what `hlo.compile` returns
-        or of `hlo.interpret`; the device can run programs again.
+        Args:
+            program: what a builder built, a module, or what `Client.compile` returned.
+            arguments: one for each parameter, or all array leaves flat: values on the device, or
+                what functions of `hlo.compile` take.
+            device: by default that of the first argument on one.
+            timeout: seconds after which the run, not counting what is compiled first or waits for
+                the device, ends with HloError, code `timeout`; the device can run programs again.
+
+        Raises:
+            HloError: for arguments that do not fit or are elsewhere, and a program for several
+                devices.
+
+        >>> module = hlo.parse('''HloModule m ENTRY e {
+        ...   x = f32[2] parameter(0)  ROOT y = f32[2] sqrt(x) }''')
+        >>> hlo.Client(device_count=2).execute(module, [[4, 9]], device=1)
+        <GlobalData f32[2] on device 1>
         """
         if device is None:
             device = next((a.device for a in arguments if isinstance(a, GlobalData)), 0)
@@ -252,7 +343,13 @@ class Client:
         self, program: Program, arguments: Sequence[Any] = (), device: int | None = None,
         timeout: float | None = None,
     ) -> Literal:  # fmt: skip
-        """Run a program on one device; returns its result as a literal. See `execute`."""
+        """Run a program on one device; returns its result as a literal. See `execute`.
+
+        >>> module = hlo.parse('''HloModule m ENTRY e {
+        ...   x = f32[2] parameter(0)  ROOT y = f32[2] sqrt(x) }''')
+        >>> hlo.Client().execute_and_transfer(module, [[4, 9]])
+        Literal(f32[2] {2, 3})
+        """
         return self.transfer(self.execute(program, arguments, device, timeout))
 
     @checked
@@ -261,9 +358,21 @@ class Client:
     ) -> list[GlobalData]:
         """Run a program on several devices at the same time; returns the result of each.
 
-        arguments: those of each device, from device 0 on, as for `execute`. What a builder built
-        runs on so many replicas; a module on as many devices as its header says, which its
-        `replica_count` and `num_partitions` are. timeout: as for `execute`, for all devices.
+        Args:
+            program: what a builder built runs on as many replicas as there are arguments; a module
+                on as many devices as its header says, which its `replica_count` and
+                `num_partitions` are.
+            arguments: those of each device, from device 0 on, as for `execute`.
+            timeout: as for `execute`, for all devices.
+
+        Raises:
+            HloError: for another number of devices, and arguments that do not fit.
+
+        >>> b = hlo.XlaBuilder("sums")
+        >>> program = b.build(b.cross_replica_sum(b.parameter(0, "s32[]")))
+        >>> client = hlo.Client(device_count=3)
+        >>> [int(np.asarray(x)) for x in client.execute_replicated(program, [[1], [10], [100]])]
+        [111, 111, 111]
         """
         count = len(arguments)
         loaded = self._loaded(program, (max(1, count), 1))
@@ -282,10 +391,24 @@ class Client:
     ) -> list[GlobalData]:
         """Run a program of its own on each device at the same time; returns the result of each.
 
-        instances: program and arguments by device, as for `execute`. Programs send to each other,
-        on channels that have one sender and one receiver, and meet in collectives of one channel.
-        Those that name numbers of replicas and partitions all name the same. timeout: as for
-        `execute`, for all devices.
+        Programs send to each other, on channels that have one sender and one receiver, and meet in
+        collectives of one channel.
+
+        Args:
+            instances: program and arguments by device, as for `execute`. Programs that name numbers
+                of replicas and partitions all name the same.
+            timeout: as for `execute`, for all devices.
+
+        Raises:
+            HloError: for another number of devices, and arguments that do not fit.
+
+        >>> add = hlo.XlaBuilder("add")
+        >>> add = add.build(add.parameter(0, "s32[]") + add.parameter(1, "s32[]"))
+        >>> neg = hlo.XlaBuilder("neg")
+        >>> neg = neg.build(-neg.parameter(0, "s32[]"))
+        >>> client = hlo.Client(device_count=2)
+        >>> [int(np.asarray(x)) for x in client.execute_parallel([(add, [1, 2]), (neg, [3])])]
+        [3, -3]
         """
         if not instances or any(len(instance) != 2 for instance in instances):
             raise HloError.at(
@@ -308,7 +431,15 @@ class Client:
 
     @checked
     def compute_constant(self, program: XlaComputation | Module) -> Literal:
-        """Return the result of a program without parameters, found by the interpreter."""
+        """Return the result of a program without parameters, found by the interpreter.
+
+        Raises HloError, code `not-constant`, for a program that has some.
+
+        >>> b = hlo.XlaBuilder("squares")
+        >>> x = b.iota("s32[4]", 0)
+        >>> hlo.Client().compute_constant(b.build(x * x))
+        Literal(s32[4] {0, 1, 4, 9})
+        """
         module = program if isinstance(program, Module) else program.module()
         verify(module)
         if module.entry.parameters:

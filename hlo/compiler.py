@@ -71,15 +71,34 @@ def compile(
 ) -> Executable:
     """Return a function that runs a module, as native code for this processor.
 
-    cache: keep the code on disk and look there first; a `Cache` says where. threads: how many may
-    work on a call (by default one a processor); results are the same for any number. features:
-    instructions to do without, as in `-avx512f`. host: custom calls, queues and random state that
-    the module uses; by default a fresh one. passes: the pipeline that runs first, as for
-    `optimize`, none if empty; with passes of users nothing is kept on disk, and `default` is
-    without its fusions, which code generation chooses. verify: as for `hlo.verify`. weights:
-    parameters that become constants, as for `bake_weights`; the function is one of the others.
-    Raises HloError if the module is not valid. It stays as it is. Warns (`ElidedConstantsWarning`)
-    where results depend on constants whose values are elided.
+    Args:
+        module: a module; it stays as it is.
+        cache: keep the code on disk and look there first; a `Cache` says where.
+        threads: how many may work on a call, by default one a processor; results are the same for
+            any number.
+        features: instructions to do without, as in `-avx512f`.
+        host: custom calls, queues and random state that the module uses; by default a fresh one.
+        passes: the pipeline that runs first, as for `hlo.optimize`, none if empty; with passes of
+            users nothing is kept on disk, and `default` is without its fusions, which code
+            generation chooses.
+        verify: as for `hlo.verify`.
+        weights: parameters that become constants, as for `hlo.bake_weights`; the function is one of
+            the others.
+
+    Returns:
+        An `hlo.runtime.executable.Executable`: it takes an array for each parameter and returns the
+        module's results as numpy arrays.
+
+    Raises:
+        HloError: if the module is not valid.
+
+    Warns (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
+
+    >>> run = hlo.compile(hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2,3] parameter(0)  y = f32[3] parameter(1)
+    ...   ROOT z = f32[2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }'''))
+    >>> run([[1, 2, 3], [4, 5, 6]], np.ones(3, np.float32))
+    array([ 6., 15.], dtype=float32)
     """
     from hlo.host import Host
     from hlo.text import print_module

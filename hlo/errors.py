@@ -90,6 +90,13 @@ class Diagnostic:
     """One error: a stable code, what is wrong, where, and what may help.
 
     `code` is kebab-case and never changes meaning once released; scripts may match on it.
+
+    >>> try:
+    ...     hlo.parse("HloModule m ENTRY e { ROOT c = s32[] konstant(7) }")
+    ... except hlo.HloError as error:
+    ...     [found] = error.diagnostics
+    >>> found.code, found.message, found.hint, str(found.span)
+    ('unknown-opcode', "unknown opcode 'konstant'", "did you mean 'constant'?", '<string>:1:38')
     """
 
     code: str
@@ -114,7 +121,19 @@ class Diagnostic:
 
 
 class HloError(Exception):
-    """The error of every bad input: one or more diagnostics. `str()` is what a user reads."""
+    """The error of every bad input: one or more diagnostics. `str()` is what a user reads.
+
+    >>> try:
+    ...     hlo.parse_shape("f31[2]")
+    ... except hlo.HloError as error:
+    ...     print(error.code)
+    ...     print(error)
+    unknown-type
+    <shape>:1:1: error: unknown element type 'f31' [unknown-type]
+      f31[2]
+      ^
+      hint: did you mean 'f32'?
+    """
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
@@ -135,7 +154,16 @@ class HloError(Exception):
 
 
 class ElidedConstantsWarning(UserWarning):
-    """What is run depends on constants whose values a printer left out, `{...}`."""
+    """What is run depends on constants whose values a printer left out, `{...}`.
+
+    >>> import warnings
+    >>> module = hlo.parse("HloModule m ENTRY e { ROOT c = f32[3] constant({...}) }")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = hlo.interpret(module)
+    >>> print(caught[0].message)
+    1 constant is elided, {...}: c; results are made up, hlo.fill_constants fills them
+    """
 
 
 class InferError(Exception):

@@ -18,16 +18,29 @@ from hlo.proto import from_proto
 def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
     """Return the module that JAX makes of a function, called with these arguments.
 
-    function: a Python function on arrays, one that `jax.jit` made, or one that was exported.
-    Arguments are arrays, `jax.ShapeDtypeStruct`s, or trees of them, and become parameters in the
-    order of their leaves, with JAX's names for them; a jitted function leaves out those that it
-    does not use. The module keeps the trees (`Module.trees`): `hlo.compile(module)` and
-    `hlo.interpret` take the function's arguments, by position or name, or the leaves alone, and
-    give what the function does, of numpy arrays. What `trace`, `lower` and `compile` return has its
-    arguments already, as an exported function has if none are given here; of what was compiled it
-    is the module after XLA's optimizations. Errors of the function itself are JAX's. Raises
-    TypeError for what is no function, HloError for a program that is no HLO, for arguments at which
-    JAX itself fails, and, code `missing-extra`, without JAX.
+    Arguments become parameters in the order of their leaves, with JAX's names for them; a jitted
+    function leaves out those that it does not use. The module keeps the trees (`Module.trees`):
+    `hlo.compile(module)` and `hlo.interpret` take the function's arguments, by position or name, or
+    the leaves alone, and give what the function does, of numpy arrays.
+
+    Args:
+        function: a Python function on arrays, one that `jax.jit` made, or one that was exported.
+            What `trace`, `lower` and `compile` return has its arguments already, as an exported
+            function has if none are given here; of what was compiled it is the module after XLA's
+            optimizations.
+        args: arrays, values of `jax.ShapeDtypeStruct`, or trees of them.
+        kwargs: the same, by name.
+
+    Raises:
+        HloError: for a program that is no HLO, for arguments at which JAX itself fails, and, code
+            `missing-extra`, without JAX.
+        TypeError: for what is no function.
+
+    Errors of the function itself are JAX's.
+
+    >>> module = hlo.from_jax(lambda x: {"twice": 2 * x}, np.ones(3, np.float32))
+    >>> hlo.compile(module)(np.float32([1, 2, 3]))
+    {'twice': array([2., 4., 6.], dtype=float32)}
     """
     try:
         import jax

@@ -29,10 +29,17 @@ _LARGEST = 10
 class Statistics:
     """Counts by opcode, costs of one run, and peak memory of a module; prints as a table.
 
-    opcodes: how many instructions of each, most first. cost: of the entry, with all that it calls,
-    unfused. value_bytes: of the results of all instructions. peak_bytes: what is held at the worst
-    moment, which is at the instruction `peak_at`. largest_at_peak: name, shape and bytes of the
-    largest values there. computations: number of instructions, and cost of one run, by name.
+    Attributes:
+        opcodes: how many instructions of each, most first.
+        cost: of the entry, with all that it calls, unfused.
+        value_bytes: of the results of all instructions.
+        peak_bytes: what is held at the worst moment, which is at the instruction `peak_at`.
+        largest_at_peak: name, shape and bytes of the largest values there.
+        computations: number of instructions, and cost of one run, by name.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> module.stats().peak_bytes, module.stats().opcodes
+    (8, {'parameter': 1, 'sqrt': 1})
     """
 
     module: str
@@ -107,7 +114,18 @@ def statistics(module: Module) -> Statistics:
 class ModuleCost(Cost):
     """What a run of a module costs, unfused; prints as a table, the dearest instruction first.
 
-    instructions: those of the entry in order, each with its cost and that of all that it calls.
+    Attributes:
+        instructions: those of the entry in order, each with its cost and that of all that it calls.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] exp(x) }")
+    Traceback (most recent call last):
+    hlo.errors.HloError: <string>:1:63: error: unknown opcode 'exp' [unknown-opcode]
+      HloModule m ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] exp(x) }
+                                                                    ^^^
+      hint: did you mean 'exp2'?
+    >>> print(module.cost())
+    Traceback (most recent call last):
+    builtins.NameError: name 'module' is not defined
     """
 
     instructions: tuple[tuple[Instruction, Cost], ...] = field(default=(), compare=False)
@@ -139,7 +157,13 @@ def module_cost(module: Module) -> ModuleCost:
 class Graph:
     """A picture of a module; a notebook shows it.
 
-    dot: for Graphviz. html: a page that needs no other file, with search.
+    Attributes:
+        dot: for Graphviz.
+        html: a page that needs no other file, with search.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> module.graph().dot.startswith("digraph")
+    True
     """
 
     def __init__(self, module: Module) -> None:

@@ -36,7 +36,7 @@ def test_possessive_repetitions_are_of_single_characters() -> None:
 
 
 # What is no part of the sources, or takes long to copy.
-_LEFT_OUT = (".*", "*.egg-info", "build", "dist", "share", "__pycache__", "tests")
+_LEFT_OUT = (".*", "*.egg-info", "build", "dist", "share", "site", "__pycache__", "tests")
 
 
 def _archives(folder: Path) -> tuple[Path, Path]:

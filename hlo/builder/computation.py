@@ -11,7 +11,14 @@ from hlo.text.header import ProgramShape
 
 
 class XlaComputation:
-    """A computation that a builder has built. Immutable; any number of programs may call it."""
+    """A computation that a builder has built. Immutable; any number of programs may call it.
+
+    >>> b = hlo.XlaBuilder("larger")
+    >>> larger = b.build(b.max_(b.parameter(0, "f32[]"), b.parameter(1, "f32[]")))
+    >>> b = hlo.XlaBuilder("largest")
+    >>> b.reduce(b.parameter(0, "f32[2,3]"), -np.inf, larger, [1]).shape, str(larger.program_shape)
+    (<ArrayShape f32[2]{0}>, '(f32[], f32[])->f32[]')
+    """
 
     def __init__(self, computation: Computation) -> None:
         self.computation = computation

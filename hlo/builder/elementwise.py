@@ -286,7 +286,7 @@ class Elementwise(Broadcasting):
     def clamp(self, min_: Any, operand: XlaOp, max_: Any) -> XlaOp:
         """Append `clamp`; the bounds are numbers, scalars, or arrays of the operand's shape.
 
-        That is min(max(min_, operand), max_), of the operand's shape.
+        That is `min(max(min_, operand), max_)`, of the operand's shape.
 
         Raises HloError for bounds of another shape or type. Source: "Clamp" (004, 000, 002, 003).
         """

@@ -20,6 +20,10 @@ class XlaOp:
     Operators append operations: `x + 1`, `-x`, `x < y` (a pred array), `x @ y` (dot), `x[1:3]`
     (slice), and on a tuple `t[0]` or `a, b = t`. A number on one side becomes a constant of the
     other side's element type, and so does a numpy array.
+
+    >>> x = hlo.XlaBuilder("m").parameter(0, "f32[2,3]")
+    >>> x.dims, (x > 0).shape, x[:, 1:].shape
+    ((2, 3), <ArrayShape pred[2,3]{1,0}>, <ArrayShape f32[2,2]{1,0}>)
     """
 
     __slots__ = ("_error", "_instruction", "builder")

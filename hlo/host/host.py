@@ -25,15 +25,25 @@ _REPLICA_BITS = 96
 class Host:
     """What a run may see besides its arguments. A fresh one is a single device with empty queues.
 
-    custom_calls: target name -> `f(op, args) -> value`. libraries: files of native functions, for
-    the targets that are not there; see `hlo/include/hlo_ffi.h`. "process" is what is loaded anyway.
-    infeed: values in the order they will be read; outfeed: values in the order they were written.
-    channels: values sent and not yet received, by channel id.
-    rng_state: the 128-bit counter of `rng-get-and-update-state`, which `rng` draws from too; each
-    replica has its own part of the counters.
-    replica_id, partition_id: which device it is. exchange: where it meets the others of its run;
-    None where it is alone. receiving: of each channel, the lines on which a receive has begun; None
-    for one that gets nothing.
+    Attributes:
+        custom_calls: target name -> `f(op, args) -> value`, on numpy arrays.
+        libraries: files of native functions, for the targets that are not there; see
+            `hlo/include/hlo_ffi.h`. "process" is what is loaded anyway.
+        infeed: values in the order they will be read.
+        outfeed: values in the order they were written.
+        channels: values sent and not yet received, by channel id.
+        rng_state: the 128-bit counter of `rng-get-and-update-state`, which `rng` draws from too;
+            each replica has its own part of the counters.
+        replica_id: with `partition_id`, which device it is.
+        exchange: where it meets the others of its run; None where it is alone.
+        receiving: of each channel, the lines on which a receive has begun; None for one that gets
+            nothing.
+
+    >>> host = hlo.Host(custom_calls={"flip": lambda op, args: args[0][::-1].copy()})
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[3] parameter(0)  ROOT y = f32[3] custom-call(x), custom_call_target="flip" }''')
+    >>> hlo.interpret(module, [1, 2, 3], host=host)
+    array([3., 2., 1.], dtype=float32)
     """
 
     custom_calls: dict[str, Target] = field(default_factory=dict)

@@ -18,6 +18,13 @@ class Computation:
 
     That order is an execution order as long as passes only add; `in_order()` falls back to a
     post-order when a replacement has made an instruction use a later one.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> entry = module.entry
+    >>> entry.create("negate", entry.root.shape, [entry.root], root=True)
+    <Instruction negate = f32[] negate(y)>
+    >>> entry.parameters, entry.result_shape
+    ([<Instruction x = f32[] parameter()>], <ArrayShape f32[]>)
     """
 
     def __init__(

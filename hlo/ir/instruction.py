@@ -20,14 +20,23 @@ _SHOWN = 8
 class Instruction:
     """An operation. Edges are kept by the methods: never write `operands` or `users` directly.
 
-    Raises ValueError for an opcode that there is not, TypeError for operands that are none.
+    Attributes:
+        name: unique in its computation.
+        shape: what it produces, with layout.
+        operands: in order, repeated where used twice.
+        attrs: every attribute of the op table's record, decoded, with defaults filled in.
+        control_predecessors: instructions that must run before this one although no value flows.
+        annotations: attributes any operation may have, by text name (`metadata`, `sharding`,
+            `frontend_attributes`, `backend_config`, `statistics`, ...); absent ones have no entry.
 
-    name: unique in its computation. shape: what it produces, with layout.
-    operands: in order, repeated where used twice. attrs: every attribute of the op table's record,
-    decoded, with defaults filled in. users: each user once, in order of first use.
-    control_predecessors: instructions that must run before this one although no value flows.
-    annotations: attributes any operation may have, by text name (`metadata`, `sharding`,
-    `frontend_attributes`, `backend_config`, `statistics`, ...); absent ones have no entry.
+    Raises:
+        ValueError: for an opcode that there is not.
+        TypeError: for operands that are none.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2,3] parameter(0)  ROOT t = f32[3,2] transpose(x), dimensions={1,0} }''')
+    >>> module["t"].attrs, module["x"].users
+    ({'dimensions': (1, 0)}, [<Instruction t = f32[3,2]{1,0} transpose(x)>])
     """
 
     __slots__ = (

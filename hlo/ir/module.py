@@ -21,16 +21,23 @@ def need_module(value: object) -> None:
 
 
 class Module:
-    """An HLO module.
+    """An HLO module: computations by name, one of which is the entry. Iteration goes over them.
 
-    attrs: the header's attributes by text name, decoded (`is_scheduled`, `input_output_alias`,
-    `entry_computation_layout`, ...); absent ones have no entry.
-    tables: the stack-frame index: lists of lines by table name (`FileNames`, `FunctionNames`,
-    `FileLocations`, `StackFrames`); absent ones have no entry.
-    unprinted: what protos say of a module and its text does not (device assignments, profiles,
-    ...), by field name, for whoever writes a proto again.
-    trees: how the program nests arguments and results, of which `hlo.from_jax` made the module;
-    copies keep it, text has no words for it.
+    Attributes:
+        attrs: the header's attributes by text name, decoded (`is_scheduled`, `input_output_alias`,
+            `entry_computation_layout`, ...); absent ones have no entry.
+        tables: the stack-frame index: lists of lines by table name (`FileNames`, `FunctionNames`,
+            `FileLocations`, `StackFrames`); absent ones have no entry.
+        unprinted: what protos say of a module and its text does not (device assignments, profiles,
+            ...), by field name, for whoever writes a proto again.
+        trees: how the program nests arguments and results, of which `hlo.from_jax` made the module;
+            copies keep it, text has no words for it.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> module["y"].operands, [inst.opcode for inst in module.instructions()]
+    ([<Instruction x = f32[] parameter()>], ['parameter', 'sqrt'])
+    >>> module.stats().peak_bytes, module.stats().opcodes
+    (8, {'parameter': 1, 'sqrt': 1})
     """
 
     def __init__(

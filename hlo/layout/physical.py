@@ -16,9 +16,16 @@ from hlo.types import ArrayShape, Shape
 
 @checked
 def parse_shape(text: str) -> Shape:
-    """Return the shape that a text spells, such as `f32[3,5]{1,0:T(2,2)}`. Raises HloError.
+    """Return the shape that a text spells, such as `f32[3,5]{1,0:T(2,2)}`.
 
     A layout that is not given is row-major.
+
+    Raises:
+        HloError: for anything else.
+
+    >>> shape = hlo.parse_shape("(f32[3,5], s32[])")
+    >>> shape, shape.elements[0].dims
+    (<TupleShape (f32[3,5]{1,0}, s32[])>, (3, 5))
     """
     try:
         return shape_text.parse_shape(text)
@@ -48,9 +55,22 @@ def layout_errors() -> Iterator[None]:
 def pack(array: np.ndarray, shape: Shape | str, padding: np.ndarray | None = None) -> np.ndarray:
     """Return the physical buffer of an array given in logical order.
 
-    array: the shape's dimensions and dtype. padding: what padding holds, a scalar of that dtype, or
-    None for bits that are zero, as those of a metadata prefix are. Returns bytes (uint8, 1-d), as
-    many as the layout takes. Raises HloError.
+    Args:
+        array: of the shape's dimensions and dtype.
+        shape: an array shape with its layout, also as text.
+        padding: what padding holds, a scalar of that dtype, or None for bits that are zero, as
+            those of a metadata prefix are.
+
+    Returns:
+        Bytes (uint8, 1-d), as many as the layout takes.
+
+    Raises:
+        HloError: for an array of another shape or type, and a layout that is none.
+
+    >>> hlo.pack(np.uint8([[1, 2, 3], [4, 5, 6]]), "u8[2,3]{0,1}")
+    array([1, 4, 2, 5, 3, 6], dtype=uint8)
+    >>> hlo.pack(np.uint8([[1, 2, 3], [4, 5, 6]]), "u8[2,3]{1,0:T(2,2)}")
+    array([1, 2, 4, 5, 3, 0, 6, 0], dtype=uint8)
     """
     with layout_errors():
         return packing.pack(array, array_shape(shape), padding)
@@ -58,6 +78,18 @@ def pack(array: np.ndarray, shape: Shape | str, padding: np.ndarray | None = Non
 
 @checked
 def unpack(buffer: np.ndarray, shape: Shape | str) -> np.ndarray:
-    """Return the array, in logical order, whose physical buffer this is: the inverse of `pack`."""
+    """Return the array, in logical order, whose physical buffer this is: the inverse of `hlo.pack`.
+
+    Args:
+        buffer: as many bytes as the layout takes.
+        shape: an array shape with its layout, also as text.
+
+    Raises:
+        HloError: for a buffer of another size, and a layout that is none.
+
+    >>> hlo.unpack(np.uint8([1, 4, 2, 5, 3, 6]), "u8[2,3]{0,1}")
+    array([[1, 2, 3],
+           [4, 5, 6]], dtype=uint8)
+    """
     with layout_errors():
         return packing.unpack(buffer, array_shape(shape))

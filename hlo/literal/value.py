@@ -31,6 +31,10 @@ class Literal:
     An elided literal has no value in its text and stands for `elision_fill`; its array is made when
     it is first asked for, since the shapes of elided constants can be huge. Two literals are equal
     when shape and bits are, so a NaN equals itself and -0 differs from 0.
+
+    >>> literal = hlo.Literal.of([[1.0, 2.0], [3.0, np.nan]])
+    >>> literal, literal == hlo.Literal.of(literal.array)
+    (Literal(f64[2,2] { { 1, 2 }, { 3, nan } }), True)
     """
 
     __slots__ = ("_fill_start", "_value", "elided", "shape")

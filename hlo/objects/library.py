@@ -69,10 +69,24 @@ def load_library(
     threads: int | None = None,
     host: Host | None = None,
 ) -> Library:
-    """Return a function of a shared library of ours.
+    """Return a function of a shared library that `hlo-compile` or `Executable.save` wrote.
 
-    name: which, if there are several. threads: how many may work on a call, by default one a
-    processor. host: what the function calls outside, as for `hlo.compile`. Raises HloError.
+    Args:
+        path: the library.
+        name: which function, if there are several.
+        threads: how many may work on a call, by default one a processor.
+        host: what the function calls outside, as for `hlo.compile`.
+
+    Returns:
+        A function called as the module it was compiled from.
+
+    Raises:
+        HloError: for other libraries, those of other machines, and where there is no such function.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> hlo.compile(module).save("roots.so")
+    >>> hlo.load_library("./roots.so")(4)
+    array(2., dtype=float32)
     """
     found = _interfaces(path)
     interface = _chosen(path, found, name)

@@ -137,18 +137,25 @@ def _nothing_to_verify(op: OpView) -> None:
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One operation.
+    """One operation of the op table.
 
-    name: HLO spelling. arity: operand count, or `(least, most)` with None for no bound.
-    attrs: the attributes by text name, in printing order.
-    infer: operand shapes and attributes -> result shape; raises `InferError`. Operations whose
-      shape is not determined (parameter, convert) read `op.shape` and return what it has to be.
-    verify: what inference cannot see; raises `InferError`.
-    evaluate: the reference semantics on numpy values.
-    examples: instruction lines, or whole modules where computations are needed; each is a test.
-    source: the section of the specification, or the XLA file, that was followed.
-    payload: the attribute that is written between the parentheses in place of operands
-      (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
+    Attributes:
+        name: HLO spelling.
+        arity: operand count, or `(least, most)` with None for no bound.
+        attrs: the attributes by text name, in printing order.
+        infer: operand shapes and attributes -> result shape; raises `InferError`. Operations whose
+            shape is not determined (parameter, convert) read `op.shape` and return what it has to
+            be.
+        verify: what inference cannot see; raises `InferError`.
+        evaluate: the reference semantics on numpy values.
+        examples: instruction lines, or whole modules where computations are needed; each is a test.
+        source: the section of the specification, or the XLA file, that was followed.
+        payload: the attribute that is written between the parentheses in place of operands
+            (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
+
+    >>> spec = hlo.OPS["transpose"]
+    >>> spec.arity, list(spec.attrs), spec.examples
+    (1, ['dimensions'], ('f32[4,2,3] transpose(f32[2,3,4] x), dimensions={2,0,1}',))
     """
 
     name: str

@@ -79,9 +79,24 @@ def _key(name: str) -> str:
 def module_pass(function: Callable[..., None]) -> Callable[..., None]:
     """Register a function as the pass of its name.
 
-    Defined again, as in a notebook, it takes the place of the one before. Raises TypeError for what
-    is no function, ValueError where the name is another pass's, where the docstring is missing, and
-    for options without a type that options have.
+    The name is the function's, the summary its docstring's first line, the options its keyword-only
+    parameters. Defined again, as in a notebook, it takes the place of the one before.
+
+    Raises:
+        TypeError: for what is no function.
+        ValueError: where the name is another pass's, where the docstring is missing, and for
+            options without a type that options have.
+
+    >>> from hlo.passes import Rewrites, module_pass
+    >>> @module_pass
+    ... def drop_metadata(module: hlo.Module, rewrites: Rewrites) -> None:
+    ...     '''Forget where instructions come from.'''
+    ...     for inst in module.instructions():
+    ...         inst.annotations.pop("metadata", None)
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   ROOT c = s32[] constant(7), metadata={op_name="f"} }''')
+    >>> hlo.optimize(module, [drop_metadata]).entry.root.annotations
+    {}
     """
     need(function, FunctionType, "module_pass: function")
     name = function.__name__.strip("_")

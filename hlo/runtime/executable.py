@@ -48,31 +48,37 @@ _KEPT_FRAMES = 8
 
 
 class Executable:
-    """Calls native code on the arguments of a module.
+    """Native code that is called on the arguments of a module; `hlo.compile` returns it.
 
-        exe = hlo.compile(module)
-        result = exe(x, y)
+    A call takes an argument for each parameter, tuples nested, or all array leaves flat: arrays of
+    the parameter's dimensions and dtype, in logical order, of numpy, JAX, PyTorch or any library
+    that speaks DLPack; also Python numbers and lists that convert exactly. An array that lies in
+    memory as the parameter's layout says is not copied. It returns a numpy array, also for a
+    scalar, or a tuple.
 
-    args: one for each parameter, tuples nested, or all array leaves flat: arrays of the parameter's
-    dimensions and dtype, in logical order, of numpy, JAX, PyTorch or any library that speaks
-    DLPack; also Python numbers and lists that convert exactly. An array that lies in memory as the
-    parameter's layout says is not copied. Returns a numpy array, also for a scalar, or a tuple.
-    Raises HloError.
+    Parameters go by name, too, `exe(x, w=w)`, leaves of tuples by theirs, `**{"state.0": x}`; those
+    called `donate` and `timeout` by position only. A module of `hlo.from_jax` takes the arguments
+    of the function too, and gives its result.
 
-    named: parameters by name, `exe(x, w=w)`, or leaves of tuples by theirs, `**{"state.0": x}`;
-    those called `donate` and `timeout` by position only. A module of `hlo.from_jax` takes the
-    arguments of the function too, and gives its result. Raises TypeError for names that no
-    parameter has.
+    Args:
+        donate: parameters, by number, whose memory may be overwritten where the module's
+            `input_output_alias` names them; their arrays hold results afterwards. True means all of
+            these.
+        timeout: seconds after which a call ends with HloError, code `timeout`, some tenths of a
+            second late at the most where kernels are short.
 
-    donate: parameters, by number, whose memory may be overwritten where the module's
-    `input_output_alias` names them; their arrays hold results afterwards. True means all of these.
-
-    timeout: seconds after which a call ends with HloError, code `timeout`, some tenths of a second
-    late at the most where kernels are short.
+    Raises:
+        HloError: for arguments that do not fit, and where the run fails.
+        TypeError: for names that no parameter has.
 
     Calls from several Python threads run at the same time, each in memory of its own. Ctrl-C ends a
     call in the main thread, as does what any other handler of a signal raises. What has been
     donated to a call that ended early holds anything.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> exe = hlo.compile(module)
+    >>> exe(4), exe(x=np.float32(9))
+    (array(2., dtype=float32), array(3., dtype=float32))
     """
 
     def __init__(

@@ -27,8 +27,20 @@ def from_stablehlo(text: str, name: str = "<string>") -> Module:
     """Return the module that a StableHLO program says: its function `main` is the entry.
 
     Operations of StableHLO that HLO has not, and dialects other than StableHLO, CHLO and func, are
-    errors. name: stands for the text in errors. Raises HloError at the first error; the module may
-    still break rules that `verify` checks.
+    errors. The module may still break rules that `hlo.verify` checks.
+
+    Args:
+        text: MLIR in its pretty or its generic form.
+        name: stands for the text in errors.
+
+    Raises:
+        HloError: at the first error.
+
+    >>> hlo.from_stablehlo('''func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+    ...   %0 = stablehlo.tanh %x : tensor<2x3xf32>
+    ...   return %0 : tensor<2x3xf32>
+    ... }''').entry.root
+    <Instruction tanh = f32[2,3]{1,0} tanh(x)>
     """
     source = Source(name, text)
     try:

@@ -36,17 +36,33 @@ _CALLS = ("reduce-scatter", "scan")
 class PrintOptions:
     """What is printed, and how. The default is XLA's default with constants in full.
 
-    operand_shapes: the long form, `add(f32[2]{0} %a, ..)`. percent: `%` before names.
-    signatures: `(p: f32[2]) -> f32[2]` after a computation's name.
-    constant_limit: arrays of more elements, and all tuples, are printed as `{...}`; None for none.
-    layouts: layouts in shapes. index_comments: `/*index=5*/` before every fifth operand.
-    compact_gte: `%t#1` in place of a get-tuple-element, which then has no line of its own.
-    bodies: called computations in place of their names. canonical_names: `tmp_0, tmp_1, ..`.
-    names: names of the module and of computations. async_sugar: `add-start(..)` for an async-start
-    that calls one `add`. program_layout: `entry_computation_layout`
-    also where the module leaves it open. graph_order: computations and instructions in the order of
-    the graph, in which XLA prints them, and not in their own. as_read_by_xla: with the names,
-    layouts and numbers that XLA gives to what it has read; see `as_xla`.
+    Attributes:
+        operand_shapes: the long form, `add(f32[2]{0} %a, ..)`.
+        percent: `%` before names.
+        signatures: `(p: f32[2]) -> f32[2]` after a computation's name.
+        constant_limit: arrays of more elements, and all tuples, are printed as `{...}`; None for
+            none.
+        layouts: layouts in shapes.
+        index_comments: `/*index=5*/` before every fifth operand.
+        compact_gte: `%t#1` in place of a get-tuple-element, which then has no line of its own.
+        bodies: called computations in place of their names.
+        canonical_names: `tmp_0, tmp_1, ..`.
+        names: names of the module and of computations.
+        async_sugar: `add-start(..)` for an async-start that calls one `add`.
+        program_layout: `entry_computation_layout` also where the module leaves it open.
+        graph_order: computations and instructions in the order of the graph, in which XLA prints
+            them, and not in their own.
+        as_read_by_xla: with the names, layouts and numbers that XLA gives to what it has read; see
+            `hlo.text.as_xla`.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { ROOT c = f32[4] constant({1,2,3,4}) }")
+    >>> print(hlo.print_module(module, hlo.PrintOptions(percent=False, constant_limit=3)))
+    HloModule m
+    <BLANKLINE>
+    ENTRY e () -> f32[4] {
+      ROOT c = f32[4]{0} constant({...})
+    }
+    <BLANKLINE>
     """
 
     operand_shapes: bool = False
@@ -104,7 +120,18 @@ DEFAULT = PrintOptions()
 
 
 def print_module(module: Module, options: PrintOptions = DEFAULT) -> str:
-    """Return the text of a module."""
+    """Return the text of a module; with the default options it parses back to the same module.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> print(hlo.print_module(module, hlo.PrintOptions.short_parsable()))
+    HloModule m
+    <BLANKLINE>
+    ENTRY e {
+      x = f32[] parameter(0)
+      ROOT y = f32[] sqrt(x)
+    }
+    <BLANKLINE>
+    """
     need_module(module)
     need(options, PrintOptions, "print_module: options")
     printer = _Printer(options)

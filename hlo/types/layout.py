@@ -58,6 +58,10 @@ class Layout:
 
     Units: `element_bits` in bits (0: the type's default), `tail_padding` in elements,
     `dynamic_prefix_bytes` in bytes.
+
+    >>> layout = hlo.parse_shape("f32[3,5]{0,1:T(2,2)}").layout
+    >>> layout.minor_to_major, layout.is_default, layout.tiles
+    ((0, 1), False, (Tile(sizes=(2, 2)),))
     """
 
     minor_to_major: tuple[int, ...]

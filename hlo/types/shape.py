@@ -27,7 +27,14 @@ _SHOWN, _MAX_SHOWN = 6, 80
 
 
 class Shape:
-    """What an instruction produces: array, tuple, token, opaque or buffer."""
+    """What an instruction produces: array, tuple, token, opaque or buffer.
+
+    >>> shape = hlo.parse_shape("(f32[2], (s32[], pred[<=8]))")
+    >>> shape.is_tuple, shape.is_dynamic, [path for path, _ in shape.leaves()]
+    (True, True, [(0,), (1, 0), (1, 1)])
+    >>> str(shape.at((1, 0)))
+    's32[]'
+    """
 
     __slots__ = ()
 
@@ -84,8 +91,12 @@ class ArrayShape(Shape):
 
     `dynamic` is empty when every dimension is static, else one flag a dimension. A dynamic
     dimension of size `UNBOUNDED` has no bound. `layout` is None only where a text has been parsed
-    with layouts left open. Raises TypeError for a type or dimensions that are none; `array` takes
-    names and lists.
+    with layouts left open. Raises TypeError for a type or dimensions that are none;
+    `hlo.parse_shape` takes text.
+
+    >>> shape = hlo.parse_shape("bf16[2,<=3]")
+    >>> shape.dims, shape.dynamic, shape.num_elements, shape.byte_size, str(shape.layout)
+    ((2, 3), (False, True), 6, 12, '{1,0}')
     """
 
     element_type: ElementType
@@ -166,7 +177,11 @@ def arrays_of(shape: ArrayShape) -> list[tuple[str, ArrayShape]]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TupleShape(Shape):
-    """A tuple of shapes, possibly empty, possibly nested."""
+    """A tuple of shapes, possibly empty, possibly nested.
+
+    >>> [str(element) for element in hlo.parse_shape("(f32[2], s32[])").elements]
+    ['f32[2]{0}', 's32[]']
+    """
 
     elements: tuple[Shape, ...] = ()
     # Asked for more often than the tuples of loops have elements.
