@@ -49,9 +49,9 @@ def read_safetensors(path: str | Path) -> dict[str, np.ndarray]:
     try:
         header = json.loads(data[_LENGTH_BYTES:start].tobytes())
     except (ValueError, RecursionError) as e:
-        raise _broken(path, f"its header is no JSON: {e}") from None
+        raise _broken(path, f"its header is not JSON: {e}") from None
     if not isinstance(header, dict):
-        raise _broken(path, "its header is no JSON object")
+        raise _broken(path, "its header is not a JSON object")
     header.pop("__metadata__", None)
     return {name: _array(path, name, entry, data[start:]) for name, entry in header.items()}
 

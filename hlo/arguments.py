@@ -109,7 +109,7 @@ def _by_name(
             hint = did_you_mean(name, whole) or f"parameters are {', '.join(whole)}"
             raise TypeError(f"there is no parameter called {name!r}; {hint}")
         if number < len(args):
-            raise TypeError(f"parameter {name!r} has a value by its position, and one by its name")
+            raise TypeError(f"parameter {name!r} is given by position and by name")
         if name in whole:
             values[number] = value
         else:
@@ -212,7 +212,7 @@ def dims_of(value: Any, what: str) -> tuple[int, ...]:
         return np.asarray(value).shape
     except ValueError:
         raise HloError.at(
-            "shape-mismatch", f"{what}: its lists differ in length, or are too deep"
+            "shape-mismatch", f"{what}: its lists differ in length or are nested too deep"
         ) from None
 
 

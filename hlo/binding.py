@@ -75,7 +75,7 @@ def need_no_replacement(host: Host) -> None:
         if builtin_target(name) is not None:
             raise HloError.at(
                 "unsupported", f"custom call {name!r} has a meaning in native code, which no "
-                "function replaces", hint="the interpreter does call the function",
+                "function replaces", hint="the interpreter would call the function",
             )  # fmt: skip
 
 

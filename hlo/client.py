@@ -157,7 +157,7 @@ class Client:
             )
         if backend not in BACKENDS:
             raise HloError.at(
-                "bad-value", f"{backend!r} is no backend", hint="one of " + ", ".join(BACKENDS)
+                "bad-value", f"{backend!r} is not a backend", hint="one of " + ", ".join(BACKENDS)
             )
         shared = host or Host()
         self.device_count = device_count
@@ -231,7 +231,7 @@ class Client:
         self._need_own(data)
         elements = getattr(data.shape, "elements", None)
         if elements is None:
-            raise HloError.at("type-mismatch", f"{data!r} is no tuple")
+            raise HloError.at("type-mismatch", f"{data!r} is not a tuple")
         return [
             GlobalData(self, data.device, shape, value)
             for shape, value in zip(elements, data._value, strict=True)
@@ -506,7 +506,7 @@ class Client:
         if argument.device != device:
             raise HloError.at(
                 "bad-device", f"{argument!r} is an argument on device {device}",
-                hint="transfer_to_server(transfer(data), device) brings it there",
+                hint="transfer_to_server(transfer(data), device) copies it there",
             )  # fmt: skip
         return argument._value
 

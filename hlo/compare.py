@@ -62,7 +62,9 @@ class Comparison:
             f"(relative {self.relative_error:.3g}), allowed {allowed}{nans}"
         )
         if self.sensitivity:
-            text += f"; the last places of the inputs make {self.sensitivity:.3g}"
+            text += (
+                f"; perturbing the inputs in their last bits changes it by {self.sensitivity:.3g}"
+            )
         return text
 
 

@@ -53,7 +53,7 @@ def elided_text(names: Sequence[str]) -> str:
 
 def warn_of_elided(names: Sequence[str], stacklevel: int) -> None:
     """Warn that results are made up: they depend on elided constants."""
-    message = f"{elided_text(names)}; results are made up, hlo.fill_constants fills them"
+    message = f"{elided_text(names)}; placeholders are used, hlo.fill_constants sets them"
     warnings.warn(message, ElidedConstantsWarning, stacklevel + 1)
 
 

@@ -20,7 +20,7 @@ def check_timeout(timeout: float) -> None:
 
 def late(name: str, timeout: float) -> HloError:
     """Return the error of a program, by name, that has taken longer."""
-    return HloError.at("timeout", f"{name} had not come to its end after {timeout:g} s")
+    return HloError.at("timeout", f"{name} had not finished after {timeout:g} s")
 
 
 class Deadline:

@@ -66,7 +66,7 @@ class Distribution:
         ends = re.fullmatch(rf"({_NUMBER}):({_NUMBER})", text)
         if ends is None:
             raise HloError.at(
-                "bad-distribution", f"{text!r} is no distribution",
+                "bad-distribution", f"{text!r} is not a distribution",
                 hint=did_you_mean(text, _KINDS)
                 or f"there are {', '.join(_KINDS)} and LO:HI, such as -1:1",
             )  # fmt: skip

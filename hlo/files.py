@@ -42,12 +42,12 @@ def named_file(path: str | Path) -> Path:
     """
     name = str(path)
     if not name or "\0" in name:
-        raise HloError.at("bad-file", f"{name!r} cannot be the name of a file")
+        raise HloError.at("bad-file", f"{name!r} is not a valid file name")
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
         raise HloError.at(
-            "bad-file", f"{name!r} cannot be the name of a file: it is not Unicode text"
+            "bad-file", f"{name!r} is not a valid file name: it is not Unicode text"
         ) from None
     return Path(path)
 
@@ -102,7 +102,9 @@ def _reading(path: str | Path, what: str) -> Iterator[IO[bytes]]:
         with open(place, "rb") as file, np.errstate(all="ignore"):
             yield file
     except MemoryError:
-        raise HloError.at("out-of-memory", f"{path}: no memory for what it says to hold") from None
+        raise HloError.at(
+            "out-of-memory", f"{path}: not enough memory for its declared size"
+        ) from None
     except _FILE_ERRORS as e:
         if isinstance(e, OSError) and e.errno is not None:
             message = reason_of(e)
@@ -222,7 +224,7 @@ def need_places(outputs: Sequence[str], inputs: Sequence[str] = ()) -> None:
     for path in outputs:
         place = os.path.realpath(named_file(path))
         if place in read:
-            raise HloError.at("bad-output", f"{path} is an input, which is not written over")
+            raise HloError.at("bad-output", f"{path} is an input and is not overwritten")
         if place in written:
             raise HloError.at("bad-output", f"{path} would be written twice")
         written.add(place)

@@ -92,7 +92,7 @@ def _lowered(function: Any, jitted: Any, args: Sequence[Any], kwargs: Mapping[st
         if any(frame.f_code is code for frame, _ in traceback.walk_tb(e.__traceback__)):
             raise
         said = (str(e.__cause__ or e) or type(e).__name__).splitlines()[0]
-        message = f"from_jax: JAX does not take the arguments: {said}"
+        message = f"from_jax: JAX rejects the arguments: {said}"
         raise HloError.at("bad-value", message) from None
 
 
@@ -234,5 +234,6 @@ def _hlo_of(program: Any) -> bytes:
         return bytes(program.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
     except jax.errors.JaxRuntimeError as e:
         # Sizes that are not known yet, for example. What follows are places in JAX's own text.
-        raise HloError.at("unsupported", f"JAX's program is no HLO: {str(e).splitlines()[0]}",
+        raise HloError.at("unsupported", "JAX's program is not valid HLO: "
+                                         f"{str(e).splitlines()[0]}",
                           None, "sizes of arrays have to be numbers") from None  # fmt: skip

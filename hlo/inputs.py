@@ -247,11 +247,13 @@ class _Inputs:
 def _read_source(source: str, shape: Shape, what: str) -> Any:
     if source.endswith((".npz", SAFETENSORS)) and not source.startswith("@"):
         raise HloError.at(
-            "bad-file", f"{what}: {source} holds arrays by name", hint=f"--inputs {source} takes it"
+            "bad-file",
+            f"{what}: {source} contains named arrays",
+            hint=f"--inputs {source} takes it",
         )
     if _FILE.fullmatch(source) and os.path.isfile(source) and not source.endswith(".npy"):
         hint = f"@{source} reads a literal from it"
-        raise HloError.at("bad-file", f"{what}: {source} is a file of no known form", hint=hint)
+        raise HloError.at("bad-file", f"{what}: {source} has an unknown file format", hint=hint)
     if source.startswith("@") and not source.endswith(".npy"):
         return _literal_value(read_text(source[1:]), shape, source[1:])
     if not source.endswith(".npy") and not _FLAT.fullmatch(source):

@@ -157,7 +157,7 @@ def _read(capsule: object) -> tuple[_Tensor, int]:
     if api.PyCapsule_IsValid(capsule, b"dltensor"):
         return _Tensor.from_address(api.PyCapsule_GetPointer(capsule, b"dltensor")), 0
     if not api.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
-        raise HloError.at("type-mismatch", "what it gives is no capsule of DLPack")
+        raise HloError.at("type-mismatch", "it returns something other than a DLPack capsule")
     found = _Versioned.from_address(api.PyCapsule_GetPointer(capsule, b"dltensor_versioned"))
     if found.major > _VERSION[0]:
         raise HloError.at("type-mismatch", f"its DLPack has version {found.major}.{found.minor}")

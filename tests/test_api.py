@@ -94,7 +94,7 @@ def test_parameters_by_name() -> None:
     [
         ((X,), {"u": 3}, TypeError, "no parameter called 'u'; parameters are x, t"),
         ((X,), {"t.2": 3}, TypeError, "no parameter called 't.2'"),
-        ((X,), {"x": X}, TypeError, "'x' has a value by its position, and one by its name"),
+        ((X,), {"x": X}, TypeError, "'x' is given by position and by name"),
         ((), {"x": X}, hlo.HloError, "no value for t"),
         ((X,), {"t.0": X}, hlo.HloError, "no value for t"),
         ((X,), {"t": 3}, hlo.HloError, "argument 1 (t): a tuple of 2 is needed"),
@@ -169,7 +169,7 @@ def test_what_is_no_module(use: Callable[[Any], Any], value: Any) -> None:
         (lambda m: hlo.ArrayShape("f32", (2,)), "an ElementType and a tuple are needed, not 'f32'"),
         (lambda m: hlo.ArrayShape(F32, [2]), "a tuple are needed"),
         (lambda m: hlo.optimize(m, 3), "optimize: passes is 3"),
-        (lambda m: hlo.optimize(m, [3]), "3 is no pass"),
+        (lambda m: hlo.optimize(m, [3]), "3 is not a pass"),
         (lambda m: hlo.compile(m, features=3), "compile: features is 3, a string is needed"),
         (lambda m: hlo.load(3), "load: path is 3"),
     ],
@@ -243,7 +243,7 @@ def _sum(module: hlo.Module) -> hlo.Instruction:
 @pytest.mark.parametrize(
     ("use", "error", "words"),
     [
-        (lambda m: m.entry.remove(m.entry["s"]), ValueError, "s has users still: r"),
+        (lambda m: m.entry.remove(m.entry["s"]), ValueError, "s still has users: r"),
         (lambda m: m.entry.remove(m.entry.root), ValueError, "r is the root of e"),
         (lambda m: m.entry.remove(hlo.parse(TEXT).entry["s"]), ValueError, "not in computation e"),
         (lambda m: m.entry.add(m.entry["s"]), ValueError, "s is in computation e already"),

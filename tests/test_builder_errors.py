@@ -52,7 +52,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         "bad-replica-groups", "(0, 1, 2) is not a pair"),
     "padding of no pairs": (
         lambda b, p: b.conv(p("f32[1,2,3]"), p("f32[1,2,3]"), (1,), [(1,)]),
-        "bad-value", "low and high"),
+        "bad-value", "(low, high)"),
     "function without a result": (
         lambda b, p: b.while_(lambda s: None, lambda s: s, p("s32[]")),  # type: ignore[arg-type]
         "type-mismatch", "returns nothing"),
@@ -63,7 +63,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "constant of lists of several lengths": (
         lambda b, p: b.constant([[1, 2], [3]]), "shape-mismatch", "differ in length"),
     "constant of negative length": (
-        lambda b, p: b.constant_r1(-1, 5), "bad-value", "-1 is no size"),
+        lambda b, p: b.constant_r1(-1, 5), "bad-value", "-1 is not a dimension size"),
     "type of no element": (
         lambda b, p: b.convert_element_type(p("f32[]"), "(f32[])"), "unknown-type", "'(f32[])'"),
     "all-reduce of nothing": (
@@ -181,7 +181,8 @@ RULES: dict[str, tuple[Broken, str, str]] = {
     "convert a tuple": (
         lambda b, p: b.convert_element_type(p("(f32[])"), "s32"), "type-mismatch", "array"),
     "convert to nothing known": (
-        lambda b, p: b.convert_element_type(p("f32[]"), "f31"), "unknown-type", "no element type"),
+        lambda b, p: b.convert_element_type(p("f32[]"), "f31"), "unknown-type", "not an "
+                                                                                "element type"),
     "convolution of another depth": (
         _conv("f32[1,2,5]", "f32[3,4,2]"), "shape-mismatch", "convolution"),
     "convolution in features that do not divide": (
@@ -295,7 +296,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.pad(p("f32[2]"), p("f32[1]"), [(0, 0)]), "shape-mismatch", "pad"),
     "pad by four numbers": (
         lambda b, p: b.pad(p("f32[2]"), 0.0, [(1, 2, 3, 4)]),  # type: ignore[list-item]
-        "bad-value", "pad: padding_config is low, high and perhaps interior padding"),
+        "bad-value", "pad: padding_config needs low, high and optionally interior"),
     "pad away more than there is": (
         lambda b, p: b.pad(p("f32[2]"), 0.0, [(-2, -2)]), "bad-value", "negative"),
     "pad with another type": (
@@ -353,7 +354,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
         lambda b, p: b.reshape(p("f32[4,2,3]"), (5, 5)), "shape-mismatch", "24 elements"),
     "reshape in no order": (
         lambda b, p: b.reshape(p("f32[4,2,3]"), (0, 1, 1), (24,)), "bad-dimension",
-        "reshape: dimensions {0,1,1} is no permutation"),
+        "reshape: dimensions {0,1,1} is not a permutation"),
     "reshape to nothing said": (
         lambda b, p: b.reshape(p("f32[1]")), "bad-value", "reshape: it needs the new sizes"),
     "reverse of no dimension": (
@@ -477,7 +478,7 @@ RULES: dict[str, tuple[Broken, str, str]] = {
             lambda s: s < 1.0, lambda s: s.builder.constant(1), p("f32[]")),
         "bad-computation", "while"),
     "the truth of a value": (
-        lambda b, p: bool(p("pred[]")), "bad-value", "has no value while the program is built"),
+        lambda b, p: bool(p("pred[]")), "bad-value", "has no value until the program runs"),
     "a value of another builder": (
         lambda b, p: XlaBuilder("other").neg(p("f32[]")), "bad-value", "of builder"),
     "a shape that is none": (

@@ -134,7 +134,7 @@ def test_calls_that_append_nothing(value: Any) -> None:
         (lambda b, x: b.cholesky(x, "yes"), "cholesky: lower is 'yes', True or False is needed"),
         (lambda b, x: b.call(3, [x]), "call: computation is 3, an XlaComputation or"),
         (lambda b, x: b.tuple_(x), "elements is <XlaOp parameter: f32[2,3]>, a sequence"),
-        (lambda b, x: b.constant(1, "f31"), "constant: 'f31' is no element type"),
+        (lambda b, x: b.constant(1, "f31"), "constant: 'f31' is not an element type"),
         (lambda b, x: b.add(x, [[1, 2], [3]]), "its lists differ in length"),
     ],
 )  # fmt: skip

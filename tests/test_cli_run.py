@@ -325,7 +325,7 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
         (["-i", "2x3xf32=@none.bin"], "no such file"),
         (["-i", "none.npy"], "none.npy: no such file"),
         (["-i", "@none.txt"], "none.txt: no such file"),
-        (["-i", "@"], "'' cannot be the name of a file"),
+        (["-i", "@"], "'' is not a valid file name"),
         (["-i", "f64.npy"], "f64.npy has dtype numpy.float64, f32[2,3] is needed"),
         (["-i", "dims.npy"], "has dimensions [3, 2], f32[2,3] is needed"),
         (["-i", "object.npy"], "Python objects"),

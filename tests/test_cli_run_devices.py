@@ -100,4 +100,4 @@ def test_devices_that_never_meet_are_bad_input() -> None:
     for backend in ("compiled", "reference"):
         result = run("-", "--backend", backend, text=text)
         assert result.exit_code == 1
-        assert "waits that cannot end: device 0 in y (all-reduce)" in result.stderr
+        assert "deadlock: device 0 in y (all-reduce)" in result.stderr

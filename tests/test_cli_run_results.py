@@ -205,7 +205,7 @@ def test_queues_that_do_not_fit(text: str, message: str) -> None:
         (["1"], "values are numbered from 0 on"),
         (["0", "0.0"], "'0.0' is inside of an array"),
         (["0.0", "0"], "'0' is a tuple and an array"),
-        (["x"], "'x' is no place in a queue"),
+        (["x"], "'x' is not a position in a queue"),
     ],
 )
 def test_places_in_a_queue(keys: list[str], message: str) -> None:

@@ -129,7 +129,7 @@ def test_queues_are_those_of_the_device(client: hlo.Client) -> None:
     client.transfer_to_infeed(X, device=1)
     client.execute(program, device=1)
     assert client.transfer_from_outfeed(device=1) == literal_of((X + 1).tolist())
-    with pytest.raises(hlo.HloError, match="infeed: no value is left"):
+    with pytest.raises(hlo.HloError, match="infeed: the queue is empty"):
         client.execute(program, device=0)
 
 
@@ -184,9 +184,10 @@ ERRORS: dict[str, tuple[Callable[[hlo.Client], Any], str, str]] = {
                                       "iota_dimension=1 }")), "bad-dimension", "iota"),
     "no value": (lambda c: c.transfer_to_server("x"), "bad-value", "'x' is not a number"),
     "no number": (
-        lambda c: c.transfer_in_process(np.array(["x"])), "unknown-type", "no element type"),
+        lambda c: c.transfer_in_process(np.array(["x"])), "unknown-type", "not an element type"),
     "no tuple": (
-        lambda c: c.deconstruct_tuple(c.transfer_to_server(1.0)), "type-mismatch", "is no tuple"),
+        lambda c: c.deconstruct_tuple(c.transfer_to_server(1.0)), "type-mismatch", "is not a "
+                                                                                   "tuple"),
     "an empty outfeed": (
         lambda c: c.transfer_from_outfeed(1), "empty-queue", "the outfeed of device 1"),
     "no constant": (lambda c: c.compute_constant(axpy()), "not-constant", "depends on parameter"),

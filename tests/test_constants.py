@@ -74,7 +74,7 @@ def write_values() -> None:
 def test_a_run_warns_where_a_result_depends_on_them(backend: str) -> None:
     for _ in range(2):  # the second time from the cache
         result = run("m.hlo", "--backend", backend)
-        assert "warning: 2 constants are elided, {...}: mean, both; results are" in result.stderr
+        assert "warning: 2 constants are elided, {...}: mean, both; placeholders" in result.stderr
     assert json.loads(run("m.hlo", "--json").stdout)["elided_constants"] == ["mean", "both"]
     Path("m.hlo").write_text(ELIDED.replace("tuple(y, b)", "tuple(x, u)").replace(
         "  y =", "  u = bf16[2] constant({1, 2})\n  y ="))  # fmt: skip
@@ -119,7 +119,7 @@ def test_random_ones_make_sense_and_follow_the_seed() -> None:
 def test_what_a_file_lacks_stays_elided() -> None:
     np.savez("part.npz", mean=MEAN)
     result = run("m.hlo", "--constants", "part.npz")
-    assert "warning: 1 constant is elided, {...}: both; results are made up" in result.stderr
+    assert "warning: 1 constant is elided, {...}: both; placeholders are used" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def _entry(**changes: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("header", "data", "message"),
     [
-        (b"", b"", "its header is no JSON"),
-        (b"[1]", b"", "its header is no JSON object"),
-        (b"[" * 100_000, b"", "its header is no JSON"),
+        (b"", b"", "its header is not JSON"),
+        (b"[1]", b"", "its header is not a JSON object"),
+        (b"[" * 100_000, b"", "its header is not JSON"),
         (_entry(), bytes(7), "'x', F32[2], is not what is at 0:8"),
         (_entry(data_offsets=[0, 4]), bytes(8), "is not what is at 0:4"),
         (_entry(data_offsets=[8, 0]), bytes(8), "is not what is at 8:0"),

@@ -160,7 +160,7 @@ def test_what_is_no_function(wrong: object) -> None:
 
 def test_sizes_that_are_not_known_are_no_hlo() -> None:
     shape = jax.export.symbolic_shape("b,3")
-    with pytest.raises(HloError, match=r"no HLO: .*dynamic_broadcast_in_dim") as e:
+    with pytest.raises(HloError, match=r"not valid HLO: .*dynamic_broadcast_in_dim") as e:
         hlo.from_jax(lambda a: a + 1, jax.ShapeDtypeStruct(shape, np.float32))
     assert e.value.code == "unsupported"
 
@@ -173,7 +173,7 @@ def test_without_jax_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_arguments_that_jax_cannot_hold_are_one_error() -> None:
-    with pytest.raises(hlo.HloError, match="JAX does not take the arguments"):
+    with pytest.raises(hlo.HloError, match="JAX rejects the arguments"):
         hlo.from_jax(lambda x: x, 2**70)
 
 
@@ -184,7 +184,7 @@ def test_arguments_that_are_nested_deep() -> None:
     try:
         module = hlo.from_jax(lambda x: jax.tree.leaves(x)[0] + 1, deep)
     except hlo.HloError as e:  # where Python has no room for calls so deep
-        assert "JAX does not take the arguments" in str(e)
+        assert "JAX rejects the arguments" in str(e)
     else:
         assert hlo.interpret(module, 2.0) == 3
 

@@ -271,7 +271,7 @@ def test_literals_are_arrays_to_numpy() -> None:
     assert literal.array[0, 0] == 0
     with pytest.raises(ValueError):
         np.asarray(literal, np.float64, copy=False)
-    with pytest.raises(TypeError, match=r"\(s32\[\]\) is no array"):
+    with pytest.raises(TypeError, match=r"\(s32\[\]\) is not an array"):
         np.asarray(hlo.Literal.of((np.int32(1),)))
 
 

@@ -198,7 +198,7 @@ def test_threads_have_deadlines_of_their_own() -> None:
 def test_a_deadline_ends_the_interpreter() -> None:
     module = hlo.parse(LOOP)
     start = time.monotonic()
-    with pytest.raises(HloError, match=r"count had not come to its end after 0\.1 s") as error:
+    with pytest.raises(HloError, match=r"count had not finished after 0\.1 s") as error:
         hlo.interpret(module, ENDLESS, timeout=0.1)
     assert error.value.code == "timeout" and 0.09 < time.monotonic() - start < 5
     assert hlo.interpret(module, np.int64(4), timeout=100) == 2

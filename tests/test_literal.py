@@ -85,7 +85,7 @@ def test_deep_tuples_do_not_recurse() -> None:
 def test_a_literal_holds_what_its_shape_says(value: Any) -> None:
     with pytest.raises(HloError, match=r"a literal of f32\[2\] cannot hold"):
         Literal(array("f32", [2]), value)
-    with pytest.raises(HloError, match="is no tuple"):
+    with pytest.raises(HloError, match="is not a tuple"):
         _ = Literal(array("f32", [2])).elements
 
 

@@ -457,7 +457,7 @@ def test_passes_as_a_list() -> None:
 @pytest.mark.parametrize("wrong", [3, None, len, b"dce", ["dce"]])
 def test_what_is_no_pass(wrong: object) -> None:
     for use in (hlo.optimize, lambda m, p: hlo.compile(m, passes=p)):
-        with pytest.raises(TypeError, match="is no pass: a name, a Pass, a Step"):
+        with pytest.raises(TypeError, match="is not a pass: a name, a Pass, a Step"):
             use(hlo.parse(TEXT), [wrong])
         with pytest.raises(TypeError, match="passes is"):
             use(hlo.parse(TEXT), 3)

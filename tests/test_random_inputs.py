@@ -194,7 +194,7 @@ def test_the_last_pattern_that_fits_counts() -> None:
 @pytest.mark.parametrize(
     ("spec", "message", "hint"),
     [
-        ("norml", "'norml' is no distribution", "did you mean 'normal'?"),
+        ("norml", "'norml' is not a distribution", "did you mean 'normal'?"),
         ("3:1", "'3:1' is an empty or an infinite range", None),
         ("x=1:1e999", "'1:1e999' is an empty or an infinite range", None),
         ("vra=0:1", "no parameter is called 'vra'", "did you mean 'var'?"),

@@ -403,7 +403,7 @@ def test_lenient_takes_what_xla_takes_and_the_error_says_so(name: str) -> None:
         f"ENTRY e {{\n  p = f32[2,3] parameter(0)\n  {TOLERATED[name]}\n}}\n"
     )
     module = hlo.parse(text)
-    with pytest.raises(HloError, match=r"hint: XLA .*; --verify=lenient takes it"):
+    with pytest.raises(HloError, match=r"hint: XLA .*; --verify=lenient accepts it"):
         hlo.verify(module)
     hlo.verify(module, "lenient")
     x = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -423,7 +423,7 @@ def _with_groups(line: str) -> Module:
 
 def test_ids_below_0_are_taken_where_xla_does_not_look_at_them_and_are_nobodys() -> None:
     module = _with_groups("collective-broadcast(p), replica_groups={{0,-1}}")
-    with pytest.raises(HloError, match=r"hint: XLA .*; --verify=lenient takes it"):
+    with pytest.raises(HloError, match=r"hint: XLA .*; --verify=lenient accepts it"):
         hlo.verify(module)
     hlo.verify(module, "lenient")
     with pytest.raises(HloError, match="between devices 0, -1") as e:

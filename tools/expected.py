@@ -85,7 +85,7 @@ def _numbered(path: str, arrays: Mapping[str, Any]) -> list[Any]:
         parts = key.split(".")
         if not all(part.isdecimal() and part.isascii() for part in parts):
             raise HloError.at(
-                "unknown-input", f"{path}: {key!r} is no place in a queue",
+                "unknown-input", f"{path}: {key!r} is not a position in a queue",
                 hint="values are called 0, 1, ...; of a tuple 0.0, 0.1, ...",
             )  # fmt: skip
         *way, last = map(int, parts)

@@ -171,8 +171,8 @@ def _note_what_is_made_up(outcome: Outcome, job: Job) -> None:
         from hlo.constants import elided_text
 
         note(
-            f"{outcome.file}: warning: {elided_text(outcome.elided)}; results are made up, "
-            "--constants FILE or --constants random fills them"
+            f"{outcome.file}: warning: {elided_text(outcome.elided)}; placeholders are used, "
+            "--constants FILE or --constants random sets them"
         )
     if outcome.made_up:
         note(made_up_text(outcome, job.seed, vary=job.vary))

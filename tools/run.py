@@ -314,7 +314,7 @@ def _check_output(files: tuple[str, ...], job: Job) -> None:
     for file in files:
         if file.endswith((".npy", ".npz", SAFETENSORS)):
             flag = "--input" if file.endswith(".npy") else "--inputs"
-            raise click.UsageError(f"{file} is no module; {flag} {file} takes its values.")
+            raise click.UsageError(f"{file} is not a module; {flag} {file} takes its values.")
     output = job.output
     if job.outfeed is not None:
         if not job.outfeed.endswith(".npz") or job.many:

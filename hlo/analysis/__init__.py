@@ -1,1 +1,1 @@
-"""Read-only facts about modules: what a computation does, costs, lives."""
+"""Read-only analyses of modules: effects, cost, liveness."""

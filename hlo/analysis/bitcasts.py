@@ -1,4 +1,4 @@
-"""Which movements of data move none: every element stays where it is in memory."""
+"""Reshapes and transposes that are bitcasts: every element keeps its position in memory."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hlo.types import ArrayShape
 
 
 def is_bitcast(inst: Instruction) -> bool:
-    """True for a bitcast, and for a reshape or transpose that is no more in the layouts it has.
+    """True for a bitcast, and for a reshape or transpose that is equivalent to one in its layouts.
 
-    Copies are not meant: they are there for memory of their own. Nor are tiles, padding, packed
-    elements and other memory spaces.
+    False for copies, whose purpose is a separate buffer, and for layouts with tiles, padding,
+    packed elements or other memory spaces.
     """
     if inst.opcode == "bitcast":
         return True
@@ -29,5 +29,5 @@ def is_bitcast(inst: Instruction) -> bool:
 
 
 def _wide(shape: ArrayShape, dims: Iterable[int]) -> list[int]:
-    """Return the dimensions, of those given, along which there is a step in memory."""
+    """Return those of the given dimensions that are not of size one."""
     return [d for d in dims if shape.dims[d] != 1]

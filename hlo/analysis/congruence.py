@@ -10,17 +10,17 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
 from hlo.types import without_layout
 
-# What a value does not depend on.
+# Attributes and annotations that do not affect the value.
 _NOTES = frozenset({"metadata", "statistics", "original_value", "origin"})
 
 
 def has_control_edges(inst: Instruction) -> bool:
-    """True for what has to run before or after something else than its operands and users."""
+    """True for an instruction with control dependences."""
     return bool(inst.control_predecessors or inst.control_successors)
 
 
 class Congruence:
-    """Numbers computations and describes instructions so that equals are equal.
+    """Value numbering: equivalent computations and instructions get equal numbers and descriptions.
 
     Constants are compared by their bits. Metadata never counts; every other annotation does. The
     entry has no number: nothing calls it.
@@ -35,7 +35,7 @@ class Congruence:
                 self._describe(comp)
 
     def add(self, comp: Computation) -> None:
-        """Take note of a computation; those that it calls are known."""
+        """Number a computation whose callees have been numbered."""
         self._effects.add(comp)
         self._describe(comp)
 
@@ -52,7 +52,7 @@ class Congruence:
 
         layouts: whether results in different layouts are different.
         """
-        # What a bitcast computes depends on its layout, and what a copy is for is the layout.
+        # The value of a bitcast depends on its layout, and the layout is the purpose of a copy.
         layouts = layouts or inst.opcode in ("bitcast", "copy")
         shape = inst.shape if layouts else without_layout(inst.shape)
         attrs = inst.attrs and self.hashable(inst.attrs)
@@ -70,7 +70,7 @@ class Congruence:
     def _computation(self, comp: Computation, effects: Effects) -> Hashable:
         """Return a description of a computation: values in the order in which they are needed."""
         numbers: dict[Instruction, int] = {p: n for n, p in enumerate(comp.parameters)}
-        # A value's number is its place in this list.
+        # A value's number is its index in this list.
         values: list[Hashable] = [p.shape for p in comp.parameters]
         known: dict[Hashable, int] = {}
         for start in [comp.root, *(i for i in comp.in_order() if effects.has_side_effect(i))]:
@@ -95,7 +95,7 @@ class Congruence:
         return comp.execution_thread, tuple(values), numbers[comp.root]
 
     def hashable(self, value: Any) -> Hashable:
-        """Return what stands for the value of an attribute: equal computations are equal."""
+        """Return an attribute's value with computations replaced by their numbers."""
         if isinstance(value, Mapping):
             return frozenset((k, self.hashable(v)) for k, v in value.items())
         if isinstance(value, tuple | list):

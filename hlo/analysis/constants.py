@@ -1,4 +1,4 @@
-"""What constants hold, without looking at more of them than is needed."""
+"""Values of constants, reading no more elements than necessary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def splat(inst: Instruction) -> np.ndarray | None:
     value = literal.array
     if value.size != 1:
         bits = bits_of(value).reshape(-1)
-        # Most constants that are no splat show it at once.
+        # Comparing two elements suffices for most constants that are not splats.
         if not bits.size or bits[0] != bits[-1] or not (bits[:64] == bits[0]).all():
             return None
         if not (bits == bits[0]).all():

@@ -1,8 +1,8 @@
 """What running a computation costs: operations, transcendental functions, memory traffic.
 
-The counts follow what the program says, not how it is computed: a product of [m,k] and [k,n] takes
-2mnk operations, a convolution counts the taps that meet the image, a reduction applies its
-computation once less than it has elements. Elements of any type count alike; a complex product
+The counts follow the program, not its implementation: a product of [m,k] and [k,n] takes
+2mnk operations, a convolution counts the taps inside the image, a reduction of n elements applies
+its computation n - 1 times. All element types count alike; a complex product
 counts six operations, a sum two.
 """
 
@@ -22,8 +22,8 @@ from hlo.types import ArrayShape, Shape, TupleShape
 
 @dataclass(frozen=True)
 class Cost:
-    """Counts of one run. `exact` is false where loops of unknown length count as one iteration, or
-    an operation does what only others know."""
+    """Counts of one run. `exact` is false if a loop of unknown trip count is counted as one
+    iteration, or an operation is opaque, such as a custom call."""
 
     operations: int = 0
     transcendentals: int = 0
@@ -39,7 +39,7 @@ class Cost:
         )
 
     def times(self, count: int) -> Cost:
-        """Return the cost of doing this so many times."""
+        """Return this cost times a count."""
         return Cost(
             self.operations * count, self.transcendentals * count, self.bytes * count, self.exact
         )
@@ -51,20 +51,19 @@ Fused = Callable[[Instruction], bool]
 def cost_of(comp: Computation, fused: Fused = lambda _: False) -> Cost:
     """Return the cost of running a computation once.
 
-    fused: the instructions whose values are computed where they are used and never stored; they
-    count no bytes of their own.
+    fused: the instructions whose values are not materialized; they count no bytes of their own.
     """
     return _Costs(fused).of(comp)
 
 
 def instruction_costs(comp: Computation) -> list[tuple[Instruction, Cost]]:
-    """Return what each instruction of a computation costs, with what it calls, in order."""
+    """Return the cost of each instruction of a computation, including its callees, in order."""
     costs = _Costs(lambda _: False)
     return [(inst, costs.instruction(inst)) for inst in comp.in_order()]
 
 
 def cost_of_instruction(inst: Instruction) -> Cost:
-    """Return the cost of running one instruction, with what it calls."""
+    """Return the cost of running one instruction, including its callees."""
     return _Costs(lambda _: False).instruction(inst)
 
 
@@ -96,7 +95,7 @@ class _Costs:
             case "call" | "async-start":
                 return self.of(inst.called_computations[0])
             case "fusion":
-                # What happens inside a fusion touches no memory.
+                # The inside of a fusion accesses no memory.
                 inner = _Costs(lambda _: True).of(inst.called_computations[0])
                 return inner + Cost(bytes=self._traffic(inst))
             case "custom-call":
@@ -166,12 +165,12 @@ def _bytes(shape: Shape) -> int:
 
 
 def _read_limit(inst: Instruction, operand: int) -> float:
-    """Return how many bytes an instruction can read of an operand at the most."""
+    """Return an upper bound of the bytes that an instruction reads of an operand."""
     if inst.opcode == "fusion":
         return _read_inside(inst.called_computations[0].parameters[operand])
     if inst.opcode in ("slice", "dynamic-slice", "gather") and operand == 0:
         return _bytes(inst.shape)
-    # In place: what is not replaced is not touched.
+    # In-place update: elements that are not replaced are not accessed.
     if inst.opcode == "dynamic-update-slice" and operand == 0:
         return 0
     if inst.opcode == "scatter" and operand < len(inst.operands) // 2:
@@ -180,9 +179,10 @@ def _read_limit(inst: Instruction, operand: int) -> float:
 
 
 def _read_inside(value: Instruction) -> float:
-    """Return how many bytes a fusion can read of one of its parameters, or of what it is made of.
+    """Return an upper bound of the bytes that a fusion reads of one of its parameters or a view
+    of it.
 
-    Each user reads for itself, as far as some read less than all.
+    Partial reads of several users are added up, to at most the whole.
     """
     total = math.inf if value.is_root else 0.0
     for user in value.users:
@@ -220,7 +220,7 @@ _FREE = frozenset({"bitcast-convert", "real", "imag", "complex"})
 
 
 def _array(shape: Shape) -> ArrayShape:
-    """Return the shape of an array; of a sparse one, which comes with its places, of its values."""
+    """Return the shape of an array; for a sparse one, a tuple with indices, that of its values."""
     if isinstance(shape, TupleShape):
         shape = shape.elements[0]
     assert isinstance(shape, ArrayShape)
@@ -252,12 +252,12 @@ def _convolution(inst: Instruction) -> int:
     return _multiply_adds(inst, taps * batch * features)
 
 
-# Windows of more elements are counted as if they met the whole operand everywhere.
+# Windows of more elements are counted as if they were inside the operand everywhere.
 _MANY_TAPS = 1 << 12
 
 
 def _taps(size: int, w: WindowDim) -> int:
-    """Return the number of pairs of a window position and a tap that meet an element."""
+    """Return the number of pairs of window position and tap that hit an element."""
     outputs = w.output_size(size)
     if w.size > _MANY_TAPS:
         return outputs * min(w.size, size)
@@ -287,7 +287,7 @@ def _sort(inst: Instruction) -> int:
 
 
 def _log2(n: int) -> int:
-    """Return the least power to which 2 is at least n."""
+    """Return the binary logarithm of n, rounded up."""
     return max(0, n - 1).bit_length()
 
 
@@ -329,5 +329,5 @@ _APPLIED: dict[str, Callable[[Instruction], int]] = {
 
 
 def _first(shape: Shape) -> int:
-    """Return the elements of an array, or of the first of several alike."""
+    """Return the number of elements of an array, or of the first of a tuple of equal ones."""
     return next(s.num_elements for _, s in shape.leaves() if isinstance(s, ArrayShape))

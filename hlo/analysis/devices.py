@@ -11,11 +11,11 @@ _IDS = frozenset({"replica-id", "partition-id"})
 
 
 def devices_of(module: Module) -> tuple[int, int]:
-    """Return the numbers of replicas and of partitions that a run of a module takes.
+    """Return the numbers of replicas and of partitions that a run of a module needs.
 
-    Those of its header if it tells devices apart: it moves data between them, or asks for their
-    numbers. Else one and one: a program that is only annotated for partitions means what it says of
-    whole arrays, and replicas that never meet are runs of their own.
+    Those of its header if the module communicates between devices or uses their ids. Otherwise
+    one and one: a program that is only annotated for partitioning describes whole arrays, and
+    replicas that never communicate are independent runs.
     """
     counts = module.device_counts
     if counts == (1, 1):
@@ -25,7 +25,7 @@ def devices_of(module: Module) -> tuple[int, int]:
 
 
 def unused_devices(module: Module) -> str:
-    """Return what a module says of devices, where it runs on one for all of that; else nothing."""
+    """Return the device annotations of a module that runs on one device regardless, or ""."""
     replicas, partitions = module.device_counts
     if devices_of(module) != (1, 1):
         return ""
@@ -38,7 +38,7 @@ def unused_devices(module: Module) -> str:
 
 
 def _is_cut(inst: Instruction) -> bool:
-    """True for a value of which different devices are to have different parts."""
+    """True for a value that is distributed over several devices."""
     sharding = inst.annotations.get("sharding")
     parts = sharding.elements if isinstance(sharding, TupleSharding) else (sharding,)
     return any(

@@ -1,9 +1,9 @@
-"""In which ranges the values of parameters have to be for a program to make sense.
+"""The domains of parameters: ranges of values for which a program is well-defined.
 
-A variance of which the root is taken is not negative, an index points into what it indexes. That
-is asked for where such an operation stands and followed back to the parameters, through operations
-that keep or shift a range. It says what to try a program with, not what holds: for anything that is
-not understood there is no domain.
+The operand of a square root should not be negative, an index should be in bounds. Such demands
+are created at the operations and propagated backwards to the parameters, through operations that
+keep or shift a range. They are a heuristic for test inputs, not a guarantee: values that the
+analysis does not understand have no domain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hlo.types import UNBOUNDED, ArrayShape
 Path = tuple[int, ...]
 Demand = tuple[Instruction, Path, Domain]
 
-# What has a pole at 0 keeps away from it: in narrow types all near it overflows.
+# Operands of functions with a pole at 0 keep away from it: narrow types overflow near it.
 _AWAY = 2.0**-7
 _INSIDE = 1 - 2.0**-4
 # The ranges of operands outside which operations on floats give NaN or infinity.
@@ -40,7 +40,7 @@ _ARGUMENTS: dict[str, tuple[int, float, float]] = {
     "batch-norm-inference": (4, 0.0, math.inf),
     "batch-norm-grad": (3, 0.0, math.inf),
 }
-# Their elements are those of some of their operands.
+# Operations whose elements are elements of their operands.
 _MOVES: dict[str, slice] = {
     **dict.fromkeys(("broadcast", "copy", "convert", "reduce-precision", "reshape"), slice(1)),
     **dict.fromkeys(("reverse", "slice", "transpose", "gather", "dynamic-slice"), slice(1)),
@@ -49,12 +49,12 @@ _MOVES: dict[str, slice] = {
     "concatenate": slice(None),
     "opt-barrier": slice(1),
 }
-# Operations whose floats are not negative whatever their operands are.
+# Operations whose results are nonnegative for all operands.
 _NEVER_NEGATIVE = frozenset(
     {"abs", "exponential", "logistic", "sqrt", "rsqrt", "cosh", "iota", "acosh", "acos"}
 )
 _DEPTH = 8
-# A demand is narrowed this often at one place; loops could go on without end.
+# How often the demand on one value may be narrowed: through loops it might never converge.
 _MOST_VISITS = 4
 
 
@@ -74,7 +74,7 @@ def domains_of_constants(module: Module) -> dict[tuple[Instruction, Path], Domai
 
 
 def _demands(module: Module) -> dict[tuple[Instruction, Path], Domain]:
-    """Return what is asked of leaves of values."""
+    """Return the demands on the leaves of values."""
     demands = deque(demand for inst in module.instructions() for demand in _asked(inst))
     callers = module.callers() if demands else {}
     known: dict[tuple[Instruction, Path], Domain] = {}
@@ -98,14 +98,14 @@ def _demands(module: Module) -> dict[tuple[Instruction, Path], Domain]:
 
 
 def _both(first: Domain, second: Domain) -> Domain:
-    """Return what is in both domains, or the first where nothing is."""
+    """Return the intersection of two domains, or the first if they are disjoint."""
     low, high = max(first.low, second.low), min(first.high, second.high)
     if low > high or (low, high) == (first.low, first.high):
         return first
     return Domain(low, high, first.used_by if low == first.low else second.used_by)
 
 
-# --- where domains are asked for ----------------------------------------------------------------
+# --- demands of operations ----------------------------------------------------------------------
 
 
 def _asked(inst: Instruction) -> Iterator[Demand]:
@@ -169,20 +169,20 @@ def _indices(inst: Instruction) -> Iterator[Demand]:
         and indices.attrs["dimensions"] == (dims.index_vector_dim,)
         and len(parts) == len(room)
     ):
-        # Each element of the index vectors is computed for itself, and has a domain of its own.
+        # Each component of the index vectors is computed separately, with its own domain.
         for part, most in zip(parts, room, strict=True):
             yield part, (), Domain(0, most, inst.opcode)
     else:
         yield indices, (), Domain(0, max(0, min(room)), inst.opcode)
 
 
-# --- back to the parameters ---------------------------------------------------------------------
+# --- backward propagation -----------------------------------------------------------------------
 
 
 def _passed(
     caller: Instruction, callee: Computation, number: int, path: Path, domain: Domain
 ) -> Iterator[Demand]:
-    """Yield what a demand on a parameter of a computation asks of those that call it."""
+    """Yield the demands on callers' operands that follow from one on a computation's parameter."""
     if caller.opcode in ("call", "fusion", "map", "async-start"):
         yield caller.operands[number], path, domain
     elif caller.opcode == "while":
@@ -194,7 +194,7 @@ def _passed(
 
 
 def _behind(inst: Instruction, path: Path, domain: Domain) -> Iterator[Demand]:
-    """Yield what a demand on a value asks of the values that it is made of."""
+    """Yield the demands on the operands that follow from one on a value."""
     op = inst.opcode
     if op == "tuple":
         yield inst.operands[path[0]], path[1:], domain
@@ -219,7 +219,8 @@ def _behind(inst: Instruction, path: Path, domain: Domain) -> Iterator[Demand]:
 
 
 def _alternatives(inst: Instruction) -> list[Instruction]:
-    """Return the operands that a select gives: of `i < 0 ? i + n : i` the one without the shift."""
+    """Return the operands that a select may return: of `i < 0 ? i + n : i` only the unshifted
+    one."""
     _, first, second = inst.operands
     if first.opcode == "add" and second in first.operands:
         return [second]
@@ -236,7 +237,7 @@ def _add(inst: Instruction, domain: Domain) -> Iterator[Demand]:
             continue
         moved = replace(domain, low=domain.low - shift, high=domain.high - shift)
         if _is_float(inst) and moved.low < 0 <= domain.low and math.isinf(domain.high):
-            # A small number that keeps a variance away from 0 allows none that is negative.
+            # A small epsilon added to a variance does not make negative variances valid.
             moved = replace(moved, low=0.0)
         yield x, (), moved
         return
@@ -288,7 +289,7 @@ def _divide(inst: Instruction, domain: Domain) -> Iterator[Demand]:
 
 
 def _reduce(inst: Instruction, domain: Domain) -> Iterator[Demand]:
-    """Sums, means, products and extremes of what is not negative are not negative."""
+    """Sums, means, products, minima and maxima of nonnegative values are nonnegative."""
     x = inst.operands[0]
     if domain.low >= 0 and math.isinf(domain.high) and not _is_never_negative(x):
         yield x, (), replace(domain, low=0.0)
@@ -305,7 +306,7 @@ def _extreme(inst: Instruction, domain: Domain) -> Iterator[Demand]:
 
 
 def _clamp(inst: Instruction, domain: Domain) -> Iterator[Demand]:
-    """What keeps indices inside is no reason for random ones to be outside."""
+    """A clamp of indices is no reason to draw random ones out of bounds."""
     if not _is_float(inst):
         yield inst.operands[1], (), domain
 

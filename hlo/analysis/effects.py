@@ -1,4 +1,4 @@
-"""What an instruction does besides computing its value, through everything that it calls."""
+"""Side effects of instructions, including those of the computations that they call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import OPS, Trait
 
-# What computing a value may involve, as bits: every instruction is asked for them.
+# Effects, as bits since they are queried for every instruction.
 _ACTS = 1  # it has to happen even when nothing uses the value
 _VARIES = 2  # the value may be another one the next time
 _DEVICE = 4  # the value depends on the device, or on other devices
@@ -18,7 +18,7 @@ _OF_DEVICE = frozenset({"partition-id", "replica-id"})
 
 @cache
 def _own(opcode: str) -> int:
-    """Return the bits of an operation itself."""
+    """Return the effects of an operation without its callees."""
     spec, bits = OPS[opcode], 0
     if spec.has(Trait.SIDE_EFFECT):
         bits |= _ACTS | _VARIES
@@ -32,7 +32,7 @@ def _own(opcode: str) -> int:
 
 
 class Effects:
-    """What the computations of a module do besides computing. Valid until calls change."""
+    """The side effects of a module's computations. Valid until calls change."""
 
     def __init__(self, module: Module) -> None:
         self._bits: dict[Computation, int] = {}
@@ -40,7 +40,7 @@ class Effects:
             self.add(comp)
 
     def add(self, comp: Computation) -> None:
-        """Take note of a new computation; those that it calls are known."""
+        """Add a new computation whose callees are known."""
         bits = 0
         for inst in comp:
             bits |= self._of(inst)
@@ -58,26 +58,26 @@ class Effects:
     def has_side_effect(self, inst: Instruction) -> bool:
         """True for what must run even when nothing uses its value.
 
-        A loop counts only for what its body does: one that never ends is not kept for its own sake.
+        A loop is kept for the effects of its body only: possible nontermination is not an effect.
         """
         return bool(self._of(inst) & _ACTS)
 
     def is_function(self, inst: Instruction) -> bool:
-        """True for what computes the same each time on the same operands, and does nothing else."""
+        """True for a pure, deterministic function of the operands."""
         return not self._of(inst) & (_ACTS | _VARIES)
 
     def is_foldable(self, inst: Instruction) -> bool:
-        """True for a function of the operands that is the same on every device."""
+        """True for a pure function of the operands that does not depend on the device."""
         return not self._of(inst) & (_ACTS | _VARIES | _DEVICE)
 
     def surely_ends(self, inst: Instruction) -> bool:
-        """True for what runs no loop."""
+        """True for an instruction that runs no loop."""
         return not self._of(inst) & _LOOPS
 
     def is_removable(self, inst: Instruction) -> bool:
         """True when an instruction without users may be dropped.
 
-        Parameters are part of a signature, and control edges order what happens outside.
+        Parameters are part of a signature, and control dependences order side effects.
         """
         return (
             inst.opcode != "parameter"

@@ -1,9 +1,8 @@
-"""How much memory values take while a module runs, as its text orders it.
+"""Peak memory of a module when its instructions run in the order of the text.
 
-Every array value counts from where it is computed until its last use; tuples are their elements,
-each with uses of its own, and operations that only pass a value on (get-tuple-element, bitcast, a
-reshape that moves nothing, a loop's state) share it. What code generation makes of it is less: it
-fuses, and works in place.
+The live range of an array is from its definition to its last use; the elements of a tuple have
+separate live ranges, and operations that forward a value (get-tuple-element, bitcast, a reshape
+that is one, a loop's state) share it. Compiled code needs less: it fuses, and updates in place.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _PASS_ON = frozenset(
 
 
 def passes_on(inst: Instruction) -> bool:
-    """True for a result in (part of) the memory of the first operand; a tuple's, of them all."""
+    """True for a result that aliases the first operand, or for a tuple all operands."""
     return inst.opcode in _PASS_ON or is_bitcast(inst)
 
 
 @dataclass(frozen=True)
 class LiveValue:
-    """A value that is live where most memory is."""
+    """A value that is live at the peak."""
 
     instruction: Instruction
     bytes: int
@@ -37,10 +36,10 @@ class LiveValue:
 
 @dataclass(frozen=True)
 class Peak:
-    """The most memory that a computation holds at once, arguments and results included.
+    """The peak memory of a computation, arguments and results included.
 
-    at: the instruction during which that is. live: the values then, the largest first; what a
-    called computation holds besides its arguments is in `callee`.
+    at: the instruction at the peak. live: the values live there, the largest first; `callee` has
+    the memory of a called computation besides its arguments.
     """
 
     bytes: int
@@ -50,7 +49,7 @@ class Peak:
 
 
 def shape_bytes(shape: Shape) -> int:
-    """Return the bytes of all arrays in a shape, in their layouts; 0 of one without a size."""
+    """Return the bytes of all arrays in a shape, in their layouts; 0 for one without a size."""
     total = 0
     for _, leaf in shape.leaves():
         if isinstance(leaf, BufferShape):
@@ -61,18 +60,18 @@ def shape_bytes(shape: Shape) -> int:
 
 
 def peak_memory(comp: Computation) -> Peak:
-    """Return the peak of a computation run once, with those that it calls."""
+    """Return the peak of one run of a computation, including its callees."""
     return Peaks().of(comp)
 
 
-# An array that an instruction makes: the instruction, and which element of its tuple it is.
+# An array that an instruction defines: the instruction, and the element of its tuple.
 Value = tuple[Instruction, int]
 
 
 class Values:
-    """The values that instructions make, use and hold, by element of the outermost tuple.
+    """The values that instructions define, use and keep live, by element of the outermost tuple.
 
-    size: the bytes of each. order: the instructions, what they need first.
+    size: the bytes of each. order: the instructions, operands before users.
     """
 
     def __init__(self, order: Iterable[Instruction]) -> None:
@@ -82,7 +81,7 @@ class Values:
             self.add(inst)
 
     def add(self, inst: Instruction) -> None:
-        """Take note of an instruction whose operands are known."""
+        """Add an instruction whose operands have been added."""
         elements = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
         if passes_on(inst):
             self._held[inst] = self._passed_on(inst, len(elements))
@@ -102,7 +101,7 @@ class Values:
         return (_union(h for o in inst.operands for h in self._held[o]),) * count
 
     def made(self, inst: Instruction) -> list[Value]:
-        """Return the values that take memory from this instruction on."""
+        """Return the values whose live ranges begin at an instruction."""
         if passes_on(inst):
             return []
         return [value for held in self._held[inst] for value in held]
@@ -112,7 +111,7 @@ class Values:
         return _union(self._held[inst])
 
     def used(self, inst: Instruction) -> frozenset[Value]:
-        """Return the values that have to be there when an instruction runs."""
+        """Return the values that are live while an instruction runs."""
         if inst.opcode == "get-tuple-element":
             return self.held_by(inst)
         return _union(held for o in inst.operands for held in self._held[o])
@@ -124,13 +123,13 @@ def _union(sets: Iterable[frozenset[Value]]) -> frozenset[Value]:
 
 
 class Peaks:
-    """The peaks of computations, each measured once with those that it calls."""
+    """The peaks of computations, each computed once."""
 
     def __init__(self) -> None:
         self._done: dict[Computation, Peak] = {}
 
     def of(self, comp: Computation) -> Peak:
-        # Callees first, on a stack of our own: calls may nest deep.
+        # Callees first, with an explicit stack: calls may be nested deeply.
         stack = [comp]
         while stack:
             top = stack[-1]
@@ -144,11 +143,11 @@ class Peaks:
         return self._done[comp]
 
     def forget(self, comp: Computation) -> None:
-        """Measure a computation anew when asked for it, but not those that call it."""
+        """Invalidate the peak of a computation, but not those of its callers."""
         self._done.pop(comp, None)
 
     def inside(self, inst: Instruction) -> int:
-        """Return what the computations that an instruction calls hold besides their arguments."""
+        """Return the peak memory of an instruction's callees besides their arguments."""
         for comp in _called(inst):
             self.of(comp)
         return self._inside(inst)
@@ -160,7 +159,7 @@ class Peaks:
         for at, inst in enumerate(order):
             last.update(dict.fromkeys(values.made(inst), at))
             last.update(dict.fromkeys(values.used(inst), at))
-        # Arguments and results stay to the end.
+        # Arguments and results are live to the end.
         for inst in (comp.root, *comp.parameters):
             last.update(dict.fromkeys(values.held_by(inst), len(order)))
         return self._walk(order, values, last)

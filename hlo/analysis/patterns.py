@@ -1,6 +1,6 @@
-"""What a computation on scalars does, read off its instructions.
+"""Pattern matching on scalar computations.
 
-The interpreter uses this to evaluate reductions and sorts fast where that cannot change a result.
+The interpreter uses it to evaluate reductions and sorts by numpy functions that give equal results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How exact the numbers of a module are."""
+"""The precision of a module's intermediate results."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import ml_dtypes
 from hlo.ir import Module
 from hlo.types import ArrayShape
 
-# Types of fewer digits do not stand for numbers that were meant to be more exact.
+# Narrower types are quantized on purpose, not approximations of more precise numbers.
 _FEWEST_DIGITS = 7
 
 
 def rounded_digits(module: Module) -> int | None:
-    """Return to how many binary digits of the fraction numbers are rounded on the way, at least 7.
+    """Return the smallest number of mantissa bits that intermediate results are rounded to, at
+    least 7.
 
     None when no operation rounds numbers to fewer than those of its operand.
     """

@@ -1,4 +1,4 @@
-"""Orders of a computation's instructions in which little memory is held at once."""
+"""List scheduling of a computation's instructions for low peak memory."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from hlo.ir import Instruction
 
 Order = list[Instruction]
-# An array in memory: the instruction that makes it, and which of its results it is.
+# An array in memory: the instruction that defines it, and the index among its results.
 Value = tuple[Instruction, Any]
 
 
 @dataclass
 class Graph:
-    """What instructions wait for, and the values that they make and use.
+    """A dependence graph of instructions, with the values that they define and use.
 
-    given: the instructions in the order that they have. before: what each has to come after. size:
-    the bytes of every value. made, uses: the values that an instruction makes, and those that have
-    to be there when it runs. inside: what it needs besides, while it runs. results: the values that
-    are needed in the end. Memory that is taken whatever the order is, as that of arguments, is best
-    left out: values of 0 bytes.
+    given: the instructions in their current order. before: the predecessors of each. size: the
+    bytes of every value. made, uses: the values that an instruction defines, and those that must
+    be live while it runs. inside: its temporary memory. results: the values that are live at the
+    end. Memory that every order needs, such as that of arguments, is best left out: values of 0
+    bytes.
     """
 
     given: Order
@@ -45,11 +45,11 @@ class Graph:
                 self.users[value].append(inst)
 
     def bytes_of(self, inst: Instruction) -> int:
-        """Return what an instruction makes."""
+        """Return the bytes that an instruction defines."""
         return sum(self.size[v] for v in self.made[inst])
 
     def peak(self, order: Sequence[Instruction]) -> int:
-        """Return the most that is held at once when instructions run in an order."""
+        """Return the peak memory of an order."""
         left = {value: len(users) for value, users in self.users.items()}
         most = now = 0
         for inst in order:
@@ -64,7 +64,8 @@ class Graph:
 
 
 def list_order(graph: Graph) -> Order:
-    """Run what frees most, of that what makes least: greedily, from what is ready."""
+    """Greedy list scheduling: of the ready instructions, run the one that frees most memory;
+    among equals, the one that allocates least."""
     left = {value: len(users) for value, users in graph.users.items()}
     scheduled: set[Instruction] = set()
 
@@ -87,7 +88,7 @@ def list_order(graph: Graph) -> Order:
 
 
 def reverse_list_order(graph: Graph) -> Order:
-    """Find the order from its end: run last what needs little else to be there, and is large."""
+    """List scheduling from the end: run last the instruction with large values and small uses."""
     wanted = set(graph.results)
 
     def gain(inst: Instruction) -> int:
@@ -111,9 +112,9 @@ def _greedy(
     gain: Callable[[Instruction], int],
     done: Callable[[Instruction], list[Instruction]],
 ) -> Order:
-    """Take what is ready and gains most, again and again; of equals the first that is given.
+    """Repeatedly take the ready instruction with the largest gain; among equals the first given.
 
-    done: called with what is taken; returns what may gain more from then on.
+    done: called with the instruction taken; returns those whose gain may have increased.
     """
     place = {inst: n for n, inst in enumerate(given)}
     missing = {inst: len(before[inst]) for inst in given}
@@ -133,7 +134,7 @@ def _greedy(
     while heap:
         negative, _, inst = heapq.heappop(heap)
         if best.get(inst) != -negative:
-            continue  # it has gained more since
+            continue  # its gain has increased since
         del best[inst]
         order.append(inst)
         for user in done(inst):
@@ -147,16 +148,17 @@ def _greedy(
 
 
 def depth_first_order(graph: Graph) -> Order:
-    """Run what an instruction needs right before it, the operand that takes most memory first.
+    """Depth-first order: the operands of an instruction right before it, the most expensive in
+    memory first.
 
-    As for registers: what takes much to compute and leaves little comes first, while little is
-    held. Values with several users are counted for each.
+    As in Sethi-Ullman register allocation: the operand with the largest peak over its result
+    comes first, while little else is live. Values with several users are counted for each.
     """
     need: dict[Instruction, int] = {}
     left: dict[Instruction, int] = {}
     rank: dict[Instruction, list[Instruction]] = {}
     for inst in graph.given:
-        # What is needed for an operand, over what it leaves, decides.
+        # Ordered by the peak of an operand minus its result.
         preds = sorted(graph.before[inst], key=lambda p: left[p] - need[p])
         held = most = 0
         for pred in preds:

@@ -1,4 +1,4 @@
-"""How often loops run, where that can be read off the text."""
+"""Trip counts of loops that can be determined statically."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo.ir import Instruction
 from hlo.ops import Trait
 from hlo.types import ArrayShape, ElementType
 
-# Instructions that give on their operand's value.
+# Instructions that forward their operand's value.
 _SAME = frozenset({"copy", "opt-barrier"})
 _MAX_TRIPS = 2**62
 _OF_HOST = frozenset({"infeed", "outfeed", "custom-call"})
@@ -19,9 +19,10 @@ _VARYING = Trait.SIDE_EFFECT | Trait.NO_FOLD | Trait.COLLECTIVE
 
 @dataclass(frozen=True)
 class Counter:
-    """An integer of a loop's state that has value `start + k * step` in iteration k, from 0 on.
+    """An induction variable: an integer of a loop's state with value `start + k * step` in
+    iteration k.
 
-    index: its place in the state. count: how often the body runs; known for certain.
+    index: its index in the state. count: the exact trip count.
     """
 
     index: int
@@ -31,19 +32,19 @@ class Counter:
 
 
 def trip_count(loop: Instruction) -> int | None:
-    """Return how often the body of a `while` runs, or None when that is not known.
+    """Return the trip count of a `while`, or None if it is unknown.
 
-    Known are loops that count, and what `backend_config` says.
+    It is known for counting loops, and from `backend_config`.
     """
     counter = counted(loop)
     return _stated(loop) if counter is None else counter.count
 
 
 def never_ends(loop: Instruction) -> bool:
-    """True for a loop that goes on for ever if it goes on once.
+    """True for a loop that never ends once its body has been entered.
 
-    Its condition reads nothing that changes, and what its body does besides computing cannot end
-    the run: only the host does that, by what it sends, receives or is asked to do.
+    Its condition reads only loop-invariant values, and its body has no side effect that could end
+    the run: only the host can, in sends, receives and custom calls.
     """
     condition, body = loop.attrs["condition"], loop.attrs["body"]
     (state,) = condition.parameters
@@ -60,7 +61,7 @@ def never_ends(loop: Instruction) -> bool:
 
 
 def _asks_the_host(loop: Instruction) -> bool:
-    """True for a loop whose condition may be another one each time, or whose body may fail."""
+    """True for a loop whose condition is not deterministic, or whose body may fail."""
     stack, seen = [*loop.called_computations], set(loop.called_computations)
     while stack:
         for inst in stack.pop():
@@ -83,7 +84,7 @@ def _stated(loop: Instruction) -> int | None:
 
 
 def counted(loop: Instruction) -> Counter | None:
-    """Return what a loop counts, or None.
+    """Return the induction variable of a counting loop, or None.
 
     An integer of the state starts from a constant, the body adds a constant to it, and the
     condition compares it with a constant. None when it would overflow before the loop ends.
@@ -111,7 +112,7 @@ def counted(loop: Instruction) -> Counter | None:
 
 
 def _count(start: int, bound: int, step: int, direction: str) -> int:
-    """Return how often the body of a counting loop runs; too often for any loop if for ever."""
+    """Return the trip count of a counting loop; an impossibly large number if it never ends."""
     distance, size = (bound - start) * (1 if step > 0 else -1), abs(step)
     if direction == ("LT" if step > 0 else "GT"):
         return -(-distance // size)
@@ -163,7 +164,7 @@ def _start(init: Instruction, index: int) -> int | None:
 
 
 def _step(inst: Instruction, index: int) -> int | None:
-    """Return what an instruction adds to the state element `index`, None if it is anything else."""
+    """Return the constant that an instruction adds to the state element `index`, else None."""
     inst = _through(inst)
     if inst.opcode == "add":
         a, b = inst.operands

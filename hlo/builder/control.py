@@ -245,8 +245,8 @@ def _alias(given: Alias) -> OutputAlias:
         return OutputAlias(tuple(output), operand, tuple(index))
     except (TypeError, ValueError):
         raise InferError(
-            f"custom-call: {shown(given)} is no alias", attr="output_to_operand_aliasing",
-            code="bad-value", hint="((), (0, ())) puts the result in the place of operand 0",
+            f"custom-call: {shown(given)} is not an alias", attr="output_to_operand_aliasing",
+            code="bad-value", hint="((), (0, ())) lets the result reuse the buffer of operand 0",
         ) from None  # fmt: skip
 
 

@@ -104,7 +104,7 @@ def fitted_call(
 
 # What to say besides where one of these is needed.
 _NEEDED = {
-    "an XlaOp": ("type-mismatch", "constant() makes one of a number"),
+    "an XlaOp": ("type-mismatch", "constant() makes one from a number"),
     "XlaComputation": (
         "bad-computation", "a function from handles to a handle, or what build() returns"),
     "a Shape": ("type-mismatch", "a text such as 'f32[2,3]' is one"),
@@ -186,7 +186,7 @@ class BuilderCore:
             raise InferError(
                 f"{opcode}: operand {number} is a {type(operand).__name__}, not a value of the "
                 "program", operand=number, code="type-mismatch",
-                hint="constant() makes one of a number",
+                hint="constant() makes one from a number",
             )  # fmt: skip
         if operand.builder is not self:
             raise InferError(
@@ -205,7 +205,7 @@ class BuilderCore:
         if not isinstance(et, ElementType):
             raise InferError(
                 "an operand has to be a value of the program", code="type-mismatch",
-                hint="constant() makes one of a number",
+                hint="constant() makes one from a number",
             )  # fmt: skip
         return self._literal(Literal.of(as_constant(value, et, "a constant operand")))
 

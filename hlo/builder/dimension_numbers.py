@@ -195,7 +195,7 @@ def make_padding(
             )
         if any(len(pair) != 2 for pair in padding):
             raise InferError(
-                f"{opcode}: padding is a pair a dimension, low and high", code="bad-value"
+                f"{opcode}: padding needs a pair (low, high) per dimension", code="bad-value"
             )
         return padding
     if padding.upper() == "VALID":

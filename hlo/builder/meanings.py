@@ -24,7 +24,7 @@ def shape_of(shape: ShapeLike) -> Shape:
     found = parse_shape(shape) if isinstance(shape, str) else shape
     if not isinstance(found, Shape):
         raise InferError(
-            f"{shown(shape)} is no shape",
+            f"{shown(shape)} is not a shape",
             code="type-mismatch",
             hint="a text such as 'f32[2,3]' is one",
         )
@@ -51,7 +51,7 @@ def type_of(element_type: TypeLike) -> ElementType:
     try:
         return element_type_of(np.dtype(element_type))
     except (TypeError, KeyError, ValueError, SyntaxError):  # numpy reads some text as Python
-        message = f"{shown(element_type)} is no element type"
+        message = f"{shown(element_type)} is not an element type"
         raise Unnamed.at("unknown-type", message, call_site()) from None
 
 
@@ -72,5 +72,5 @@ def sizes_of(opcode: str, sizes: Sequence[int]) -> tuple[int, ...]:
     """Return sizes of dimensions, which have to be whole numbers from 0 on."""
     found: tuple[int, ...] = fitted(sizes, Sequence[int], f"{opcode}: sizes")
     if any(n < 0 for n in found):
-        raise InferError(f"{opcode}: {min(found)} is no size of a dimension", code="bad-value")
+        raise InferError(f"{opcode}: {min(found)} is not a dimension size", code="bad-value")
     return found

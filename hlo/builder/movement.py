@@ -124,7 +124,7 @@ class Movement(Elementwise):
         if order is not None:
             if sorted(order) != list(range(operand.rank)):
                 raise InferError(
-                    f"reshape: dimensions {{{','.join(map(str, order))}}} is no permutation "
+                    f"reshape: dimensions {{{','.join(map(str, order))}}} is not a permutation "
                     f"of those of {operand.array_shape.to_string(False)}", code="bad-dimension",
                 )  # fmt: skip
             operand = self.transpose(operand, order)
@@ -298,7 +298,7 @@ class Movement(Elementwise):
         """
         if any(len(d) not in (2, 3) for d in padding_config if not isinstance(d, PadDim)):
             raise InferError(
-                "pad: padding_config is low, high and perhaps interior padding a dimension",
+                "pad: padding_config needs low, high and optionally interior padding per dimension",
                 code="bad-value",
             )
         dims = tuple(d if isinstance(d, PadDim) else PadDim(*d) for d in padding_config)

@@ -202,9 +202,9 @@ class XlaOp:
     def __bool__(self) -> NoReturn:
         raise error_here(
             InferError(
-                f"{self!r} has no value while the program is built",
+                f"{self!r} has no value until the program runs",
                 code="bad-value",
-                hint="use select, conditional or while_ where a value decides",
+                hint="use select, conditional or while_ for control flow that depends on a value",
             )
         )
 

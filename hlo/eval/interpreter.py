@@ -134,7 +134,7 @@ class Interpreter:
         plan = self._plans.get(computation) or self._make_plan(computation)
         if self._depth > MAX_CALL_DEPTH:
             raise InferError(
-                f"computations call each other more than {MAX_CALL_DEPTH} levels deep",
+                f"calls are nested more than {MAX_CALL_DEPTH} levels deep",
                 code="call-depth",
             )
         self._depth += 1
@@ -369,7 +369,7 @@ class Interpreter:
 def _at(inst: Instruction, error: InferError | MemoryError | RecursionError) -> HloError:
     """Return the error of an instruction that cannot run, with its place in the text."""
     if isinstance(error, RecursionError):
-        message = f"{inst.name}: the computations that {inst.opcode} calls nest too deep"
+        message = f"{inst.name}: the computations that {inst.opcode} calls are nested too deep"
         return HloError.at("call-depth", message, inst.span)
     if isinstance(error, MemoryError):
         message = f"{inst.name}: not enough memory for {inst.opcode} of shape {inst.shape}"

@@ -228,7 +228,7 @@ class Exchange:
             for device in found:
                 del stuck[device]
         if stuck and not self._deadlock:
-            self._deadlock = "waits that cannot end: " + "; ".join(
+            self._deadlock = "deadlock: " + "; ".join(
                 f"device {d} in {_named(wait.op)} for {_devices(wait.missing())}"
                 for d, wait in sorted(stuck.items())
             )

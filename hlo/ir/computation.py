@@ -91,7 +91,7 @@ class Computation:
     def __getitem__(self, name: str) -> Instruction:
         """Return the instruction called `name`. Raises KeyError, with the names that are near."""
         if not isinstance(name, str):
-            raise TypeError(f"instructions go by names, not by {type(name).__name__}")
+            raise TypeError(f"instructions are accessed by name, not by {type(name).__name__}")
         found = self._instructions.get(name.removeprefix("%"))
         if found is None:
             raise unknown_name(f"computation {self.name}", name, self._instructions)
@@ -184,7 +184,7 @@ class Computation:
         self._need(inst)
         if inst.num_users:
             users = ", ".join(u.name for u in inst.users)
-            raise ValueError(f"{inst.name} has users still: {users}")
+            raise ValueError(f"{inst.name} still has users: {users}")
         if self._root is inst:
             raise ValueError(f"{inst.name} is the root of {self.name}")
         inst.drop_edges()
@@ -212,7 +212,7 @@ class Computation:
         """Put the instructions in an order. Raises ValueError if it has not each of them once."""
         named = {i.name: i for i in order}
         if len(order) != len(named) or set(order) != set(self._instructions.values()):
-            raise ValueError(f"an order of {self.name} has each of its instructions once")
+            raise ValueError(f"an order of {self.name} must contain each of its instructions once")
         self._instructions = named
 
     def sort(self) -> None:

@@ -73,7 +73,7 @@ class Instruction:
         self._users: dict[Instruction, int] = {}
         for operand in self.operands:
             if not isinstance(operand, Instruction):
-                raise TypeError(f"{name}: an operand is {shown(operand)}, no Instruction")
+                raise TypeError(f"{name}: an operand is {shown(operand)}, not an Instruction")
             users = operand._users
             users[self] = users.get(self, 0) + 1
 

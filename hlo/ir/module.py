@@ -16,7 +16,7 @@ from hlo.types import Shape, with_layouts_of
 def need_module(value: object) -> None:
     """Raise TypeError unless a value is a module."""
     if not isinstance(value, Module):
-        hint = ": hlo.parse makes one of a text" if isinstance(value, str) else ""
+        hint = ": hlo.parse makes one from text" if isinstance(value, str) else ""
         raise TypeError(f"a Module is needed, not {type(value).__name__}{hint}")
 
 
@@ -122,7 +122,7 @@ class Module:
         if there is none, or more than one outside of the entry.
         """
         if not isinstance(name, str):
-            raise TypeError(f"a module's parts go by names, not by {type(name).__name__}")
+            raise TypeError(f"parts of a module are accessed by name, not by {type(name).__name__}")
         found = self._called(name)
         if len(found) == 1:
             return found[0]

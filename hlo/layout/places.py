@@ -54,7 +54,7 @@ def layout_problem(shape: ArrayShape) -> str | None:
         if level.kind == "D" and level != DimLevel("D"):
             return f"a dense dimension is unique and ordered, not {level}"
     if layout.physical_shape is not None and not any(x.kind != "D" for x in layout.levels):
-        return "a physical shape of its own is for sparse dimensions"
+        return "a physical shape is only for sparse dimensions"
     if len(layout.tiles) > _MAX_TILES:
         return f"{len(layout.tiles)} tiles, at most {_MAX_TILES} can be nested"
     for tile in layout.tiles:
@@ -224,9 +224,9 @@ def checked_layout(shape: ArrayShape) -> Layout:
         raise InferError(f"{shape.to_string(False)} has no size", code="bad-layout")
     if layout.physical_shape is not None:
         raise InferError(
-            f"layout {layout}: a physical shape of its own says nothing of where elements are",
+            f"layout {layout}: a physical shape does not define where elements are",
             code="unsupported",
-            hint=f"the memory is that of {layout.physical_shape}, whose places can be asked for",
+            hint=f"the memory is that of {layout.physical_shape}, which has places",
         )
     return layout
 

@@ -83,7 +83,7 @@ class Literal:
     def array(self) -> np.ndarray:
         """The elements in logical order, read-only. Raises HloError if it is no array."""
         if not isinstance(self.shape, ArrayShape):
-            raise self._is_no("array")
+            raise self._is_not("an array")
         if self._value is None:
             self._value = elision_fill(self.shape, self._fill_start)
             self._value.flags.writeable = False
@@ -93,7 +93,7 @@ class Literal:
     def elements(self) -> tuple[Literal, ...]:
         """The elements of a tuple literal. Raises HloError for another."""
         if not isinstance(self.shape, TupleShape):
-            raise self._is_no("tuple")
+            raise self._is_not("a tuple")
         if self._value is None:
             parts, start = [], self._fill_start
             for shape in self.shape.elements:
@@ -119,7 +119,7 @@ class Literal:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return the elements as numpy's functions take them; a view, which is read-only."""
         if not isinstance(self.shape, ArrayShape):
-            raise TypeError(f"a literal of {self.shape} is no array")
+            raise TypeError(f"a literal of {self.shape} is not an array")
         return np.array(self.array, dtype, copy=copy)
 
     def with_shape(self, shape: Shape) -> Literal:
@@ -153,8 +153,8 @@ class Literal:
             parts.append(part)
         return Literal(self.shape, parts), start
 
-    def _is_no(self, what: str) -> HloError:
-        return HloError.at("type-mismatch", f"a literal of {self.shape} is no {what}")
+    def _is_not(self, what: str) -> HloError:
+        return HloError.at("type-mismatch", f"a literal of {self.shape} is not {what}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal):

@@ -103,7 +103,9 @@ class Code:
 
     def _archive(self, name: str) -> bytes:
         if self.platform.container == "macho":
-            raise HloError.at("bad-output", f"{name}: there are no archives for macOS; write a .o")
+            raise HloError.at(
+                "bad-output", f"{name}: archives for macOS are not supported; write a .o"
+            )
         return archive(f"{PurePath(name).stem}.o", self._object(), self.exports)
 
     def _linked(self, kind: str, name: str, linker: str) -> bytes:

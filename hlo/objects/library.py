@@ -112,7 +112,7 @@ def _interfaces(path: str | Path) -> dict[str, Interface]:
         reason = str(e) if Path(path).stat().st_size else "it is empty"
         raise HloError.at("bad-file", f"{path}: {reason}") from None
     if not found:
-        raise HloError.at("bad-file", f"{path}: no library that hlo-compile wrote")
+        raise HloError.at("bad-file", f"{path}: not a library written by hlo-compile")
     return {i.symbol: i for i in found}
 
 
@@ -155,7 +155,7 @@ def _opened(path: str | Path, interface: Interface) -> ctypes.CDLL:
         copy = shutil.copy(path, folder)
         native = _dlopen(copy, path)
     if _signature(native, interface) != interface.to_bytes():
-        raise HloError.at("bad-file", f"{path}: its signature is not that of its code")
+        raise HloError.at("bad-file", f"{path}: its signature does not match its code")
     return native
 
 

@@ -74,7 +74,7 @@ def architecture(triple: str) -> str:
     name = _SAME.get(first, first)
     if name not in ARCHITECTURES:
         raise HloError.at(
-            "bad-target", f"target {triple!r}: no code is made for {first!r}",
+            "bad-target", f"target {triple!r}: code generation does not support {first!r}",
             hint=did_you_mean(first, ARCHITECTURES) or f"there are {', '.join(ARCHITECTURES)}",
         )  # fmt: skip
     return name
@@ -175,14 +175,16 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
     cpu = cpu or ("native" if triple is None else "generic")
     is_native = cpu == "native"
     if "\0" in cpu:
-        raise HloError.at("bad-target", f"{cpu!r} is no processor")
+        raise HloError.at("bad-target", f"{cpu!r} is not a processor")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     host = llvm.get_process_triple()
     triple = host if triple is None else spelled_out(triple)
     arch = architecture(triple)
     if re.search(r"-(elf|coff|macho|wasm|xcoff|goff)$", triple):
-        raise HloError.at("bad-target", f"target {triple!r}: objects have the system's own format")
+        raise HloError.at(
+            "bad-target", f"target {triple!r}: objects have the native format of the system"
+        )
     if is_native:
         if arch != architecture(host):
             raise HloError.at("bad-target", f"cpu native: this machine is no {arch}")
@@ -210,9 +212,9 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
             "bad-target", f"target {triple!r}: pointers of {arch} are all of its bits"
         )
     if found.container == "coff" and arch != "x86_64":
-        raise HloError.at("bad-target", f"target {triple!r}: code for Windows is x86_64 alone")
+        raise HloError.at("bad-target", f"target {triple!r}: only x86_64 is supported on Windows")
     if arch in ("i686", "armv7") and found.container != "elf":
-        raise HloError.at("bad-target", f"target {triple!r}: {arch} is for systems with ELF alone")
+        raise HloError.at("bad-target", f"target {triple!r}: {arch} is only supported with ELF")
     return found
 
 

@@ -218,8 +218,8 @@ def _infer_reduce_scatter(op: OpView) -> Shape:
     for i, operand in enumerate(operands):
         if operand.dims[dim] % shards:
             raise InferError(
-                f"reduce-scatter: dimension {dim} of {operand.to_string(False)} does not fall into "
-                f"{shards} equal parts", operand=i, code="bad-dimension",
+                f"reduce-scatter: dimension {dim} of {operand.to_string(False)} does not divide "
+                f"into {shards} equal parts", operand=i, code="bad-dimension",
             )  # fmt: skip
     return tuple_or_single([resized(s, dim, s.dims[dim] // shards) for s in operands])
 

@@ -78,8 +78,8 @@ def _parts(op: OpView, array: np.ndarray, dim: int, count: int) -> list[np.ndarr
     """Return an array cut along a dimension, a part for each member."""
     if array.shape[dim] % count:
         raise InferError(
-            f"{op.opcode}: dimension {dim} of {list(array.shape)} does not fall into {count} equal "
-            "parts", code="bad-replica-groups",
+            f"{op.opcode}: dimension {dim} of {list(array.shape)} does not divide into {count} "
+            "equal parts", code="bad-replica-groups",
         )  # fmt: skip
     return list(np.split(array, count, dim))
 
@@ -157,7 +157,7 @@ def _ragged_all_to_all(op: OpView, members: Members, ctx: EvalContext) -> list[A
         updates = len(tables[0])
         if updates % count:
             raise InferError(
-                f"{op.opcode}: {updates} updates are not equally many for each of {count} members",
+                f"{op.opcode}: {updates} updates do not divide evenly among {count} members",
                 operand=2, code="bad-replica-groups",
             )  # fmt: skip
         for n, (at, size, to) in enumerate(zip(*tables, strict=True)):

@@ -151,7 +151,7 @@ def _unknown(name: str, host: Any) -> str:
     if foreign is not None:
         return foreign
     if host.libraries:
-        return "of a library only functions that it defines itself are called, not what it links"
+        return "only functions that a library itself defines are called, not those it links to"
     close = did_you_mean(name, [*host.known_targets, *builtin_targets()])
     give = "give its function: hlo-run --load FILE (.so or .py), Host(custom_calls=...) in Python"
     return f"{close} Or {give}" if close else give

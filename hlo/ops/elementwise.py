@@ -154,7 +154,7 @@ def _read_tolerance(s: Scanner) -> ResultAccuracy:
             raise TextError(f"{key} is given twice", at, code="duplicate-attribute")
         if key == "ulps":
             if value > _ULPS_MAX:
-                raise TextError(f"{value:g} is no number of units", at, code="bad-value")
+                raise TextError(f"{value:g} is not a number of units", at, code="bad-value")
             value = int(value)  # as XLA does with a fraction
         fields[key] = value
     return ResultAccuracy(False, **fields)

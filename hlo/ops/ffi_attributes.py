@@ -128,7 +128,7 @@ def _read_dict(s: Scanner, depth: int) -> dict[str, FfiAttribute]:
 
 def _read(s: Scanner, depth: int) -> FfiAttribute:
     if depth > _MAX_DEPTH:
-        s.fail("attributes nest too deep")
+        s.fail("attributes are nested too deep")
     if s.peek("{"):
         return FfiAttribute(_read_dict(s, depth + 1))
     if s.peek('"'):
@@ -196,13 +196,13 @@ def _number(s: Scanner, text: str, kind: str) -> bool | int | float:
         return text == "true"
     if not kind.startswith(("f", "bf")):
         if not re.fullmatch(r"-?\d+|0x[0-9A-Fa-f]+", text):
-            s.fail(f"{text} is no {kind}")
-        return int(text, 0) if len(text) <= 20 else s.fail(f"{text} is no {kind}")
+            s.fail(f"{text} is not a valid {kind}")
+        return int(text, 0) if len(text) <= 20 else s.fail(f"{text} is not a valid {kind}")
     if not text.startswith("0x"):
         return float(text)
     forms = {"f64": ("<Q", "<d"), "f32": ("<I", "<f"), "f16": ("<H", "<e")}
     if kind not in forms or int(text, 16) >= 1 << int(kind[1:]):
-        s.fail(f"{text} is no {kind}")
+        s.fail(f"{text} is not a valid {kind}")
     raw, form = forms[kind]
     return float(struct.unpack(form, struct.pack(raw, int(text, 16)))[0])
 

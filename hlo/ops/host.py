@@ -45,9 +45,10 @@ def _infeed(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         return (), TOKEN_VALUE
     if not queue:
         raise InferError(
-            f"infeed: no value is left to read, {shape.to_string(False)} is next",
+            f"infeed: the queue is empty, {shape.to_string(False)} is next",
             code="empty-queue",
-            hint="--infeed FILE has the values; in Python they go into Host.infeed before the run",
+            hint="--infeed FILE provides the values; in Python append them to Host.infeed "
+                 "before the run",
         )  # fmt: skip
     return conforming(op, queue.popleft(), shape, "the next value"), TOKEN_VALUE
 

@@ -123,7 +123,7 @@ def _infer_transpose(op: OpView) -> Shape:
     shape, dims = array_operand(op, 0), op.attrs["dimensions"]
     if len(dims) != shape.rank:
         raise InferError(
-            f"transpose: dimensions {{{','.join(map(str, dims))}}} is no permutation of the "
+            f"transpose: dimensions {{{','.join(map(str, dims))}}} is not a permutation of the "
             f"dimensions of {shape.to_string(False)}",
             attr="dimensions", code="bad-dimension",
         )  # fmt: skip

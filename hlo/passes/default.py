@@ -132,7 +132,7 @@ def _step_of(item: object) -> Step | Fix:
     spec = registered(item)
     if spec is None:
         raise TypeError(
-            f"passes: {shown(item)} is no pass: a name, a Pass, a Step, a Fix, or a function that "
-            "hlo.passes.module_pass has registered is needed"
+            f"passes: {shown(item)} is not a pass: a name, a Pass, a Step, a Fix, or a function "
+            "that hlo.passes.module_pass has registered is needed"
         )
     return Step(spec)

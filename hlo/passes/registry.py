@@ -115,7 +115,7 @@ def module_pass(function: Callable[..., None]) -> Callable[..., None]:
             options[option] = Option(option, kind, parameter.default)
     summary = (inspect.getdoc(function) or "").partition("\n")[0]
     if not summary:
-        raise ValueError(f"{name}: a pass says in its docstring what it does")
+        raise ValueError(f"{name}: a pass needs a docstring that describes it")
     key = _key(name)
     taken = _PASSES.get(key)
     if taken is None and key in _files() and _files()[key] != function.__module__:

@@ -74,7 +74,8 @@ def _read_conv_dims(m: Message, operands: Operands) -> ConvDims:
                             inside.offset, code="bad-dimension")  # fmt: skip
         unknown.append(tuple(d for d in dims if d not in used))
     if len(unknown) != 3 or len({len(values[i]) for i in (2, 5, 8)}) != 1:
-        raise TextError("a convolution of two arrays with equally many spatial dimensions is due",
+        raise TextError("a convolution of two arrays with equally many spatial dimensions is "
+                        "needed",
                         inside.offset, code="bad-value")  # fmt: skip
     return ConvDims(*values, *unknown)
 
@@ -220,7 +221,7 @@ def _write_domain(value: Domain, m: Message) -> None:
 
 def _at_most_one(values: list[int]) -> int:
     if len(values) > 1:
-        raise TextError(f"{len(values)} dimensions where one is due", code="bad-value")
+        raise TextError(f"{len(values)} dimensions where one is needed", code="bad-value")
     return values[0] if values else -1
 
 

@@ -175,10 +175,10 @@ class _Reader:
         digits = text.lstrip("-").lower()
         base = 16 if digits.startswith("0x") else 8 if digits[0] == "0" else 10
         if len(digits) > 24 or (base == 8 and not set(digits) <= set("01234567")):
-            self._fail(f"{entry.name}: {text} is no {entry.kind}", code="bad-value")
+            self._fail(f"{entry.name}: {text} is not a valid {entry.kind}", code="bad-value")
         value = int(digits, base) * (-1 if text[0] == "-" else 1)
         if not (-(1 << bits) if signed else 0) <= value < 1 << bits:
-            self._fail(f"{entry.name}: {text} is no {entry.kind}", code="bad-value")
+            self._fail(f"{entry.name}: {text} is not a valid {entry.kind}", code="bad-value")
         return value
 
     def _float(self, entry: Field) -> float:
@@ -212,7 +212,7 @@ class _Reader:
             elif short or long:
                 code = int(short or long, 16)
                 if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-                    self._fail(f"{m[0]} is no character", code="bad-value")
+                    self._fail(f"{m[0]} is not a character", code="bad-value")
                 out += chr(code).encode()
             elif other in _CHARACTERS:
                 out += _CHARACTERS[other].encode()

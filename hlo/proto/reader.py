@@ -280,7 +280,7 @@ class _ModuleReader:
 def _name(m: Message, what: str) -> str:
     name: str = m.get("name", "")
     if not _NAME.fullmatch(name):
-        _fail(f"{name!r} is no name for {what}", m, "bad-name")
+        _fail(f"{name!r} is not a valid name for {what}", m, "bad-name")
     return name
 
 

@@ -1,1 +1,1 @@
-"""Native code made callable on numpy arrays. Knows no opcode and no code generation."""
+"""Runs native code on numpy arrays. Independent of opcodes and code generation."""

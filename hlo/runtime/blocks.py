@@ -1,8 +1,8 @@
-"""Memory for results and temporaries: aligned, and used again where that saves a lot.
+"""Allocation of results and temporaries: aligned, with reuse of large blocks.
 
-Fresh memory is not free: the system zeroes every page on its first use, which takes longer than
-many a kernel that fills it. Large blocks therefore go back to where they came from when the last
-array that looks into them is gone, and serve the next call.
+Fresh memory is expensive: the system zeroes every page on its first use, which takes longer than
+many of the kernels that fill it. Large blocks therefore return to a free list when the last array
+that refers to them is gone, and serve the next call.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from hlo.errors import HloError
 
 ALIGNMENT = 64
-# Blocks from this size on are mapped on their own, and kept for another call.
+# Blocks of at least this size are mapped separately, and kept for reuse.
 _LARGE = 1 << 20
-# Shared memory, which is what Python maps otherwise, takes half as long again for its first use. We
-# ask for no huge pages: where the system has to make them first, that takes twice as long.
+# Python maps shared memory by default, whose page faults take 1.5 times as long. Huge pages are
+# not requested: where the system has to assemble them first, that takes twice as long.
 _PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-# Two of each size serve a caller that holds on to one result while it asks for the next.
+# Two blocks of each size serve a caller that keeps one result while it computes the next.
 _KEPT = 2
 
 
@@ -41,7 +41,7 @@ def _mapped(size_bytes: int) -> mmap.mmap:
 
 
 class _Lent(np.ndarray):
-    """Memory that goes home when no array looks into it any more."""
+    """Memory that returns to its free list when no array refers to it any more."""
 
     home: deque[mmap.mmap] | None = None
 
@@ -51,7 +51,7 @@ class _Lent(np.ndarray):
 
 
 class Supply:
-    """Memory for values of one size. Arrays of it may outlive the supply."""
+    """Allocator of blocks of one size. Arrays may outlive it."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size = size_bytes
@@ -60,7 +60,7 @@ class Supply:
             self._home = deque(maxlen=_KEPT)
 
     def take(self) -> np.ndarray:
-        """Return bytes of no stated content at an aligned address."""
+        """Return uninitialized bytes at an aligned address."""
         if self._home is None:
             return block(self._size)
         try:

@@ -1,7 +1,7 @@
-"""Where numpy's arrays meet native code: each array leaf has a port.
+"""Conversion between numpy arrays and the memory of native code: each array leaf has a port.
 
-An array that already lies in memory as its shape's layout says is passed by address. Any other is
-copied into that form; a result is given out as a view of its memory where there is one.
+An array whose memory already has the layout of its shape is passed by address. Others are copied
+to it; a result is returned as a view of its memory if numpy can express one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from hlo.types import ArrayShape
 class Port:
     """A leaf in the default layout: row-major, whole bytes."""
 
-    # Whether memory is the array itself.
+    # Whether an array can be passed without a copy.
     is_plain = True
-    # What a copy of an argument takes, where there is always one.
+    # The bytes of the copy of an argument, if it is always copied.
     packed_bytes = 0
 
     def __init__(self, shape: ArrayShape) -> None:
@@ -32,7 +32,7 @@ class Port:
         self._supply = Supply(self.size_bytes)
 
     def physical(self, array: np.ndarray) -> np.ndarray:
-        """Return memory that holds an array of the port's dimensions and dtype."""
+        """Return memory with the content of an array of the port's dimensions and dtype."""
         return np.require(array, requirements=("C", "A"))
 
     def allocate(self) -> np.ndarray:
@@ -48,7 +48,7 @@ class Port:
 
 
 class TransposedPort(Port):
-    """A leaf whose dimensions lie in another order."""
+    """A leaf whose dimensions are not in row-major order."""
 
     is_plain = False
 
@@ -70,13 +70,13 @@ class TransposedPort(Port):
 
 
 class PackedPort(Port):
-    """A leaf in tiles, with several elements in a byte, or with padding."""
+    """A leaf with tiles, bit packing or padding."""
 
     is_plain = False
 
     def __init__(self, shape: ArrayShape) -> None:
         super().__init__(shape)
-        # Elements pass through a byte each, or their own size, on the way to their places.
+        # Packing goes through an array with a byte per element, or the element's own size.
         width = shape.element_type.byte_width
         self.packed_bytes = self.size_bytes + physical_elements(shape) * width
 
@@ -87,7 +87,7 @@ class PackedPort(Port):
         return self._supply.take()
 
     def logical(self, memory: np.ndarray) -> np.ndarray:
-        # Memory has at least one byte, the form of an empty array none.
+        # Memory has at least one byte, the buffer of an empty array none.
         return unpack(memory.view(np.ndarray)[: self.size_bytes], self.shape)
 
 

@@ -1,11 +1,12 @@
-"""Compiled programs on disk, by the content of what they were made from.
+"""A cache of compiled programs on disk, keyed by the content that they were made from.
 
-One file holds one program behind a checksum. Files appear whole, by renaming, so that any number of
-processes may read and write the folder at once. A file that is damaged counts as absent and is
-written again. When the folder grows over its limit, what was not used for longest goes.
+One file contains one program, preceded by a checksum. Files are created by an atomic rename, so
+that any number of processes may read and write the folder concurrently. A damaged file counts as
+absent and is written again. When the folder exceeds its limit, the least recently used programs
+are evicted.
 
-What is in the cache is run: folder and files count only if they are the user's, and nobody else may
-write them.
+Cached programs are executed: folder and files are used only if they belong to the user, and
+nobody else may write them.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from hlo.runtime.program import NativeProgram, from_bytes, to_bytes
 
 LIMIT_BYTES = 1 << 30
 _MAGIC = b"hlo-tools program\n"
-# The program starts at a multiple of 64, as its constants are aligned from there.
+# The program starts at a multiple of 64, so that its constants are aligned.
 _HEAD_BYTES = 64
 _SUFFIX = ".program"
 _TEMPORARY = "new-"
-# A temporary file of this age belongs to a process that did not live to rename it.
+# A temporary file of this age belongs to a process that died before renaming it.
 _ABANDONED_S = 3600.0
 
 
 def digest(parts: Iterable[bytes | memoryview]) -> str:
-    """Return the key of what a program is made from: each part counts, and where it ends."""
+    """Return a hash of the parts that a program is made from, including their boundaries."""
     total = hashlib.sha256()
     for part in parts:
         total.update(len(part).to_bytes(8, "little"))
@@ -44,8 +45,8 @@ def digest(parts: Iterable[bytes | memoryview]) -> str:
 class Cache:
     """A folder of programs.
 
-    `problem` says why the last one could not be stored, if it could not: a program that is not
-    stored is only slower to get the next time, so nothing is raised.
+    If the last program could not be stored, `problem` says why: a miss only costs time, so
+    nothing is raised.
     """
 
     def __init__(self, folder: str | Path | None = None, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -64,8 +65,8 @@ class Cache:
             try:
                 if not _is_private(os.fstat(handle), stat.S_IFREG):
                     return None
-                # Mapped, so that large constants cost memory only where they are used, and once
-                # for all processes.
+                # Mapped, so that large constants are paged in on use and shared between
+                # processes.
                 data = memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
             finally:
                 os.close(handle)
@@ -90,7 +91,9 @@ class Cache:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not _is_private(os.stat(self.folder), stat.S_IFDIR):
-                self.problem = f"{self.folder}: it is another user's, or others may write to it"
+                self.problem = (
+                    f"{self.folder}: it belongs to another user, or others may write to it"
+                )
                 return
             self._evict(self.limit_bytes - size)
             handle, name = tempfile.mkstemp(dir=self.folder, prefix=_TEMPORARY)
@@ -118,7 +121,7 @@ class Cache:
         return self.folder / f"{key}{_SUFFIX}"
 
     def _evict(self, keep_bytes: int) -> None:
-        """Remove what was not used for longest until the rest takes at most `keep_bytes`."""
+        """Evict the least recently used programs until the rest takes at most `keep_bytes`."""
         found: list[tuple[float, int, str]] = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
             for entry in entries:
@@ -147,7 +150,7 @@ def default_folder() -> Path:
     return Path(platformdirs.user_cache_dir("hlo-tools", appauthor=False)) / "programs"
 
 
-# No symbolic links, no waiting for whoever writes to a pipe; not every system knows these.
+# Do not follow symbolic links or block on pipes; not every system has these flags.
 _CAUTIOUSLY = (
     getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -157,13 +160,13 @@ def _is_private(status: os.stat_result, kind: int) -> bool:
     """True for a file or folder that is the user's own and that nobody else may write."""
     if stat.S_IFMT(status.st_mode) != kind:
         return False
-    if os.name != "posix":  # where modes say nothing of it, and a user's folders are the user's
+    if os.name != "posix":  # systems without POSIX modes, where a user's folders are private anyway
         return True
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _head(key: str, pieces: Iterable[bytes | memoryview]) -> bytes:
-    """Return what stands before a program: an entry under another key is none."""
+    """Return the header of a program's file, which contains its key."""
     checksum = hashlib.sha256(key.encode())
     for piece in pieces:
         checksum.update(piece)

@@ -41,9 +41,9 @@ from hlo.trees import Trees, given_by
 from hlo.types import ArrayShape, Shape, TokenShape, TupleShape, signature_text
 from hlo.values import TOKEN_VALUE
 
-# Calls that need more memory than this look first whether it is there.
+# Calls that need more memory than this check first that it is available.
 _CHECKED_BYTES = 1 << 26
-# Arenas that are kept for the next calls: one for each call that may run at once, unless large.
+# Arenas kept for reuse: one per concurrent call, unless large.
 _KEPT_FRAMES = 8
 
 
@@ -90,8 +90,8 @@ class Executable:
     ) -> None:
         """Load a program.
 
-        threads: how many may work on a call, by default one a processor. outside: what the program
-        calls outside, where it does.
+        threads: how many may work on a call, by default one per processor. outside: the external
+        functions that the program calls, if any.
         """
         self.name = program.name
         self.parameters: tuple[Parameter, ...] = program.parameters
@@ -99,17 +99,17 @@ class Executable:
         self.arena_bytes = program.arena_bytes
         self.cost = program.cost
         self.imports, self.uses_host = program.imports, program.uses_host
-        # The numbers of replicas and of partitions that a run takes.
+        # The numbers of replicas and of partitions that a run needs.
         self.device_counts = program.device_counts
-        # What values of parameters make sense, by the parameter's number and index path.
+        # The domains of parameters, by number and index path.
         self.domains = program.domains
         # Names of constants without values that results depend on.
         self.elided = program.elided
-        # What the module says of devices, where it runs on one for all of that.
+        # The device annotations of a module that runs on one device regardless.
         self.unused_devices = program.unused_devices
-        # How the program nests arguments and results of which the module was made.
+        # The pytrees of the function that the module was made from.
         self.trees: Trees | None = None
-        # How long each stage of making it took.
+        # The duration of each compilation stage, in seconds.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)
         self._outside = outside
@@ -130,7 +130,7 @@ class Executable:
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
 
-    # Where the entry takes what is not the same for all calls.
+    # The parts of the entry's arguments that change from call to call.
     _threads_word, _host_word = THREADS, HOST
 
     def _load(self, program: NativeProgram) -> int:
@@ -142,7 +142,7 @@ class Executable:
         return deque(maxlen=1 if self.arena_bytes > _CHECKED_BYTES else _KEPT_FRAMES)
 
     def beside(self, outside: Outside | None) -> Executable:
-        """Return the same code with other functions outside: as another device runs it."""
+        """Return the same code with other external functions, as another device runs it."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._outside, other._frames = outside, self._no_frames()
@@ -154,13 +154,13 @@ class Executable:
         )
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write the program as a library, an object file, ... by the end of a file's name.
+        """Write the program as a library, an object file, ... according to the file's extension.
 
         `hlo.load_library` calls a shared library, C programs call any. options: `name`, `header`,
         `target`, `cpu`, `features`, `debug_info`, `linker`, as of `hlo-compile`. Raises HloError.
         """
         if self.saver is None:
-            raise HloError.at("unsupported", f"{self.name}: what is loaded is not saved again")
+            raise HloError.at("unsupported", f"{self.name}: a loaded program cannot be saved again")
         need(path, str | os.PathLike, "save: path")
         self.saver(str(os.fspath(path)), **options)
 
@@ -196,7 +196,7 @@ class Executable:
     # --- arguments ------------------------------------------------------------------------------
 
     def _ready(self, args: Sequence[Any]) -> bool:
-        """True when the arguments are flat, fit, and lie in memory as native code wants them."""
+        """True when the arguments are flat, valid, and have the layouts of the parameters."""
         if len(args) != len(self._inputs):
             return False
         for a, p in zip(args, self._inputs):  # noqa: B905 (the lengths are equal)
@@ -222,7 +222,7 @@ class Executable:
         return self._wrap(self._run(memory, self._donated(memory, arrays, donate), timeout))
 
     def _physical(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return arguments as they have to lie in memory, which some tiles make far larger."""
+        """Return arguments in the parameters' layouts, which some tiles make much larger."""
         self._need(0, 0, sum(p.packed_bytes for p in self._inputs))
         return [p.physical(a) for p, a in zip(self._inputs, arrays, strict=True)]
 
@@ -242,7 +242,7 @@ class Executable:
     ) -> dict[int, np.ndarray]:
         """Return the argument memory that results may use, by number of the result leaf.
 
-        Memory that another argument looks into too is left alone.
+        Memory that several arguments share is not donated.
         """
         if donate is False:
             return {}
@@ -276,7 +276,7 @@ class Executable:
         donated: Mapping[int, np.ndarray],
         timeout: float | None = None,
     ) -> list[np.ndarray]:
-        """Run on memory of the arguments; returns the result leaves."""
+        """Run on the arguments' memory; returns the result leaves."""
         try:
             frame = self._frames.pop()
             self._need(self._output_bytes)
@@ -312,12 +312,12 @@ class Executable:
         return [o if p.is_plain else p.logical(o) for o, p in zip(outs, self._outputs)]  # noqa: B905
 
     def _raise(self, ended: int, frame: Frame, timeout: float | None) -> NoReturn:
-        """Raise what has kept a call from its end, as the entry or the watch has returned it."""
+        """Raise the error for the nonzero status of the entry or the watch."""
         if ended == Ended.LATE:
             assert timeout is not None
             raise late(self.name, timeout)
         if ended < 0 and ended != Ended.STOPPED:
-            # A library does not say what its numbers mean.
+            # A library does not describe its status codes.
             unknown = f"{self.name}: a size is outside its bound, or a loop would never end"
             raise HloError.at(*self._checks.get(ended, ("index-out-of-range", unknown)))
         assert frame.host is not None
@@ -335,7 +335,7 @@ class Executable:
 
     @property
     def working_bytes(self) -> dict[str, int]:
-        """The bytes that a call takes besides its arguments, by what they are for."""
+        """The bytes that a call allocates, by purpose."""
         return {
             "results": self._output_bytes,
             "temporaries": self.arena_bytes,
@@ -352,7 +352,7 @@ class Executable:
 
 
 class Frame:
-    """What one call needs for itself: tables of addresses, the arena, and the watch over it."""
+    """The state of one call: tables of addresses, the arena, and its watch."""
 
     def __init__(
         self, arguments: int, results: int, arena_bytes: int, outside: Outside | None
@@ -379,9 +379,9 @@ def _slow_address(a: np.ndarray) -> int:
 
 
 def _address_function() -> Callable[[np.ndarray], int]:
-    """Return the quickest way to an array's address.
+    """Return the fastest function for an array's address.
 
-    numpy's C interface fixes that an array object begins with Python's header and the address.
+    By numpy's C ABI an array object begins with Python's object header and the address.
     Asking `a.ctypes` takes eight times as long; with 60 arguments that is most of a call.
     """
     if sys.implementation.name != "cpython":
@@ -423,7 +423,7 @@ def _with_sizes(array: np.ndarray, shape: ArrayShape) -> list[np.ndarray]:
 
 
 def _meant(data: np.ndarray, shape: ArrayShape, leaves: Any) -> np.ndarray:
-    """Return the part of an array at its bounds that the sizes behind it say."""
+    """Return the valid part of an array at its bounds, given the dynamic sizes."""
     sizes = [
         int(next(leaves)) if varies else n
         for n, varies in zip(shape.dims, shape.dynamic, strict=True)

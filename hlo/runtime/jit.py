@@ -16,12 +16,12 @@ from hlo.errors import HloError, did_you_mean
 from hlo.memory import check_address_space, threads_that_fit
 from hlo.runtime.parts import Effort, Part, split
 
-# What LLVM takes for the smallest module, threads included.
+# Memory that LLVM needs for the smallest module, threads included.
 _LLVM_BYTES = 32 << 20
 
 
 class Machine:
-    """A processor to make code for: what LLVM calls target machine, and the names it goes by.
+    """A processor to compile for: LLVM's target machine, and its names.
 
     triple: architecture, vendor, system; cpu, features, abi: as LLVM names them (`znver4`,
     `+avx2,-avx512f`, `lp64d`).
@@ -33,14 +33,14 @@ class Machine:
             self._target = llvm.Target.from_triple(triple)
         except RuntimeError as e:
             raise HloError.at("bad-target", f"target {triple}: {e}") from None
-        # Those that no thread has at the moment, by level of optimization: what LLVM works out of a
-        # processor on first use takes longer than a small function.
+        # Unused ones, by optimization level: initializing LLVM's tables of a processor takes
+        # longer than compiling a small function.
         self._idle: dict[int, list[llvm.TargetMachine]] = {0: [], 3: []}
         self._llvm = self._machine(3)
 
     @contextmanager
     def _own(self, level: int) -> Iterator[llvm.TargetMachine]:
-        """Have a target machine that no other thread uses."""
+        """Borrow a target machine that no other thread uses."""
         idle = self._idle[level]
         try:
             machine = idle.pop()
@@ -50,7 +50,7 @@ class Machine:
         idle.append(machine)
 
     def _machine(self, level: int) -> llvm.TargetMachine:
-        # WebAssembly's position-independent code is for its own kind of dynamic linking only.
+        # Position-independent code for WebAssembly is for dynamic linking only.
         reloc = "static" if self.triple.startswith("wasm") else "pic"
         return self._target.create_target_machine(
             cpu=self.cpu, features=self.features, opt=level, reloc=reloc, codemodel="small",
@@ -59,13 +59,13 @@ class Machine:
 
     @property
     def data_layout(self) -> str:
-        """How types lie in memory, in LLVM's notation."""
+        """LLVM's data layout string."""
         return str(self._llvm.target_data)
 
     def optimize(self, text: str, internal: Sequence[str] = ()) -> llvm.ModuleRef:
         """Parse LLVM IR and run the optimization pipeline.
 
-        internal: functions that nothing outside the module is to see.
+        internal: functions that get internal linkage.
         """
         module = llvm.parse_assembly(text)
         for name in internal:
@@ -78,13 +78,13 @@ class Machine:
         return bytes(self._llvm.emit_object(module))
 
     def quick_code(self, text: str, context: llvm.ContextRef | None = None) -> bytes:
-        """Return the object file of LLVM IR that runs too seldom to be worth optimizing."""
+        """Return the object file of LLVM IR that runs too rarely to be worth optimizing."""
         with self._own(0) as machine:
             return _emit(llvm.parse_assembly(text, context), machine)
 
     def compile(self, text: str, threads: int) -> tuple[bytes, ...]:
-        """Return the object files of LLVM IR, made by so many threads. Raises HloError."""
-        # Where memory runs out, LLVM ends the process; it takes some fifty times its text.
+        """Return the object files of LLVM IR, compiled by this many threads. Raises HloError."""
+        # LLVM aborts when memory runs out; it needs some fifty times the size of the text.
         needed = _LLVM_BYTES + 50 * len(text)
         check_address_space(needed, "compiling")
         parts = split(text)
@@ -97,7 +97,7 @@ class Machine:
             return tuple(pool.map(self._compile_part, parts))
 
     def _compile_part(self, part: Part) -> bytes:
-        # What LLVM's objects share, they share within a context.
+        # LLVM objects share state only within a context.
         context = llvm.create_context()
         level = 0 if part.texts[0][0] is Effort.NONE else 3
         with self._own(level) as machine:
@@ -125,8 +125,8 @@ def _optimized(
 
 
 def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    # What the emitters leave to LLVM is to clean up and to vectorize. Loops that gain by
-    # unrolling are emitted unrolled: LLVM's own choice doubles the time of compilation.
+    # The emitters leave clean-up and vectorization to LLVM. Loops that benefit from unrolling are
+    # emitted unrolled: LLVM's own unrolling doubles compile time.
     tuning = llvm.create_pipeline_tuning_options(speed_level=1)
     tuning.loop_vectorization = True
     tuning.slp_vectorization = False
@@ -136,7 +136,7 @@ def _optimize(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 
 
 def _clean(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Do what is left to do for code whose loops are as they are to be."""
+    """Run the clean-up passes for code whose loops are in final form."""
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_module_pass_manager()
     passes.add_ipsccp_pass()
@@ -172,11 +172,11 @@ def _emit(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
 
 @cache
 def _unlocked(name: str) -> Any:
-    """Return a function of the binding without the lock that is held in all of them.
+    """Return a function of the binding without the global lock that all of them take.
 
-    LLVM needs none where nothing is shared: each thread has a context and a target machine. The
-    binding has no public name for this. Where it has not the one used here, the result is None:
-    the public function gives the same code, of one part after the other.
+    LLVM needs no lock if nothing is shared: each thread has its own context and target machine.
+    The binding has no public name for this. If it lacks the private one used here, the result is
+    None: the public function generates the same code, one part after the other.
     """
     try:
         path, locked = ffi.lib._name, getattr(ffi.lib, name)
@@ -191,9 +191,9 @@ def _unlocked(name: str) -> Any:
 
 @cache
 def host_machine(features: str = "") -> Machine:
-    """Return this processor, with every instruction that it has and `features` leaves it.
+    """Return this processor with all its features, modified by `features`.
 
-    features: changes to what it has, as in `-avx512f,-avx512vl`. Raises HloError.
+    features: changes, as in `-avx512f,-avx512vl`. Raises HloError.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -202,7 +202,7 @@ def host_machine(features: str = "") -> Machine:
         sign, name = change[:1], change[1:]
         if sign not in ("+", "-") or name not in have or (sign == "+" and not have[name]):
             raise HloError.at(
-                "bad-target", f"feature {change!r}: this processor has none that can be so changed",
+                "bad-target", f"feature {change!r}: this processor has no such feature to change",
                 hint=did_you_mean(name, have),
             )  # fmt: skip
         have[name] = sign == "+"

@@ -1,7 +1,7 @@
-"""Functions outside a program that it calls: native ones, and Python's.
+"""External functions that a program calls: native ones, and Python's.
 
-A program gets a table of them, an `hlo_host`; `hlo/include/hlo_ffi.h` declares what it is and what
-the functions get.
+A program gets a table of them, an `hlo_host`; `hlo/include/hlo_ffi.h` declares it and the
+functions' arguments.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ MESSAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Import:
-    """What a program asks for, one entry of its table.
+    """One external function that a program needs: an entry of its table.
 
-    opcode, target: what it is for; api_version: of a custom call, 1 to 4, else 0. text: a module
-    whose entry's root is the instruction, for functions that Python has to find or make.
+    opcode, target: the operation that calls it; api_version: of a custom call, 1 to 4, else 0.
+    text: a module whose entry's root is the instruction, for functions that are resolved in
+    Python.
     """
 
     opcode: str
@@ -38,7 +39,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Function:
-    """An entry for the table: two addresses, and what has to live as long as they are called."""
+    """An entry of the table: two addresses, and the object that keeps them valid."""
 
     handler: int
     state: int = 0
@@ -46,23 +47,23 @@ class Function:
 
 
 class Together(Protocol):
-    """Several devices that run at the same time.
+    """Several devices that run concurrently.
 
-    stop_at: the address of a word of eight bytes that is not zero once they are to stop.
+    stop_at: the address of an 8-byte word that becomes nonzero when they have to stop.
     """
 
     stop_at: int
 
     def need_going(self) -> None:
-        """Raise what ends the run of a device, once they are to stop."""
+        """Raise the error that ends the run of a device, once they have to stop."""
 
 
 @dataclass(frozen=True)
 class Outside:
-    """All that a program calls outside: a function for each of its imports.
+    """The external functions of a program, one for each of its imports.
 
-    device: says which device runs the program: replica and partition. together: the run that it is
-    part of, None where the device is alone.
+    device: the replica and partition that run the program. together: the run that it is part of,
+    None for a single device.
     """
 
     imports: Sequence[Import]
@@ -73,8 +74,8 @@ class Outside:
 
 # --- native functions ---------------------------------------------------------------------------
 
-# Functions of the older versions of custom calls behind the type that programs call: the state is
-# the address of the function. The offsets are those of `hlo_ffi_call` and `hlo_ffi_op`.
+# Adapters from the type that programs call to functions of older custom-call versions: the state
+# is the function's address. The offsets are those of `hlo_ffi_call` and `hlo_ffi_op`.
 _CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, i64 }"
 _OP = "{ ptr, ptr, i64, i32, i32, i64, ptr, i64, ptr, i64, ptr }"
 
@@ -132,7 +133,7 @@ _ADAPTERS = {
     2: ("status", "ptr %out, ptr %in, ptr %status", True),
     3: ("unified", "ptr %out, ptr %in, ptr %config, i64 %size, ptr %status", True),
 }
-# Functions of this version are what programs call.
+# Functions of this version need no adapter.
 _TYPED = 4
 
 
@@ -168,7 +169,7 @@ def python_function(
     """Return the entry for a Python function on arrays in logical order.
 
     run: gets copies of the operands, and returns arrays of exactly the results' dimensions and
-    dtypes. What it raises comes out of the call of the program.
+    dtypes. Its exceptions propagate to the caller of the program.
     """
     sources, targets = [_View(s) for s in operands], [_View(s) for s in results]
 
@@ -193,7 +194,7 @@ def python_function(
     return Function(address, 0, callback)
 
 
-# Where the tables of operands and results stand in an `hlo_ffi_call`.
+# Offsets of the tables of operands and results in an `hlo_ffi_call`.
 _TABLES = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
 
 
@@ -202,7 +203,7 @@ def _read(table: int, views: Sequence[_View]) -> list[int]:
 
 
 class _View:
-    """Makes arrays of memory in a shape's layout."""
+    """Converts memory in a shape's layout to arrays."""
 
     def __init__(self, shape: ArrayShape) -> None:
         order = shape.layout.minor_to_major[::-1] if shape.layout else tuple(range(shape.rank))
@@ -247,19 +248,19 @@ class HostTable:
         self.address = ctypes.addressof(self._table)
 
     def begin(self) -> int:
-        """Make ready for a call; returns the address of a word that stops it, or 0."""
+        """Prepare a call; returns the address of the word that stops it, or 0."""
         self._table.replica_id, self._table.partition_id = self._outside.device()
         self._together = self._outside.together()
         return 0 if self._together is None else self._together.stop_at
 
     def raise_stopped(self) -> NoReturn:
-        """Raise what ends a call that was stopped."""
+        """Raise the error of a call that was stopped."""
         assert self._together is not None
         self._together.need_going()
-        raise AssertionError("the devices go on")
+        raise AssertionError("the devices continue")
 
     def fail(self, program: str, number: int) -> NoReturn:
-        """Raise what ended a call: a Python function's error, or HloError with the message.
+        """Raise the error of a failed function: a Python exception, or HloError with its message.
 
         number: of the function that failed.
         """
@@ -268,7 +269,7 @@ class HostTable:
         if error is not None:
             _pending.error = None
             raise error
-        message = self._message.value.decode(errors="replace") or "it gives no reason"
+        message = self._message.value.decode(errors="replace") or "no reason given"
         self._message.value = b""
         raise HloError.at(
             "custom-call-failed", f"{program}: {which.opcode} of {which.target!r} failed: {message}"

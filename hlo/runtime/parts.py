@@ -1,11 +1,11 @@
-"""LLVM IR in parts that are compiled at the same time, and with the passes that each needs.
+"""Splits LLVM IR into parts that compile in parallel, with an optimization level per function.
 
-Loops that LLVM is to vectorize need the whole pipeline. Code that is emitted as it is to be, which
-says of each innermost loop that there is nothing to vectorize, needs a few cleaning passes; code
-that runs straight through once a call needs none; nor does code whose loops are there to call
-functions with loops of their own. A function stays with its callers if it may be
-inlined, or if LLVM may learn of it from the only one that there is. The parts depend on the text
-alone, so that equal modules make equal code on any number of processors.
+Loops that LLVM has to vectorize need the whole pipeline. Code that is emitted in final form, with
+every innermost loop marked as not to be vectorized, needs a few clean-up passes; straight-line
+code that runs once per call needs none, nor does code whose loops only call functions with loops
+of their own. A function stays in the part of its callers if it may be inlined, or if it has a
+single caller that LLVM can use for interprocedural analysis. The parts depend on the text alone,
+so that equal modules give equal code on any number of processors.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from functools import cached_property
 
 
 class Effort(Enum):
-    """How much optimization some code is worth."""
+    """Optimization level of a function."""
 
     NONE = "none"
     CLEAN = "clean"
     VECTORIZE = "vectorize"
 
 
-# Of modules compiled at the same time, each costs one or two milliseconds of its own: so many
+# Each module compiled in parallel has an overhead of one or two milliseconds: this many
 # characters of clean code take ten times that. Code to vectorize takes several times as long.
 _PART_SIZE = 24_000
 _MOST_PARTS = 16
@@ -42,7 +42,7 @@ _PLAIN = re.compile(r"^(!\d+) = distinct !\{!\d+, !0, !1\}$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Part:
-    """What becomes one object file: a module for each effort that some of its code is worth."""
+    """The content of one object file: a module for each optimization level."""
 
     texts: tuple[tuple[Effort, str], ...]
 
@@ -77,7 +77,7 @@ class _Function:
 
     @property
     def is_apart(self) -> bool:
-        """True when no caller is to have it inlined."""
+        """True when it may not be inlined."""
         return bool(_APART.search(self.header))
 
     @property
@@ -86,7 +86,7 @@ class _Function:
 
     @cached_property
     def innermost(self) -> list[_Loop]:
-        """The loops without loops in them: branches back to a block, with their notes."""
+        """The innermost loops: back edges with their metadata."""
         placed: dict[str, int] = {}
         loops: list[_Loop] = []
         for m in _LABEL.finditer(self.text):
@@ -97,7 +97,7 @@ class _Function:
                 loops.append(_Loop(placed[target], m.start(), ""))
             elif note:
                 loops[-1] = _Loop(loops[-1].begin, loops[-1].end, note)
-        # Those that end first come first: of two, one is in the other or they are apart.
+        # Ordered by end: two loops are either nested or disjoint.
         found: list[_Loop] = []
         for loop in loops:
             if not found or not found[-1].is_within(loop):
@@ -118,7 +118,7 @@ def split(text: str) -> list[Part]:
         at = sizes.index(min(sizes))
         bins[at] += group
         sizes[at] += _size(group)
-    # Code that is not optimized is quickly done: it comes last.
+    # Code without optimization compiles quickly: it comes last.
     straight = [f for f in functions.values() if f.effort is Effort.NONE]
     bins = [*sorted(bins, key=_size, reverse=True), straight]
     module = _Module(functions, others)
@@ -156,7 +156,8 @@ def _until_brace(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _judge(functions: dict[str, _Function], plain: Set[str]) -> None:
-    """Find what effort each function is worth; `plain` are the notes of loops as they are to be."""
+    """Choose the optimization level of each function; `plain` is the metadata of loops in final
+    form."""
     stack = [f.name for f in functions.values() if f.innermost]
     repeated: set[str] = set()
     while stack:
@@ -173,16 +174,16 @@ def _judge(functions: dict[str, _Function], plain: Set[str]) -> None:
             f.text = f.text.replace(" noinline ", " noinline optnone ", 1)
     straight = [f for f in functions.values() if f.effort is Effort.NONE]
     if sum(len(f.text) for f in straight) < _PART_SIZE:
-        # Not worth a module of its own.
+        # Too small for a module of its own.
         for f in straight:
             f.effort = Effort.CLEAN
 
 
 def _drives(f: _Function, functions: dict[str, _Function]) -> bool:
-    """True when a function spends its time in others: each innermost loop calls one with loops.
+    """True when a function spends its time in callees: each innermost loop calls one with loops.
 
-    To make code of the loops around a microkernel takes longer than to make that of itself, most of
-    it to save multiplications.
+    Optimizing the loops around a microkernel takes LLVM longer than the microkernel itself,
+    mostly for strength reduction.
     """
     bodies = [f.text[loop.begin : loop.end] for loop in f.innermost]
     called = [set(_NAME.findall(body)) & f.uses for body in bodies] or [f.uses]
@@ -190,7 +191,7 @@ def _drives(f: _Function, functions: dict[str, _Function]) -> bool:
 
 
 def _groups(functions: dict[str, _Function], effort: Effort) -> list[list[_Function]]:
-    """Return the functions of an effort by what has to be in one module, together."""
+    """Return the functions of a level in groups that have to be in one module."""
     group = {f.name: [f] for f in functions.values() if f.effort is effort}
     callers = Counter(n for f in functions.values() for n in f.uses)
     for name in group:
@@ -207,11 +208,11 @@ def _groups(functions: dict[str, _Function], effort: Effort) -> list[list[_Funct
 
 
 class _Module:
-    """What parts are taken from."""
+    """The module that is split."""
 
     def __init__(self, functions: dict[str, _Function], others: Sequence[str]) -> None:
         self.functions = functions
-        # By symbol, the lines between functions; those of the head have none.
+        # The lines between functions by symbol; those of the header have none.
         self.lines: dict[str, tuple[int, str]] = {}
         self.head: list[str] = []
         for n, line in enumerate(others):

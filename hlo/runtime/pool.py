@@ -1,19 +1,20 @@
 """A small pool of native threads.
 
 Compiled programs know nothing of threads: their entry takes null or a `Threads` pair, a function
-and its state, and calls it to run `task(context, begin, end)` over [0, n) in shares. This is that
+and its state, and calls it to run `task(context, begin, end)` over [0, n) in chunks. This is that
 function, in LLVM IR so that no compiler is needed where the package is installed.
 
-A job is open while its generation is odd. Shares are handed out by an atomic counter; which thread
-runs which share never shows in a result, because every share writes memory of its own. A worker
-joins a job by counting itself active and then seeing that the job is still open; the caller works
-too, closes the job when no share is left, and waits for the workers that are active. So it never
-waits for one that sleeps or has not been scheduled. A worker that finds nothing to do spins for
-some microseconds, then sleeps on a condition variable. A pool that is busy with another call lets
-the caller do its work alone, so that calls from several Python threads neither wait nor interfere.
+A job is open while its generation is odd. Chunks are distributed by an atomic counter; the
+assignment of chunks to threads never affects a result, because every chunk writes memory of its
+own. A worker joins a job by incrementing the count of active workers and then checking that the
+job is still open; the caller works too, closes the job when no chunk is left, and waits for the
+active workers. So it never waits for one that sleeps or has not been scheduled. An idle worker
+spins for some microseconds, then sleeps on a condition variable. If the pool is busy with another
+call, the caller does its work alone, so that calls from several Python threads neither wait nor
+interfere.
 
-A caller that is not to go on (see `hlo.runtime.watch`) has the workers stop, which see that between
-shares and where their code looks for it, and goes its way when the last one has.
+A caller that has to stop (see `hlo.runtime.watch`) tells the workers, which check between chunks
+and where their code polls, and returns when the last one has stopped.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from hlo.runtime.watch import STOP, WORDS, word
 _BUSY, _TASK, _CONTEXT, _N, _CHUNK = 0, 8, 16, 24, 32
 _NEXT, _GENERATION, _ACTIVE, _SLEEPERS, _MUTEX, _CONDITION, _STOP = 64, 128, 192, 256, 320, 448, 576
 _STATE_BYTES = 640
-# Turns of a waiting loop, of the order of 20 nanoseconds each: those of a worker before it sleeps,
-# and those of the caller between two offers of its processor to others.
+# Iterations of a spin loop, of about 20 nanoseconds each: of a worker before it sleeps, and of
+# the caller between two yields of its processor.
 _SPINS, _PATIENCE = 4000, 500
-# Shares that a caller does at once who is alone.
+# Chunks that a caller without workers runs at once.
 _PIECE = 16
 
-# What a waiting loop tells the processor.
+# The pause instruction of a spin loop.
 _PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -258,13 +259,13 @@ end:
 
 
 def pool_ir(machine: Machine) -> str:
-    """Return the pool's functions, `pool_start` and `pool_run`, beside those of `watch`."""
+    """Return the pool's functions, `pool_start` and `pool_run`, with those of `watch`."""
     declare, pause = _PAUSE.get(machine.triple.split("-")[0], ("", ""))
     return _IR.replace("DECLARE_PAUSE", declare).replace("PAUSE", pause)
 
 
 class Pool:
-    """So many threads, the caller's included, that stay for the life of the process."""
+    """A number of threads, the caller's included, that live as long as the process."""
 
     def __init__(self, threads: int, addresses: Mapping[str, int]) -> None:
         self._threads = threads
@@ -309,7 +310,7 @@ _pools: dict[int, Pool] = {}
 
 
 def pool_of(threads: int, addresses: Mapping[str, int]) -> Pool | None:
-    """Return the pool of so many threads, the caller's included; None for one.
+    """Return the pool with this many threads, the caller's included; None for one.
 
     addresses: of `pool_run` and `pool_start`. There is no pool where the system has no POSIX
     threads.

@@ -1,4 +1,4 @@
-"""What is left of a module once it is compiled: native code, and all that a call has to know."""
+"""A compiled module: native code, and the description that a call needs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class NativeProgram:
 
     code: object files, one of which defines `symbol`. constants: the data that the code expects,
     aligned to 64 bytes. aliases: pairs of a result leaf and an argument leaf, by number among the
-    array leaves, that share memory: the argument's value has to be in the result's memory before.
-    cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they are `exact`.
-    support: the object file of what runs all programs. is_parallel: some of the work is worth
-    sharing out over threads. checks: numbers that the code returns where an error ends it,
-    the error's code, and what is wrong. imports: the functions outside that the code calls by
-    number. uses_host: it needs a table of them, or asks which device it runs on. device_counts: the
-    numbers of replicas and of partitions that a run takes. domains: the values that leaves of
-    parameters may have for the program to make sense, by the parameter's number and index path.
-    elided: names of the constants without values that results depend on. unused_devices: what the
-    module says of devices, where it runs on one for all of that.
+    array leaves, that share memory: the argument's value has to be in the result's memory before
+    the call. cost: counts of one run (`operations`, `transcendentals`, `bytes`) and whether they
+    are `exact`. support: the object file with the functions that all programs share. is_parallel:
+    some kernels are split into chunks for threads. checks: status codes that the code returns on
+    an error, the error's code, and its message. imports: the external functions that the code
+    calls by number. uses_host: it needs a table of them, or its device ids. device_counts: the
+    numbers of replicas and of partitions that a run needs. domains: the valid ranges of the leaves
+    of parameters, by the parameter's number and index path. elided: names of the constants without
+    values that results depend on. unused_devices: the device annotations of a module that runs on
+    one device regardless.
     """
 
     name: str
@@ -150,7 +150,7 @@ def from_bytes(data: memoryview) -> NativeProgram:
 
 
 def _is_sound(program: NativeProgram) -> bool:
-    """Return whether the parts of a program are of their types, and fit together."""
+    """Return whether the parts of a program have the right types and are consistent."""
     p = program
     texts = (p.name, p.symbol, p.unused_devices, *p.elided, *(x.name for x in p.parameters))
     texts += tuple(text for _, *texts_of_check in p.checks for text in texts_of_check)

@@ -1,4 +1,4 @@
-"""What all programs are run by, in native code: the watch over a call, and the pool of threads."""
+"""Native code that all programs share: the watch over a call, and the thread pool."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def support_code(machine: Machine) -> bytes:
 
 
 class Support:
-    """The functions as this process has them.
+    """The functions, loaded into this process.
 
-    call: runs the watch at an address, with Python's lock held; returns what the program's entry
-    does or a `watch.Ended`. called: addresses of what programs call, by symbol.
+    call: runs the watch at an address, with the GIL held; returns the status of the program's
+    entry or a `watch.Ended`. called: addresses of the functions that programs call, by symbol.
     """
 
     def __init__(self, code: bytes) -> None:
@@ -34,7 +34,7 @@ class Support:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
         self.addresses: Mapping[str, int] = native.addresses
         self.called = {name: native.addresses[name] for name in watch.CALLED}
-        # Python's own kind of function keeps the lock, and raises what is set when it returns.
+        # ctypes.PyDLL functions keep the GIL, and raise the exception that is set on return.
         call = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         self.call: Callable[[int], int] = call(native.addresses["watch_call"])
         if "watch_start" in native.addresses:
@@ -42,7 +42,7 @@ class Support:
             self.set_main_thread(threading.main_thread().ident)
 
     def set_main_thread(self, ident: int | None) -> None:
-        """Say in which thread Python handles signals."""
+        """Record the thread in which Python handles signals."""
         if "watch_main_thread" in self.addresses:
             at = self.addresses["watch_main_thread"]
             ctypes.c_uint64.from_address(at).value = ident or 0

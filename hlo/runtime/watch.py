@@ -1,17 +1,16 @@
-"""Calls of native code that can be ended: by Ctrl-C, by a deadline, by whoever runs other devices.
+"""Interruptible calls of native code: by Ctrl-C, by a deadline, by a failure on another device.
 
-Python acts on a signal in its main thread, between instructions of its own; native code runs
-without Python's lock and knows nothing of it. So programs look from time to time whether they are
-to go on: they call `hlo.poll` where loops begin again, between kernels, and between the shares of a
-large one, each time after some fraction of a millisecond's work (`Builder.poll`). Ten times a
-second that takes Python's lock, in the main thread only, and has Python run its handlers of
-signals. What they raise comes out of the call.
+Python handles signals in its main thread, between bytecode instructions; native code runs without
+the GIL and does not see them. So programs poll: they call `hlo.poll` at back edges of loops,
+between kernels, and between the chunks of a large one, each time after some fraction of a
+millisecond's work (`Builder.poll`). Ten times a second, in the main thread only, that takes the
+GIL and has Python run its signal handlers. Their exceptions propagate to the caller.
 
-A call that ends early jumps back to where it began, over kernels and entry alike, none of which
-holds anything that would have to be given back; the pool of threads catches the jump on the way and
-lets its workers stop first. What had been written of results is seen by nobody.
+A call that ends early jumps back to its start (`longjmp`), across kernels and the entry function,
+none of which owns resources that would have to be released; the thread pool intercepts the jump
+and stops its workers first. Partially written results are discarded.
 
-This is those functions in LLVM IR, so that no compiler is needed where the package is installed.
+These functions are LLVM IR, so that no compiler is needed where the package is installed.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import sys
 import time
 from enum import IntEnum
 
-# A watch: what a call takes, and what is known of it while it runs, in words of eight bytes. The
-# first are the arguments of a program's entry.
+# A watch: the arguments and the state of a call, in 8-byte words. The first are the arguments of
+# a program's entry.
 (
     ENTRY, ARGUMENTS, RESULTS, ARENA, CONSTANTS, THREADS, HOST, STOP, DEADLINE,
     _JUMP, _NEXT, _STATE, _STATUS, _BEFORE,
@@ -31,28 +30,28 @@ WORDS = 14
 
 
 class Ended(IntEnum):
-    """What `watch_call` returns of a call that has been ended, in place of what the entry does."""
+    """The status that `watch_call` returns for a call that was stopped, instead of the entry's."""
 
     RAISED = -2  # a handler of a signal has raised: Python's error is set
     STOPPED = -3  # the word at the address STOP was not zero
     LATE = -4  # it was past DEADLINE, in milliseconds of Python's monotonic clock
 
 
-# How often a call has Python look for signals. A thread that computes in Python lets go of the lock
-# after five milliseconds, which is what one look can cost.
+# How often a call has Python check for signals. A thread that computes in Python releases the GIL
+# after five milliseconds, which is the cost of one check.
 _INTERVAL_MS = 100
 
 
 def now_ms() -> int:
-    """Return what the clock of deadlines says."""
+    """Return the current time of the deadline clock."""
     if hasattr(time, "clock_gettime"):
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
     return time.monotonic_ns() // 1_000_000
 
 
-# As large as any system's, and more.
+# Larger than that of any supported system.
 _JUMP_BYTES = 1024
-# Linux's coarse clock takes a quarter of the time of the others, and is a few milliseconds late.
+# Linux's coarse clock takes a quarter of the time of the others, and lags a few milliseconds.
 _CLOCK = 6 if sys.platform == "linux" else getattr(time, "CLOCK_MONOTONIC", 1)
 
 
@@ -77,7 +76,7 @@ _CALL_ENTRY = "\n".join(
     ]
 )
 
-# Where programs have no functions to jump by, calls run to their end.
+# Without setjmp and longjmp, calls cannot be interrupted.
 _PLAIN = f"""
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -269,7 +268,7 @@ go:
 }}
 """
 
-# A kernel that is run by one thread alone, piece by piece.
+# A kernel that one thread runs alone, chunk by chunk.
 _ALONE = """
 define void @hlo.alone(ptr %task, ptr %context, i64 %n, i64 %piece) nounwind {
 entry:
@@ -295,5 +294,5 @@ IR = (_POSIX if os.name == "posix" else _PLAIN) + _ALONE
 SYMBOLS: tuple[str, ...] = ("watch_call", "hlo.poll", "hlo.alone")
 if os.name == "posix":
     SYMBOLS += ("watch_start", "watch_main_thread")
-# What programs call of it.
+# The functions that programs call.
 CALLED = ("hlo.poll", "hlo.alone")

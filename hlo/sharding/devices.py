@@ -254,7 +254,9 @@ def _read_device_ids(s: Scanner, sizes: Sequence[int]) -> DeviceGrid:
         s.pos = at
     ids = s.integers("(", ")")
     if len(ids) != total or sorted(ids) != list(range(total)):
-        raise TextError(f"device_ids has to hold each of 0..{total - 1} once", at, code="bad-value")
+        raise TextError(
+            f"device_ids must contain each of 0..{total - 1} once", at, code="bad-value"
+        )
     if list(ids) == list(range(total)):
         return DeviceGrid.iota(sizes)
     return DeviceGrid(tuple(sizes), ids=ids)
@@ -279,7 +281,9 @@ def read_axis_ref(s: Scanner, mesh: Mesh) -> AxisRef:
     full = mesh.grid.dims[axis]
     if ref.size >= full or full % (pre_size * ref.size):
         raise TextError(
-            f"axis {name!r} of size {full} has no part ({pre_size}){ref.size}", at, code="bad-value"
+            f"axis {name!r} of size {full} has no sub-axis ({pre_size}){ref.size}",
+            at,
+            code="bad-value",
         )
     return ref
 

@@ -186,7 +186,7 @@ def _read_single(s: Scanner) -> Sharding:
         if word in (*WHOLE_KINDS, "maximal"):
             role = "kind"
         if role in seen:
-            raise TextError(f"unexpected {word!r}: the sharding is said already", at,
+            raise TextError(f"unexpected {word!r}: the sharding is already given", at,
                             code="duplicate-attribute")  # fmt: skip
         seen.add(role)
         if word in _FIELDS:

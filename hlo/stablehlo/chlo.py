@@ -62,7 +62,7 @@ def next_after(c: Context) -> Instruction:
     x, y = Number(c.b, c.operand(0)), Number(c.b, c.operand(1))
     et = x.element_type
     if not et.is_float or et is not y.element_type:
-        raise InferError("operands of one type of float are due", code="type-mismatch")
+        raise InferError("operands of one floating-point type are needed", code="type-mismatch")
     whole = ELEMENT_TYPES[f"s{8 * et.byte_width}"]
     shape = x.inst.array_shape
 

@@ -58,7 +58,7 @@ def _from_hex(text: str, et: ElementType, count: int, start: int) -> np.ndarray:
     try:
         raw = np.frombuffer(bytes.fromhex(text.removeprefix("0x")), np.uint8)
     except ValueError:
-        raise TextError("bytes of a constant that are no hexadecimal digits", start) from None
+        raise TextError("bytes of a constant that are not hexadecimal digits", start) from None
     if et.is_pred:
         # A byte an element; texts of before 2026 have a bit. One byte may be all elements.
         bits = len(raw) not in (1, count) or (count <= 8 and len(raw) == 1 and raw[0] not in _BYTES)
@@ -80,7 +80,7 @@ def _from_numbers(text: str, et: ElementType, start: int) -> np.ndarray:
     part = complex_part(et)
     if not all((m := _NUMBER.fullmatch(w)) and not m[1] for w in words):
         bad = next(w for w in words if not (m := _NUMBER.fullmatch(w)) or m[1])
-        raise TextError(f"{bad!r} is no element of a constant", start, code="bad-value")
+        raise TextError(f"{bad!r} is not an element of a constant", start, code="bad-value")
     try:
         if part.is_pred:
             values = np.array([w in ("true", "1") for w in words], bool)
@@ -90,7 +90,7 @@ def _from_numbers(text: str, et: ElementType, start: int) -> np.ndarray:
         else:
             values = np.array([_float(w, part) for w in words], part.dtype)
     except (ValueError, OverflowError):
-        raise TextError(f"elements of a constant that are no {et}", start,
+        raise TextError(f"elements of a constant that are not {et}", start,
                         code="bad-value") from None  # fmt: skip
     if et.is_complex and len(values) % 2:
         raise TextError("a complex number is two numbers", start, code="literal-shape")

@@ -68,7 +68,7 @@ class Context:
         if index >= len(self.operands):
             raise InferError(f"{len(self.operands)} operands are too few", code="operand-count")
         if not isinstance(self.operands[index].shape, ArrayShape):
-            raise InferError(f"operand {index} is no array", code="type-mismatch")
+            raise InferError(f"operand {index} is not an array", code="type-mismatch")
         return self.operands[index]
 
     def constant(self, index: int) -> np.ndarray | None:
@@ -79,8 +79,8 @@ class Context:
         """Return the integers of an operand of sizes. Raises InferError unless it is constant."""
         value = self.constant(index)
         if value is None or value.dtype.kind not in "iu" or value.ndim > 1:
-            raise InferError(f"its operand {index} is no constant, and HLO has no operation whose "
-                             "sizes are known when it runs", code="not-constant")  # fmt: skip
+            raise InferError(f"its operand {index} is not a constant, and HLO has no operation "
+                             "whose sizes are known when it runs", code="not-constant")  # fmt: skip
         self.converter.sizes.append(self.operand(index))
         return tuple(int(n) for n in value.reshape(-1))
 

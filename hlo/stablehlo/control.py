@@ -86,7 +86,7 @@ def conditional(c: Context) -> Instruction:
         branches.append(c.converter.unpacking(block, "branch", names, captured, c))
     if c.op.kind == "if":
         if len(branches) != 2:
-            raise InferError("two regions are due", code="bad-computation")
+            raise InferError("two regions are needed", code="bad-computation")
         attrs = {"true_computation": branches[0], "false_computation": branches[1]}
     else:
         attrs = {"branch_computations": tuple(branches)}  # type: ignore[dict-item]

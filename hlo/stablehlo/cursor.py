@@ -187,7 +187,7 @@ class Cursor(TypeReader):
             return word == "true"
         if re.fullmatch(r"-?\d{1,20}", word):
             return int(word)
-        self.fail(f"{word!r} is no integer", start)
+        self.fail(f"{word!r} is not an integer", start)
 
     def _resource(self, key: str, start: int) -> str:
         """Return the bytes of a resource as `dense` has them; they stand at the text's end."""

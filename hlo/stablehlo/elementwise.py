@@ -64,7 +64,7 @@ def reduce_precision(c: Context) -> Instruction:
     if form:
         exponent, _, mantissa = form.removeprefix("e").partition("m")
         if not (exponent.isdecimal() and mantissa.isdecimal() and len(form) < 20):
-            raise InferError(f"{form!r} is no format such as e5m2", code="bad-value")
+            raise InferError(f"{form!r} is not a format such as e5m2", code="bad-value")
         bits = int(exponent), int(mantissa)
     else:
         bits = c.integer("exponent_bits"), c.integer("mantissa_bits")

@@ -100,7 +100,9 @@ def numbers(c: Context, count: int) -> list[Number]:
     """Return the operands as f32 or f64, which the formulas are for. Raises InferError."""
     found = []
     if len(c.operands) != count:
-        raise InferError(f"{count} operands are due, not {len(c.operands)}", code="operand-count")
+        raise InferError(
+            f"{count} operands are needed, not {len(c.operands)}", code="operand-count"
+        )
     for i in range(count):
         x = c.operand(i)
         et = x.array_shape.element_type
@@ -108,7 +110,7 @@ def numbers(c: Context, count: int) -> list[Number]:
             raise InferError(f"there is none in {et}", code="type-mismatch")
         found.append(Number(c.b, x if et.byte_width >= 4 else c.b.convert(x, F32)))
     if len({x.inst.shape for x in found}) != 1:
-        raise InferError("operands of one shape are due", code="type-mismatch")
+        raise InferError("operands of one shape are needed", code="type-mismatch")
     return found
 
 

@@ -179,7 +179,7 @@ def _with_token(c: Context) -> list[Instruction]:
 
 def _only_token(c: Context) -> Instruction:
     if len(c.operands) != 1:
-        raise InferError(f"a token is due, not {len(c.operands)} operands", code="operand-count")
+        raise InferError(f"a token is needed, not {len(c.operands)} operands", code="operand-count")
     return _with_token(c)[0]
 
 

@@ -127,7 +127,7 @@ def _sharding(c: Cursor, meshes: Mapping[str, Mesh]) -> AxisSharding:
     while c.accept(","):
         kind = c.ident("replicated or unreduced")
         if kind not in _KINDS:
-            c.fail(f"{kind} is none of {', '.join(_KINDS)}", code="bad-sharding")
+            c.fail(f"{kind} is not one of {', '.join(_KINDS)}", code="bad-sharding")
         c.expect("=")
         listed[kind] = _axes(c, mesh)
     return AxisSharding(mesh, tuple(dims), listed.get("unreduced", ()))
@@ -204,7 +204,7 @@ def _range(axis: Axis, mesh: Mesh) -> tuple[int, int]:
     if not axis.size:
         return 1, max(whole, 2)
     if whole % (axis.pre_size * axis.size or whole + 1):
-        raise InferError(f"axis {axis.name!r} has no part ({axis.pre_size}){axis.size}",
+        raise InferError(f"axis {axis.name!r} has no sub-axis ({axis.pre_size}){axis.size}",
                          code="bad-sharding")  # fmt: skip
     return axis.pre_size, axis.pre_size * axis.size
 

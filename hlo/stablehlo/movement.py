@@ -62,7 +62,7 @@ def slice_(c: Context) -> Instruction:
         for part in filter(str.strip, c.op.attrs["["].split(",")):
             numbers = [x.strip() for x in part.split(":")]
             if not (2 <= len(numbers) <= 3 and all(x.isdecimal() for x in numbers)):
-                raise InferError(f"{part.strip()!r} is no start:limit:stride", code="bad-value")
+                raise InferError(f"{part.strip()!r} is not start:limit:stride", code="bad-value")
             dims.append(SliceDim(*map(int, numbers)))
         return c.make("slice", slice=tuple(dims))
     parts = (c.ints("start_indices"), c.ints("limit_indices"), c.ints("strides"))

@@ -130,7 +130,7 @@ class TypeReader(Scanner):
             dims.append(UNBOUNDED if m[1] == "?" else int(m[1]))
             self.pos = m.end()
         if self.peek("*"):
-            self.fail("an array of unknown rank, which HLO has not", code="unknown-type")
+            self.fail("an array of unknown rank, which HLO lacks", code="unknown-type")
         et = self._element(start)
         dynamic = tuple(d == UNBOUNDED for d in dims)
         if self.accept(","):
@@ -156,13 +156,13 @@ class TypeReader(Scanner):
         if m is None:
             other = _DIALECT_TYPE.match(self.text, self.pos)
             if other is not None:
-                self.fail(f"{other[0]!r} is no type of HLO", code="unknown-type")
+                self.fail(f"{other[0]!r} is not a type of HLO", code="unknown-type")
             self.fail(f"expected a type, found {self.found()}", start)
         et = element_type(m[1] or m[2])
         if et is not None and m[1] is not None:
             et = complex_of(et) if et.name in ("f32", "f64") else None
         if et is None:
-            self.fail(f"{m[0]!r} is no element type of HLO", code="unknown-type")
+            self.fail(f"{m[0]!r} is not an element type of HLO", code="unknown-type")
         self.pos = m.end()
         self.skip()
         return et
@@ -177,7 +177,7 @@ class TypeReader(Scanner):
             if word.isdecimal() and len(word) < 20 and dims[i] == UNBOUNDED:
                 dims[i] = int(word)
             elif word != "?":
-                self.fail(f"{word!r} is no bound of dimension {i}", code="bad-shape")
+                self.fail(f"{word!r} is not a bound of dimension {i}", code="bad-shape")
 
     def _bounds_words(self) -> list[str]:
         m = self.match(_BOUNDS, "the bounds of dimensions")

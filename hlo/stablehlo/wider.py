@@ -142,7 +142,7 @@ def _bitcast(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     before, after = operand.array_shape, inst.array_shape
     for shape in (before, after):
         if shape.layout is None or shape.layout.tiles or shape.dynamic:
-            raise InferError("StableHLO has no memory that a bitcast could look at",
+            raise InferError("StableHLO has no memory layouts for a bitcast to reinterpret",
                              code="no-counterpart")  # fmt: skip
     if before.element_type.bits != after.element_type.bits:
         raise InferError("StableHLO changes the size of elements only in bitcast_convert",
@@ -250,7 +250,7 @@ def _start(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 def _after_all(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     if not all(o.shape.is_token for o in inst.operands):
-        raise InferError("StableHLO waits for tokens only", code="no-counterpart")
+        raise InferError("StableHLO has after_all of tokens only", code="no-counterpart")
     name = "stablehlo.after_all" if trees else "stablehlo.create_token"
     return b.operation(name, b.operands(inst, trees), [inst.shape], **_extras(inst))[0]
 

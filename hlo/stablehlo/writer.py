@@ -269,7 +269,7 @@ class Body:
             inst.is_root or any(u.opcode not in _ENDS for u in inst.users)
         ):
             raise InferError(
-                "StableHLO has no value of what is begun but for its end", code="no-counterpart"
+                "StableHLO uses the value of a start only in its done", code="no-counterpart"
             )
         rule = RULES.get(inst.opcode)
         if rule is not None:

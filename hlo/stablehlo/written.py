@@ -97,7 +97,7 @@ def _window(inst: Instruction) -> Attributes:
 def _reduce_window(inst: Instruction) -> Attributes:
     window = inst.attrs["window"]
     if any(d.reversal for d in window):
-        raise InferError("StableHLO reverses no windows of reductions", code="no-counterpart")
+        raise InferError("StableHLO has no reversed reduction windows", code="no-counterpart")
     return _window(inst) | {
         "base_dilations": integers(d.lhs_dilate for d in window),
         "window_dilations": integers(d.rhs_dilate for d in window),
@@ -106,7 +106,7 @@ def _reduce_window(inst: Instruction) -> Attributes:
 
 def _select_and_scatter(inst: Instruction) -> Attributes:
     if any(d.lhs_dilate != 1 or d.rhs_dilate != 1 or d.reversal for d in inst.attrs["window"]):
-        raise InferError("StableHLO has no holes in its windows", code="no-counterpart")
+        raise InferError("StableHLO has no dilation in its windows", code="no-counterpart")
     return _window(inst)
 
 
@@ -256,7 +256,7 @@ def _batch_norm(inst: Instruction) -> Attributes:
 def _all_to_all(inst: Instruction) -> Attributes:
     size = inst.attrs["replica_groups"].group_size
     if len(inst.operands) != 1 or not _dims(inst) or not size:
-        raise InferError("StableHLO exchanges the parts of one array among groups that are listed",
+        raise InferError("StableHLO splits one array over explicit groups",
                          code="no-counterpart")  # fmt: skip
     (dim,) = _dims(inst)
     return {
@@ -267,7 +267,7 @@ def _all_to_all(inst: Instruction) -> Attributes:
 
 def _permute(inst: Instruction) -> Attributes:
     if len(inst.operands) != 1:
-        raise InferError("StableHLO sends one array at a time, and whole", code="no-counterpart")
+        raise InferError("StableHLO sends a single whole array", code="no-counterpart")
     return {"source_target_pairs": matrix(inst.attrs["source_target_pairs"], 2)} | channel(inst)
 
 

@@ -70,7 +70,7 @@ def explain(report: Report, at: int, expected: set[str], opener: int | None) -> 
             report.error("syntax", "the comment is never closed", at)
             return
         if text.startswith("HloModule", at):
-            hint = "a text is one module, and nothing stands in front of its HloModule"
+            hint = "a text contains one module, and nothing may precede its HloModule"
         elif not text.strip():
             hint = "the text is empty"
         report.error("syntax", f"expected {_listed(expected)}, found {_found(text, at)}", at,

@@ -142,7 +142,7 @@ def read_table(text: str) -> tuple[str, list[Any]]:
         number = s.integer()
         if number != len(lines) + 1:
             raise TextError(
-                f"line {number} of {name} stands where {len(lines) + 1} is due", at,
+                f"line {number} of {name} where {len(lines) + 1} is expected", at,
                 code="bad-table",
             )  # fmt: skip
         lines.append(s.string() if record is None else _read_fields(s, record))

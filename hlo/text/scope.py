@@ -113,7 +113,7 @@ class Scope:
         if shape is not inst.shape and not compatible(shape, inst.shape):
             self.report.error(
                 "operand-shape-mismatch",
-                f"operand {inst.name} is said to be {shape.to_string(False)}, "
+                f"operand {inst.name} is declared as {shape.to_string(False)}, "
                 f"but it is {inst.shape.to_string(False)}",
                 start, start + len(shape_text), note=(f"{inst.name} is defined here", inst.span),
             )  # fmt: skip

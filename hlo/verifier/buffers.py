@@ -98,7 +98,7 @@ class _Checker:
             )  # fmt: skip
         elif wanted and len(inst.attrs["output_to_operand_aliasing"]) != 1:
             self._report.add(
-                "bad-buffer", f"the result of {target} aliases its operand, which one entry says",
+                "bad-buffer", f"the result of {target} aliases its operand: one entry is needed",
                 inst, attr="output_to_operand_aliasing",
             )  # fmt: skip
 

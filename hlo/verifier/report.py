@@ -102,7 +102,7 @@ class Report:
 
 
 def _hint(hint: str | None, xla: str | None) -> str | None:
-    return hint if xla is None else f"XLA {xla}; --verify=lenient takes it"
+    return hint if xla is None else f"XLA {xla}; --verify=lenient accepts it"
 
 
 def _place(inst: Instruction, operand: int | None, attr: str | None) -> Span | None:

@@ -59,7 +59,7 @@ class SizedDraft(Draft):
         """Append what a computation does with values; returns its result."""
         if self.depth > _MAX_DEPTH:
             raise HloError.at(
-                "call-depth", f"computations call each other more than {_MAX_DEPTH} deep",
+                "call-depth", f"calls are nested more than {_MAX_DEPTH} deep",
                 comp.root.span,
             )  # fmt: skip
         values: dict[Instruction, Value] = {}

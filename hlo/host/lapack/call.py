@@ -26,7 +26,7 @@ def need_library() -> None:
         from scipy.linalg import cython_lapack  # noqa: F401
     except ImportError:
         raise InferError(
-            "custom-call: LAPACK comes with scipy, which is not installed",
+            "custom-call: LAPACK functions need scipy, which is not installed",
             attr="custom_call_target", code="missing-extra",
             hint="pip install 'hlo-tools[lapack]'",
         ) from None  # fmt: skip

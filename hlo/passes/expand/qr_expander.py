@@ -48,7 +48,7 @@ def _factors(inst: Instruction) -> Computation:
     """R in the upper triangle, the reflections below it, and their factors."""
     _need(inst, len(inst.operands) == 1, "it takes a matrix")
     a = inst.operands[0].array_shape
-    _need(inst, a.rank >= 2, f"{a.to_string(False)} is no matrix")
+    _need(inst, a.rank >= 2, f"{a.to_string(False)} is not a matrix")
     m, n = a.dims[-2:]
     steps = min(m, n)
     et = a.element_type
