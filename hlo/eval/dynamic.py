@@ -1,8 +1,8 @@
 """Operations on arrays with dynamic dimensions.
 
-An operation is evaluated on the elements that are meant, as if the arrays had those sizes, and its
-results are stored at their bounds again. Most operations need no more than that; `dynamic_rules`
-has the others. Nothing depends on what the padding holds, but for slices that reach into it.
+An operation is evaluated on the valid elements, as if the arrays had their dynamic sizes, and its
+results are padded to their bounds again. That suffices for most operations; `dynamic_rules` has
+the others. Nothing depends on the content of the padding, except slices that extend into it.
 
 Source: "SetDimensionSize" of the specification; XLA's `dynamic_dimension_inference.cc`.
 """
@@ -25,7 +25,7 @@ from hlo.ops.spec import EvalContext, OpView
 from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 from hlo.values import DynamicArray, actual, at_bounds, bounded, with_sizes
 
-# These hand values on, or look at sizes themselves.
+# These forward values, or handle dynamic sizes themselves.
 _DIRECT = frozenset(
     {Emitter.CONTROL, Emitter.STRUCTURE, Emitter.ASYNC, Emitter.HOST, Emitter.CUSTOM}
 )
@@ -33,7 +33,7 @@ _DIRECT = frozenset(
 
 @dataclass(frozen=True)
 class _View:
-    """An operation with other shapes and attributes than its instruction's. An `OpView`."""
+    """An operation with different shapes and attributes than its instruction. An `OpView`."""
 
     name: str
     opcode: str
@@ -44,12 +44,12 @@ class _View:
 
 
 def may_be_dynamic(ops: Iterable[OpView]) -> bool:
-    """True when some of the operations have, or make, arrays of dynamic size."""
+    """True when some operations have operands or results of dynamic size."""
     return any(op.opcode in SIZE_MAKERS or op.shape.is_dynamic for op in ops)
 
 
 def bind(value: Any, shape: Shape) -> Any:
-    """Return an argument as a value of a parameter: dynamic dimensions are stored at their bounds.
+    """Return an argument as a value of a parameter, with dynamic dimensions padded to their bounds.
 
     Raises HloError for a size above its bound.
     """
@@ -75,7 +75,7 @@ def _fits(value: np.ndarray, shape: ArrayShape) -> bool:
 def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     """Evaluate an operation of which some operands may have dynamic dimensions.
 
-    Raises InferError when sizes do not fit together.
+    Raises InferError for inconsistent sizes.
     """
     spec = OPS[op.opcode]
     if spec.emitter in _DIRECT or not any(map(_varies, args, op.operand_shapes)):
@@ -112,7 +112,7 @@ def _varies(value: Any, shape: Shape) -> bool:
 
 
 def _stored(op: OpView, value: Any, shape: Shape) -> Any:
-    """Return a result at the bounds of its declared shape."""
+    """Return a result padded to the bounds of its declared shape."""
     if isinstance(shape, TupleShape):
         return tuple(_stored(op, v, s) for v, s in zip(value, shape.elements, strict=True))
     assert isinstance(shape, ArrayShape)
@@ -132,7 +132,7 @@ def _stored(op: OpView, value: Any, shape: Shape) -> Any:
 def _dynamic_update_slice(
     op: OpView, args: Sequence[Any], ctx: EvalContext
 ) -> np.ndarray | DynamicArray:
-    """Write what is meant of the update into the operand; the start is clamped by the bounds."""
+    """Write the valid part of the update into the operand; the start is clamped by the bounds."""
     operand, update = (Arg(v, s) for v, s in zip(args[:2], op.operand_shapes, strict=False))
     shapes = [array(s.element_type, v.shape) for s, v in _with_bounds(op, args)]
     view = _View(op.name, op.opcode, shapes[0], op.attrs, shapes, op.annotations)
@@ -150,7 +150,8 @@ def _dynamic_update_slice(
 
 
 def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    """Combine what is meant of the updates into the operands, whose bounds say what fits."""
+    """Combine the valid part of the updates into the operands; their bounds decide what is in
+    range."""
     parts = [Arg(value, shape) for value, shape in zip(args, op.operand_shapes, strict=True)]
     count = len(args) // 2
     operands, indices, updates = parts[:count], parts[count], parts[count + 1 :]
@@ -188,7 +189,7 @@ def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 
 def _scan(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    """Call the function on what is meant of each slice; what it makes of the last sets sizes."""
+    """Call the function on the valid part of each slice; its last results determine sizes."""
     (dim,) = op.attrs["dimensions"]
     inputs = len(args) - op.attrs["num_carries"]
     outputs = [s for _, s in op.shape.leaves() if isinstance(s, ArrayShape)]

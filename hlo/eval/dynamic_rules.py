@@ -1,8 +1,8 @@
-"""What takes part of operands with dynamic dimensions, operation by operation.
+"""Which elements of operands with dynamic dimensions participate, by operation.
 
-A rule sees the operands whole. It may narrow or widen the part of each that takes part (by default
-what is meant), change attributes that speak of sizes, and say what dimensions the result has where
-shape inference cannot know.
+A rule gets the operands at their bounds. It may narrow or widen the part of each that
+participates (by default the valid part), change attributes that contain sizes, and set the
+dimensions of the result where shape inference cannot.
 
 Source: XLA's `dynamic_dimension_inference.cc`.
 """
@@ -26,7 +26,7 @@ from hlo.values import DynamicArray, actual, at_bounds
 
 
 class Arg:
-    """An operand: its value at its bounds, the sizes that are meant, and which may vary."""
+    """An operand: its value at its bounds, its sizes, and which of them are dynamic."""
 
     def __init__(self, value: np.ndarray | DynamicArray, shape: Shape) -> None:
         self.data = at_bounds(value)
@@ -35,7 +35,7 @@ class Arg:
         self.varies = [
             shape.is_dynamic_dim(d) or n != self.data.shape[d] for d, n in enumerate(self.sizes)
         ]
-        # The part that takes part; a rule may make it smaller, or let it reach into the padding.
+        # The part that participates; a rule may narrow it, or extend it into the padding.
         self.part = list(self.sizes)
 
     @property
@@ -45,7 +45,7 @@ class Arg:
 
 @dataclass
 class Case:
-    """What a rule says besides the parts: changed attributes and the result's dimensions."""
+    """The outcome of a rule besides the parts: changed attributes and the result's dimensions."""
 
     attrs: dict[str, Any]
     dims: Sequence[int] | None = None
@@ -57,10 +57,10 @@ Rule = Callable[[OpView, list[Arg]], Case]
 
 
 def share(args: list[Arg], places: Sequence[tuple[int, int]], *, spreads: bool = False) -> int:
-    """Make dimensions of several operands take part with one size, and return it.
+    """Narrow dimensions of several operands to a common size, and return it.
 
-    places: pairs of operand and dimension. Fixed sizes give way to dynamic ones, and of those the
-    least is taken; where a dynamic dimension of size one `spreads`, it goes with any other size.
+    places: pairs of operand and dimension. Dynamic sizes take precedence over fixed ones, and
+    among them the smallest; if `spreads`, a dynamic dimension of size one broadcasts.
     """
     varying = [args[i].sizes[d] for i, d in places if args[i].varies[d]]
     sizes = varying or [args[i].sizes[d] for i, d in places]
@@ -84,7 +84,7 @@ def as_it_is(op: OpView, args: list[Arg]) -> Case:
 
 
 def elementwise(op: OpView, args: list[Arg]) -> Case:
-    """Bring operands to one size; scalars (of select, clamp) stay scalars."""
+    """Narrow operands to a common size; scalars (of select, clamp) stay scalars."""
     rank = array_result(op).rank
     full = [i for i, a in enumerate(args) if a.data.ndim == rank]
     dims = [share(args, [(i, d) for i in full], spreads=True) for d in range(rank)]
@@ -136,7 +136,8 @@ def _select_and_scatter(op: OpView, args: list[Arg]) -> Case:
 
 
 def _slice(op: OpView, args: list[Arg]) -> Case:
-    """Keep whole dimensions whole; a slice of a part is of fixed size and may hold padding."""
+    """Full slices follow the dynamic size; a partial slice has its static size and may contain
+    padding."""
     dims = []
     for d, s in enumerate(op.attrs["slice"]):
         if s == SliceDim(0, args[0].data.shape[d]):
@@ -219,8 +220,8 @@ def _reshape(op: OpView, args: list[Arg]) -> Case:
 def _reshape_sizes(op: OpView, arg: Arg) -> list[int]:
     """Return the sizes of a reshape's result.
 
-    Dimensions fall into groups of equal product of bounds. In each, the one result dimension that
-    can vary takes up what varies in the operand.
+    Dimensions are grouped by equal products of bounds. In each group, the one dynamic result
+    dimension gets the operand's dynamic size.
     """
     bounds, sizes, result = arg.data.shape, arg.sizes, array_result(op)
     out = list(result.dims)

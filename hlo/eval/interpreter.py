@@ -1,7 +1,7 @@
 """The reference interpreter: every instruction in order, each by its op-table rule.
 
-Slow and obvious by intent: it defines what compiled code has to compute. A computation is planned
-once, so that a loop of many iterations pays for its operations and little else.
+Simple rather than fast, since it defines what compiled code has to compute. A computation is
+planned once, so that iterations of a loop have little overhead besides their operations.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from hlo.ops.rules import need_memory
 from hlo.ops.spec import Evaluate, SortKey
 from hlo.types import ArrayShape, Shape, TupleShape
 
-# How deep computations may call each other. Some operations come back through the C stack, which
-# is why this does not grow with memory.
+# Maximum call depth of computations. Some operations recurse on the C stack, so this does not
+# grow with memory.
 MAX_CALL_DEPTH = 1000
-# Python frames between one call and the next inside it, generously counted.
+# Upper bound of Python frames per call.
 _FRAMES_PER_CALL = 16
-# Values smaller than this are not worth the trouble of freeing before their computation ends.
+# Smaller values are not worth freeing before their computation ends.
 _WORTH_FREEING_BYTES = 4096
 
-# Operations that do nothing to a scalar, so that they do nothing to an array of scalars either.
+# Operations that are the identity on a scalar, and so on an array of scalars.
 _SCALAR_IDENTITIES = frozenset(
     {"copy", "reshape", "transpose", "broadcast", "reverse", "opt-barrier"}
 )
@@ -68,7 +68,8 @@ _deep_calls = _DeepCalls()
 
 
 class _Step(NamedTuple):
-    """One instruction of a plan: where its value goes, how it is found, what dies with it.
+    """One instruction of a plan: the slot of its value, its evaluation, and the slots that it
+    frees.
 
     Without `evaluate` it is element `operands[1]` of the tuple at `operands[0]`.
     """
@@ -81,7 +82,8 @@ class _Step(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A computation ready to run. Values stand in numbered slots, constants from the beginning."""
+    """A computation ready to run. Values are in numbered slots, which constants occupy
+    initially."""
 
     initial: list[Any]
     parameters: list[tuple[int, int]]  # slot, parameter number
@@ -91,7 +93,7 @@ class _Plan(NamedTuple):
 
 
 class Interpreter:
-    """Evaluates computations. Fulfils `ops.spec.EvalContext`."""
+    """Evaluates computations. Implements `ops.spec.EvalContext`."""
 
     def __init__(
         self, host: Host | None = None, counts: tuple[int, int] = (1, 1),
@@ -99,8 +101,8 @@ class Interpreter:
     ) -> None:  # fmt: skip
         """Begin with nothing evaluated.
 
-        host: what a run sees besides its arguments. counts: the numbers of replicas and partitions,
-        for computations outside any module. deadline: is looked at before each operation.
+        host: what a run depends on besides its arguments. counts: the numbers of replicas and
+        partitions, for computations outside any module. deadline: checked before each operation.
         """
         self._host = host or Host()
         self._deadline = deadline
@@ -190,7 +192,7 @@ class Interpreter:
         return self._picks[computation]
 
     def never_ends(self, op: Any) -> bool:
-        """True for a `while` that goes on for ever if it goes on once."""
+        """True for a `while` that never ends once its body has been entered."""
         if op not in self._endless:
             self._endless[op] = never_ends(op)
         return self._endless[op]
@@ -205,7 +207,7 @@ class Interpreter:
         terms = self._orders[computation]
         if terms is None or not self._applies_whole(computation):
             return None
-        # The keys are functions of the even parameters; the odd ones only fill their places.
+        # The keys are functions of the even parameters; the values of the odd ones do not matter.
         args = [arrays[i // 2] for i in range(len(computation.parameters))]
         values = self._whole_values(computation, args, np.shape(arrays[0]))
         slots = self._plans[computation].slots
@@ -214,9 +216,8 @@ class Interpreter:
     def apply(self, computation: Computation, args: Sequence[Any]) -> Any:
         """Apply a computation on scalars to arrays of equal shape, element by element.
 
-        Bodies of elementwise operations, tuples and calls run once on whole arrays: each operation
-        then does for every element what it would have done for one. Any other body runs once an
-        element, in row-major order.
+        Bodies of elementwise operations, tuples and calls run once on whole arrays, with the same
+        result for each element. Any other body runs once per element, in row-major order.
         """
         arrays = np.broadcast_arrays(*args) if args else []
         dims = arrays[0].shape if arrays else ()
@@ -283,7 +284,7 @@ class Interpreter:
         found = self._whole.get(comp)
         if found is None:
             found, fixed = True, set[Instruction]()
-            for inst in comp.in_order():  # not `all`: a chain of calls would go through the C stack
+            for inst in comp.in_order():  # not `all`: a chain of calls would recurse on the C stack
                 if _is_fixed(inst, fixed):
                     fixed.add(inst)
                 elif not self._step_applies_whole(inst):
@@ -293,9 +294,9 @@ class Interpreter:
         return found
 
     def _fixed_values(self, comp: Computation, plan: _Plan) -> list[Any]:
-        """Return what stands in the slots of a plan before any arguments: also what constants give.
+        """Return the initial slots of a plan: constants and values computed from them.
 
-        That may be arrays: they are the same for every element that the computation is applied to.
+        These may be arrays: they are the same for every element that the computation is applied to.
         """
         values = self._fixed.get(comp)
         if values is None:
@@ -367,7 +368,7 @@ class Interpreter:
 
 
 def _at(inst: Instruction, error: InferError | MemoryError | RecursionError) -> HloError:
-    """Return the error of an instruction that cannot run, with its place in the text."""
+    """Return the error of an instruction that cannot run, with its source location."""
     if isinstance(error, RecursionError):
         message = f"{inst.name}: the computations that {inst.opcode} calls are nested too deep"
         return HloError.at("call-depth", message, inst.span)

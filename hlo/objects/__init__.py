@@ -1,1 +1,1 @@
-"""Compiled modules as files: objects, archives, shared libraries, and the C headers to them."""
+"""Compiled modules as files: objects, archives, shared libraries, and their C headers."""

@@ -11,11 +11,11 @@ _HEADER_BYTES = 60
 def archive(member: str, code: bytes, symbols: Sequence[str]) -> bytes:
     """Return an archive of one object file, in the form of System V and GNU.
 
-    symbols: what it defines, for the linker's index. Neither time nor owner are stored, so that
-    equal files make equal archives.
+    symbols: the defined symbols, for the linker's index. Timestamp and owner are not stored, so
+    that equal files give equal archives.
     """
     names = b"".join(s.encode() + b"\0" for s in symbols)
-    # Short names stand in the header, longer ones in a table of their own.
+    # Short names are in the header, longer ones in a separate table.
     short = member + "/"
     table = b"" if len(short) <= 16 else short.encode() + b"\n"
     index_bytes = 4 * (1 + len(symbols)) + len(names)

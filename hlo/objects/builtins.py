@@ -1,8 +1,8 @@
-"""What LLVM leaves to a compiler's own library (libgcc, compiler-rt, MSVC's run time).
+"""Functions of the compiler's run-time library that LLVM calls (libgcc, compiler-rt, MSVC's).
 
-On 32-bit processors that is division of 64 bits, and conversion between it and floats; on Windows,
-touching a large stack page by page. An object of ours needs no library, so it has those functions
-that it calls itself, as local ones of the same names.
+On 32-bit processors these are 64-bit division, and conversions between 64-bit integers and
+floats; on Windows, probing large stack frames page by page. Our objects need no library, so each
+defines the functions that it calls, as local ones of the same names.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from hlo.objects.targets import Platform
 def with_builtins(
     module: llvm.ModuleRef, platform: Platform, *, is_alone: bool = False
 ) -> llvm.ModuleRef:
-    """Return a module with the functions defined that its machine code calls beside C's own.
+    """Return a module with definitions of the run-time functions that its machine code calls.
 
-    is_alone: C's own too, where the module is linked without its library.
+    is_alone: including those of the C library, for modules that are linked without it.
     """
     machine = platform.machine
     known = builtins(platform.arch, platform.container, machine.triple.endswith("-gnu"))
@@ -30,9 +30,9 @@ def with_builtins(
     defined: frozenset[str] = frozenset()
     found = module
     while known:
-        # Only the finished code says which they are, and those that are added may call others.
+        # They are known only after code generation, and those that are added may call others.
         code = machine.object_code(found.clone())
-        # In ELF a name ends in zero; elsewhere one that holds another is rare, and does no harm.
+        # ELF names are null-terminated; elsewhere a substring match is rare, and harmless.
         end = b"\0" if platform.container == "elf" else b""
         needed = defined.union(name for name in known if name.encode() + end in code)
         if needed == defined:
@@ -43,7 +43,7 @@ def with_builtins(
         names = [f.name for f in added.functions if not f.is_declaration]
         found = module.clone()
         found.link_in(added)
-        # Not before: what is local is left out where nothing in the module names it.
+        # Not earlier: LLVM removes local functions that nothing in the module refers to.
         for name in names:
             found.get_function(name).linkage = "internal"
     return found
@@ -53,7 +53,7 @@ def with_builtins(
 def builtins(arch: str, container: str, is_gnu: bool) -> Mapping[str, str]:
     """Return the definitions, in LLVM IR, of the functions that code for a machine calls.
 
-    is_gnu: names are those of GNU's compilers where the system has others.
+    is_gnu: use the names of GNU's compilers on systems with other conventions.
     """
     if container == "coff":
         return dict([_touch_stack("___chkstk_ms" if is_gnu else "__chkstk")])
@@ -61,7 +61,7 @@ def builtins(arch: str, container: str, is_gnu: bool) -> Mapping[str, str]:
 
 
 def _divide(bits: int) -> str:
-    """Return a function from numbers without sign to quotient and remainder, a bit at a time.
+    """Return a function for unsigned quotient and remainder, one bit at a time.
 
     The divisor is not zero, as in LLVM's own division.
     """
@@ -107,7 +107,7 @@ declare {t} @llvm.ctlz.{t}({t}, i1)
 
 
 def _divide_signed(bits: int) -> str:
-    """Return the same for numbers with a sign; the rest has that of the first."""
+    """Return the same for signed numbers; the remainder has the sign of the dividend."""
     t = f"i{bits}"
     return f"""
 define {{ {t}, {t} }} @hlo.sdivmod.{t}({t} %n, {t} %d) nounwind {{
@@ -132,7 +132,7 @@ define {{ {t}, {t} }} @hlo.sdivmod.{t}({t} %n, {t} %d) nounwind {{
 """
 
 
-# Most numbers of 64 bits are indices and sizes, for which the processor's own division will do.
+# Most 64-bit numbers are indices and sizes, for which 32-bit hardware division suffices.
 _NARROW = """\
   %both = or i64 %n, %d
   %high = lshr i64 %both, 32
@@ -154,7 +154,7 @@ _TWO_32, _ONE_2_32 = "0x41F0000000000000", "0x3DF0000000000000"
 
 
 def _with_shared(texts: Sequence[str]) -> str:
-    """Return definitions with what they call of each other's."""
+    """Return definitions with the others that they call."""
     text = "".join(texts)
     called = (n for n in _CALLED if f"{n}(" in text and f"define ptr {n}(" not in text)
     text += "".join(_CALLED[name] for name in called)
@@ -166,9 +166,9 @@ def _with_shared(texts: Sequence[str]) -> str:
     return text
 
 
-# Windows gives a thread's stack memory when the page below the last one is touched, so a function
-# that takes more than a page touches all of them first. It calls this with the bytes in rax:
-# neither compilers nor assemblers are there to make it, and no instruction of LLVM says it.
+# Windows grows a thread's stack when its guard page is touched, so a function whose frame exceeds
+# a page touches all of them first. It calls this with the frame size in rax. It is machine code
+# because LLVM IR cannot express it, and there may be no assembler.
 _CHKSTK = bytes.fromhex(
     "51"  # push rcx
     "50"  # push rax
@@ -259,7 +259,7 @@ define arm_aapcscc void @{name}({params}) nounwind {{
             )
 
 
-# Without a system, memory has functions of other names and orders of arguments.
+# On bare metal, the memory functions have other names and argument orders.
 _MEMORY = (
     ("memcpy", "ptr %to, ptr %from, i32 %n", "@memcpy(ptr %to, ptr %from, i32 %n)"),
     ("memmove", "ptr %to, ptr %from, i32 %n", "@memmove(ptr %to, ptr %from, i32 %n)"),
@@ -279,7 +279,7 @@ def _from_integer(name: str, t: str, *, is_signed: bool) -> str:
     low, narrowed = "%x", "ret double %sum"
     lines = []
     if t == "float":
-        # Where a double would round too, what it drops decides nothing but whether it is zero.
+        # Where a double would round too, the dropped bits matter only as a sticky bit.
         size = "%x"
         if is_signed:
             lines += [

@@ -1,4 +1,4 @@
-"""One compiled module in every form that is written to files."""
+"""A compiled module in every output format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo.objects.link import link
 from hlo.objects.targets import Platform
 from hlo.objects.wasm import link_wasm
 
-# What a file's name says about what is in it.
+# Output formats by file suffix.
 KINDS = {
     ".o": "object file",
     ".a": "archive",
@@ -32,12 +32,12 @@ KINDS = {
     ".lib": "archive",
     ".dll": "shared library",
 }
-# What x86's addressing in the small code model reaches, less room for code.
+# The range of x86's small code model, minus space for code.
 _MOST_CONSTANT_BYTES = (1 << 31) - (1 << 26)
 
 
 def kind_of(path: str) -> str:
-    """Return the suffix of a path that names what to write. Raises HloError."""
+    """Return the suffix of a path that selects the output format. Raises HloError."""
     suffix = PurePath(path).suffix
     if suffix not in KINDS:
         raise HloError.at(
@@ -49,7 +49,7 @@ def kind_of(path: str) -> str:
 
 @dataclass(frozen=True)
 class Code:
-    """Optimized code whose constants are still to be added.
+    """Optimized code without its constants, which are added when it is written.
 
     constants: their bytes, which `symbol` names.
     """
@@ -68,7 +68,7 @@ class Code:
             )  # fmt: skip
 
     def write(self, kind: str, name: str, linker: str = "") -> bytes:
-        """Return what a file of a kind holds. `name` is the file's own, without folders."""
+        """Return the content of a file of a kind. `name` is the file's name, without folders."""
         match kind:
             case ".o" | ".obj":
                 return self._object()
@@ -86,13 +86,13 @@ class Code:
 
     @property
     def exports(self) -> list[str]:
-        """The symbols that the code defines for others."""
+        """The exported symbols."""
         name = self.interface.symbol
         parts = ["call", "workspace_bytes", "signature", "inputs", "outputs"]
         return [*([name] if self.interface.is_typed else []), *(f"{name}_{p}" for p in parts)]
 
     def _object(self, *, is_alone: bool = False) -> bytes:
-        """Return an object file. is_alone: it does without C's own library."""
+        """Return an object file. is_alone: it does not need the C library."""
         machine, module = self.platform.machine, self._complete
         if is_alone:
             module = with_builtins(self.module, self.platform, is_alone=True)

@@ -1,4 +1,4 @@
-"""A small C program that calls a compiled module, and what builds it: a command, make, CMake."""
+"""A small C program that calls a compiled module, and its build: a command, make, CMake."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def _shown(number: int, leaf: Leaf, name: str) -> list[str]:
 
 
 def _outside(interface: Interface) -> list[str]:
-    """Return functions to fill in for those that the code calls."""
+    """Return stubs of the external functions that the code calls."""
     if not interface.uses_host:
         return []
     lines = ['#include "hlo_ffi.h"', ""]
@@ -254,7 +254,7 @@ def _host_table(interface: Interface) -> list[str]:
 
 
 def _c_string(text: str) -> str:
-    """Return C's notation of a text."""
+    """Return a C string literal."""
     body = "".join(
         chr(c) if 32 <= c < 127 and c not in b'"\\?' else f"\\{c:03o}" for c in text.encode()
     )

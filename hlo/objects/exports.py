@@ -9,8 +9,8 @@ import numpy as np
 
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf
 
-# What the functions return if the workspace is missing or not aligned. An entry returns 0, or the
-# number of an outside function that failed, counted from one.
+# The status for a missing or misaligned workspace. An entry returns 0, or the number of the
+# external function that failed, counted from one.
 BAD_WORKSPACE = -1
 
 
@@ -25,9 +25,9 @@ def with_exports(
     constant_bytes: int,
     pointer_bits: int,
 ) -> str:
-    """Return a module with what makes its entry callable from C.
+    """Return a module with C functions that call its entry.
 
-    entry: the function that code generation made. constants: the symbol of its data, which is
+    entry: the function that code generation emitted. constants: the symbol of its data, which is
     defined later.
     """
     name = interface.symbol
@@ -52,7 +52,7 @@ def with_exports(
 
 
 def _generic(interface: Interface, entry: str, constants: str, size: str) -> list[str]:
-    """Return the function that takes tables of addresses."""
+    """Return the function that takes arrays of pointers."""
     host = ", ptr %host" if interface.uses_host else ""
     lines = [
         f"define signext i32 @{interface.symbol}_call("
@@ -72,7 +72,7 @@ def _generic(interface: Interface, entry: str, constants: str, size: str) -> lis
             "good:",
         ]
     for n, (result, argument) in enumerate(interface.aliases):
-        # The entry reads the argument where the result will be.
+        # The entry reads the argument from the result's memory.
         lines += [
             f"  %from.at{n} = getelementptr inbounds ptr, ptr %in, {size} {argument}",
             f"  %to.at{n} = getelementptr inbounds ptr, ptr %out, {size} {result}",
@@ -171,11 +171,11 @@ def spelled_constants(symbol: str, data: np.ndarray) -> str:
 
 
 class Reserved:
-    """Data that is put into the object file when that is written.
+    """Data that is patched into the object file when it is written.
 
     LLVM would take seconds and several times the memory to read and write a large array. So the
-    module has zeros behind a mark that is found again in the file. LLVM must not look at them:
-    `externally_initialized` says that they are not the last word.
+    module contains zeros after a marker that is found again in the file. `externally_initialized`
+    keeps LLVM from using the zeros.
     """
 
     def __init__(self, symbol: str, data: np.ndarray) -> None:

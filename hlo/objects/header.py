@@ -95,7 +95,7 @@ def header(interface: Interface, source: str, file: str) -> str:
 
 
 def _compiled_for(interface: Interface) -> list[str]:
-    """Say what machine the code is for, and what a processor has to have to run it."""
+    """Describe the target, and the features that a processor needs."""
     text = (
         f"HLO module {comment(interface.module)}, compiled for {comment(interface.triple)}, "
         f"cpu {comment(interface.cpu)}"
@@ -197,14 +197,15 @@ def _workspace_note(interface: Interface) -> list[str]:
 
 
 def _with_attributes(which: Import) -> str:
-    """Return an operation as its function has to know it: the groups of a collective, and so on."""
+    """Return the description of an operation for its external function, such as a collective's
+    groups."""
     said = re.search(rf"^  ROOT .* {which.opcode}\([^()]*\)(.*)$", which.text, re.M)
     attributes = said[1] if said is not None else ""
     return which.opcode + attributes.partition(", metadata=")[0]
 
 
 def _host_note(interface: Interface) -> list[str]:
-    """Say what the table of outside functions has to hold."""
+    """Describe the table of external functions."""
     if not interface.uses_host:
         return []
     lines = [" * host: who calls, and the functions that are called; see hlo_ffi.h. In this order:"]
@@ -218,7 +219,7 @@ def _host_note(interface: Interface) -> list[str]:
 
 
 def _prototype(start: str, params: list[str]) -> list[str]:
-    """Return a declaration, broken where lines get long."""
+    """Return a declaration, wrapped at the line length."""
     lines, line = [], f"{start}("
     for n, param in enumerate(params):
         text = param + (");" if n + 1 == len(params) else ",")
@@ -230,13 +231,13 @@ def _prototype(start: str, params: list[str]) -> list[str]:
 
 
 def guard(file: str) -> str:
-    """Return the macro by which a header is included once."""
+    """Return the name of a header's include guard."""
     word = "".join(c if c.isascii() and c.isalnum() else "_" for c in file.upper())
     return word if word[:1].isalpha() else f"HLO_{word}"
 
 
 def comment(text: str) -> str:
-    """Return text as it may stand in a C comment: without its end, on one line."""
+    """Return text that is safe in a C comment: without its end marker, on one line."""
     shown = "".join(c if c.isprintable() else "?" for c in text)
     return shown.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
 

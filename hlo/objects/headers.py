@@ -1,4 +1,4 @@
-"""All headers of a compiled module: what is written for one that is asked for."""
+"""The set of headers that is written for a requested one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hlo.objects.wrapper import SUFFIXES, wrapper
 def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
     """Return the header to be written to a path, and those that it needs, by path.
 
-    A path that ends as C++ headers do is for the class, and the C header lies beside it. Raises
-    HloError where two would have one name.
+    A path with the suffix of a C++ header is for the class, with the C header next to it. Raises
+    HloError if two would have the same name.
     """
     at, name = Path(path), Path(source).name
     found: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""What callers of compiled code see: one function, its arguments and results, and its memory."""
+"""The interface of compiled code: a function, its arguments and results, and its memory."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from hlo.types import ArrayShape, Shape, arrays_of, complex_part
 # Constants and temporary memory are aligned to so many bytes.
 ALIGNMENT = 64
 FORMAT = 2
-# What the signature in a library begins with: so it is found without knowing its symbol.
+# The magic number of a signature, by which it is found without knowing its symbol.
 MAGIC = b"hlo-tools signature\n"
-# C compilers have to take so many arguments of a function.
+# C compilers have to support this many arguments of a function.
 _MOST_ARGUMENTS = 127
 
-# Words that C or C++ keeps to itself, what our prototypes use, and functions of C's library that
-# code calls or that a program is bound to.
+# Keywords of C and C++, names in our prototypes, and functions of the C library that the code or
+# nearly every program calls.
 _TAKEN = frozenset(
     """alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
     char8_t class co_await co_return co_yield compl complex concept const const_cast consteval
@@ -104,7 +104,7 @@ def c_type(shape: ArrayShape) -> str:
 
 
 def type_note(shape: ArrayShape) -> str:
-    """Return what a caller has to know of the elements beside their C type, if anything."""
+    """Return a note on the elements for callers, if their C type is not self-explanatory."""
     et = shape.element_type
     if et.is_complex:
         return "real and imaginary parts in turn"
@@ -119,9 +119,9 @@ def type_note(shape: ArrayShape) -> str:
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array that the caller passes the address of.
+    """An array that is passed by address.
 
-    name: as in the module, with the place in a tuple; ident: the same for C.
+    name: as in the module, with the index in a tuple; ident: the same as a C identifier.
     """
 
     name: str
@@ -135,12 +135,13 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Interface:
-    """What a compiled module looks like from outside.
+    """The interface of a compiled module.
 
     symbol: name of the exported function. aliases: pairs of a result leaf and an argument leaf that
-    may share memory, by number. imports: the functions outside that the code calls by number.
-    uses_host: it needs a table of them, or asks which device it runs on. is_parallel: some of the
-    work can be shared out. features: what the code needs of the processor, in LLVM's words.
+    may share memory, by number. imports: the external functions that the code calls by number.
+    uses_host: it needs a table of them, or its device ids. is_parallel: some kernels are split
+    into chunks for threads. features: the processor features that the code needs, by LLVM's
+    names.
     is_native: made for the very processor that it was compiled on. digest: tells different code
     apart.
     """
@@ -184,12 +185,12 @@ class Interface:
 
     @property
     def asks_processor(self) -> bool:
-        """True when a function can say whether a processor has the features."""
+        """True when the features can be tested at run time."""
         return architecture(self.triple) in X86 and bool(FEATURES.intersection(self.features))
 
     @property
     def is_typed(self) -> bool:
-        """True when there are few enough arrays for C to pass each as an argument of its own."""
+        """True when there are few enough arrays to pass each as a C argument."""
         return len(self.inputs) + len(self.outputs) < _MOST_ARGUMENTS
 
     def to_bytes(self) -> bytes:
@@ -219,7 +220,7 @@ class Interface:
 
 
 def find_interfaces(data: bytes | mmap.mmap) -> list[Interface]:
-    """Return the interfaces of all functions of ours in a file's bytes. Raises ValueError."""
+    """Return the interfaces of all our functions in a file's bytes. Raises ValueError."""
     found, at = [], data.find(MAGIC)
     while at >= 0:
         end = data.find(b"\0", at)

@@ -1,4 +1,4 @@
-"""Shared libraries of ours, called from Python."""
+"""Calls our shared libraries from Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Library(Executable):
         self._interface = interface
         super().__init__(_program(interface), threads=threads, outside=outside)
 
-    # It has its constants itself: what follows them moves up.
+    # It contains its constants: the arguments after them move up.
     _threads_word, _host_word = CONSTANTS, THREADS
 
     def _load(self, program: NativeProgram) -> int:
@@ -132,7 +132,7 @@ def _chosen(path: str | Path, found: dict[str, Interface], name: str | None) -> 
 
 
 def _check_machine(path: str | Path, interface: Interface) -> None:
-    """Raise HloError where this processor does not have what the code needs."""
+    """Raise HloError if this processor lacks features that the code needs."""
     here = llvm.get_process_triple()
     if architecture(interface.triple) != architecture(here):
         raise HloError.at("bad-target", f"{path}: compiled for {interface.triple}, this is {here}")
@@ -146,11 +146,11 @@ def _check_machine(path: str | Path, interface: Interface) -> None:
 
 
 def _opened(path: str | Path, interface: Interface) -> ctypes.CDLL:
-    """Return a library, which has to be the one that the file holds now."""
+    """Load a library, and check that it is the one in the file now."""
     native = _dlopen(os.path.abspath(path), path)
     if _signature(native, interface) == interface.to_bytes():
         return native
-    # The system keeps a library under its name, even when another file has taken its place.
+    # The loader caches a library by name, even if the file has been replaced.
     with tempfile.TemporaryDirectory(prefix="hlo-library-") as folder:
         copy = shutil.copy(path, folder)
         native = _dlopen(copy, path)
@@ -177,7 +177,7 @@ def _signature(native: ctypes.CDLL, interface: Interface) -> bytes:
 
 
 def _program(interface: Interface) -> NativeProgram:
-    """Return what calls have to know, without any code."""
+    """Return the description that calls need, without code."""
     return NativeProgram(
         interface.module,
         interface.symbol,

@@ -17,12 +17,12 @@ from hlo.objects.targets import Platform
 def link(code: bytes, name: str, platform: Platform, exports: Sequence[str], linker: str) -> bytes:
     """Return the shared library, or WebAssembly module, of an object file.
 
-    name: the library's own, for those who link to it. linker: a command to use instead of the one
-    that is found; it is called as a C compiler would be. Raises HloError.
+    name: the library's soname. linker: a command to use instead of the one that is found, with
+    the interface of a C compiler. Raises HloError.
     """
     command = shlex.split(linker) if linker else _found(platform)
     with tempfile.TemporaryDirectory(prefix="hlo-link-") as folder:
-        # The linker notes the name of the file it reads.
+        # The linker records the name of its input file.
         source, target = Path(folder, "code.o"), Path(folder, f"linked{platform.library_suffix}")
         source.write_bytes(code)
         flags = _flags(command, name, platform, exports)
@@ -42,7 +42,7 @@ def link(code: bytes, name: str, platform: Platform, exports: Sequence[str], lin
         return target.read_bytes()
 
 
-# What a library for Windows lets others see.
+# The exports of a library for Windows.
 _LIST = "exports.def"
 
 

@@ -1,4 +1,4 @@
-"""C's functions on memory in LLVM IR, for modules that are linked without its library."""
+"""The memory functions of the C library in LLVM IR, for modules that are linked without it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 def _upwards(load: str, eight: str, one: str) -> str:
     """Return lines that write n bytes at `to` and return it: eight at a time, then one by one.
 
-    load: what reads, in a type to be filled in, at %at; eight, one: the values to write.
+    load: a template that loads a type at %at; eight, one: the values to write.
     """
     lines = [
         "  %words = and i32 %n, -8",
@@ -63,7 +63,7 @@ define ptr @memcpy(ptr %to, ptr %from, i32 %n) nounwind {{
 entry:
 {_upwards(_LOAD, "%{loop}.value", "%{loop}.value")}}}
 """,
-        # What would be written over before it is read lies above: then from the end.
+        # Copy backwards if the target overlaps the source from above.
         "memmove": f"""
 define ptr @memmove(ptr %to, ptr %from, i32 %n) nounwind {{
 entry:

@@ -1,8 +1,8 @@
-"""Notes on a whole module, at the end of its LLVM IR: flags, and debug information.
+"""Module-level metadata in LLVM IR: flags, and debug information.
 
-Code generation leaves comments in the code that say which HLO it is for. Here these become DWARF
-line tables: a debugger steps through the HLO text and breaks on its lines, a profiler adds up its
-costs. There are no variables: values have no fixed place.
+Code generation marks the code with comments that name its HLO. They become DWARF line tables
+here: a debugger steps through the HLO text and breaks on its lines, a profiler attributes costs
+to them. There are no variables: values have no fixed location.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEFINED = re.compile(r'^define [^@]*@(?:"([^"]+)"|([\w.$-]+))\(')
 
 
 class _Metadata:
-    """Metadata nodes under construction, numbered after those that are there."""
+    """Metadata nodes under construction, numbered after existing ones."""
 
     def __init__(self, first: int) -> None:
         self._next = first
@@ -44,9 +44,9 @@ def with_metadata(
 ) -> str:
     """Return a module in LLVM IR with flags, and with debug information if `source` is given.
 
-    flags: LLVM's notation of each. source: name of the HLO file, as debuggers are to look for it.
-    span: the place in it that exported functions have. for_windows: in CodeView, which Microsoft's
-    tools read, and not in DWARF.
+    flags: module flags in LLVM's syntax. source: path of the HLO file for debuggers. span: the
+    source location of exported functions. for_windows: CodeView, which Microsoft's tools read,
+    instead of DWARF.
     """
     lines = llvm.split("\n")
     numbers = [int(m[1]) for line in lines if (m := _NUMBERED.match(line))]
@@ -70,7 +70,7 @@ def with_metadata(
 
 
 def with_unwinding(llvm: str) -> str:
-    """Return a module whose functions say how to get out of them, as Windows asks of all code."""
+    """Return a module whose functions have unwind tables, which Windows requires of all code."""
     return re.sub(r"^(define .*?) \{$", r"\1 uwtable {", llvm, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -79,7 +79,8 @@ def _with_debug_info(
 ) -> list[str]:
     """Return the lines with a location on each instruction."""
     file = nodes.node(f'!DIFile(filename: {_quoted(source)}, directory: "{folder}")')
-    # No table of names: debuggers make their own, and LLVM numbers its labels by chance.
+    # No name table: debuggers build their own, and the numbers of its labels are not
+    # deterministic in LLVM.
     unit = nodes.node(
         f"!DICompileUnit(language: DW_LANG_C11, file: {file}, producer: {_quoted(producer)}, "
         "isOptimized: true, runtimeVersion: 0, emissionKind: FullDebug, nameTableKind: None)",
@@ -93,7 +94,7 @@ def _with_debug_info(
             found.append(lines[at])
             at += 1
             continue
-        # The head may go over several lines.
+        # The header may span several lines.
         body = at
         while not lines[body].endswith("{"):
             body += 1
@@ -113,7 +114,7 @@ def _function(
 ) -> list[str]:
     """Return a function's lines with locations. place: its line if its code says none."""
     marks = (line[len(MARK) :].split() for line in lines if line.startswith(MARK))
-    # A helper is for no line of HLO, but may have functions inlined that are.
+    # A helper has no line of HLO, but functions inlined into it may.
     first, _ = next(marks, (str(place), "0"))
     match = _DEFINED.match(lines[0])
     assert match is not None

@@ -1,15 +1,15 @@
-"""Whether an x86 processor has the instructions that code uses: a function in C that asks it.
+"""Detection of x86 features at run time, as a C function.
 
-It stands in the header and not in the object: nothing but assembly asks, and for that LLVM, as
-llvmlite has it, has a parser for the machine it runs on alone.
+It is in the header instead of the object because it needs inline assembly, for which llvmlite
+includes the parser of the host architecture only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-# Features on which depends what LLVM makes of a loop, by its own names, and where `cpuid` tells of
-# them: the leaf and its part that are asked for, and the register and its bit that answer.
+# Features that LLVM's code generation depends on, by its names, with their `cpuid` bits: leaf and
+# subleaf, register and bit.
 _BITS: dict[str, tuple[int, int, str, int]] = {
     name: (leaf, part, register, bit)
     for leaf, part, register, names in (
@@ -34,8 +34,8 @@ _BITS: dict[str, tuple[int, int, str, int]] = {
     for name, bit in names.items()
 }  # fmt: skip
 FEATURES = frozenset(_BITS)
-# What an operating system has to keep of the wide registers between threads, and the bit by which
-# the processor says that it can be asked.
+# The register state that the operating system has to save on context switches (XCR0), and the bit
+# that says that xgetbv exists.
 _OF_AVX = ("fma", "f16c", "xop", "fma4")
 _SAVES_AVX, _SAVES_AVX512, _CAN_BE_ASKED = 0x06, 0xE6, 27
 _REGISTERS = "abcd"
@@ -81,7 +81,7 @@ _KEPT = """\
 
 
 def check_function(name: str, features: Collection[str]) -> str:
-    """Return a function in C that returns 1 where a processor has all of some features, else 0."""
+    """Return a C function that returns 1 if the processor has all the given features, else 0."""
     masks: dict[tuple[int, int, str], int] = {}
     for feature in sorted(FEATURES.intersection(features)):
         leaf, part, register, bit = _BITS[feature]

@@ -1,9 +1,8 @@
-"""Machines to write code for: names of targets, and what LLVM knows of a processor.
+"""Targets: their names, and what LLVM knows of a processor.
 
-LLVM prints a warning for a processor or a feature that it does not know, ends the process for some
-that cannot be, and does not say which features a processor has. So a target that a user names is
-tried out in a process of its own first: small functions are compiled, and the assembly shows what
-the processor can do.
+LLVM prints a warning for an unknown processor or feature, aborts the process for some invalid
+combinations, and does not report the features of a processor. So a user-specified target is first
+tried in a subprocess: small functions are compiled, and the assembly shows the features.
 """
 
 from __future__ import annotations
@@ -24,13 +23,12 @@ from hlo.runtime.jit import Machine, host_machine
 
 @dataclass(frozen=True)
 class _Architecture:
-    """What is fixed by the first part of a triple.
+    """The properties of an architecture, the first part of a triple.
 
-    base: features that every processor has that we make code for. always: what code is made with,
-    or without, whatever the processor has. generic: the least of these
-    processors, as LLVM names it. abi: of calls, in LLVM's words. flags: LLVM's module flags that
-    say so to the assembler. tools: what the names of GNU's
-    cross compiler and linker begin with.
+    base: baseline features of all supported processors. always: features that are enabled or
+    disabled for every processor. generic: LLVM's name of the baseline processor. abi: LLVM's name
+    of the ABI. flags: LLVM's module flags for it. tools: prefix of GNU's cross compiler and
+    linker.
     """
 
     base: str = ""
@@ -51,12 +49,12 @@ ARCHITECTURES = {
         flags=(_PIC, '!{i32 1, !"target-abi", !"lp64d"}'), tools="riscv64-linux-gnu",
     ),
     "wasm32": _Architecture(pointer_bits=32),
-    # Arithmetic of the old x87 unit rounds twice: the code uses SSE2.
+    # x87 arithmetic rounds twice, so the code uses SSE2.
     "i686": _Architecture(
         "+sse2", generic="pentium4", flags=(_PIC,), pointer_bits=32, tools="i686-linux-gnu"
     ),
-    # What all have that pass floating-point numbers in registers: VFPv3 of 16 registers. NEON takes
-    # subnormal numbers for zero, so it never computes with floats.
+    # The baseline of the hard-float ABI: VFPv3 with 16 registers. NEON flushes denormals to zero,
+    # so it is not used for floats.
     "armv7": _Architecture(
         "+vfp3d16,-neon", "-neonfp", flags=(_PIC,), pointer_bits=32, tools="arm-linux-gnueabihf"
     ),
@@ -80,7 +78,7 @@ def architecture(triple: str) -> str:
     return name
 
 
-# What a triple may leave out is the vendor; LLVM then takes the system for one.
+# A triple may omit the vendor; LLVM then takes the system for it.
 _SYSTEMS = re.compile(
     r"(linux|windows|mingw|cygwin|uefi|darwin|macos|ios|freebsd|netbsd|openbsd|wasi|none)"
 )
@@ -96,9 +94,9 @@ def spelled_out(triple: str) -> str:
 
 @dataclass(frozen=True)
 class Platform:
-    """A machine to make code for, in LLVM's terms and in those of code generation.
+    """A target, in LLVM's terms and in those of code generation.
 
-    is_native: it is the very processor that this runs on.
+    is_native: it is the processor of this machine.
     """
 
     machine: Machine
@@ -116,7 +114,7 @@ class Platform:
 
     @property
     def cross_compiler(self) -> str:
-        """The C compiler's command on a machine of another kind."""
+        """The cross compiler's command."""
         if self.container == "wasm":
             return "clang --target=wasm32-wasi"
         if self.container == "coff":
@@ -125,7 +123,7 @@ class Platform:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Module flags that the code has to carry."""
+        """Module flags that the code needs."""
         return ARCHITECTURES[self.arch].flags
 
     @property
@@ -149,7 +147,7 @@ class Platform:
 
     @property
     def library_suffix(self) -> str:
-        """The end of the name of a shared library."""
+        """The suffix of a shared library."""
         return {"wasm": ".wasm", "macho": ".dylib", "coff": ".dll"}.get(self.container, ".so")
 
     @property
@@ -160,16 +158,16 @@ class Platform:
 
 
 def _system(triple: str) -> list[str]:
-    """Return the parts of a triple that name an operating system and what goes with it."""
+    """Return the operating system and environment of a triple."""
     return [part for part in triple.split("-")[1:] if part not in ("unknown", "pc", "apple")]
 
 
 def platform(triple: str | None = None, cpu: str | None = None, features: str = "") -> Platform:
-    """Return a machine by the names that LLVM has for it.
+    """Return a target by LLVM's names.
 
-    triple: by default that of this machine. cpu: `native` is this very processor, `generic` any of
-    the architecture; by default the first if no triple is given, else the second. features: changes
-    to what the processor has, as in `+avx2,-fma`. Raises HloError.
+    triple: by default that of this machine. cpu: `native` is this processor, `generic` any of the
+    architecture; by default the first if no triple is given, else the second. features: changes
+    to the processor's features, as in `+avx2,-fma`. Raises HloError.
     """
     features = _checked_features(features)
     cpu = cpu or ("native" if triple is None else "generic")
@@ -273,7 +271,7 @@ print("# has:", *(name for i, name in enumerate(names) if f"@have(i32 {{i}})" in
 
 @cache
 def _tried(triple: str, cpu: str, features: str) -> list[str]:
-    """Return features that a processor is seen to have, of those that code generation asks for."""
+    """Return the detected features of a processor, of those that code generation uses."""
     arch = architecture(triple)
     done = _run(triple, cpu, features)
     unknown = re.search(r"'(.*)' is not a recognized (processor|feature)", done.stderr)
@@ -326,7 +324,7 @@ def _run(triple: str, cpu: str, features: str) -> subprocess.CompletedProcess[st
 
 
 def _known_names(triple: str, kind: str) -> list[str]:
-    """Return the processors or the features that LLVM has for an architecture."""
+    """Return the processors or the features that LLVM knows for an architecture."""
     text = _run(triple, "help", "").stderr
     head, _, rest = text.partition("Available features for this target:")
     return re.findall(r"^\s+(\S+)\s+- ", head if kind == "processor" else rest, re.MULTILINE)

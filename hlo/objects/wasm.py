@@ -1,8 +1,8 @@
-"""WebAssembly: one object file to a module, as its linker does it, since LLVM's comes without one.
+"""A linker from one WebAssembly object file to a module, since llvmlite includes none.
 
 Source: the "WebAssembly Object File Linking" conventions of tool-conventions, and the core
-specification's binary format. Functions, types and code keep their numbers and places; data and
-the stack get addresses, functions whose address is taken a place in the table.
+specification's binary format. Functions, types and code keep their indices and offsets; data and
+the stack get addresses, functions whose address is taken get a table entry.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hlo.errors import HloError
 
 _START = b"\0asm\1\0\0\0"
 _PAGE = 1 << 16
-# The stack lies below all data: what overflows it ends the program and writes over nothing.
+# The stack is below all data: an overflow traps instead of overwriting data.
 _STACK_BYTES = 1 << 18
 _CUSTOM, _TYPE, _IMPORT, _FUNCTION, _TABLE, _MEMORY, _GLOBAL, _EXPORT = range(8)
 _ELEMENT, _CODE, _DATA, _DATA_COUNT = 9, 10, 11, 12
@@ -41,11 +41,11 @@ _HAS_ADDEND = {3, 4, 5, 8, 9}
 
 
 def link_wasm(code: bytes, exports: Sequence[str]) -> bytes:
-    """Return a module of an object file: memory of its own, and nothing that it needs from outside.
+    """Return a module of an object file, with its own memory and no imports.
 
-    exports: symbols that others see; data as a global that holds its address. The memory and the
-    table of functions are seen too. Raises HloError for an object that needs more than an object of
-    ours does.
+    exports: exported symbols; data as a global with its address. The memory and the function
+    table are exported too. Raises HloError for an object that uses features which our objects do
+    not.
     """
     return _Linker(_read(code), exports).module()
 
@@ -58,7 +58,7 @@ class _Reader:
         self.data, self.at = data, 0
 
     def number(self) -> int:
-        """Return a number without sign, in groups of seven bits."""
+        """Return the unsigned LEB128 encoding of a number."""
         value = shift = 0
         while True:
             byte = self.data[self.at]
@@ -88,7 +88,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Symbol:
-    """A symbol: a number among its kind, or a place in a segment of data."""
+    """A symbol: an index among its kind, or an offset in a data segment."""
 
     kind: int
     flags: int
@@ -228,7 +228,7 @@ def _sleb(value: int) -> bytes:
 
 
 def _spelled(value: int, form: str) -> bytes:
-    """Return a number as a relocation writes it: in four bytes, or five of seven bits."""
+    """Return the encoding of a number in a relocation: four bytes, or a padded LEB128 of five."""
     if form == "i32":
         return (value & 0xFFFFFFFF).to_bytes(4, "little")
     if form == "sleb" and value >> 31:
@@ -247,12 +247,12 @@ def _vector(items: Iterable[bytes]) -> bytes:
 
 
 def _constant(value: int) -> bytes:
-    """Return an expression: an i32, which is written with a sign."""
+    """Return a constant expression: an i32, in signed LEB128."""
     return b"\x41" + _sleb(value - (1 << 32) if value >> 31 else value) + b"\x0b"
 
 
 class _Linker:
-    """Gives an object's parts their places. `bases`: addresses of segments of data."""
+    """Assigns addresses and indices to an object's parts. `bases`: addresses of data segments."""
 
     def __init__(self, code: _Object, exports: Sequence[str]) -> None:
         self._code, self._exports = code, exports
@@ -265,7 +265,7 @@ class _Linker:
             at += len(data)
         self._end = at
         self._bodies = self._function_bodies()
-        # Nothing is called by the address zero.
+        # Table entry 0 stays empty: no function has a null address.
         self._slots: dict[int, int] = {}
         for section in code.relocations.values():
             for r in section:
@@ -309,7 +309,7 @@ class _Linker:
         return b"".join(parts)
 
     def _data_segments(self) -> list[tuple[int, bytes]]:
-        """Return where each segment's bytes begin in the section of data, and the bytes."""
+        """Return the offset of each segment's bytes in the data section, and the bytes."""
         data = self._code.section(_DATA)
         if data is None:
             return []
@@ -325,7 +325,7 @@ class _Linker:
         return found
 
     def _function_bodies(self) -> list[int]:
-        """Return where in the section of code each function begins, behind its size."""
+        """Return the offset of each function in the code section, after its size field."""
         code, found = self._code.section(_CODE), []
         r = _Reader(bytes(code or b"\0"))
         for _ in range(r.number()):
@@ -356,7 +356,7 @@ class _Linker:
         data[r.offset : r.offset + len(spelled)] = spelled
 
     def _exported(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the entries of the section of exports, and globals that hold addresses of data."""
+        """Return the entries of the export section, and globals with addresses of data."""
         seen = [
             _text("memory") + bytes([_IS_MEMORY, 0]),
             _text("__indirect_function_table") + bytes([_IS_TABLE, 0]),
@@ -373,14 +373,14 @@ class _Linker:
         return seen, globals_
 
     def _custom(self) -> list[tuple[str, bytes]]:
-        """Return the custom sections, in the order that readers want."""
+        """Return the custom sections, in the required order."""
         own = [(name, bytes(d)) for number, name, d in self._code.sections if number == _CUSTOM]
         debug = [(name, data) for name, data in own if name.startswith(".debug")]
         features = [(name, data) for name, data in own if name == "target_features"]
         return [*debug, ("name", self._names()), *features]
 
     def _names(self) -> bytes:
-        """Return the names of functions, for traces."""
+        """Return the name section, for stack traces."""
         names = {s.index: s.name for s in self._code.symbols if s.kind == _FUNCTION_SYMBOL}
         functions = _vector(_leb(i) + _text(name) for i, name in sorted(names.items()))
         return b"\1" + _leb(len(functions)) + functions

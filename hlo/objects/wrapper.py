@@ -7,7 +7,7 @@ from hlo.objects.header import comment, guard
 from hlo.objects.interface import Interface, Leaf, c_type, identifiers
 from hlo.types import ArrayShape
 
-# Ends of names of C++ headers.
+# Suffixes of C++ headers.
 SUFFIXES = (".hpp", ".hh", ".hxx")
 
 _SHARED = """\
@@ -130,7 +130,7 @@ _INCLUDES = (
 )  # fmt: skip
 
 
-# What else has a name inside of the class.
+# Other member names of the class.
 _MEMBERS = (
     "Arena", "Error", "Results", "Span", "arena_", "call", "check", "fail", "has_threads_", "hlo",
     "host_", "inputs", "need", "outputs", "results", "run", "run_into", "set_threads", "std",
@@ -246,7 +246,7 @@ def _private(interface: Interface) -> list[str]:
 
 
 def _declared(start: str, params: list[str]) -> list[str]:
-    """Return the head of a function, broken where lines get long."""
+    """Return the header of a function, wrapped at the line length."""
     lines, line = [], start
     for n, param in enumerate(params):
         text = param + ("" if n + 1 == len(params) else ",")

@@ -101,7 +101,7 @@ def need_groups(op: OpView) -> None:
         # Where devices may be left out, XLA asks nothing of the ids.
         taken = "does not look at the ids of this one" if op.opcode in PARTIAL else None
         raise InferError(
-            f"{op.opcode}: {least} in the replica groups is no id", attr="replica_groups",
+            f"{op.opcode}: {least} in the replica groups is not an id", attr="replica_groups",
             code="bad-replica-groups", xla=taken,
             hint="ids begin at 0; XLA's parser reads others, its verifier refuses them",
         )  # fmt: skip

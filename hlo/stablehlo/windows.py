@@ -192,8 +192,8 @@ def dynamic_conv(c: Context) -> Instruction:
     """Append a convolution whose padding is an operand, which has to be constant."""
     value = c.constant(2)
     if value is None or value.ndim != 2:
-        raise InferError("its padding is no constant, and HLO has no convolution whose padding is "
-                         "known when it runs", code="not-constant")  # fmt: skip
+        raise InferError("its padding is not a constant, and HLO has no convolution whose "
+                         "padding is known when it runs", code="not-constant")  # fmt: skip
     return _convolution(c.on(c.operands[:2]), value.astype(np.int64).tolist())
 
 

@@ -1,7 +1,7 @@
-"""The verifier: is this a valid module? It finds all errors of one in one run and mends none.
+"""The verifier: finds all errors of a module in one run, and repairs none.
 
-`diagnose` checks the graph first, then each instruction by the rule of its operation, then what
-only shows across instructions: calls, pairs, devices, buffers, the header. Source: the
+`diagnose` checks the graph first, then each instruction by the rule of its operation, then
+constraints between instructions: calls, pairs, devices, buffers, the header. Source: the
 specification of each operation and XLA's `xla/service/hlo_verifier.cc`.
 """
 
@@ -24,13 +24,13 @@ MODES = ("strict", "lenient")
 
 
 def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagnostic]:
-    """Return everything that is wrong with a module, in the order of its text."""
+    """Return the diagnostics of a module, in the order of its text."""
     need_module(module)
     options = options or VerifyOptions()
     report = Report(lenient=options.lenient)
     if check_structure(module, report):
         check_instructions(module, options, report)
-        # What follows looks deeper into instructions, which has to be sound by themselves.
+        # Later checks rely on individually valid instructions.
         report.close_own_rules()
         callers = module.callers()
         check_calls(module, callers, options, report)
@@ -50,7 +50,7 @@ def verify_structure(module: Module) -> None:
 
 
 def verify(module: Module, options: VerifyOptions | None = None) -> None:
-    """Check that a module is valid. Raises HloError with all that is wrong."""
+    """Check that a module is valid. Raises HloError with all diagnostics."""
     diagnostics = diagnose(module, options)
     if diagnostics:
         raise HloError(diagnostics)
@@ -59,7 +59,7 @@ def verify(module: Module, options: VerifyOptions | None = None) -> None:
 def verify_as(module: Module, mode: str) -> None:
     """Check that a module is valid: by every rule (`strict`), or `lenient`.
 
-    The latter takes what XLA takes where nothing that is computed depends on it. Raises HloError.
+    The latter accepts what XLA accepts if it cannot affect results. Raises HloError.
     """
     if mode not in MODES:
         hint = did_you_mean(mode, MODES) or "one of " + ", ".join(MODES)

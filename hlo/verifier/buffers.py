@@ -1,7 +1,7 @@
 """Buffers `b(shape)`: memory that operations write in place, so that every write is by one user.
 
-`Pin` turns an array into a buffer, `Unpin` a buffer into an array, `CreateBuffer` makes one; all
-are custom calls. Other custom calls hand a buffer on as the result that aliases it. Source: XLA's
+`Pin` turns an array into a buffer, `Unpin` a buffer into an array, `CreateBuffer` creates one; all
+are custom calls. Other custom calls forward a buffer as the result that aliases it. Source: XLA's
 `hlo_verifier.cc` and the description of buffers in its documentation.
 """
 
@@ -17,20 +17,20 @@ Index = tuple[int, ...]
 
 _CONVERSIONS = ("Pin", "Unpin", "CreateBuffer")
 _ASYNC = frozenset({"async-start", "async-update", "async-done"})
-# What may write to a buffer that it is given, as far as can be seen without looking inside.
+# Operations that may write to a buffer operand, as far as is known without looking inside.
 _WRITERS = frozenset({"call", "conditional", "custom-call", "fusion", "while", "async-start"})
-# Besides custom calls, what may have a buffer among its operands and results.
+# Operations besides custom calls that may have buffers as operands and results.
 _PASSES_ON = frozenset({"get-tuple-element", "parameter", "tuple", "while"})
 
 
 def check_buffers(
     module: Module, callers: Mapping[Computation, list[Instruction]], report: Report
 ) -> None:
-    """Check the operations that make, end, hand on and write buffers."""
+    """Check the operations that create, release, forward and write buffers."""
     checker = _Checker(callers, report)
     for comp in module.computations:
         if any(c.opcode == "async-start" for c in callers[comp]):
-            # The operations around it say the same as what it wraps.
+            # The async operations repeat the wrapped one.
             if comp.root.opcode == "custom-call":
                 checker.check(comp.root)
             continue
@@ -46,7 +46,7 @@ class _Checker:
         self._known: dict[int, tuple[Shape, list[Index]]] = {}
 
     def _places(self, shape: Shape) -> list[Index]:
-        """Return where in a shape buffers are."""
+        """Return the indices of buffers in a shape."""
         found = self._known.get(id(shape))
         if found is None:
             places = [index for index, leaf in shape.leaves() if isinstance(leaf, BufferShape)]
@@ -105,7 +105,7 @@ class _Checker:
     def _check_handed_on(
         self, inst: Instruction, results: list[Index], operands: list[tuple[int, Index]]
     ) -> None:
-        """Check that each buffer that goes in comes out, as one result."""
+        """Check that each buffer operand is forwarded as exactly one result."""
         attr = "output_to_operand_aliasing"
         aliases = inst.attrs[attr]
         taken = [(a.operand, a.operand_index) for a in aliases]
@@ -137,7 +137,7 @@ class _Checker:
             )  # fmt: skip
 
     def _writers(self, inst: Instruction, place: Index) -> list[Instruction]:
-        """Return the operations that may write the buffer at a place in a value."""
+        """Return the operations that may write the buffer at an index of a value."""
         found: list[Instruction] = []
         todo = [(inst, place)]
         while todo:
@@ -150,7 +150,7 @@ class _Checker:
                 elif user.opcode == "tuple" and not user.is_root:
                     todo.extend((user, (i, *at)) for i, o in enumerate(user.operands) if o is value)
                 elif user.opcode == "tuple" and self._is_loop_body(user):
-                    found.append(user)  # the next iteration goes on with it
+                    found.append(user)  # live in the next iteration
         return found
 
     def _is_loop_body(self, inst: Instruction) -> bool:
@@ -159,7 +159,7 @@ class _Checker:
 
 
 def _is_annotated(inst: Instruction) -> bool:
-    """True for a call that stands for asynchronous work on a stream of its own."""
+    """True for a call that represents asynchronous work on a separate stream."""
     said = inst.annotations.get("frontend_attributes", ())
     return inst.opcode == "call" and "_xla_stream_annotation" in said
 

@@ -1,7 +1,7 @@
-"""Across calls: fusion bodies, execution threads, and what the caller and the called agree on.
+"""Checks across calls: fusion bodies, execution threads, and consistency of callers and callees.
 
-That parameters and results have the right shapes is each operation's own rule; here is what needs
-to see the bodies.
+Shapes of parameters and results are checked by each operation's own rule; these checks look
+inside the bodies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.shapes import same
 
 _ASYNC = frozenset({"async-start", "async-update", "async-done"})
-# These stay on their thread in any case; XLA lets its backends say whether all others do.
+# These must not change threads; for others XLA lets the backend decide.
 _SAME_THREAD = frozenset({"conditional", "fusion", "while"})
 _MAY_CHANGE = "lets a backend say whether such a call may change threads"
 
@@ -78,7 +78,7 @@ def _check_threads(inst: Instruction, report: Report) -> None:
     if inst.opcode in _ASYNC:
         named = inst.attrs.get("async_execution_thread")
         if named is None and inst.opcode == "async-start":
-            named = "main"  # what continues or ends a chain need not repeat what it began with
+            named = "main"  # updates and dones need not repeat the attributes of the start
         for comp in inst.called_computations:
             if named is not None and comp.execution_thread != named:
                 report.add(
@@ -104,7 +104,7 @@ def _check_threads(inst: Instruction, report: Report) -> None:
 
 
 def _check_layouts(inst: Instruction, report: Report) -> None:
-    """Check that values keep their layout on the way into a body and out of it."""
+    """Check that layouts of operands and results match those of the body."""
     for what, outer, comp, inner in _boundaries(inst):
         if not same(outer, inner, layouts=True):
             report.add(
@@ -114,7 +114,7 @@ def _check_layouts(inst: Instruction, report: Report) -> None:
 
 
 def _boundaries(inst: Instruction) -> Iterator[tuple[str, Shape, Computation, Shape]]:
-    """Yield `(what, shape outside, computation, shape inside)` of all that a caller passes."""
+    """Yield `(what, caller's shape, computation, callee's shape)` for all operands and results."""
     bodies, outer = inst.called_computations, inst.operand_shapes
     if inst.opcode in ("call", "fusion"):
         for i, shape in enumerate(bodies[0].parameter_shapes[: len(outer)]):

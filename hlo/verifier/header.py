@@ -1,4 +1,4 @@
-"""What the module's header promises: schedule, entry layout, aliases, device counts.
+"""The module's header: schedule, entry layout, aliases, device counts.
 
 Source: XLA's `hlo_verifier.cc`, `hlo_input_output_alias_config.cc`, `hlo_buffer_donor_config.cc`.
 """
@@ -43,7 +43,7 @@ class _Header:
         entry = module.entry
         self._parameters: Sequence[Shape] = entry.parameter_shapes
         self._result: Shape = entry.result_shape
-        # What callers see of them, with the layouts that they see.
+        # The entry computation's shapes, with the layouts that callers see.
         self._outside, self._outside_result = self._parameters, self._result
         layout = module.attrs.get("entry_computation_layout")
         if layout is not None and len(layout.parameters) == len(self._parameters):
@@ -134,7 +134,7 @@ class _Header:
             seen.add(place)
 
     def _size(self, shape: ArrayShape) -> int:
-        """Return how much memory an array takes, in its layout if layouts are settled."""
+        """Return the size of an array in bytes, in its layout if layouts are final."""
         if self._options.layout_sensitive:
             return physical_bytes(shape)
         return shape.num_elements * shape.element_type.bits
@@ -172,7 +172,7 @@ def _index(index: Index) -> str:
 
 
 def _check_schedule(comp: Computation, report: Report) -> None:
-    """Check that the order of the text can be run."""
+    """Check that the order of the text is a valid schedule."""
     seen: set[Instruction] = set()
     for inst in comp:
         for before in inst.predecessors():

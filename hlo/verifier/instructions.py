@@ -64,8 +64,8 @@ class _Checker:
             options.sorted_broadcasts or options.reshapes_are_bitcasts or options.names_unchanged
         )
         self._fused = fused
-        # Shapes that are fine, by identity: a module shares few among many instructions. The
-        # values keep the keys from being reused.
+        # Valid shapes, by identity: many instructions share few shapes. The values keep the ids
+        # alive.
         self._sound: dict[int, Shape] = {}
 
     def check(self, inst: Instruction) -> None:
@@ -74,7 +74,7 @@ class _Checker:
         if not self._has_its_attributes(inst):
             return
         if not inst.spec.takes(len(inst.operands)):
-            return  # which the check of the structure has said
+            return  # already reported by the structure check
         try:
             inferred = self._infer(inst)
             inst.spec.verify(inst)
@@ -169,10 +169,10 @@ class _Checker:
         here, layout = layout_of(got), layout_of(inferred)
         if inst.opcode == "copy":
             if here.memory_space == HOST_MEMORY_SPACE:
-                return inferred.with_layout(here)  # may transpose: its operand may be there too
+                return inferred.with_layout(here)  # may transpose, even in host memory
             return inferred.with_layout(replace(layout, memory_space=here.memory_space))
         if inst.opcode == "dynamic-update-slice" and inst.parent in self._fused:
-            # Inside fusions, spaces and tiles are not settled.
+            # Inside fusions, memory spaces and tiles are not final.
             layout = replace(layout, memory_space=here.memory_space, tiles=here.tiles)
             return inferred.with_layout(layout)
         return inferred
@@ -214,7 +214,7 @@ class _Checker:
             )  # fmt: skip
 
     def _check_stricter(self, inst: Instruction) -> None:
-        """Check what only some pipelines ask for."""
+        """Check constraints that only some pipelines require."""
         options, opcode = self._options, inst.opcode
         if options.sorted_broadcasts and opcode == "broadcast":
             dims = inst.attrs["dimensions"]
@@ -242,7 +242,7 @@ class _Checker:
 
 
 class _Operation:
-    """An operation on other operand shapes. Fulfils `ops.spec.OpView`."""
+    """An operation on different operand shapes. Implements `ops.spec.OpView`."""
 
     def __init__(self, inst: Instruction, operand_shapes: Sequence[Shape]) -> None:
         self.name, self.opcode = inst.name, inst.opcode
@@ -253,7 +253,7 @@ class _Operation:
 
 
 def _promote(shapes: Sequence[Shape]) -> list[Shape] | None:
-    """Return the shapes with every float as the widest among them; None when all are alike."""
+    """Return the shapes with every float upcast to the widest; None when all are equal."""
     floats = {
         s.element_type
         for shape in shapes

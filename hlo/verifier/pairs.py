@@ -1,4 +1,4 @@
-"""Operations that come in pairs or chains: async, the native start and done, send and receive."""
+"""Operations in pairs or chains: async, native start and done, send and recv."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.verifier.report import Report
 
 _CHAIN = frozenset({"async-start", "async-update", "async-done"})
-# What the only user of an operation has to be.
+# The required opcode of an operation's only user.
 _USER: Mapping[str, frozenset[str]] = {
     "async-start": frozenset({"async-update", "async-done"}),
     "async-update": frozenset({"async-update", "async-done"}),
@@ -20,7 +20,7 @@ _USER: Mapping[str, frozenset[str]] = {
     "send": frozenset({"send-done", "tuple"}),
     "recv": frozenset({"recv-done", "tuple"}),
 }
-# What the first operand of an operation has to be.
+# The required opcode of an operation's first operand.
 _OPERAND: Mapping[str, frozenset[str]] = {
     "async-update": frozenset({"async-start", "async-update"}),
     "async-done": frozenset({"async-start", "async-update"}),
@@ -37,7 +37,7 @@ _TRANSFERS = frozenset({"send", "recv", "send-done", "recv-done"})
 def check_pairs(
     module: Module, callers: Mapping[Computation, list[Instruction]], report: Report
 ) -> None:
-    """Check that what is started is done once, by its own counterpart, on the same channel."""
+    """Check that each start has exactly one done, of the same kind, on the same channel."""
     async_bodies = _check_async_bodies(callers, report)
     starts: dict[Instruction, Instruction] = {}  # of each link of an async chain
     for comp in module.computations:
@@ -62,7 +62,7 @@ def check_pairs(
 def _check_user(inst: Instruction, async_bodies: set[Computation], report: Report) -> None:
     wanted = _USER[inst.opcode]
     if inst.opcode in ("send", "recv") and inst.is_root and inst.parent in async_bodies:
-        return  # the async operation around it is what waits
+        return  # the async operation around it waits
     names = " or ".join(sorted(wanted))
     users = inst.users
     if len(users) != 1:
@@ -90,7 +90,7 @@ def _check_operand(inst: Instruction, report: Report) -> None:
 
 
 def _check_repeated(inst: Instruction, start: Instruction, report: Report) -> None:
-    """Check that a link of an async chain repeats what the chain began with, if it says it."""
+    """Check that attributes repeated along an async chain equal those of its start."""
     for key in ("calls", "async_execution_thread"):
         here, there = inst.attrs.get(key), start.attrs.get(key)
         if here is not None and here != there:

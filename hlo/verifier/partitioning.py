@@ -22,7 +22,7 @@ from hlo.verifier.report import Report
 
 
 def check_partitioning(module: Module, report: Report) -> None:
-    """Check all that names devices."""
+    """Check shardings, replica groups and permutations."""
     replicas, partitions = module.device_counts
     all_reduces: list[Instruction] = []
     for comp in module.computations:
@@ -67,7 +67,7 @@ def _check_replication(inst: Instruction, report: Report) -> None:
 
 
 def _check_alike(inst: Instruction, report: Report) -> None:
-    """Check that what flows in and out of bodies is sharded as the instruction that runs them."""
+    """Check that shardings of body parameters and results match those of the caller."""
     if inst.opcode == "while":
         body, condition = inst.attrs["body"], inst.attrs["condition"]
         others = [body.root, *body.parameters[:1], *condition.parameters[:1]]
@@ -89,7 +89,7 @@ def _check_alike(inst: Instruction, report: Report) -> None:
 
 
 def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Report) -> None:
-    """Check groups, right in themselves, against the number of devices."""
+    """Check well-formed groups against the number of devices."""
     mode = group_mode(inst.attrs)
     ids, what = {
         CROSS_REPLICA: (replicas, "replicas"),
@@ -101,7 +101,7 @@ def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Rep
     named = sum(map(len, lists))
     most = max(chain.from_iterable(lists), default=0)
     fits = most < ids if inst.opcode in PARTIAL else named == ids
-    # A count of one is what a module has that says nothing of devices.
+    # A count of one is the default of modules that do not specify devices.
     if lists and ids != 1 and not fits:
         said = f"id {most}" if inst.opcode in PARTIAL else f"{named} ids"
         problem: str | None = f"the replica groups have {said}, the module has {ids} {what}"

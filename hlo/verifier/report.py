@@ -1,4 +1,4 @@
-"""Where checks put what they find: diagnostics with the place of the instruction that is wrong."""
+"""Collects diagnostics with the source locations of invalid instructions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hlo.ir import Computation, Instruction
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What the verifier insists on beyond what every module has to fulfil.
+    """Options of the verifier beyond the rules for all modules.
 
     layout_sensitive: the layouts of a result and of what it is made from have to agree, except
       where an operation may change them (as after layout assignment).
@@ -45,11 +45,11 @@ class Report:
         self._closed = False
 
     def close_own_rules(self) -> None:
-        """Keep the set of instructions that break a rule of their own as it is now."""
+        """Snapshot the set of invalid instructions."""
         self._closed = True
 
     def breaks_own_rule(self, inst: Instruction) -> bool:
-        """True when an instruction cannot be relied on to be what its opcode says."""
+        """True when an instruction is in the set of invalid ones."""
         return inst in self._broken
 
     def add(
@@ -67,7 +67,7 @@ class Report:
     ) -> None:
         """Record an error at an instruction (its operand, its attribute) or at a computation.
 
-        xla: what XLA does, where it takes this; then a lenient verifier takes it too.
+        xla: what XLA does, if it accepts this; then a lenient verifier accepts it too.
         """
         if xla is not None and self._lenient:
             return
@@ -95,7 +95,7 @@ class Report:
         )
 
     def ordered(self) -> list[Diagnostic]:
-        """Return the diagnostics in the order of the text; those without a place come last."""
+        """Return the diagnostics in the order of the text; those without a location come last."""
         return sorted(
             self.diagnostics, key=lambda d: (d.span is None, d.span.start if d.span else 0)
         )

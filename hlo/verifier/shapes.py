@@ -1,4 +1,4 @@
-"""What makes a shape valid by itself, and when two shapes are the same."""
+"""Validity of shapes, and comparison of two shapes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _array_problem(shape: ArrayShape) -> Problem | None:
     for d, size in enumerate(shape.dims):
         if size < 0 and not (size == UNBOUNDED and shape.is_dynamic_dim(d)):
             return "bad-shape", f"dimension {d} has size {size}"
-    # An empty array counts too: what is not empty of it could not be numbered.
+    # Empty arrays count too: indices of the other dimensions would overflow.
     size_bytes = shape.element_type.byte_width * math.prod(max(d, 1) for d in shape.dims)
     if size_bytes > MAX_ELEMENTS:
         return "bad-shape", f"{shape.to_string(False)} has more bytes than 64 bits can count"

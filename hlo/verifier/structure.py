@@ -15,12 +15,12 @@ from hlo.verifier.report import Report
 
 Node = TypeVar("Node")
 
-# With these the graph cannot be walked, or an operation cannot see what it works on.
+# Errors after which the graph cannot be walked or an operation lacks operands.
 _FATAL = frozenset({"bad-parent", "foreign-computation", "foreign-operand", "no-entry", "no-root"})
 
 
 def check_structure(module: Module, report: Report) -> bool:
-    """Check the graph; returns False when it is too broken to look at operations."""
+    """Check the graph; returns False when it is too broken to check operations."""
     if not module.computations:
         report.add("no-entry", f"module {module.name} has no computation")
         return False
@@ -48,7 +48,7 @@ def _check_computation(module: Module, comp: Computation, report: Report) -> Non
             report.add("duplicate-name", f"{comp.name} knows it by another name", inst)
         _check_edges(comp, inst, uses, report)
     for inst, users in uses.items():
-        # Comparing counts first spares the sets of a sound module.
+        # Comparing counts first avoids building sets for valid modules.
         if inst.num_users != len(users) or any(u not in users for u in inst.users):
             report.add(
                 "bad-users",
@@ -65,7 +65,7 @@ def _check_computation(module: Module, comp: Computation, report: Report) -> Non
 
 
 def _check_operand_count(inst: Instruction, report: Report) -> None:
-    """Check that an operation has its operands: whoever looks at it takes them for granted."""
+    """Check the operand count: all later code relies on it."""
     try:
         inst.spec.check_arity(len(inst.operands))
     except InferError as e:

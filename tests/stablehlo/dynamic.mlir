@@ -51,7 +51,7 @@ func.func @main(%a: tensor<8xf32>, %s: tensor<1xi32>) -> tensor<2xf32> {
   return %0 : tensor<2xf32>
 }
 // -----
-// ERROR: is no constant
+// ERROR: is not a constant
 func.func @main(%a: tensor<6xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32> {
   %0 = stablehlo.dynamic_reshape %a, %s : (tensor<6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
   return %0 : tensor<?x?xf32>
@@ -68,7 +68,7 @@ func.func @main(%a: tensor<3xf32>, %s: tensor<2xi32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 // -----
-// ERROR: is no constant
+// ERROR: is not a constant
 func.func @main(%a: tensor<3xf32>, %s: tensor<2xi32>) -> tensor<?x3xf32, #stablehlo.bounds<2, ?>> {
   %0 = stablehlo.dynamic_broadcast_in_dim %a, %s, dims = [1] : (tensor<3xf32>, tensor<2xi32>) -> tensor<?x3xf32, #stablehlo.bounds<2, ?>>
   return %0 : tensor<?x3xf32, #stablehlo.bounds<2, ?>>
@@ -90,14 +90,14 @@ func.func @main(%a: tensor<?x3xf32>) -> tensor<?x3xf32> {
   return %0 : tensor<?x3xf32>
 }
 // -----
-// ERROR: operand 2 is no constant
+// ERROR: operand 2 is not a constant
 func.func @main(%a: tensor<3xf32>, %lo: tensor<1xi32>) -> tensor<7xf32> {
   %z = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = stablehlo.dynamic_pad %a, %z, %lo, %lo, %lo : (tensor<3xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<7xf32>
   return %0 : tensor<7xf32>
 }
 // -----
-// ERROR: is no constant
+// ERROR: is not a constant
 func.func @main(%a: tensor<?x3xf32>) -> tensor<?x3xf32> {
   %0 = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
   %1 = stablehlo.reshape %0 : (tensor<i32>) -> tensor<1xi32>
