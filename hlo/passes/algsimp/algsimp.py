@@ -43,7 +43,7 @@ def algsimp(
     dot_strength_reduction: bool = False,
     layout_sensitive: bool = False,
 ) -> None:
-    """Simplify by the rules of algebra.
+    """Simplify by algebraic rules.
 
     approximate: also what only rounds in another place or adds in another order. fast_math: also
     what may make or lose an overflow, a NaN or the sign of zero. dot_strength_reduction: products

@@ -17,5 +17,5 @@ _CHOSEN = frozenset(
 
 @module_pass
 def dynamic_dimension_simplifier(module: Module, rewrites: Rewrites) -> None:
-    """Simplify by the few rules of `algsimp` that sizes of dynamic dimensions need."""
+    """Simplify dynamic sizes by the subset of `algsimp` rules that they need."""
     RULES.apply(module, rewrites, skip=lambda rule: rule.name.partition(".")[2] not in _CHOSEN)

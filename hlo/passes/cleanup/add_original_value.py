@@ -10,7 +10,7 @@ from hlo.types import Shape, TupleShape
 
 @module_pass
 def add_original_value(module: Module, rewrites: Rewrites) -> None:
-    """Note for every array which instruction of this module makes it, and where in its result.
+    """Annotate every array with the instruction of this module that defines it, and its index.
 
     Elements of tuples keep the notes of what they are. What has a note already keeps it.
     """

@@ -13,7 +13,7 @@ _RULES = RuleSet("assume_gather_indices_in_bound_rewrite_to_copy")
 
 @module_pass
 def assume_gather_indices_in_bound_rewrite_to_copy(module: Module, rewrites: Rewrites) -> None:
-    """Make a copy of the custom call that says of indices that they are in bounds."""
+    """Replace the custom call that promises in-bounds indices by a copy."""
     _RULES.apply(module, rewrites)
 
 

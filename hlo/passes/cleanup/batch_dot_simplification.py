@@ -14,7 +14,7 @@ _RULES = RuleSet("batch_dot_simplification")
 
 @module_pass
 def batch_dot_simplification(module: Module, rewrites: Rewrites) -> None:
-    """Let dots have no batch dimensions of size one."""
+    """Remove batch dimensions of size one from dots."""
     _RULES.apply(module, rewrites)
 
 

@@ -14,7 +14,7 @@ _RULES = RuleSet("broadcast_canonicalizer")
 
 @module_pass
 def broadcast_canonicalizer(module: Module, rewrites: Rewrites) -> None:
-    """Let broadcasts name their dimensions in order, and transposes exchange them."""
+    """Make the dimensions of broadcasts ascending, with transposes after them."""
     _RULES.apply(module, rewrites)
 
 

@@ -12,7 +12,7 @@ from hlo.passes.rules import unfused
 
 @module_pass
 def computation_deduplicator(module: Module, rewrites: Rewrites) -> None:
-    """Call one of several computations that compute the same; the others go.
+    """Merge equivalent computations.
 
     Metadata and the order of instructions make no difference, layouts do. The bodies of fusions and
     of asynchronous operations belong to these.

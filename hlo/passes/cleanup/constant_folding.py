@@ -44,7 +44,7 @@ def constant_folding(
     max_bytes: int = 1 << 28,
     max_seconds: float = 5.0,
 ) -> None:
-    """Compute by the reference interpreter what depends on constants only.
+    """Evaluate instructions on constants with the reference interpreter.
 
     max_bytes: the size of the largest constant to make. It may also not be larger than those that
     it is made from together, but for small ones. max_seconds: what all of this may take; what

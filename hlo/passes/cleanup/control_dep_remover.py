@@ -9,7 +9,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def control_dep_remover(module: Module, rewrites: Rewrites) -> None:
-    """Let only operands, tokens among them, say what runs before what."""
+    """Remove control dependences; only operands, tokens included, order instructions."""
     for inst in module.instructions():
         for before in list(inst.control_predecessors):
             if rewrites.allow("control_dep_remover", inst):

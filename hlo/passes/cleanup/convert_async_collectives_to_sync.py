@@ -16,7 +16,7 @@ _COLLECTIVES = ("all-gather", "all-reduce", "collective-permute")
 
 @module_pass
 def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> None:
-    """Let a collective that is started and waited for be one operation, where it is waited for."""
+    """Merge start and done of a collective into one synchronous operation."""
     calls = Calls(module)
     for comp in unfused(module):
         for done in comp:

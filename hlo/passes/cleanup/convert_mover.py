@@ -14,7 +14,7 @@ _MOVES = "broadcast concatenate reshape reverse slice transpose"
 
 @module_pass
 def convert_mover(module: Module, rewrites: Rewrites) -> None:
-    """Move elements in their narrower type: widen them after that, narrow them before it."""
+    """Move data in the narrower type: upcast after data movement, downcast before it."""
     _RULES.apply(module, rewrites)
 
 

@@ -30,7 +30,7 @@ def cse(
     only_fusion_computations: bool = False,
     nearby_bytes: int = 0,
 ) -> None:
-    """Compute once what is computed several times: equal operations on equal operands.
+    """Eliminate common subexpressions: equal operations on equal operands.
 
     Computations are equal when their results are computed equally, constants when their bits are.
     Random state, side effects and control edges keep instructions apart, as every annotation but

@@ -13,7 +13,7 @@ _RULES = RuleSet("cse_barrier_expander")
 
 @module_pass
 def cse_barrier_expander(module: Module, rewrites: Rewrites) -> None:
-    """Take barriers out once nothing may be merged or moved any more that they keep apart."""
+    """Remove optimization barriers, after the passes that they are meant to block."""
     _RULES.apply(module, rewrites)
 
 

@@ -11,7 +11,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def defuser(module: Module, rewrites: Rewrites) -> None:
-    """Put what is fused where the fusion is, but for fusions that run asynchronously."""
+    """Inline fusions, except asynchronous ones."""
     calls = Calls(module)
     wrapped = {
         c for i in module.instructions() if i.opcode == "async-start" for c in i.called_computations

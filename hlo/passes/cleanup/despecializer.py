@@ -12,7 +12,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def despecializer(module: Module, rewrites: Rewrites) -> None:
-    """Take schedule, control edges and fusions out, so that any backend can begin anew."""
+    """Remove schedule, control dependences and fusions, to make a module backend-independent."""
     hlo_descheduler(module, rewrites)
     control_dep_remover(module, rewrites)
     defuser(module, rewrites)

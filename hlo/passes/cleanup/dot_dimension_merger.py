@@ -16,7 +16,7 @@ _RULES = RuleSet("dot_dimension_merger")
 
 @module_pass
 def dot_dimension_merger(module: Module, rewrites: Rewrites) -> None:
-    """Make batch dimensions that lie side by side in both operands one dimension."""
+    """Merge batch dimensions that are adjacent in both operands."""
     _RULES.apply(module, rewrites)
 
 

@@ -22,7 +22,7 @@ _SIDES = ("lhs", "rhs")
 
 @module_pass
 def dot_merger(module: Module, rewrites: Rewrites, *, max_size_to_merge: int = 1 << 25) -> None:
-    """Multiply what several products share by the concatenation of their other operands.
+    """Merge dots that share an operand by concatenating their other operands.
 
     max_size_to_merge: bytes of the operands and results together; large products gain nothing.
     """

@@ -14,7 +14,7 @@ _RULES = RuleSet("dynamic_index_splitter")
 
 @module_pass
 def dynamic_index_splitter(module: Module, rewrites: Rewrites) -> None:
-    """Take apart the older form of dynamic slices and updates, that has a vector of positions."""
+    """Split the index vectors of older dynamic slices and updates into scalars."""
     _RULES.apply(module, rewrites)
 
 

@@ -16,7 +16,7 @@ _RULES = RuleSet("gather_simplifier")
 
 @module_pass
 def gather_simplifier(module: Module, rewrites: Rewrites) -> None:
-    """Let gathers have one index vector a row, for the first dimensions, and keep whole windows.
+    """Canonicalize gathers: one index vector per row, leading dimensions indexed, full windows.
 
     Transposes and reshapes around them do the rest. Batching dimensions are left to
     batched-gather-scatter-normalizer.

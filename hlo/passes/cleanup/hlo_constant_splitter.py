@@ -11,7 +11,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def hlo_constant_splitter(module: Module, rewrites: Rewrites) -> None:
-    """Give each user of a constant one of its own, for passes that treat users differently."""
+    """Clone constants for each user, for passes that treat users differently."""
     for comp in module.computations:
         for inst in comp:
             if inst.opcode != "constant" or has_control_edges(inst):

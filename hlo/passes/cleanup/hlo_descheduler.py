@@ -9,6 +9,6 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def hlo_descheduler(module: Module, rewrites: Rewrites) -> None:
-    """Let the order of instructions be just one of those that are possible."""
+    """Drop the schedule of a module."""
     if module.is_scheduled and rewrites.allow("hlo_descheduler", module.entry.root):
         del module.attrs["is_scheduled"]

@@ -16,7 +16,7 @@ def instruction_hoister(
     hoist_parameters: bool = True,
     hoist_constants: bool = True,
 ) -> None:
-    """Let what is there from the beginning come first in each computation of a scheduled module."""
+    """Move parameters and constants to the front of schedules."""
     if not module.is_scheduled:
         return
 

@@ -13,7 +13,7 @@ from hlo.types import ArrayShape
 def literal_canonicalizer(
     module: Module, rewrites: Rewrites, *, min_size_bytes: int = 1024
 ) -> None:
-    """Let equal constants of a module be one value in memory; the text stays as it is."""
+    """Share the memory of equal constants in a module, without changing its text."""
     first: dict[Literal, Literal] = {}
     for inst in module.instructions():
         if inst.opcode != "constant":

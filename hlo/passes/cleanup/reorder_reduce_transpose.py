@@ -14,7 +14,7 @@ _RULES = RuleSet("reorder_reduce_transpose")
 
 @module_pass
 def reorder_reduce_transpose(module: Module, rewrites: Rewrites) -> None:
-    """Reduce before the transpose, which then moves less, or nothing."""
+    """Reduce before transposing, which then moves less data, or none."""
     _RULES.apply(module, rewrites)
 
 

@@ -20,7 +20,7 @@ _ELEMENTWISE = " ".join(
 
 @module_pass
 def reshape_mover(module: Module, rewrites: Rewrites) -> None:
-    """Move reshapes and transposes down through elementwise operations.
+    """Sink reshapes and transposes below elementwise operations.
 
     There they meet each other, and those that come of several operands become one.
     """

@@ -12,7 +12,7 @@ from hlo.types import ArrayShape, TupleShape
 
 @module_pass
 def root_instruction_sinker(module: Module, rewrites: Rewrites) -> None:
-    """Let the root be the last instruction of each computation of a scheduled module.
+    """Move roots to the end of schedules.
 
     A root that others use stays where it is, and what hands on its value becomes the root.
     """

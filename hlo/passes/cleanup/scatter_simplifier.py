@@ -16,7 +16,7 @@ _RULES = RuleSet("scatter_simplifier")
 
 @module_pass
 def scatter_simplifier(module: Module, rewrites: Rewrites) -> None:
-    """Let scatters have one index vector a row, for the first dimensions, and whole windows.
+    """Canonicalize scatters: one index vector per row, leading dimensions indexed, full windows.
 
     Transposes and reshapes around them do the rest; updates stay in their order. Batching
     dimensions are left to batched-gather-scatter-normalizer.

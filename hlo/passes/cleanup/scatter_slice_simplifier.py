@@ -16,7 +16,7 @@ from hlo.passes.rules import replace_instruction, unfused
 
 @module_pass
 def scatter_slice_simplifier(module: Module, rewrites: Rewrites) -> None:
-    """Scatter into as much as slices keep of the result, where they all cut off the same end.
+    """Scatter into a smaller operand if all users slice off the same end of the result.
 
     Indices that point beyond are then out of bounds and do nothing. Scatters are in the form of
     scatter-simplifier, in whose windows the dimensions that are cut have size one.

@@ -16,7 +16,7 @@ _TARGETS = frozenset(
 
 @module_pass
 def sharding_remover(module: Module, rewrites: Rewrites) -> None:
-    """Take out custom calls that mark values for a partitioner, for modules of one device.
+    """Remove custom calls that annotate shardings, for modules of one device.
 
     Those that change a shape are more than marks, and stay.
     """

@@ -15,7 +15,7 @@ _RULES = RuleSet("simplify_fp_conversions")
 
 @module_pass
 def simplify_fp_conversions(module: Module, rewrites: Rewrites) -> None:
-    """Convert once where a float goes through a type that has all values of the one it comes from.
+    """Remove float conversions through an intermediate type that is at least as wide.
 
     XLA also drops steps through narrower types, which changes values; this pass does not.
     """

@@ -15,7 +15,7 @@ from hlo.types import ArrayShape
 
 @module_pass
 def simplify_sorts(module: Module, rewrites: Rewrites) -> None:
-    """Sort only what is compared or used, and not what has one element at the most.
+    """Remove unused operands of sorts, and sorts of at most one element.
 
     A sort keeps equal elements apart only by their places, so that what is carried along has no
     say in the order.

@@ -17,7 +17,7 @@ from hlo.types import ElementType, array
 
 @module_pass
 def slice_sinker(module: Module, rewrites: Rewrites) -> None:
-    """Do once to whole arrays what is done alike to slices that make up most of them.
+    """Apply an elementwise operation to whole arrays instead of to slices that cover most of them.
 
     The slices of each of the arrays have to have as many elements together as the array.
     """

@@ -15,7 +15,7 @@ _RULES = RuleSet("topk_rewriter")
 
 @module_pass
 def topk_rewriter(module: Module, rewrites: Rewrites) -> None:
-    """Find the k first elements, and their positions, by `topk` rather than by sorting all.
+    """Turn sorts of which only the first k elements are used into `topk`.
 
     Floats have to be compared in their total order, which is that of `topk`.
     """

@@ -15,7 +15,7 @@ _RULES = RuleSet("transpose_folding")
 
 @module_pass
 def transpose_folding(module: Module, rewrites: Rewrites) -> None:
-    """Let dots and convolutions name the dimensions of what a transpose would have moved."""
+    """Fold transposes into the dimension numbers of dots and convolutions."""
     _RULES.apply(module, rewrites)
 
 

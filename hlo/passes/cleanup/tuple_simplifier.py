@@ -13,7 +13,7 @@ _RULES = RuleSet("tuple_simplifier")
 
 @module_pass
 def tuple_simplifier(module: Module, rewrites: Rewrites) -> None:
-    """Take elements from where they came, and tuples that are rebuilt as they were."""
+    """Forward elements of tuples to their users, and tuples that are rebuilt unchanged."""
     _RULES.apply(module, rewrites)
 
 

@@ -17,7 +17,7 @@ from hlo.types import ArrayShape
 
 @module_pass
 def zero_sized_hlo_elimination(module: Module, rewrites: Rewrites) -> None:
-    """Replace whatever computes an array without elements by an empty constant."""
+    """Replace arrays without elements by empty constants."""
     effects = Effects(module)
     for comp in unfused(module):
         for inst in reversed(comp.in_order()):

@@ -15,7 +15,7 @@ _RULES = RuleSet("all_gather_bcast_reorder")
 
 @module_pass
 def all_gather_bcast_reorder(module: Module, rewrites: Rewrites) -> None:
-    """Gather what is broadcast, and broadcast after that, so that less goes between devices."""
+    """Gather before broadcasting, so that less data is exchanged between devices."""
     _RULES.apply(module, rewrites)
 
 

@@ -20,7 +20,7 @@ def all_gather_combiner(
     combine_different_dtypes: bool = True,
     combine_while_loops: bool = True,
 ) -> None:
-    """Make one all-gather of several among the same devices that do not need each other.
+    """Combine independent all-gathers over the same devices into one.
 
     combine_threshold_in_bytes, combine_threshold_count: the most that one may have, as results and
     as their number. combine_by_dim: only along the same dimension; others are transposed for it.

@@ -16,7 +16,7 @@ from hlo.types import ElementType
 
 @module_pass
 def all_gather_cse(module: Module, rewrites: Rewrites) -> None:
-    """Gather a parameter once, and not again behind barriers, tuples or the same conversions."""
+    """Gather a parameter once, looking through barriers, tuples and equal conversions."""
     congruence = Congruence(module)
     for comp in unfused(module):
         first: dict[Hashable, Instruction] = {}

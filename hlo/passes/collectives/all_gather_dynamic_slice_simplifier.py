@@ -16,7 +16,7 @@ _RULES = RuleSet("all_gather_dynamic_slice_simplifier")
 
 @module_pass
 def all_gather_dynamic_slice_simplifier(module: Module, rewrites: Rewrites) -> None:
-    """Do without an all-gather of which each device takes the part that it has.
+    """Eliminate an all-gather of which each device only slices its own part.
 
     The position of the part has to follow from the number of the replica or partition.
     """

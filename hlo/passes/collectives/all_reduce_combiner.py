@@ -17,7 +17,7 @@ def all_reduce_combiner(
     combine_threshold_in_bytes: int = 1024,
     combine_threshold_count: int = 1024,
 ) -> None:
-    """Make one all-reduce of several among the same devices that do not need each other.
+    """Combine independent all-reduces over the same devices into one.
 
     combine_threshold_in_bytes, combine_threshold_count: the most that one may have, as results and
     as their number.

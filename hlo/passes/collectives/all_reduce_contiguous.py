@@ -15,7 +15,7 @@ _RULES = RuleSet("all_reduce_contiguous")
 
 @module_pass
 def all_reduce_contiguous(module: Module, rewrites: Rewrites) -> None:
-    """Reduce several arrays of one type over devices as one array, in which they are in a row."""
+    """Concatenate the operands of an all-reduce of several arrays of one type."""
     _RULES.apply(module, rewrites)
 
 

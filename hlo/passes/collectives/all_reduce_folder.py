@@ -19,7 +19,7 @@ _EXACT = frozenset({"maximum", "minimum", "and", "or"})
 
 @module_pass
 def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
-    """Reduce once, in larger groups, what is reduced over rows of devices and then over columns."""
+    """Merge an all-reduce over rows of devices and one over columns into one over larger groups."""
     congruence, channel = Congruence(module), next_channel(module)
     for comp in unfused(module):
         for inst in comp.in_order():

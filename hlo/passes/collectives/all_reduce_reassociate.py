@@ -12,7 +12,7 @@ from hlo.passes.rewrites import Rewrites
 def all_reduce_reassociate(
     module: Module, rewrites: Rewrites, *, reassociate_converted_ar: bool = False
 ) -> None:
-    """Add what is reduced over devices by addition before one all-reduce; and so for other ops.
+    """Reassociate sums of all-reduced sums into one all-reduce of a sum; other ops likewise.
 
     reassociate_converted_ar: also where results are converted to a wider type and then added.
     """

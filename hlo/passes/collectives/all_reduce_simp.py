@@ -19,7 +19,7 @@ _SAME = frozenset({"and", "maximum", "minimum", "or"})
 
 @module_pass
 def all_reduce_simp(module: Module, rewrites: Rewrites) -> None:
-    """Do without collectives in groups of one device, and reductions of constants over devices."""
+    """Eliminate collectives in groups of one device, and all-reduces of constants."""
     _RULES.apply(module, rewrites)
 
 

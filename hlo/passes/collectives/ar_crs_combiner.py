@@ -18,7 +18,7 @@ _MOVES = frozenset({"reshape", "transpose"})
 
 @module_pass
 def ar_crs_combiner(module: Module, rewrites: Rewrites) -> None:
-    """Reduce once over replicas and partitions what is reduced over partitions, then over replicas.
+    """Combine a reduction over partitions and one over replicas into one over both.
 
     In between it may be moved, converted to other floats, and multiplied by constants.
     """

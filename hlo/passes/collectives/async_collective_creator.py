@@ -34,7 +34,7 @@ def async_collective_creator(
     reduce_scatter_min_threshold_in_bytes: int = 0,
     use_generic_async_start_done: bool = False,
 ) -> None:
-    """Let a collective be a start and a done, between which a scheduler can put other work.
+    """Split collectives into start and done, between which other work can be scheduled.
 
     The thresholds say from which size of the results on. use_generic_async_start_done: make all of
     them `async-start`, also those that have a start of their own.

@@ -23,7 +23,7 @@ _WITHOUT_ZERO = "f8e8m0fnu"
 
 @module_pass
 def collective_quantizer(module: Module, rewrites: Rewrites) -> None:
-    """Move conversions so that values are in their narrower type between devices.
+    """Move conversions across collectives, so that the narrower type is communicated.
 
     Widening goes behind all-gathers, all-to-alls, broadcasts and permutations, narrowing in front
     of them; where a constant scales around a conversion, and limits clamp, these go with it.

@@ -18,7 +18,7 @@ _RULES = RuleSet("collective_transformation_reorderer")
 
 @module_pass
 def collective_transformation_reorderer(module: Module, rewrites: Rewrites) -> None:
-    """Reshape before arrays are gathered from devices, and after they are reduced over devices."""
+    """Move reshapes before all-gathers and after all-reduces."""
     _RULES.apply(module, rewrites)
 
 

@@ -14,7 +14,7 @@ _IDS = frozenset({"partition-id", "replica-id"})
 
 @module_pass
 def collectives_schedule_linearizer(module: Module, rewrites: Rewrites) -> None:
-    """Order collectives that do not need each other by control edges, one after the other.
+    """Order independent collectives by control dependences, one after the other.
 
     Devices that come to them in different orders wait for each other without end.
     """

@@ -19,7 +19,7 @@ def reduce_scatter_combiner(
     combine_by_dim: bool = True,
     combine_while_loops: bool = True,
 ) -> None:
-    """Make one reduce-scatter of several among the same devices that do not need each other.
+    """Combine independent reduce-scatters over the same devices into one.
 
     combine_threshold_in_bytes, combine_threshold_count: the most that one may have, as results and
     as their number. combine_by_dim: only along the same dimension; others are transposed for it.

@@ -17,7 +17,7 @@ _RULES = RuleSet("reduce_scatter_creator")
 
 @module_pass
 def reduce_scatter_creator(module: Module, rewrites: Rewrites) -> None:
-    """Make a reduce-scatter of an all-reduce of which each device keeps just the part of its place.
+    """Turn an all-reduce of which each device keeps only its own part into a reduce-scatter.
 
     The position of the part has to follow from the number of the replica or partition.
     """

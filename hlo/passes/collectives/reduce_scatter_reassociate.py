@@ -10,5 +10,5 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def reduce_scatter_reassociate(module: Module, rewrites: Rewrites) -> None:
-    """Add what is reduced over devices by addition before one reduce-scatter; and so for others."""
+    """Reassociate sums of reduce-scattered sums into one reduce-scatter; other ops likewise."""
     reassociate(module, rewrites, "reduce-scatter")

@@ -21,7 +21,7 @@ _OPCODES = frozenset(
 def schedule_aware_collective_cse(
     module: Module, rewrites: Rewrites, *, distance_threshold: int = 100
 ) -> None:
-    """Do a collective once where it is done again on the same value among the same devices.
+    """Eliminate repeated collectives on the same value over the same devices.
 
     distance_threshold: how many instructions may be between both; from further away the result
     would be held for longer than the data moved is worth.

@@ -21,7 +21,7 @@ _MOVES = frozenset({"reshape", "transpose"})
 
 @module_pass
 def while_loop_all_reduce_code_motion(module: Module, rewrites: Rewrites) -> None:
-    """Let each device add up in a loop for itself, and reduce over devices once, after the loop.
+    """Hoist all-reduces that accumulate in a loop: accumulate locally, reduce once after it.
 
     That is where a sum over devices, moved or converted to a wider type, is added to an element of
     the loop's state in which nothing else has a part.

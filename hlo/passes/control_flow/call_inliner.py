@@ -15,7 +15,7 @@ _MAX_INSTRUCTIONS = 1_000_000
 
 @module_pass
 def call_inliner(module: Module, rewrites: Rewrites, *, single_call_site: bool = False) -> None:
-    """Put copies of called computations where they are called.
+    """Inline called computations.
 
     single_call_site: only computations that are called from one place. Composite calls, which are
     units for somebody else, calls whose frontend says `inlineable="false"`, and computations of

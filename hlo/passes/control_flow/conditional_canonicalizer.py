@@ -14,7 +14,7 @@ from hlo.types import TupleShape
 
 @module_pass
 def conditional_canonicalizer(module: Module, rewrites: Rewrites) -> None:
-    """Let every conditional return a tuple, if only of one element, for passes that count on it."""
+    """Make every conditional return a tuple, for passes that rely on it."""
     calls = Calls(module)
     for inst in [i for comp in unfused(module) for i in comp]:
         if inst.opcode != "conditional" or isinstance(inst.shape, TupleShape):

@@ -13,7 +13,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def conditional_to_select(module: Module, rewrites: Rewrites) -> None:
-    """Compute all branches and select a result, in functions that are applied to elements.
+    """Replace conditionals by selects in computations that are applied to elements.
 
     Such functions run side by side for many elements, which cannot branch apart. All branches have
     to be functions of their argument that surely end.

@@ -16,7 +16,7 @@ _MAX_INSTRUCTIONS = 1_000_000
 
 @module_pass
 def flatten_call_graph(module: Module, rewrites: Rewrites) -> None:
-    """Give each call, loop and branch a copy of its own of what it runs.
+    """Clone called computations so that each has a single caller.
 
     Functions that are applied to elements, and fusions, may be shared on. Raises HloError
     (`too-large`) when calls within calls make more than a million instructions.

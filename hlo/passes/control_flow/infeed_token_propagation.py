@@ -39,7 +39,7 @@ class _Chain:
 
 @module_pass
 def infeed_token_propagation(module: Module, rewrites: Rewrites) -> None:
-    """Hand tokens of infeeds and outfeeds into loops and branches and out, in order of running.
+    """Thread tokens of infeeds and outfeeds through loops and branches, in execution order.
 
     Where they begin with nothing and end unused. Each queue then has one chain of tokens through
     the program, so that its order does not rest on barriers or on where instructions stand.

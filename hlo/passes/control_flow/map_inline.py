@@ -15,7 +15,7 @@ _RULES = RuleSet("map_inline")
 
 @module_pass
 def map_inline(module: Module, rewrites: Rewrites) -> None:
-    """Do to whole arrays what a map does to their elements, where operations can."""
+    """Inline maps as operations on whole arrays, where possible."""
     _RULES.apply(module, rewrites)
 
 

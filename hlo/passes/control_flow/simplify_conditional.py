@@ -28,7 +28,7 @@ _STRUCTURE = frozenset({"parameter", "tuple", "get-tuple-element", "constant"})
 
 @module_pass
 def simplify_conditional(module: Module, rewrites: Rewrites) -> None:
-    """Take the branch that is known, all branches where that is cheaper, and less in and out.
+    """Simplify conditionals: known branches, selects where cheaper, unused operands and results.
 
     Branches are alike when they compute the same of the same argument. Elements of a result that
     nothing uses, or that are equal in each branch, are not returned; elements of an argument that a

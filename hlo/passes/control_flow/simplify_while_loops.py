@@ -24,7 +24,7 @@ from hlo.passes.rules import replace_instruction
 
 @module_pass
 def simplify_while_loops(module: Module, rewrites: Rewrites) -> None:
-    """Carry only what changes and is needed; do without loops that run once or never.
+    """Remove invariant and unused loop state, and loops that run once or never.
 
     Elements of the state that a body hands on as they are have their initial value: a constant
     stands for itself inside, and any is used directly after the loop. Elements that are equal are

@@ -28,7 +28,7 @@ def while_loop_constant_sinking(
     sink_broadcast_of_constants: bool = False,
     sink_only_scalar_constants: bool = False,
 ) -> None:
-    """Use constants that a loop carries unchanged where they are known, inside it.
+    """Sink constants that a loop carries unchanged into its body.
 
     They stay in the state; simplify-while-loops takes them out.
     """

@@ -33,7 +33,7 @@ _NEVER = frozenset({"parameter", "after-all", "opt-barrier", "domain"})
 def while_loop_invariant_code_motion(
     module: Module, rewrites: Rewrites, *, hoist_size_inflation_ratio: float = 2.0
 ) -> None:
-    """Compute before a loop what is the same in each of its iterations.
+    """Hoist loop-invariant instructions out of loops.
 
     Only functions of what the body does not change, that surely end, are moved, so that nothing
     happens if the loop never runs. hoist_size_inflation_ratio: the size of a value that is moved

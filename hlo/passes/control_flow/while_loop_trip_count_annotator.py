@@ -15,7 +15,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def while_loop_trip_count_annotator(module: Module, rewrites: Rewrites) -> None:
-    """Write how often a loop runs, and what it counts, into its backend_config, where it is known.
+    """Annotate loops with known trip count and induction variable in `backend_config`.
 
     The form is XLA's `WhileLoopBackendConfig`; what else a configuration says stays. What does more
     than count is run from constants for a while.

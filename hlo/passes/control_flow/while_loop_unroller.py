@@ -28,7 +28,7 @@ def while_loop_unroller(
     max_expansion: int = 10000,
     elementwise_only: bool = False,
 ) -> None:
-    """Put the iterations of loops one after the other, all of them or a few at a time.
+    """Unroll loops, fully or by a factor.
 
     unroll_factor: how many iterations become one, where that divides their number; -1 for all, and
     then no loop is left. max_trip_count, max_instructions: the iterations of a loop and the

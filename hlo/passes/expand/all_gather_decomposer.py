@@ -14,7 +14,7 @@ from hlo.types import ELEMENT_TYPES, U32, ArrayShape, ElementType, array
 
 @module_pass
 def all_gather_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Express `all-gather` by an `all-reduce` that takes the bits of all devices together.
+    """Express `all-gather` by an `all-reduce` that ORs the bits of all devices.
 
     Each device puts its part in its place, where the others have zeros. Not for complex numbers,
     and not for elements of less than a byte.

@@ -13,7 +13,7 @@ from hlo.types import TupleShape, array
 
 @module_pass
 def all_to_all_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Express `all-to-all` of one array by slices, an `all-to-all` of these, and a concatenation.
+    """Express `all-to-all` of one array by slices, a tuple `all-to-all`, and a concatenation.
 
     Where the size of groups is stated.
     """

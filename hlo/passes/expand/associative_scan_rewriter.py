@@ -14,7 +14,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def associative_scan_rewriter(module: Module, rewrites: Rewrites) -> None:
-    """Express scans that are marked associative, of one operation, by a `reduce-window`.
+    """Express associative scans of a single operation by a `reduce-window`.
 
     Its windows are as long as the dimension; reduce-window-rewriter computes them in blocks.
     """

@@ -13,7 +13,7 @@ from hlo.types import S32, S64, array
 
 @module_pass
 def batched_gather_scatter_normalizer(module: Module, rewrites: Rewrites) -> None:
-    """Make the batching dimensions of gathers and scatters collapsed ones with positions as index.
+    """Turn batching dimensions of gathers and scatters into collapsed ones indexed by an iota.
 
     Indices whose type cannot hold these positions are widened.
     """

@@ -18,7 +18,7 @@ def batchnorm_expander(
     inference: bool = True,
     grad: bool = True,
 ) -> None:
-    """Express batch normalizations and their gradients by means, variances and products.
+    """Expand batch normalizations and their gradients to means, variances and products.
 
     In f32 at least, each result rounded once: sums differ by their order.
     """

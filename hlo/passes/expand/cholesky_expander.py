@@ -17,7 +17,7 @@ from hlo.types import PRED, array
 
 @module_pass
 def cholesky_expander(module: Module, rewrites: Rewrites) -> None:
-    """Express `cholesky` by a loop that finds one column of the factor a step.
+    """Express `cholesky` by a loop that computes one column of the factor per iteration.
 
     In f64 or c128, rounded once. Of a matrix that is not positive definite all becomes NaN.
     """

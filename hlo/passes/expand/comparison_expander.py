@@ -13,7 +13,7 @@ from hlo.types import ELEMENT_TYPES, ArrayShape
 
 @module_pass
 def comparison_expander(module: Module, rewrites: Rewrites) -> None:
-    """Compare floats in their total order as integers: -NaN < -inf < -0 < 0 < inf < NaN.
+    """Express total-order comparisons of floats by integers: -NaN < -inf < -0 < 0 < inf < NaN.
 
     For bf16, f16, f32 and f64, whose sign is the highest bit.
     """

@@ -19,7 +19,7 @@ _MANY = 4
 
 @module_pass
 def convolution_4d_expander(module: Module, rewrites: Rewrites) -> None:
-    """Drop trivial dimensions of four or more spatial ones: one element, one tap, no padding."""
+    """Drop trivial ones of four or more spatial dimensions: one element, one tap, no padding."""
     rule = "convolution_4d_expander.expand"
     expand_instructions(module, rewrites, rule, ["convolution"], _expanded)
 

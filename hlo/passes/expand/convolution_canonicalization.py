@@ -15,7 +15,7 @@ from hlo.types import array
 
 @module_pass
 def convolution_canonicalization(module: Module, rewrites: Rewrites) -> None:
-    """Bring convolutions into the form b01f_01io->b01f by transposes."""
+    """Canonicalize convolutions to b01f_01io->b01f by transposes."""
     rule = "convolution_canonicalization.canonicalize"
     expand_instructions(module, rewrites, rule, ["convolution"], _expanded)
 

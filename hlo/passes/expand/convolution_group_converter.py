@@ -16,7 +16,7 @@ from hlo.types import array
 def convolution_group_converter(
     module: Module, rewrites: Rewrites, *, feature_groups: bool = True, batch_groups: bool = True
 ) -> None:
-    """Express grouped convolutions by a loop that convolves one group a step.
+    """Express grouped convolutions by a loop that convolves one group per iteration.
 
     XLA fills the filter with zeros instead, which makes NaN of infinities in other groups.
     """

@@ -12,7 +12,7 @@ from hlo.types import ELEMENT_TYPES
 
 @module_pass
 def convolution_pred_expander(module: Module, rewrites: Rewrites) -> None:
-    """Convolve `pred` as f16: a sum is not zero where any product is true."""
+    """Convolve `pred` as f16: a sum is nonzero if any product is true."""
     rule = "convolution_pred_expander.expand"
     expand_instructions(module, rewrites, rule, ["convolution"], _expanded)
 

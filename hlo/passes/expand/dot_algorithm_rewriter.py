@@ -43,7 +43,7 @@ _SPLITS = {
 
 @module_pass
 def dot_algorithm_rewriter(module: Module, rewrites: Rewrites) -> None:
-    """Make a product of f32 by an algorithm such as dot_bf16_bf16_f32_x3 a sum of narrow products.
+    """Expand f32 dots with an algorithm such as dot_bf16_bf16_f32_x3 to sums of narrow dots.
 
     Each operand is split into parts that the narrow type holds. What the small terms make of
     infinities is not counted: the product of the largest parts has the right ones.

@@ -18,7 +18,7 @@ _KEYS = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contra
 
 @module_pass
 def dot_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Bring dots into the form `[batch..., m, k] x [batch..., k, n]` by transposes and reshapes.
+    """Canonicalize dots to `[batch..., m, k] x [batch..., k, n]` by transposes and reshapes.
 
     At most one dimension of each side is free, and one is summed over.
     """

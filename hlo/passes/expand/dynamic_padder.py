@@ -26,7 +26,7 @@ _FROM, _TO = SIZED_CALLS
 
 @module_pass
 def dynamic_padder(module: Module, rewrites: Rewrites) -> None:
-    """Compute with arrays of dynamic size at their bounds, with sizes as scalars beside them.
+    """Pad dynamic arrays to their bounds, with separate scalars for their sizes.
 
     What an operation would see of the padding is covered first. Only parameters and results of the
     entry stay dynamic, through the custom calls PadToStatic and SliceToDynamic. Sums of floats

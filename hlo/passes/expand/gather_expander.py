@@ -19,7 +19,7 @@ from hlo.types import array
 
 @module_pass
 def gather_expander(module: Module, rewrites: Rewrites, *, mode: str = "all") -> None:
-    """Express gathers by a loop that takes one slice a step.
+    """Express gathers by a loop that copies one slice per iteration.
 
     mode: `all`, or `simple` for those of one slice, which need no loop.
     """

@@ -13,7 +13,7 @@ _RULES = RuleSet("gemv_rewriter")
 
 @module_pass
 def gemv_rewriter(module: Module, rewrites: Rewrites) -> None:
-    """Give the vector of a product of matrix and vector a dimension of size one."""
+    """Turn matrix-vector dots into matrix-matrix dots with a dimension of size one."""
     _RULES.apply(module, rewrites)
 
 

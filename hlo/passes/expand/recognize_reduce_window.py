@@ -20,7 +20,7 @@ _MOST = 1024
 
 @module_pass
 def recognize_reduce_window(module: Module, rewrites: Rewrites) -> None:
-    """Express x[0:n] + x[1:n+1] + ..., slices at equal distances, by one `reduce-window`.
+    """Express x[0:n] + x[1:n+1] + ..., equally spaced slices, by one `reduce-window`.
 
     The same for products, the greatest, the least, `and` and `or`.
     """

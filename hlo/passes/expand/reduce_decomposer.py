@@ -12,7 +12,7 @@ from hlo.types import ArrayShape, Layout, TupleShape
 
 @module_pass
 def reduce_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Give results of `reduce` the layout of what is left of the operands, and copy them after.
+    """Give results of `reduce` the layout of the remaining operand dimensions, then copy.
 
     So a reduction never also transposes.
     """

@@ -13,7 +13,7 @@ from hlo.types import U32, ArrayShape
 
 @module_pass
 def reduce_scatter_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Express `reduce-scatter` by an `all-reduce` and the slice that is this device's."""
+    """Express `reduce-scatter` by an `all-reduce` and a slice of this device's part."""
     rule = "reduce_scatter_decomposer.decompose"
     expand_instructions(module, rewrites, rule, ["reduce-scatter"], _expanded)
 

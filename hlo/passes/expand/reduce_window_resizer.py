@@ -15,7 +15,7 @@ _RULES = RuleSet("reduce_window_resizer")
 
 @module_pass
 def reduce_window_resizer(module: Module, rewrites: Rewrites) -> None:
-    """Give reductions by windows of arrays of one dimension a second dimension, of size one."""
+    """Add a dimension of size one to windowed reductions of vectors."""
     _RULES.apply(module, rewrites)
 
 

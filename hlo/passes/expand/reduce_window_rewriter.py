@@ -15,7 +15,7 @@ from hlo.types import array
 
 @module_pass
 def reduce_window_rewriter(module: Module, rewrites: Rewrites, *, base_length: int = 16) -> None:
-    """Compute running sums and the like, windows as long as their dimension, block by block.
+    """Compute prefix sums, windows as long as their dimension, block by block.
 
     Within blocks, then over their totals: n log n steps instead of n^2. base_length: how long a
     block is, 2 or more. Sums of floats are in f64 until the end: in f32 blocks overflow where the

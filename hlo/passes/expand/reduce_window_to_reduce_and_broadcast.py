@@ -21,7 +21,7 @@ _KEEPING = {"add": (0,), "multiply": (0, 1)}
 
 @module_pass
 def reduce_window_to_reduce_and_broadcast(module: Module, rewrites: Rewrites) -> None:
-    """Reduce a dimension once where each window has all of it, and broadcast the result."""
+    """Replace windows that always cover a whole dimension by a reduce and a broadcast."""
     _RULES.apply(module, rewrites)
 
 

@@ -13,7 +13,7 @@ from hlo.types import Layout
 
 @module_pass
 def reshape_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Make every `reshape` a `bitcast`, with copies to other layouts around it where it moves data.
+    """Turn every `reshape` into a `bitcast`, with layout-changing copies where it moves data.
 
     After layouts are assigned: one copy where that is enough, before or behind.
     """

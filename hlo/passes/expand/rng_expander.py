@@ -11,5 +11,5 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def rng_expander(module: Module, rewrites: Rewrites) -> None:
-    """Express `rng` by random bits of Philox and arithmetic; the numbers stay the same."""
+    """Express `rng` by Philox random bits and arithmetic; the numbers stay the same."""
     expand_instructions(module, rewrites, "rng_expander.expand", ["rng"], expand)

@@ -11,5 +11,5 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def scan_expander(module: Module, rewrites: Rewrites) -> None:
-    """Express `scan` by a loop that calls its function on one slice of each operand a step."""
+    """Express `scan` by a loop that calls its function on one slice of each operand at a time."""
     expand_instructions(module, rewrites, "scan_expander.expand", ["scan"], expand)

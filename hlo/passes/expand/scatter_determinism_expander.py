@@ -21,7 +21,7 @@ from hlo.types import PRED, S64, array
 
 @module_pass
 def scatter_determinism_expander(module: Module, rewrites: Rewrites) -> None:
-    """Combine updates of the same element before scatters, so that no order of them matters.
+    """Combine updates of the same element before scatters, so that their order does not matter.
 
     They are sorted by the element that they are for, and combined pair by pair; then each element
     gets one. For sums and other operations that may be combined in any order.

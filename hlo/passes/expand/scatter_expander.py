@@ -20,7 +20,7 @@ _MODES = ("all", "simple", "indeterminate")
 
 @module_pass
 def scatter_expander(module: Module, rewrites: Rewrites, *, mode: str = "all") -> None:
-    """Express scatters by a loop that combines one window a step, in the order of the indices.
+    """Express scatters by a loop that combines one window at a time, in index order.
 
     mode: `all`; `simple` for those of one window, which need no loop; `indeterminate` for those
     whose result depends on the order.

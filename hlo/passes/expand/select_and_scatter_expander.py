@@ -15,7 +15,7 @@ from hlo.types import ELEMENT_TYPES, ElementType, array
 
 @module_pass
 def select_and_scatter_expander(module: Module, rewrites: Rewrites) -> None:
-    """Express `select-and-scatter` by a `reduce-window` that finds places, and a `scatter`.
+    """Express `select-and-scatter` by a `reduce-window` that finds indices, and a `scatter`.
 
     Sums of floats add up in f64 or c128 and are rounded once.
     """

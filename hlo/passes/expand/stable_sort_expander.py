@@ -13,7 +13,7 @@ from hlo.types import PRED, S32, S64, array
 
 @module_pass
 def stable_sort_expander(module: Module, rewrites: Rewrites) -> None:
-    """Make the order of equal elements part of the comparison: their positions come last.
+    """Make sorts stable by comparing the positions of equal elements.
 
     A sort that has its positions as an operand already uses that one.
     """

@@ -12,7 +12,7 @@ from hlo.types import ELEMENT_TYPES
 
 @module_pass
 def stochastic_convert_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Express `stochastic-convert` to integers: up where random bits are below the fraction."""
+    """Express `stochastic-convert` to integers: round up if random bits are below the fraction."""
     rule = "stochastic_convert_decomposer.expand"
     expand_instructions(module, rewrites, rule, ["stochastic-convert"], _expanded)
 

@@ -11,7 +11,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def topk_decomposer(module: Module, rewrites: Rewrites) -> None:
-    """Express `topk` by a stable sort of elements and positions, of which the first are taken."""
+    """Express `topk` by a stable sort of elements and positions, and slices."""
     expand_instructions(module, rewrites, "topk_decomposer.expand", ["topk"], _expanded)
 
 

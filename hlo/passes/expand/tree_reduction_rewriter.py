@@ -16,7 +16,7 @@ from hlo.passes.rewrites import Rewrites
 def tree_reduction_rewriter(
     module: Module, rewrites: Rewrites, *, reduce_window_size: int = 32
 ) -> None:
-    """Reduce long dimensions window by window first: errors of sums grow less.
+    """Reduce long dimensions by windows first, so that rounding errors grow more slowly.
 
     reduce_window_size: how many elements are reduced one after the other, 2 or more. Sums of
     floats are in f64 until the end: in f32 windows overflow where the whole does not.

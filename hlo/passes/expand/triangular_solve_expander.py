@@ -14,7 +14,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def triangular_solve_expander(module: Module, rewrites: Rewrites) -> None:
-    """Express `triangular-solve` by a loop that finds one row of unknowns a step.
+    """Express `triangular-solve` by a loop that computes one row of unknowns per iteration.
 
     In f64 or c128, rounded once.
     """

@@ -15,7 +15,7 @@ _MAX_OPERANDS = 20
 
 @module_pass
 def cpu_multi_output_fusion(module: Module, rewrites: Rewrites) -> None:
-    """Make one loop of loops of equal shape that share an operand, the largest operand first.
+    """Fuse loops of equal shape that share an operand, the largest operand first.
 
     Unlike multi-output-fusion, it makes no loop of a loop and one over its result.
     """

@@ -17,7 +17,7 @@ _TYPES = frozenset({("f32", "f32"), ("bf16", "f32"), ("s8", "s32")})
 
 @module_pass
 def dot_library_rewriter(module: Module, rewrites: Rewrites, *, kind: str = "__ynn_fusion") -> None:
-    """Wrap products that XLA:CPU leaves to a library in custom fusions, as its dumps show them.
+    """Wrap dots that XLA:CPU delegates to a library in custom fusions, as in its dumps.
 
     kind: the library's name in `backend_config`. Programs compute the same, here by kernels of our
     own.

@@ -30,7 +30,7 @@ _MAX_READERS = 16
 
 @module_pass
 def fusion(module: Module, rewrites: Rewrites) -> None:
-    """Fuse producers into the consumers that read them, where that saves the most time first.
+    """Fuse producers into their consumers, the largest savings first.
 
     A producer goes into all its consumers, so that its value is never stored, or into none; iotas,
     broadcasts and scalar constants go wherever they can. What is expensive is computed once. Side

@@ -14,7 +14,7 @@ from hlo.passes.rules import unfused
 
 @module_pass
 def fusion_constant_sinking(module: Module, rewrites: Rewrites) -> None:
-    """Put scalar constants that fusions have as operands into them, and into fusions in these.
+    """Sink scalar constants into fusions, nested ones included.
 
     A fusion keeps one operand, and those whose memory its result takes. Custom fusions, whose
     operands mean something to others, are left alone.

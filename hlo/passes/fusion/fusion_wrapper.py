@@ -16,7 +16,7 @@ from hlo.types import ArrayShape
 
 @module_pass
 def fusion_wrapper(module: Module, rewrites: Rewrites) -> None:
-    """Wrap each operation that is a loop of its own in a fusion, so that all loops are fusions.
+    """Wrap every unfused loop operation in a fusion of its own.
 
     Contractions and copies, which have kernels of their own, stay, and so do scalars, bitcasts and
     reshapes that move nothing, which are no loops.

@@ -18,7 +18,7 @@ _MAX_OPERANDS = 48
 def horizontal_loop_fusion(
     module: Module, rewrites: Rewrites, *, max_elements: int = 65536
 ) -> None:
-    """Make one loop of small loops of equal shape whose results are needed at the same place.
+    """Fuse small independent loops of equal shape whose results have the same users.
 
     max_elements: larger loops are worth a kernel each.
     """

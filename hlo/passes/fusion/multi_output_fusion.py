@@ -16,7 +16,7 @@ _MAX_OPERANDS = 20
 
 @module_pass
 def multi_output_fusion(module: Module, rewrites: Rewrites) -> None:
-    """Make one loop of loops over the same array, and of a loop and one over its result.
+    """Fuse loops over the same array, and a loop with one over its result.
 
     The pairs that share most memory come first. Loops of which one needs the other's result through
     something else stay apart, and so do fusions that have several results already.

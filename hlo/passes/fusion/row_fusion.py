@@ -24,7 +24,7 @@ _Rows = tuple[int, ...]
 
 @module_pass
 def row_fusion(module: Module, rewrites: Rewrites) -> None:
-    """Make one loop of loops over the same rows, of which one reduces each row for another.
+    """Fuse loops over the same rows, such as a row reduction and its users.
 
     A softmax or a normalization is such a chain: a row is reduced, changed by the result, and
     reduced again. One kernel does all of that to a row while it is in the cache, and then takes the

@@ -20,7 +20,7 @@ _TARGETS = {
 
 @module_pass
 def convert_memory_placement_to_internal_annotations(module: Module, rewrites: Rewrites) -> None:
-    """Say MoveToHost, MoveToDevice and the like for what frontends say of where values are."""
+    """Turn placement annotations of frontends into MoveToHost, MoveToDevice and the like."""
     name = "convert_memory_placement_to_internal_annotations"
     for comp in unfused(module):
         for inst in comp:

@@ -18,7 +18,7 @@ Buffer = tuple[Instruction, tuple[int, ...]]
 
 @module_pass
 def copy_insertion(module: Module, rewrites: Rewrites) -> None:
-    """Copy what a result, a loop's state or a branch would share with something that stays.
+    """Insert copies where a result, a loop's state or a branch aliases a value that is still live.
 
     Each element of the entry's result has memory of its own, but for arguments that the header
     lets it overwrite. A loop's state stays in its place: what it starts from is not read

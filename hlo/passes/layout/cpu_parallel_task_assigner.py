@@ -29,7 +29,7 @@ _SPLIT = frozenset(
 def cpu_parallel_task_assigner(
     module: Module, rewrites: Rewrites, *, max_parallelism: int = 0
 ) -> None:
-    """Note in `backend_config` into how many parts the outer dimensions of a loop are split.
+    """Annotate loops with their outer dimension partitions in `backend_config`.
 
     The notes are XLA:CPU's, by its model of costs; code generation here splits loops by its own.
     max_parallelism: of how many tasks at the most; 0: as many as there are processors.

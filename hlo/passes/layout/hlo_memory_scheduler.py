@@ -31,7 +31,7 @@ _BEST = "best"
 def hlo_memory_scheduler(
     module: Module, rewrites: Rewrites, *, algorithm: str = _BEST, schedule: bool = False
 ) -> None:
-    """Order instructions so that the peak of memory is low.
+    """Schedule instructions for low peak memory.
 
     algorithm: list, reverse-list, dfs, post-order, or the best of them. An order that takes no less
     than the one that is there changes nothing. schedule: mark the module as scheduled, so that its

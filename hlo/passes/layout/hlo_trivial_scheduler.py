@@ -9,7 +9,7 @@ from hlo.passes.rewrites import Rewrites
 
 @module_pass
 def hlo_trivial_scheduler(module: Module, rewrites: Rewrites) -> None:
-    """Mark the module as scheduled in the order that its instructions have."""
+    """Mark the module as scheduled in its current order."""
     if not module.is_scheduled and rewrites.allow("hlo_trivial_scheduler.mark", module.entry.root):
         for comp in module.computations:
             comp.sort()

@@ -13,7 +13,7 @@ from hlo.types import U32, TupleShape, array
 
 @module_pass
 def host_memory_transfer_asyncifier(module: Module, rewrites: Rewrites) -> None:
-    """Start copies to another memory space as soon as they can, and wait where they are used.
+    """Make copies between memory spaces asynchronous: started early, awaited at their uses.
 
     Between `copy-start`, which follows what makes the operand, and `copy-done`, which stands before
     the first use, whatever does not need the copy runs meanwhile.

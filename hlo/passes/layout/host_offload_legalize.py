@@ -13,7 +13,7 @@ from hlo.passes.rules import replace_instruction, unfused
 
 @module_pass
 def host_offload_legalize(module: Module, rewrites: Rewrites) -> None:
-    """Move copies to other layouts out from between MoveToHost and MoveToDevice.
+    """Move layout-changing copies out from between MoveToHost and MoveToDevice.
 
     Behind MoveToDevice, if that is all that needs the copy; else in front of MoveToHost.
     """

@@ -23,7 +23,7 @@ _READS = frozenset({"dynamic-slice"})
 
 @module_pass
 def host_offloader(module: Module, rewrites: Rewrites) -> None:
-    """Keep what custom calls MoveToHost mark in memory space 5, up to MoveToDevice.
+    """Keep values between MoveToHost and MoveToDevice in memory space 5.
 
     Tuples, loops, calls and updates in place on the way have it there, too. What else needs such a
     value gets a copy on the device. Marks stay where a buffer cannot be followed.

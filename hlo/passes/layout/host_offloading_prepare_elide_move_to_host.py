@@ -12,7 +12,7 @@ from hlo.passes.rules import unfused
 
 @module_pass
 def host_offloading_prepare_elide_move_to_host(module: Module, rewrites: Rewrites) -> None:
-    """Take MoveToHost out where a computation that runs on the host gets the value anyway."""
+    """Remove MoveToHost before computations that run on the host anyway."""
     for comp in unfused(module):
         for start in comp:
             if not _runs_on_host(start):

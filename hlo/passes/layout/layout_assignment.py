@@ -40,7 +40,7 @@ _ROWS_ONLY = frozenset("convolution sort fft cholesky triangular-solve scatter".
 
 @module_pass
 def layout_assignment(module: Module, rewrites: Rewrites) -> None:
-    """Choose the order of dimensions of each value; copies stand only where two have to meet.
+    """Choose the order of dimensions of each value, with copies where layouts conflict.
 
     Parameters and results have the layouts of the header; what is handed to computations, custom
     calls and the host keeps the layouts it has, and so does everything with tiles, packed elements

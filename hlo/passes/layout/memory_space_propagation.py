@@ -15,7 +15,7 @@ _SHARES = frozenset({"bitcast", "get-tuple-element", "tuple", "opt-barrier"})
 
 @module_pass
 def memory_space_propagation(module: Module, rewrites: Rewrites) -> None:
-    """Let the parameters and results of fused computations say in which memory they are.
+    """Propagate memory spaces to the parameters and results of fused computations.
 
     That is the memory of the fusion's operands and of its result, and of what passes them on.
     """

@@ -15,7 +15,7 @@ Place = tuple[int, tuple[int, ...]]
 def optimize_input_output_buffer_alias(
     module: Module, rewrites: Rewrites, *, registered_buffer_donor_only: bool = True
 ) -> None:
-    """Let results take the memory of arguments of the same shape that the caller gives away.
+    """Alias results to donated arguments of the same shape.
 
     registered_buffer_donor_only: of those in the header's `buffer_donor`; else of all arguments. A
     caller who keeps an argument has it copied.

@@ -30,7 +30,7 @@ _NOT_AGAIN = frozenset({"parameter", "while", "conditional", "custom-call", "cop
 
 @module_pass
 def rematerialization(module: Module, rewrites: Rewrites, *, memory_limit_bytes: int = 0) -> None:
-    """Compute values again before late uses, so that memory stays under a limit.
+    """Rematerialize values before late uses, to keep peak memory under a limit.
 
     The order of the instructions is that of execution; what is cheapest to compute for the bytes
     that it frees goes first. memory_limit_bytes: 0 stands for the memory of this machine.

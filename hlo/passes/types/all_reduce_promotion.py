@@ -14,6 +14,6 @@ _REDUCTIONS = frozenset({"all-reduce", "reduce-scatter"})
 def all_reduce_promotion(
     module: Module, rewrites: Rewrites, *, from_: str = "bf16", to: str = "f32"
 ) -> None:
-    """Reduce the floats that `from` names, joined by `+`, over devices in a wider type."""
+    """Perform all-reduces of the float types `from`, joined by `+`, in a wider type."""
     name, narrow = "all_reduce_promotion", float_types(from_)
     normalize(module, rewrites, name, narrow, to, lambda inst: inst.opcode in _REDUCTIONS)

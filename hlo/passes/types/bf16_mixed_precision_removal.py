@@ -11,7 +11,7 @@ from hlo.types import F32, ArrayShape
 
 @module_pass
 def bf16_mixed_precision_removal(module: Module, rewrites: Rewrites) -> None:
-    """Compute in f32 what mixes f32 and bf16; what is all of one of them stays.
+    """Compute operations that mix f32 and bf16 in f32.
 
     XLA makes such operations bf16 where it can, which loses digits; this pass does not.
     """

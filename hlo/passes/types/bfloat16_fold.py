@@ -23,7 +23,7 @@ _OF_ONE_TYPE = frozenset(
 
 @module_pass
 def bfloat16_fold(module: Module, rewrites: Rewrites) -> None:
-    """Let operations take and give bf16 where conversions around them make it f32 and back."""
+    """Fold conversions between bf16 and f32 into operations that support bf16."""
     _RULES.apply(module, rewrites)
 
 

@@ -25,7 +25,7 @@ _COMMUTES = frozenset(
 
 @module_pass
 def bfloat16_propagation(module: Module, rewrites: Rewrites) -> None:
-    """Round to bf16 where a value is made, if all that use it would round it.
+    """Round values to bf16 at their definition, if all users would round them.
 
     What moves values, or picks among them, then moves half the bytes; what computes still computes
     in f32, and contractions give bf16 themselves. Loops carry bf16 where what they carry is made of

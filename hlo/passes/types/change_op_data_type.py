@@ -21,7 +21,7 @@ def change_op_data_type(
     module: Module, rewrites: Rewrites, *, from_: str = "f16", to: str = "f32",
     opcodes: str = _DEFAULT,
 ) -> None:  # fmt: skip
-    """Compute operations, their opcodes joined by `+`, in type `to` where all is of type `from`.
+    """Compute the given operations, joined by `+`, in type `to` if they are all of type `from`.
 
     Operands and result are converted. Only the type says what is right: nothing asks whether `to`
     has all values of `from`.

@@ -18,7 +18,7 @@ _MOVES = frozenset({"copy", "reshape", "transpose", "reverse", "slice"})
 
 @module_pass
 def convert_operand_folding(module: Module, rewrites: Rewrites) -> None:
-    """Let dots and convolutions read narrow operands where these are converted for them."""
+    """Fold upcasts of operands into dots and convolutions."""
     _RULES.apply(module, rewrites)
 
 

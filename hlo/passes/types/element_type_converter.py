@@ -12,7 +12,7 @@ from hlo.passes.types._float_normalization import computes, float_types, normali
 def element_type_converter(
     module: Module, rewrites: Rewrites, *, from_: str = "bf16", to: str = "f32"
 ) -> None:
-    """Compute on the floats that `from` names, and move them, in a wider type.
+    """Compute on and move the float types `from` in a wider type.
 
     Parameters, constants, tuples and what calls computations as they are keep their types.
     """

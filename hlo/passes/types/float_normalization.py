@@ -12,5 +12,5 @@ from hlo.passes.types._float_normalization import float_types, normalize
 def float_normalization(
     module: Module, rewrites: Rewrites, *, from_: str = "bf16", to: str = "f32"
 ) -> None:
-    """Compute on the floats that `from` names, joined by `+`, in a wider type."""
+    """Compute on the float types `from`, joined by `+`, in a wider type."""
     normalize(module, rewrites, "float_normalization", float_types(from_), to)

@@ -10,5 +10,5 @@ from hlo.passes.types._element_size import set_element_sizes
 
 @module_pass
 def int4_size_removal(module: Module, rewrites: Rewrites) -> None:
-    """Give each element whole bytes of memory, arguments and results of the program included."""
+    """Unpack sub-byte elements to whole bytes, including the program's arguments and results."""
     set_element_sizes(module, rewrites, "int4_size_removal", lambda et: 0)

@@ -11,7 +11,7 @@ from hlo.types import ElementType
 
 @module_pass
 def int4_size_setter(module: Module, rewrites: Rewrites) -> None:
-    """Pack elements of fewer than eight bits, arguments and results of the program included.
+    """Pack sub-byte elements, including the program's arguments and results.
 
     Not those of `pred` and of types of six bits, which take a byte each.
     """

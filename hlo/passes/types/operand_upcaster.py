@@ -15,7 +15,7 @@ from hlo.passes.types._retype import Retyper
 
 @module_pass
 def operand_upcaster(module: Module, rewrites: Rewrites) -> None:
-    """Convert the operands of dots and convolutions to the type of the result, where it is wider.
+    """Upcast the operands of dots and convolutions to the result type, if it is wider.
 
     The products are the same: every value of the narrow type is one of the wide type.
     """

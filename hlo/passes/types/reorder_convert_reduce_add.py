@@ -19,7 +19,7 @@ _EXACT = frozenset({"maximum", "minimum"})
 def reorder_convert_reduce_add(
     module: Module, rewrites: Rewrites, *, enable_reduce_scatter: bool = False
 ) -> None:
-    """Convert before an all-reduce whose result is converted to a wider float and added.
+    """Upcast before an all-reduce whose result is converted to a wider float and added.
 
     The sum over devices then stands at the addition, as passes need it that accumulate first and
     reduce once. enable_reduce_scatter: the same for reduce-scatter.

@@ -15,7 +15,7 @@ from hlo.passes.types._retype import Retyper
 
 @module_pass
 def result_caster(module: Module, rewrites: Rewrites) -> None:
-    """Let dots and convolutions give the type of their operands, and convert that to a narrower.
+    """Compute dots and convolutions in their operands' type, and downcast the result.
 
     Integers wrap the same way at the end as on the way; floats are rounded twice.
     """
