@@ -1,7 +1,7 @@
-"""Passes: semantics-preserving changes of modules, one file a pass, and what runs them.
+"""Passes: semantics-preserving transformations of modules, one file per pass, and the pass manager.
 
-Files of this folder run passes; each folder in it is a family, whose files are the passes that they
-are named after (those with a leading underscore are shared by the family).
+The files of this folder run passes; each subfolder is a family with one file per pass (files with
+a leading underscore are shared by the family).
 """
 
 from hlo.passes.manager import Observer, PassRun, run_pipeline

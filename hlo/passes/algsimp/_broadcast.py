@@ -77,7 +77,8 @@ def broadcast_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 def places_of(small: tuple[int, ...], large: tuple[int, ...]) -> list[int] | None:
-    """Return where the sizes `small` are in `large`, which has ones among them; None if it is not.
+    """Return the positions of the sizes `small` in `large`, which inserts ones; None if it does
+    not.
 
     Such a reshape is a broadcast that adds dimensions.
     """

@@ -71,7 +71,7 @@ def compare_ranges(inst: Instruction, b: Builder) -> Instruction | None:
     if not is_exact(type_of(x)) or x is y:
         return None
     (a, d), (c, e) = integers_of(x), integers_of(y)
-    # What holds of every element of x, and of y; none of these may hold.
+    # Relations between the elements of x and y that are excluded.
     known = {
         "LT": d < c, "GE": a >= e, "GT": a > e, "LE": d <= c, "NE": d < c or a > e,
         "EQ": a == d == c == e,

@@ -1,4 +1,4 @@
-"""convolution, whose padding is zeros that take part in the products."""
+"""convolution, whose padding is zeros that are multiplied too."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def convolution_of_reverse(inst: Instruction, b: Builder) -> Instruction | None:
 
 @by_type("convolution", "convolution(x, w) = dot(x, w), for windows of one element")
 def convolution_as_dot(inst: Instruction, b: Builder) -> Instruction | None:
-    """Where the dimensions of the result come in the order that a dot gives them in."""
+    """Only if the result's dimensions are in the order of a dot."""
     x, w = inst.operands
     d: ConvDims = inst.attrs["dim_labels"]
     if inst.attrs["feature_group_count"] != 1 or inst.attrs["batch_group_count"] != 1:

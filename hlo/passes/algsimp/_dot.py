@@ -25,7 +25,7 @@ STRENGTH = "dot_strength_reduction"
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand of a dot and what its dimensions are for."""
+    """One operand of a dot and the kinds of its dimensions."""
 
     value: Instruction
     batch: tuple[int, ...]

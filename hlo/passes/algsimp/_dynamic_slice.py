@@ -113,7 +113,7 @@ def dynamic_slice_of_broadcast(inst: Instruction, b: Builder) -> Instruction | N
 
 @rule("dynamic-slice", "dynamic-slice(dynamic-slice(x, i), j) = dynamic-slice(x, k)")
 def dynamic_slice_twice(inst: Instruction, b: Builder) -> Instruction | None:
-    """In each dimension one of them takes everything, so that k is i or j."""
+    """In each dimension one of them is a full slice, so that k is i or j."""
     inner, outer_starts = inst.operands[0], _starts(inst)
     inner_starts = _starts(inner) if inner.opcode == "dynamic-slice" else None
     if inner_starts is None or outer_starts is None:

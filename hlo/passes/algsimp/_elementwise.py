@@ -1,4 +1,4 @@
-"""Rules that hold for many elementwise operations alike, by what the op table says of them."""
+"""Rules for many elementwise operations, driven by the op table's traits."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def constant_outwards(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule(_ELEMENTWISE, "op(broadcast(x), broadcast(y)) = broadcast(op(x, y)), one way of broadcasting")
 def before_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
-    """Constants take part as scalars. A scalar operand (of select and clamp) stays one."""
+    """Splat constants become scalars. A scalar operand (of select and clamp) stays one."""
     dims = dims_of(inst)
     wide = [o for o in inst.operands if dims_of(o) == dims]
     sources = [o for o in wide if o.opcode == "broadcast" and splat(o) is None]

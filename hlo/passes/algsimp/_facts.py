@@ -1,6 +1,6 @@
-"""What is known of values without running anything: ranges of integers, signs of floats.
+"""Static value analysis: ranges of integers, signs of floats.
 
-Questions go a few operations deep only, so that each takes a bounded time.
+Queries look a few operations deep only, so that each takes bounded time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def integers_of(inst: Instruction, depth: int = _DEPTH) -> Range:
 
 
 def _range(inst: Instruction, depth: int) -> Range | None:
-    """Return bounds of what would come out if nothing wrapped, None where they are not known."""
+    """Return bounds of the result before wrapping around, None if unknown."""
     op, operands = inst.opcode, inst.operands
     if op == "iota":
         return 0, max(0, dims_of(inst)[inst.attrs["iota_dimension"]] - 1)
@@ -203,7 +203,7 @@ def is_integral(inst: Instruction, depth: int = _DEPTH) -> bool:
     if op in _INTEGRAL:
         return True
     if op == "convert":
-        # A wide integer rounds to another one; only where there is no zero it does not.
+        # A wide integer rounds to another one, but never to zero.
         return is_exact(type_of(operands[0])) and type_of(inst).name != "f8e8m0fnu"
     if _moves(inst) or op in ("negate", "abs"):
         return is_integral(operands[0], depth - 1)

@@ -1,4 +1,5 @@
-"""Rules of real numbers that floats break: they may make or lose an overflow, a NaN or a -0.
+"""Rules that are valid for real numbers but not for floats: they may add or remove an overflow, a
+NaN or a -0.
 
 They need the option `fast-math`.
 """

@@ -1,6 +1,6 @@
-"""Arithmetic of floats to the bit, and the rewrites that change only how results are rounded.
+"""Bit-exact rules for float arithmetic, and rewrites that only change rounding.
 
-Every rule here holds for NaN, infinities and zeros of either sign. A NaN may have other bits.
+Every rule is valid for NaN, infinities and signed zeros. The payload of a NaN may change.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ def shift_of_zero(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 def _amount(inst: Instruction) -> int | None:
-    """Return by how much a shift shifts: a constant, read as unsigned."""
+    """Return the amount of a shift by a constant, read as unsigned."""
     value = integer_splat(inst.operands[1])
     return None if value is None else value & ((1 << type_of(inst).bits) - 1)
 

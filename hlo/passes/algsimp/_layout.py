@@ -1,4 +1,4 @@
-"""copy and bitcast, whose meaning depends on layouts."""
+"""copy and bitcast, whose semantics depend on layouts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def relaid_twice(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 def _plain_order(shape: ArrayShape) -> tuple[int, ...] | None:
-    """Return the dimensions from major to minor of an array without tiles and the like."""
+    """Return the dimensions from major to minor of an array without tiles or padding."""
     layout = shape.layout
     if layout is None or layout != Layout(layout.minor_to_major):
         return None

@@ -1,4 +1,4 @@
-"""What rules ask about instructions, and small things that they build.
+"""Matchers for rules, and helpers that build instructions.
 
 Constants are compared by their bits, so that 0 and -0 differ, and seen through broadcasts.
 """
@@ -148,7 +148,7 @@ def compute(opcode: str, *values: np.ndarray) -> np.ndarray:
 
 
 def filled(b: Builder, inst: Instruction, value: Any) -> Instruction:
-    """Append an array of the type and dimensions of `inst` with one number in every place."""
+    """Append a splat of the type and dimensions of `inst`."""
     shape = inst.array_shape
     return b.filled(shape.element_type, shape.dims, value)
 

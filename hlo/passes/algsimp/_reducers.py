@@ -1,4 +1,4 @@
-"""What reductions apply, and rules that hold exactly or but for the order of additions."""
+"""Reducers, and registration of rules that are exact or reassociate depending on them."""
 
 from __future__ import annotations
 
@@ -133,7 +133,8 @@ def _register_both(
 
 
 def reduce(b: Builder, inst: Instruction, x: Instruction, dims: list[int]) -> Instruction:
-    """Append what a reduction does to x, over other dimensions; over none, what it does to each."""
+    """Append a reduction of x like `inst`, over other dimensions; over none, only its initial
+    value is combined."""
     op = combiner(inst)
     assert op is not None
     if all(dims_of(x)[d] == 1 for d in dims):

@@ -1,4 +1,4 @@
-"""The rules of the algebraic simplifier, and what decides which of them run."""
+"""Registry of the algebraic simplifier's rules, and the options that enable them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def rule(
 ) -> Callable[[Rewriter], Rewriter]:
     """Register a rule of the simplifier, as `RuleSet.rule` does.
 
-    option: the option of the pass without which the rule does not run. dynamic: the rule holds for
-    arrays with dynamic dimensions too; the others are kept away from them.
+    option: the option of the pass without which the rule does not run. dynamic: the rule is valid
+    for arrays with dynamic dimensions too; others never see them.
     """
 
     def add(rewrite: Rewriter) -> Rewriter:

@@ -222,7 +222,7 @@ def concatenate_empty(inst: Instruction, b: Builder) -> Instruction | None:
     return b.op("concatenate", *rest, **inst.attrs)
 
 
-# Joining takes time for each operand, again for each concatenation around.
+# Merging is linear in the operands, for each enclosing concatenation again.
 _MAX_JOINED = 64
 
 

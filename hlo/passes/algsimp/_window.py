@@ -1,4 +1,4 @@
-"""reduce-window, which leaves out padding and holes."""
+"""reduce-window, which ignores padding and dilation holes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def window_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
 def with_padding(
     window: tuple[WindowDim, ...], padding: tuple[PadDim, ...]
 ) -> tuple[WindowDim, ...] | None:
-    """Return the window that sees an array as `window` sees it padded; None for less than nothing.
+    """Return a window over an array equal to `window` over the padded array; None for negative
+    sizes.
 
     What is padded is dilated after that, with the elements.
     """

@@ -1,4 +1,4 @@
-"""The algebraic simplifier: rewrites by rules, each with its equation, a family a file."""
+"""The algebraic simplifier: rewrite rules, each with its equation, one file per family."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def algsimp(
 ) -> None:
     """Simplify by algebraic rules.
 
-    approximate: also what only rounds in another place or adds in another order. fast_math: also
-    what may make or lose an overflow, a NaN or the sign of zero. dot_strength_reduction: products
-    with vectors become sums. layout_sensitive: layouts are final, so that what moves nothing in
-    memory becomes a bitcast.
+    approximate: enable rules that round differently or reassociate. fast_math: enable rules that
+    may add or remove an overflow, a NaN or the sign of zero. dot_strength_reduction: turn
+    products with vectors into reductions. layout_sensitive: layouts are final, so that reshapes
+    and transposes that move no data become bitcasts.
     """
     options = {
         "fast_math": fast_math,

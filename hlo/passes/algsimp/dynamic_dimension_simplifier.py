@@ -1,4 +1,4 @@
-"""Scalars that say how large dynamic dimensions are."""
+"""Simplification of dynamic dimension sizes."""
 
 from __future__ import annotations
 

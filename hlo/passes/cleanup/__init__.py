@@ -1,1 +1,1 @@
-"""Passes that leave less of what is there: no new operations."""
+"""Passes that remove and simplify instructions: DCE, CSE, folding, canonicalization."""

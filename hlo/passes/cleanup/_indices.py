@@ -1,4 +1,4 @@
-"""What gathers and scatters have in common."""
+"""Helpers shared by the passes over gathers and scatters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inverse(order: Sequence[int]) -> list[int]:
 
 
 def as_rows(b: Builder, indices: Instruction, vector_dim: int) -> Instruction:
-    """Return index vectors as the rows of a matrix, in row-major order of their places."""
+    """Return index vectors as the rows of a matrix, in row-major order."""
     dims = indices.array_shape.dims
     outside = [d for d in range(len(dims)) if d != vector_dim]
     if vector_dim == len(dims):

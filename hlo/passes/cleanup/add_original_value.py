@@ -1,4 +1,4 @@
-"""Where values come from, as notes."""
+"""Annotations with the origins of values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo.types import Shape, TupleShape
 def add_original_value(module: Module, rewrites: Rewrites) -> None:
     """Annotate every array with the instruction of this module that defines it, and its index.
 
-    Elements of tuples keep the notes of what they are. What has a note already keeps it.
+    Elements of tuples keep the annotations of their definitions. Existing annotations are kept.
     """
     for comp in module.computations:
         found: dict[Instruction, _Tree] = {}

@@ -1,4 +1,4 @@
-"""Promises about indices, taken out."""
+"""Removal of promises about indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products of one matrix each."""
+"""Dots with trivial batch dimensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computations that do the same."""
+"""Merging of equivalent computations."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ from hlo.types import ArrayShape, Shape, TupleShape
 
 # Cheaper to compute where they are used than to load; they fold only into something else.
 _GENERATED = frozenset({"broadcast", "iota"})
-# What would not become less by folding: structure, and what says that it is not to be touched.
+# Not worth folding: structure, and operations that block optimization on purpose.
 _NEVER = frozenset(
     {"parameter", "constant", "tuple", "after-all", "copy", "domain", "opt-barrier", "bitcast"}
 )
 # Constants of this size are no burden, whatever they were made from.
 _SMALL_BYTES = 4096
-# What the interpreter does in a second, and what it needs for each instruction, on the low side.
+# The interpreter's speed per second, and its overhead per instruction; conservative estimates.
 _OPERATIONS_PER_SECOND = 2e7
 _SECONDS_PER_RUN = 2e-5
 # Computations that call each other deeper than this are not run.
@@ -121,7 +121,8 @@ class _Folder:
         return seconds < self._seconds and time.perf_counter() + seconds < self._end
 
     def _runs_of(self, inst: Instruction) -> float:
-        """Return how many instructions run for one, all branches counted; infinity if for ever."""
+        """Return how many instructions one executes, counting all branches; infinity for endless
+        loops."""
         runs = 1 + sum(self._runs[c] for c in inst.called_computations)
         if inst.opcode != "while":
             return runs

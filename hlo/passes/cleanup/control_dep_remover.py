@@ -1,4 +1,4 @@
-"""Modules without control edges."""
+"""Removal of control dependences."""
 
 from __future__ import annotations
 

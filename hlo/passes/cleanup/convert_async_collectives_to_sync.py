@@ -1,4 +1,4 @@
-"""Collectives in two steps, as one."""
+"""Merging of asynchronous collectives into synchronous ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> Non
 
 
 def _chain(done: Instruction) -> list[Instruction] | None:
-    """Return the steps of a collective, the last first, if nothing else has a part in them."""
+    """Return the chain of an asynchronous collective, the last step first, if it has no other
+    users."""
     name = done.opcode.removesuffix("-done")
     if done.opcode not in ("async-done", *(f"{c}-done" for c in _COLLECTIVES)):
         return None

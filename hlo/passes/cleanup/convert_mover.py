@@ -1,4 +1,4 @@
-"""Conversions where there are fewer bits to move."""
+"""Moving conversions past data movement, to move fewer bits."""
 
 from __future__ import annotations
 

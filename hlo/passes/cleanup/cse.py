@@ -14,7 +14,7 @@ from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.types import ArrayShape
 
-# Two barriers are two on purpose: they keep what is recomputed after one apart from the original.
+# Barriers are not merged: they keep rematerialized values separate from the original.
 _KEPT_APART = frozenset({"parameter", "opt-barrier"})
 # Users are near to each other whose depths, by the longest paths to them, have this quotient.
 _NEAR = 16
@@ -32,9 +32,10 @@ def cse(
 ) -> None:
     """Eliminate common subexpressions: equal operations on equal operands.
 
-    Computations are equal when their results are computed equally, constants when their bits are.
-    Random state, side effects and control edges keep instructions apart, as every annotation but
-    metadata does. Where layouts do not matter, what is equal but for its layout becomes a copy.
+    Computations are equal if their roots are, constants if their bits are. Instructions with
+    random state, side effects, control dependences or different annotations other than metadata
+    are not merged. If layouts do not matter, a value that differs only in its layout becomes a
+    copy.
     Fusions are one instruction each, unless only the insides of fusions are asked for.
     nearby_bytes: broadcasts from this size on are shared by users that are near to each other: to
     make one anew costs less than to keep it in memory for long. 0: all are shared.
@@ -42,7 +43,7 @@ def cse(
     congruence, effects = Congruence(module), Effects(module)
 
     def region(inst: Instruction, depth: Mapping[Instruction, int]) -> int | None:
-        """Return a number that instructions share which may become one, None for one that stays."""
+        """Return the value number of an instruction, None if it must not be merged."""
         if only_scalars and not (isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar):
             return None
         if not nearby_bytes or inst.opcode != "broadcast" or shape_bytes(inst.shape) < nearby_bytes:

@@ -1,4 +1,4 @@
-"""Barriers against optimization."""
+"""Removal of optimization barriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fusions, taken apart."""
+"""Inlining of fusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules as they were before a backend made them its own."""
+"""Undoing backend-specific transformations."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def dot_merger(module: Module, rewrites: Rewrites, *, max_size_to_merge: int = 1
 
 
 def _key(inst: Instruction, shared: int, congruence: Congruence) -> Hashable:
-    """Return what products that can be merged have in common, None for others."""
+    """Return the key of dots that can be merged, None for others."""
     if inst.opcode != "dot" or len(inst.operands) > 2 or has_control_edges(inst):
         return None
     if any(i.array_shape.is_dynamic for i in (inst, *inst.operands)):
@@ -117,7 +117,7 @@ def _merge(
 
 
 def _needed(inst: Instruction) -> set[Instruction] | None:
-    """Return all that has to run before an instruction, None if that is too much to look at."""
+    """Return all transitive predecessors of an instruction, None if there are too many."""
     seen: set[Instruction] = set()
     stack = [inst]
     while stack:

@@ -1,4 +1,4 @@
-"""Positions of dynamic slices, one operand a dimension."""
+"""Start indices of dynamic slices as one operand per dimension."""
 
 from __future__ import annotations
 

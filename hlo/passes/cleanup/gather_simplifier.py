@@ -1,4 +1,4 @@
-"""Gathers in one simple form."""
+"""Canonicalization of gathers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from hlo.types import ArrayShape, TupleShape
 def root_instruction_sinker(module: Module, rewrites: Rewrites) -> None:
     """Move roots to the end of schedules.
 
-    A root that others use stays where it is, and what hands on its value becomes the root.
+    A root with other users stays where it is; a new instruction that forwards its value becomes
+    the root.
     """
     if not module.is_scheduled:
         return

@@ -1,4 +1,4 @@
-"""Scatters in one simple form."""
+"""Canonicalization of scatters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations that only say how values are sharded."""
+"""Removal of sharding annotations."""
 
 from __future__ import annotations
 

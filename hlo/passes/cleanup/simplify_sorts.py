@@ -1,4 +1,4 @@
-"""Sorts that carry along what nobody looks at, and sorts of nothing."""
+"""Sorts with unused operands, and trivial sorts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hlo.types import ArrayShape
 def simplify_sorts(module: Module, rewrites: Rewrites) -> None:
     """Remove unused operands of sorts, and sorts of at most one element.
 
-    A sort keeps equal elements apart only by their places, so that what is carried along has no
-    say in the order.
+    Equal elements are ordered by position at most, so operands that are not compared do not
+    affect the order.
     """
     calls, effects = Calls(module), Effects(module)
     for comp in unfused(module):

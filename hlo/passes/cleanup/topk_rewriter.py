@@ -41,7 +41,7 @@ def first_of_sorted(inst: Instruction, b: Builder) -> Instruction | None:
 
 
 def _taken(inst: Instruction) -> int:
-    """Return how many elements a slice takes of whole lines, from their begin; 0 if it does not."""
+    """Return how many leading elements of each line a slice keeps; 0 for other slices."""
     if inst.opcode != "slice" or not inst.attrs["slice"]:
         return 0
     *outer, last = inst.attrs["slice"]

@@ -1,4 +1,4 @@
-"""Tuples that are put together and taken apart again."""
+"""Simplification of tuples and get-tuple-elements."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Operations in which several devices meet: fewer, smaller and later ones."""
+"""Passes over collectives: combining, shrinking, scheduling."""

@@ -1,4 +1,4 @@
-"""What collectives have in common, for passes that make one of several or put others in place."""
+"""Shared helpers for passes that combine or replace collectives."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def is_movable(inst: Instruction) -> bool:
 def meeting(
     inst: Instruction, congruence: Congruence, *, without: Collection[str] = ()
 ) -> Hashable:
-    """Return what collectives share that do the same among the same devices.
+    """Return a key that equals for collectives of the same kind over the same devices.
 
-    without: attributes that may differ. The number of the channel never counts, only whether there
-    is one: with the groups it says which devices meet. Groups count by who is in them, in whatever
-    form and order they are written; the order of their members does count.
+    without: attributes that may differ. Channel ids are ignored, except whether there is one,
+    which determines the group mode. Groups are compared by their members, independent of notation
+    and order of groups; the order of members matters.
     """
     attrs = {k: v for k, v in inst.attrs.items() if k not in _OWN and k not in without}
     notes = {k: v for k, v in inst.annotations.items() if k not in ("metadata", "original_value")}
@@ -57,7 +57,7 @@ def _spelt_out(inst: Instruction) -> ReplicaGroups:
     if groups.count:
         return groups
     (everyone,) = groups_in(inst)
-    # Of a module that says nothing of devices, all may be any number.
+    # Without device counts, "all devices" may be any number.
     return ListedGroups((everyone,)) if len(everyone) > 1 else groups
 
 
@@ -67,7 +67,7 @@ def _sorted_groups(groups: ReplicaGroups) -> tuple[Devices, ...]:
 
 
 def next_channel(module: Module) -> int:
-    """Return the number of a channel that a module does not use."""
+    """Return an unused channel id of a module."""
     used = (inst.attrs.get("channel_id") or 0 for inst in module.instructions())
     return 1 + max(used, default=0)
 

@@ -14,12 +14,12 @@ from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.types import ArrayShape, TupleShape, array
 
-# Kinds of collectives of which each is looked at alone: the order of what is left must not be
-# broken by merging others, which takes a walk over the computation each.
+# Kinds of collectives are processed one at a time: combining changes the order that the others
+# depend on, so each takes a walk over the computation.
 _MOST_WALKS = 64
 
 Key = Callable[[Instruction, Congruence], Hashable]
-# Dimensions that change places; one of these undoes itself.
+# Dimensions swapped by a transpose, which is its own inverse.
 Order = tuple[int, ...]
 
 
@@ -36,9 +36,9 @@ def combine_collectives(
 ) -> None:
     """Make one collective of those of an opcode that have equal keys and do not need each other.
 
-    name: of the rewrite. threshold_bytes, threshold_count: bytes and number of results that one may
-    have. in_loops: also in bodies of loops. What is gathered or scattered along different
-    dimensions is transposed, if the keys let it be equal.
+    name: of the rewrite. threshold_bytes, threshold_count: maximum bytes and number of results of
+    a combined one. in_loops: also in bodies of loops. Operands gathered or scattered along
+    different dimensions are transposed, if their keys are equal.
     """
     congruence = Congruence(module)
     bodies = {i.attrs["body"] for i in module.instructions() if i.opcode == "while"}
@@ -75,7 +75,7 @@ def _walks(keys: Mapping[Instruction, Hashable]) -> Iterator[Collection[Hashable
 def _independent(
     comp: Computation, keys: Mapping[Instruction, Hashable]
 ) -> list[list[Instruction]]:
-    """Return candidates by key, those apart of which one needs another.
+    """Return candidates by key, separating those that depend on each other.
 
     Each has a number: how many candidates are on the longest path to it. What is on a path from one
     to another has a greater number than the first, so that merging equal numbers makes no cycle.

@@ -1,4 +1,4 @@
-"""Operations on the results of two reductions over devices, before one reduction."""
+"""Reassociation: one reduction over devices instead of two whose results are combined."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def reassociate(
 ) -> None:
     """Express op(reduced(x), reduced(y)) by reduced(op(x, y)), where they reduce by that op.
 
-    opcode: of the reductions over devices. converted: also where results are converted to a wider
-    type in between; what is reduced is then of that type. Sums and products of floats may overflow
+    opcode: of the reductions over devices. converted: also through conversions of results to a
+    wider type; the reduction is then in that type. Sums and products of floats may overflow
     where they did not, and the other way round.
     """
     congruence = Congruence(module)

@@ -1,4 +1,4 @@
-"""Scalars that depend on nothing but which device it is."""
+"""Scalars that are functions of the device id alone."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ def by_device(inst: Instruction) -> Sequence[int] | None:
 
 
 def parts_by_place(inst: Instruction, collective: Instruction) -> int | None:
-    """Return the dimension of which each device of a collective takes its part of the result.
+    """Return the dimension along which each device of a collective slices its own part of the
+    result.
 
-    inst: a dynamic slice of the result, in which the device at place n of its group has to have
-    part n of as many as there are members. None if it is another slice.
+    inst: a dynamic slice of the result, in which the n-th member of a group must take the n-th
+    part of as many as there are members. None for other slices.
     """
     whole, part = collective.array_shape.dims, inst.array_shape.dims
     cut = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
@@ -78,7 +79,7 @@ def _ids(mode: str | None, device_counts: tuple[int, int]) -> Devices | None:
 
 
 def is_constant(inst: Instruction) -> bool:
-    """True for what is computed from constants alone, and so the same on all devices."""
+    """True for values computed from constants alone, which are equal on all devices."""
     return _is_known(inst, leaves=frozenset())
 
 

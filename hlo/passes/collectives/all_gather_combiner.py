@@ -22,8 +22,8 @@ def all_gather_combiner(
 ) -> None:
     """Combine independent all-gathers over the same devices into one.
 
-    combine_threshold_in_bytes, combine_threshold_count: the most that one may have, as results and
-    as their number. combine_by_dim: only along the same dimension; others are transposed for it.
+    combine_threshold_in_bytes, combine_threshold_count: maximum bytes and number of results of a
+    combined one. combine_by_dim: only along the same dimension; others are transposed for it.
     combine_different_dtypes: of different element types, too. combine_while_loops: in loops, too.
     """
     without = () if combine_by_dim else ("dimensions",)

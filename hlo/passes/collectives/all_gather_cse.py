@@ -34,7 +34,8 @@ def all_gather_cse(module: Module, rewrites: Rewrites) -> None:
 
 
 def _source(inst: Instruction) -> Hashable | None:
-    """Return the parameter that a value is, where in it, and the types that it went through."""
+    """Return the parameter that a value forwards, the index in it, and the types it was converted
+    to."""
     path: list[int] = []
     types: list[ElementType] = []
     while inst.opcode != "parameter":

@@ -19,8 +19,8 @@ def all_reduce_combiner(
 ) -> None:
     """Combine independent all-reduces over the same devices into one.
 
-    combine_threshold_in_bytes, combine_threshold_count: the most that one may have, as results and
-    as their number.
+    combine_threshold_in_bytes, combine_threshold_count: maximum bytes and number of results of a
+    combined one.
     """
     combine_collectives(
         module, rewrites, "all_reduce_combiner", "all-reduce", meeting,

@@ -33,7 +33,7 @@ def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
 
 
 def _fold(comp: Computation, inst: Instruction, groups: ListedGroups, channel: int) -> int:
-    """Put one all-reduce in the place of two; returns how many channels it has taken."""
+    """Replace two all-reduces by one; returns how many new channel ids it used."""
     inner = inst.operands[0]
     attrs, takes = {**inner.attrs, "replica_groups": groups}, inner.attrs["channel_id"] is not None
     if takes:
@@ -48,7 +48,7 @@ def _fold(comp: Computation, inst: Instruction, groups: ListedGroups, channel: i
 
 
 def _folded_groups(inst: Instruction, congruence: Congruence) -> ListedGroups | None:
-    """Return the groups of an all-reduce that does what two in a row do, None if none does."""
+    """Return the groups of an all-reduce equivalent to two in sequence, None if there is none."""
     if inst.opcode != "all-reduce" or inst.operands[0].opcode != "all-reduce":
         return None
     inner = inst.operands[0]
@@ -69,7 +69,7 @@ def _folded_groups(inst: Instruction, congruence: Congruence) -> ListedGroups | 
 def _fold_groups(
     first: tuple[Devices, ...], second: tuple[Devices, ...]
 ) -> tuple[Devices, ...] | None:
-    """Return who reduces with whom in both, if each has to do with each other exactly once."""
+    """Return the combined groups, if each pair of members meets exactly once."""
     group_of = {device: group for group in first for device in group}
     found: set[Devices] = set()
     for group in second:

@@ -1,4 +1,4 @@
-"""Collectives of what all devices know."""
+"""Collectives on values that are equal on all devices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def all_reduce_simp(module: Module, rewrites: Rewrites) -> None:
 
 
 def _members(inst: Instruction) -> int | None:
-    """Return how many devices meet, None if that differs from group to group."""
+    """Return the group size, None if groups differ in size."""
     sizes = {len(group) for group in groups_in(inst)}
     if len(sizes) > 1:
         return None

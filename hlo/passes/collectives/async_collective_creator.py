@@ -1,4 +1,4 @@
-"""Collectives in two steps, between which other work can be done."""
+"""Asynchronous collectives, to overlap communication with other work."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def async_collective_creator(
 ) -> None:
     """Split collectives into start and done, between which other work can be scheduled.
 
-    The thresholds say from which size of the results on. use_generic_async_start_done: make all of
-    them `async-start`, also those that have a start of their own.
+    The thresholds are minimum sizes of the results. use_generic_async_start_done: use
+    `async-start` also for collectives with a start opcode of their own.
     """
     least = {
         opcode: threshold

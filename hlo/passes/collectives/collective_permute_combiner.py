@@ -19,8 +19,8 @@ def collective_permute_combiner(
 ) -> None:
     """Combine independent collective-permutes between the same devices into one.
 
-    combine_threshold_in_bytes, combine_threshold_count: the most that one may have, as results and
-    as their number.
+    combine_threshold_in_bytes, combine_threshold_count: maximum bytes and number of results of a
+    combined one.
     """
     combine_collectives(
         module, rewrites, "collective_permute_combiner", "collective-permute", meeting,

@@ -106,7 +106,7 @@ def _is_scale(value: Instruction) -> bool:
 
 
 def _spread(b: Builder, value: Instruction, like: Instruction) -> Instruction:
-    """Append one number in every place of an array."""
+    """Append a splat."""
     scalar = value.operands[0] if value.opcode == "broadcast" else value
     return b.broadcast(scalar, like.array_shape)
 

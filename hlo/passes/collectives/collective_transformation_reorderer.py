@@ -1,4 +1,4 @@
-"""Reshapes around collectives, where there is less of them."""
+"""Moving reshapes across collectives, to where arrays are smaller."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _linearize(comp: Computation, rewrites: Rewrites) -> None:
     for inst in _starts_late(comp):
         before = max((ended[p] for p in inst.predecessors()), default=0)
         if _meets(inst):
-            # What comes later in this order than `inst` may need it.
+            # Only later instructions in this order may depend on `inst`.
             if last in ended and before < len(number):
                 if rewrites.allow("collectives_schedule_linearizer", inst):
                     inst.add_control_predecessor(last)
@@ -42,7 +42,7 @@ def _linearize(comp: Computation, rewrites: Rewrites) -> None:
 
 
 def _starts_late(comp: Computation) -> list[Instruction]:
-    """Return the instructions in an order that can be run, starts right before what needs them."""
+    """Return a topological order of the instructions, with starts right before their users."""
     order: list[Instruction] = []
     seen: set[Instruction] = set()
     for root in comp:

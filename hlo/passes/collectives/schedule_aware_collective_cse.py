@@ -23,8 +23,8 @@ def schedule_aware_collective_cse(
 ) -> None:
     """Eliminate repeated collectives on the same value over the same devices.
 
-    distance_threshold: how many instructions may be between both; from further away the result
-    would be held for longer than the data moved is worth.
+    distance_threshold: the maximum number of instructions between both; a longer live range would
+    cost more than the communication saved.
     """
     congruence = Congruence(module)
     for comp in unfused(module):

@@ -100,7 +100,7 @@ def _is_wider(value: Instruction) -> bool:
 
 
 def _moved(loop: Instruction, found: _Accumulation, calls: Calls) -> Instruction:
-    """Put a loop that begins with zeros, a reduction and an addition in a loop's place."""
+    """Replace a loop by one that starts from zeros, followed by a reduction and an addition."""
     comp, index = loop.parent, found.index
     assert comp is not None
     body = loop.attrs["body"]

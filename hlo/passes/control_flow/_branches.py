@@ -1,4 +1,4 @@
-"""Conditionals: their branches, and conditionals with others."""
+"""Branches of conditionals, and replacing them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_branches(
 
 
 def keep_order(inst: Instruction, new: Instruction) -> None:
-    """Give a new instruction the control edges of one that it stands for."""
+    """Move the control dependences of an instruction to its replacement."""
     for before in list(inst.control_predecessors):
         new.add_control_predecessor(before)
     for after in list(inst.control_successors):

@@ -1,4 +1,4 @@
-"""Loops whose state is a tuple with tuples in it, with one of leaves."""
+"""Flattening of nested tuples in loop states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hlo.types import Shape, TupleShape
 
 
 def has_nested_state(loop: Instruction) -> bool:
-    """True for a loop with tuples in its state that could be taken apart."""
+    """True for a loop with nested tuples in its state."""
     return (
         isinstance(loop.shape, TupleShape)
         and any(map(_is_taken_apart, loop.shape.elements))
@@ -32,7 +32,7 @@ def _is_taken_apart(shape: Shape) -> bool:
 
 
 def with_flat_state(loop: Instruction, calls: Calls, effects: Effects) -> Instruction:
-    """Put a loop over the leaves of the state in a loop's place, with new computations."""
+    """Replace a loop by one over the leaves of its state, with new computations."""
     comp = loop.parent
     assert comp is not None
     b = Builder(comp, loop)
@@ -76,7 +76,7 @@ def _flat(shape: Shape) -> TupleShape:
 
 
 def _leaves(b: Builder, value: Instruction) -> list[Instruction]:
-    """Append what takes a value apart; returns the leaves in the order of its shape."""
+    """Append get-tuple-elements of a value's leaves; returns them in the order of its shape."""
     if not isinstance(value.shape, TupleShape) or not _is_taken_apart(value.shape):
         return [value]
     parts = (b.element(value, n) for n in range(len(value.shape.elements)))

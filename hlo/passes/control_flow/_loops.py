@@ -1,4 +1,4 @@
-"""Loops whose state is a tuple: what they do to its elements, and loops with another state."""
+"""Loops whose state is a tuple: analysis of its elements, and replacing the state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hlo.types import Shape, TupleShape
 
 
 def loops_of(module: Module) -> list[Instruction]:
-    """Return the loops, those in bodies before those around them."""
+    """Return the loops, inner before outer."""
     return [i for comp in unfused(module) for i in comp if i.opcode == "while"]
 
 
@@ -44,7 +44,7 @@ def _from_inside(module: Module, visit: Callable[[Instruction], bool]) -> bool:
 def _from_outside(module: Module, visit: Callable[[Instruction], bool]) -> bool:
     """Visit the loops around others first.
 
-    A visit may give a loop a new body, or put the body, with the loops in it, in the loop's place.
+    A visit may give a loop a new body, or replace the loop by its body, including inner loops.
     """
     changed, callees = False, Calls(module).counts
     todo = [c for c in module.computations if not callees[c]]
@@ -68,7 +68,7 @@ _RUN = frozenset({"call", "conditional", "while"})
 
 
 def is_tuple_loop(loop: Instruction) -> bool:
-    """True for a loop that takes its state apart by element and puts it together as a tuple."""
+    """True for a loop that accesses its state only by element and rebuilds it as a tuple."""
     body, condition = loop.attrs["body"], loop.attrs["condition"]
     return (
         isinstance(loop.shape, TupleShape)
@@ -104,7 +104,7 @@ def is_element(inst: Instruction, index: int) -> bool:
 
 
 def invariant_elements(loop: Instruction) -> set[int]:
-    """Return the elements of the state that the body hands on as they are."""
+    """Return the loop-invariant elements of the state."""
     return {i for i, o in enumerate(loop.attrs["body"].root.operands) if is_element(o, i)}
 
 
@@ -136,9 +136,9 @@ def element_has_one_layout(loop: Instruction, index: int) -> bool:
 class State:
     """A loop's state to be. Elements are numbered as before.
 
-    keep: the elements that stay, in order. fixed: the constants that elements are, inside the loop.
-    same: elements that are what another one is. more: values inside the body that become elements,
-    and what they are outside.
+    keep: the elements to keep, in order. fixed: elements that are constants inside the loop.
+    same: elements that equal another one. more: values inside the body that become elements, and
+    their values outside.
     """
 
     keep: Sequence[int]
@@ -152,7 +152,7 @@ class State:
 
 
 def with_state(loop: Instruction, state: State, calls: Calls, effects: Effects) -> Instruction:
-    """Put a loop with another state in a loop's place, with new computations; returns it.
+    """Replace a loop by one with a different state, with new computations; returns it.
 
     What uses an element that is no longer there, or never changes, uses the initial value.
     """
@@ -177,7 +177,7 @@ def with_state(loop: Instruction, state: State, calls: Calls, effects: Effects) 
 
 
 def exchange(loop: Instruction, new: Instruction, calls: Calls, effects: Effects) -> None:
-    """Remove a loop that nothing uses any more, and take note of one with new computations.
+    """Remove a loop without users, and record one with new computations.
 
     The old computations go first, so that the new ones have their names. What both call stays.
     """
@@ -190,9 +190,9 @@ def exchange(loop: Instruction, new: Instruction, calls: Calls, effects: Effects
 
 
 def annotations_for(loop: Instruction, places: Mapping[int, int | None]) -> dict[str, Any]:
-    """Return a loop's annotations for a state in which elements have other places, or none.
+    """Return a loop's annotations for a state whose elements have other indices or were removed.
 
-    XLA's `WhileLoopBackendConfig` says which element is counted.
+    XLA's `WhileLoopBackendConfig` contains the index of the induction variable.
     """
     notes = dict(loop.annotations)
     try:
@@ -268,10 +268,10 @@ def _computation(
     inside: Mapping[Instruction, int],
     needed: Sequence[Instruction],
 ) -> tuple[Computation, dict[Instruction, Instruction]]:
-    """Return a copy for another state, and what stands for each instruction.
+    """Return a copy for a different state, and a map from instructions to their copies.
 
-    inside: the values that are elements of the new state, with their places. needed: what the copy
-    has to have, with what that needs.
+    inside: the values that are elements of the new state, with their indices. needed: the
+    instructions to copy, with their operands.
     """
     copy, old = Computation(comp.name, execution_thread=comp.execution_thread), comp.parameters[0]
     assert isinstance(old.shape, TupleShape)
@@ -312,7 +312,7 @@ def live_elements(
 ) -> list[int]:
     """Return the elements that a result, the condition or a side effect needs, in order.
 
-    gone: elements that need not be carried. same: elements that others stand for.
+    gone: elements that need not be carried. same: elements that equal others.
     """
     body, condition = loop.attrs["body"], loop.attrs["condition"]
     unchanged = invariant_elements(loop)

@@ -1,4 +1,4 @@
-"""How often a loop runs that starts from constants, by running what its condition needs."""
+"""Trip counts of loops that start from constants, by simulating their conditions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_ELEMENTS = 64
 
 
 def known_trips(loop: Instruction, effects: Effects, most: int = _MAX_TRIPS) -> int | None:
-    """Return how often the body of a loop runs, or None where that is not known.
+    """Return the trip count of a loop, or None if unknown.
 
     most: do not look further in loops that do more than count.
     """
@@ -82,7 +82,7 @@ class _Trial:
 
 
 def _cone(comp: Computation, roots: Sequence[Instruction]) -> list[Instruction]:
-    """Return what some instructions are computed from, in order."""
+    """Return the backward slice of some instructions, in order."""
     needed: set[Instruction] = set()
     stack = list(roots)
     while stack:

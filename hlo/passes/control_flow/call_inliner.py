@@ -1,4 +1,4 @@
-"""Calls, with what is called in their place."""
+"""Inlining of calls."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _MAX_INSTRUCTIONS = 1_000_000
 def call_inliner(module: Module, rewrites: Rewrites, *, single_call_site: bool = False) -> None:
     """Inline called computations.
 
-    single_call_site: only computations that are called from one place. Composite calls, which are
-    units for somebody else, calls whose frontend says `inlineable="false"`, and computations of
-    other threads stay; so do all calls where some computation would come to a million instructions.
+    single_call_site: only computations with a single caller. Not inlined are composite calls,
+    which other tools treat as a unit, calls with the frontend attribute `inlineable="false"`,
+    computations of other threads, and all calls if a computation would grow to a million
+    instructions.
     """
     if _is_endless(module):
         return
@@ -47,7 +48,7 @@ def _is_endless(module: Module) -> bool:
 
 
 def inline_call(inst: Instruction, calls: Calls) -> list[Instruction]:
-    """Replace a call, or a fusion, by copies of the instructions of what it calls; returns them."""
+    """Replace a call or fusion by copies of its computation's instructions; returns them."""
     root, built = inline(inst.called_computations[0], inst.operands, inst)
     calls.added(built)
     replace_instruction(inst, root, built)
