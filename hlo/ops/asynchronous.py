@@ -1,6 +1,6 @@
-"""Asynchronous operations: a start that hands work over and a done that waits for it.
+"""Asynchronous operations: a start that launches work and a done that waits for it.
 
-The interpreter does the work at the start and hands the result on; nothing may depend on more than
+The interpreter does the work at the start and forwards the result; programs may rely only on what
 the done guarantees. That each start has its done is checked over the whole module.
 """
 

@@ -1,7 +1,7 @@
 """Operations that gather, reduce or scatter over many devices, and the ids of this one.
 
-Shapes are checked here against what an instruction says of itself; the counts of devices against
-what the module says of itself are the verifier's. Source: XLA's `shape_inference.cc`.
+Shapes are checked here against the instruction's attributes; the verifier checks device counts
+against the module. Source: XLA's `shape_inference.cc`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hlo.types import U32, UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 
 def _infer_gathered(op: OpView, result: Shape) -> Shape:
-    """Return the operands with one dimension as many times larger as the declared result has it."""
+    """Return the operand shapes with one dimension multiplied as in the declared result."""
     operands = array_operands(op)
     dim = need_one_dim(op, *(s.rank for s in operands))
     first = part_of_result(op, result, 0, len(operands), operands[0].rank)

@@ -1,7 +1,7 @@
-"""What collectives compute: of the operands of a group's members, the result of each member.
+"""Semantics of collectives: from the operands of a group's members to the result of each member.
 
-These are the only definitions there are. A group of one is evaluated where it is; the members of
-a larger one meet (`hlo.host`), and the last to come evaluates for all. Members are in group
+These are the only definitions. A group of one is evaluated locally; the members of a larger one
+meet in a rendezvous (`hlo.host`), and the last to arrive evaluates for all. Members are in group
 order: the order of the ids in `replica_groups`, for each replica its partitions in order, where
 they all take part. Reductions combine in that order: `((m0 + m1) + m2) + ...`, each step as the
 computation has it, in its types, so that every member gets the same bits.
@@ -70,12 +70,12 @@ def _need_result(op: OpView, value: Any, shape: Shape, count: int) -> None:
 
 
 def _one_or_all(op: OpView, values: Sequence[Any]) -> Any:
-    """Return values as the result that is declared: a tuple, unless one array is."""
+    """Return values as the declared result: an array, or a tuple."""
     return tuple(values) if isinstance(op.shape, TupleShape) else values[0]
 
 
 def _parts(op: OpView, array: np.ndarray, dim: int, count: int) -> list[np.ndarray]:
-    """Return an array cut along a dimension, a part for each member."""
+    """Return an array split along a dimension, one part per member."""
     if array.shape[dim] % count:
         raise InferError(
             f"{op.opcode}: dimension {dim} of {list(array.shape)} does not divide into {count} "
@@ -109,7 +109,7 @@ def _reduced(op: OpView, members: Members, ctx: EvalContext) -> list[np.ndarray]
     for member in members[1:]:
         for n, (total, value) in enumerate(zip(totals, member, strict=True)):
             found = ctx.apply(op.attrs["to_apply"], [total, value])
-            # A reducer may be of another precision than what it reduces.
+            # A reducer may have a different precision than its operands.
             totals[n] = np.asarray(found).astype(total.dtype, copy=False)
     return totals
 
@@ -178,7 +178,7 @@ ragged_all_to_all = together(_ragged_all_to_all)
 
 
 def _roots(op: OpView, members: Members) -> tuple[list[int], list[Sequence[Any]]]:
-    """Return the place in the group that is each array's root, and the data of each member.
+    """Return the index in the group of each array's root, and the data of each member.
 
     That is the first, or what the last operand says. A group of one has nothing to choose from.
     """

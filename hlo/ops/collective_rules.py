@@ -1,4 +1,4 @@
-"""Attributes and checks that the operations over many devices share."""
+"""Attributes and checks shared by collectives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODE = {"mode": Attr(enum(CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, FLATTENED)
 
 
 def part_of_result(op: OpView, result: Shape, index: int, count: int, rank: int) -> ArrayShape:
-    """Return the array that the declared result holds for one operand."""
+    """Return the array of the declared result for one operand."""
     if count > 1:
         result = need_tuple(op, result, count, "the result").elements[index]
     if not isinstance(result, ArrayShape) or result.rank != rank:
@@ -49,7 +49,7 @@ def resized(shape: ArrayShape, dim: int, size: int) -> ArrayShape:
 
 
 def infer_rooted(op: OpView) -> Shape:
-    """Return the shape of the data, behind which a dynamic root may stand."""
+    """Return the shape of the data, without a dynamic root after it."""
     operands = array_operands(op)
     if not op.attrs["has_dynamic_root"]:
         return tuple_or_single(operands)
@@ -134,7 +134,7 @@ def _groups_problem(op: OpView, lists: tuple[tuple[int, ...], ...], mode: str) -
 
 
 def parts_problem(op: OpView, size: int) -> str | None:
-    """Return what is wrong where data is not in as many parts as a group has members."""
+    """Return the problem if the number of parts differs from the group size."""
     opcode, operands = op.opcode, op.operand_shapes
     dims = op.attrs.get("dimensions")
     if opcode in ("all-gather", "all-gather-start", "reduce-scatter"):
@@ -164,7 +164,7 @@ def _first(shape: Shape) -> Shape:
 
 
 def _ratio(large: Shape, small: Shape, dims: tuple[int, ...] | None) -> int | None:
-    """Return in how many parts of `small` the dimension of `large` falls, rounded up."""
+    """Return the size of a dimension of `large` divided by that of `small`, rounded up."""
     if not dims or not isinstance(large, ArrayShape) or not isinstance(small, ArrayShape):
         return None
     part = small.dims[dims[0]]

@@ -1,6 +1,6 @@
 """Reduction functions: their signature, and the ones that numpy knows.
 
-Shared by the operations that apply a two-argument function again and again: reduce, reduce-window,
+Shared by the operations that apply a binary function repeatedly: reduce, reduce-window,
 select-and-scatter, and those that scatter or reduce over devices.
 """
 
@@ -171,7 +171,7 @@ def _fast_add(et: ElementType) -> FastOp | None:
         return FastOp(np.logical_or, et.dtype, False)
     if et.is_integer:
         return FastOp(np.add, _integer_work(et), 0)
-    # Adding +0 would turn -0 into +0; -0 changes nothing.
+    # Adding +0 would turn -0 into +0; -0 is the neutral element.
     return FastOp(np.add, np.dtype(np.complex128 if et.is_complex else np.float64), -0.0)
 
 
@@ -186,7 +186,7 @@ def _fast_extremum(ufunc: np.ufunc, on_pred: np.ufunc, sign: int) -> Callable[..
         if et.is_pred:
             return FastOp(on_pred, et.dtype, sign > 0)
         if et.is_float:
-            # numpy's loops hand on NaN for the types it has itself; f32 holds all narrower ones.
+            # numpy propagates NaN for its own types; f32 represents all narrower ones.
             work = et.dtype if et.name in ("f32", "f64") else np.dtype(np.float32)
             return FastOp(_Extremum(ufunc, sign > 0), work, sign * np.inf)
         if not et.is_integer:

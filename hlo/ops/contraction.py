@@ -36,7 +36,7 @@ from hlo.ops.rules import (
 from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import UNBOUNDED, ArrayShape, ElementType, array
 
-# What hardware may do in place of the stated arithmetic. A hint: the reference computes exactly.
+# Arithmetic that hardware may use instead. A hint: the reference computes exactly.
 ALGORITHM = enum(
     "unset",
     "dot_any_f8_any_f8_f32",

@@ -26,7 +26,7 @@ def _infer_call(op: OpView) -> Shape:
 
 
 def _verify_call(op: OpView) -> None:
-    """Check that a composite says what it stands for."""
+    """Check the attributes of a composite."""
     if not op.attrs["is_composite"]:
         return
     said = op.annotations.get("frontend_attributes", {})

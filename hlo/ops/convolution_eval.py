@@ -222,16 +222,16 @@ class _Order:
 
 
 def _innermost(a: np.ndarray) -> int:
-    """Return the axis along which memory runs."""
+    """Return the axis with the smallest stride."""
     axes = [i for i in range(a.ndim) if a.shape[i] > 1]
     return min(axes, key=lambda i: abs(a.strides[i]), default=a.ndim - 1)
 
 
 def _reach(size: int, d: WindowDim, where: slice) -> tuple[int, slice, slice]:
-    """Return the extent of a region, the places in it that hold elements, and those elements."""
+    """Return the extent of a region, the positions of elements in it, and those elements."""
     length = (where.stop - where.start - 1) * d.stride + d.dilated_size()
     low = where.start * d.stride - d.pad_low
-    # Element i stands at i * lhs_dilate in the dilated input, which begins `low` before the region.
+    # Element i is at i * lhs_dilate in the dilated input, which begins `low` before the region.
     first = max(0, -(-low // d.lhs_dilate))
     last = min(size - 1, (low + length - 1) // d.lhs_dilate)
     if last < first:

@@ -1,4 +1,4 @@
-"""Custom calls: operations whose meaning is a function outside the module."""
+"""Custom calls: operations defined by a function outside the module."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def find_target(op: OpView, host: Any) -> Callable[..., Any]:
 
 
 def _unknown(name: str, host: Any) -> str:
-    """Return what may help where nobody knows a target."""
+    """Return a hint for an unknown target."""
     foreign = foreign_target(name)
     if foreign is not None:
         return foreign
@@ -201,7 +201,7 @@ register(
             "called_computations": Attr(COMPUTATIONS, default=()),
         },
         verify=_verify,
-        # Without the attribute that says so a target may still do more than return a value.
+        # Even without the attribute, a target may have side effects.
         traits=Trait.SIDE_EFFECT | Trait.NO_FOLD,
     )
 )

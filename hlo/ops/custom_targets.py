@@ -1,8 +1,8 @@
-"""Custom-call targets that are known here: one declaration each, as of operations.
+"""Built-in custom-call targets: one declaration each, like operations.
 
-Most are notes to a partitioner, a layout pass or a memory planner: on one device they return their
-operand. JAX's own kernels are in `jax_targets`, the signatures of LAPACK's in `lapack_targets`. Any
-other target is a function that the user registers with the host.
+Most are annotations for a partitioner, a layout pass or a memory planner: on one device they
+return their operand. JAX's own kernels are in `jax_targets`, the signatures of LAPACK's in
+`lapack_targets`. Any other target is a function that the user registers with the host.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _annotation(op: OpView, args: Sequence[Any]) -> Any:
 
 
 def _first_operand(op: OpView, args: Sequence[Any]) -> Any:
-    """Return the first operand; the others only say something of it."""
+    """Return the first operand; the others only annotate it."""
     return args[0]
 
 
@@ -95,7 +95,7 @@ def _need_operands(op: OpView, count: int) -> None:
 
 
 def _fresh(op: OpView, args: Sequence[Any]) -> Any:
-    """Return a new buffer; it has no stated content, here it is zeros."""
+    """Return a new buffer; its content is unspecified, here zeros."""
     need_memory(op, unbuffered(op.shape))
     return zeros(op.shape)
 
@@ -136,7 +136,8 @@ def _top_k(op: OpView, args: Sequence[Any]) -> Any:
 
 
 def _need_pad_to_static(op: OpView) -> None:
-    """Check that an array becomes itself at its bounds, with an s32 scalar for each dimension."""
+    """Check that the result is the array padded to its bounds, with an s32 size for each
+    dimension."""
     _need_operands(op, 1)
     operand = array_operand(op, 0)
     data = array(operand.element_type, operand.dims)
@@ -147,9 +148,9 @@ def _need_pad_to_static(op: OpView) -> None:
 
 
 def _pad_to_static(op: OpView, args: Sequence[Any]) -> Any:
-    """Return an array of dynamic dimensions at its bounds, and its sizes as s32 scalars.
+    """Return an array padded to its bounds, and its sizes as s32 scalars.
 
-    What is not meant is zero.
+    Padding is zero.
     """
     value = args[0]
     sizes = value.sizes if isinstance(value, DynamicArray) else value.shape
@@ -215,7 +216,7 @@ class Triangle:
 
 
 def triangle(op: OpView) -> Triangle | None:
-    """Return what JAX's triangular solve asks for, None for any other target."""
+    """Return the parameters of JAX's triangular solve, None for any other target."""
     if not is_lapack(op.attrs["custom_call_target"]) or routine(op).name != "trsm":
         return None
     return Triangle(
@@ -244,7 +245,7 @@ class Factor:
 
 
 def factor(op: OpView) -> Factor | None:
-    """Return what a call of LAPACK's potrf asks for, None for any other target.
+    """Return the parameters of LAPACK's potrf, None for any other target.
 
     Raises InferError for shapes and attributes that the routine does not take.
     """
@@ -291,7 +292,7 @@ class CustomTarget:
     evaluate: Target | None = None
 
 
-# A partitioner may have changed the shape of what it annotates: that is an error of a run alone.
+# A partitioner may change the shape of an annotated value: that is an error only in a run.
 _ANNOTATION = CustomTarget(lambda op: None, _annotation)
 _TARGETS: dict[str, CustomTarget] = {
     **dict.fromkeys(_ANNOTATIONS, _ANNOTATION),
@@ -319,7 +320,7 @@ def builtin_targets() -> list[str]:
 
 
 def builtin_target(name: str) -> Target | None:
-    """Return the meaning of a target that needs no library, or None."""
+    """Return the declaration of a target that needs no library, or None."""
     known = _known(name)
     return known.evaluate if known is not None else None
 

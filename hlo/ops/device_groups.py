@@ -1,4 +1,4 @@
-"""Which devices a collective joins: modes, groups, and the place of a device in its group.
+"""Participants of collectives: modes, groups, and the index of a device in its group.
 
 Device number n of a run is partition n % P of replica n // P, where P is the number of partitions.
 Source: XLA's `collective_ops_utils.h`.
@@ -14,7 +14,7 @@ from hlo.ops.attrs import INT_GROUPS
 from hlo.ops.spec import EvalContext, OpView
 from hlo.types import Shape
 
-# How the ids of replica groups are meant.
+# Group modes: the kind of ids in replica groups.
 CROSS_REPLICA = "cross_replica"
 CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
@@ -24,7 +24,7 @@ Devices = tuple[int, ...]
 
 
 def group_mode(attrs: Mapping[str, Any]) -> str | None:
-    """Return how a collective's ids are meant; None when its attributes contradict each other."""
+    """Return the group mode of a collective; None when its attributes contradict each other."""
     if attrs.get("mode") is not None:
         return str(attrs["mode"])
     # Collectives without this attribute never mean global ids, which is not the same as not now.
@@ -37,7 +37,7 @@ def group_mode(attrs: Mapping[str, Any]) -> str | None:
 
 
 def id_groups(attrs: Mapping[str, Any], device_counts: tuple[int, int]) -> tuple[Devices, ...]:
-    """Return the groups of a collective as lists of ids, of whatever its mode says they are.
+    """Return the groups of a collective as lists of ids, whose kind depends on the mode.
 
     device_counts: the numbers of replicas and of partitions. A permutation has one group, of the
     ids that its pairs name: the others neither send nor receive.
@@ -71,9 +71,9 @@ def device_number(ctx: EvalContext) -> int:
 
 
 def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
-    """Return the devices that this one meets in a collective, in group order, and its place there.
+    """Return the group of this device in a collective, in group order, and its index there.
 
-    A device in no group has no others to meet: it is returned alone, at place -1.
+    A device in no group is returned alone, with index -1.
     """
     _, partitions = ctx.device_counts
     replica, partition = ctx.host.replica_id, ctx.host.partition_id
@@ -107,7 +107,8 @@ class Line(NamedTuple):
 
 
 def line_of(op: OpView, ctx: EvalContext, *, sends: bool) -> Line | None:
-    """Return the line on which this device sends or receives, for an operation that names devices.
+    """Return the channel on which this device sends or receives, for an operation that names
+    devices.
 
     None if it has none. Raises InferError for an attribute that cannot be read.
     """

@@ -1,6 +1,6 @@
 """Dynamic dimensions: reading, setting, reshaping.
 
-How every other operation treats arrays with dynamic dimensions is `hlo.eval.dynamic`'s business.
+`hlo.eval.dynamic` handles dynamic dimensions in all other operations.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _evaluate_set(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
             operand=1, code="index-out-of-range",
         )  # fmt: skip
     if size > sizes[dim]:
-        # What comes back is zero, whatever had been there.
+        # Elements that reappear are zero, whatever their previous value.
         data = data.copy()
         data[(slice(None),) * dim + (slice(sizes[dim], size),)] = np.zeros((), data.dtype)
     sizes[dim] = size

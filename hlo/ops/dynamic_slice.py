@@ -1,4 +1,4 @@
-"""Slices at positions that are values: dynamic-slice and dynamic-update-slice."""
+"""Slices with start indices as operands: dynamic-slice and dynamic-update-slice."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _infer_dynamic_update_slice(op: OpView) -> Shape:
                 operand=1,
             )
     either = [operand.is_dynamic_dim(d) or update.is_dynamic_dim(d) for d in range(operand.rank)]
-    # It happens in place, so the layout is the operand's.
+    # An in-place update keeps the operand's layout.
     return array(operand.element_type, operand.dims, either).with_layout(operand.layout)
 
 

@@ -1,4 +1,4 @@
-"""What a codec and an attribute are; numbers, words and lists of them."""
+"""Codecs and attributes: the base classes; codecs of numbers, keywords and lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operations say dimension by dimension: windows, padding, slices, labels of convolutions."""
+"""Attributes with a part per dimension: windows, padding, slices, convolution labels."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ _SPATIAL = "0123456789"
 def _decode_labels(
     s: Scanner, labels: str, named: str, what: str
 ) -> tuple[list[int], list[int], list[int]]:
-    """Return the places of the named letters, of the spatial digits in order, and of `?`."""
+    """Return the positions of the named letters, of the spatial digits in order, and of `?`."""
     spatial = sorted(c for c in labels if c in _SPATIAL)
     for c in labels:
         if c not in named and c not in _SPATIAL and c != "?":

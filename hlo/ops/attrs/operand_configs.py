@@ -1,7 +1,7 @@
-"""What some operands of a contraction say of others: `block_scaling_config`, `sparsity_config`.
+"""Auxiliary operands of contractions: `block_scaling_config`, `sparsity_config`.
 
-Operands behind the first two hold scales, zero points, or the places of what is stored; a config
-names them by number. Source: XLA's `xla_data.proto`, and the text that its parser and printer
+Operands after the first two are scales, zero points, or the indices of stored elements; a config
+refers to them by number. Source: XLA's `xla_data.proto`, and the text that its parser and printer
 exchange.
 """
 
@@ -79,7 +79,7 @@ def _read_tensor_sparsity(s: Scanner) -> TensorSparsity:
 
 @dataclass(frozen=True, slots=True)
 class TensorScaling:
-    """Operand `scale` has a factor for each block of elements, operand `zero` what is taken off.
+    """Operand `scale` has a factor for each block of elements, operand `zero` its zero point.
 
     strides: the size of a block in each dimension, steps: how far apart in the scales the factors
     of neighbouring blocks are; where they are not given, the shapes say it.
@@ -103,7 +103,7 @@ class TensorScaling:
 
 @dataclass(frozen=True, slots=True)
 class BlockScalingConfig:
-    """The scaling of the operands of a contraction; None for one that stands as it is."""
+    """The scaling of the operands of a contraction; None for an unscaled one."""
 
     lhs: TensorScaling | None = None
     rhs: TensorScaling | None = None
