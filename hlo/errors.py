@@ -147,6 +147,7 @@ class HloError(Exception):
 
     @property
     def code(self) -> str:
+        """The code of the first diagnostic."""
         return self.diagnostics[0].code
 
     def __str__(self) -> str:

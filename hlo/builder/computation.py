@@ -25,6 +25,7 @@ class XlaComputation:
 
     @property
     def name(self) -> str:
+        """The name of the computation."""
         return self.computation.name
 
     @property
@@ -38,6 +39,11 @@ class XlaComputation:
 
         It is a module as any other: print, verify, optimize, interpret and compile it. attrs: of
         the header, such as `replica_count=2` or `num_partitions=4`.
+
+        >>> b = hlo.XlaBuilder("next")
+        >>> module = b.build(b.parameter(0, "s32[]") + 1).module("successor", replica_count=2)
+        >>> module, module.device_counts
+        (<Module successor: (parameter: s32[]) -> s32[], 3 instructions in 1 computation>, (2, 1))
         """
         module = module_of(self.computation.clone(self.name))
         module.name = fitted(name, str | None, "module: name") or self.name

@@ -69,6 +69,11 @@ class Contraction(Indexing):
         them may be a number or a numpy array.
 
         Raises HloError where the two dimensions differ in size. Source: "Dot" (004, 000, 002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> y = b.dot(b.parameter(0, "s32[2,2]"), b.parameter(1, "s32[2]"))
+        >>> hlo.interpret(b.build().module(), [[1, 2], [3, 4]], [1, 10])
+        array([21, 43], dtype=int32)
         """
         lhs, rhs = self._value(lhs, rhs), self._value(rhs, lhs)
         contract = bool(lhs.rank and rhs.rank)

@@ -75,6 +75,11 @@ class Control(Data):
 
         Raises HloError where their number or shapes are not those of the computation's parameters.
         Source: "Call" (000, 002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> y = b.call(lambda x: x * x, [b.parameter(0, "s32[]")])
+        >>> hlo.interpret(b.build().module(), 5)
+        array(25, dtype=int32)
         """
         callee = self._callee(computation, [o.shape for o in operands], "callee")
         return self._emit("call", *operands, to_apply=callee)
@@ -174,6 +179,12 @@ class Control(Data):
         takes one operand, of the shape of its own; all return one shape, the result's.
 
         Raises HloError for others. Source: "Conditional" (000, 002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> x = b.parameter(0, "s32[]")
+        >>> y = b.conditional(x < 0, x, lambda x: -x, x, lambda x: x * 2)
+        >>> hlo.interpret(b.build().module(), -3), hlo.interpret(b.build().module(), 4)
+        (array(3, dtype=int32), array(8, dtype=int32))
         """
         if not isinstance(true_operand, XlaOp) and branch_index is None:
             # The second form by position.
@@ -228,6 +239,11 @@ class Control(Data):
         body: from it to the same shape.
 
         Raises HloError for computations of another type. Source: "While" (004, 000, 002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> y = b.while_(lambda n: n < 100, lambda n: n * 2, b.parameter(0, "s32[]"))
+        >>> hlo.interpret(b.build().module(), 3)
+        array(192, dtype=int32)
         """
         state = [init.shape]
         return self._emit(

@@ -220,7 +220,17 @@ class BuilderCore:
 
     @query
     def set_die_immediately_on_error(self, enabled: bool) -> None:
-        """Say whether a broken rule raises at once, as it does at first, or in `build`."""
+        """Say whether a broken rule raises at once, as it does at first, or in `build`.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> b.set_die_immediately_on_error(False)
+        >>> bad = b.parameter(0, "f32[2]") + b.parameter(1, "f32[3]")
+        >>> try:
+        ...     b.build()
+        ... except hlo.HloError as error:
+        ...     print(error.code)
+        shape-mismatch
+        """
         self._die_immediately = enabled
 
     def _failed(self, error: HloError) -> XlaOp:
@@ -235,19 +245,40 @@ class BuilderCore:
 
     @query
     def metadata(self, **fields: Any) -> AbstractContextManager[None]:
-        """Give the operations of a `with` block metadata: `op_name="..."`, `source_line=3`, ..."""
+        """Give the operations of a `with` block metadata: `op_name="..."`, `source_line=3`, ...
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> with b.metadata(op_name="layer1/add"):
+        ...     y = b.parameter(0, "f32[2]") + 1
+        >>> print(y.instruction.annotations["metadata"])
+        {op_name="layer1/add"}
+        """
         for name, value in fields.items():
             fitted(value, str | int | Sequence[int], f"metadata: {name}")
         return self._scope("metadata", annotation_of("metadata", str(OpMetadata(fields))))
 
     @query
     def sharding(self, sharding: Sharding | str) -> AbstractContextManager[None]:
-        """Give the operations of a `with` block a sharding, also as text: `{replicated}`."""
+        """Give the operations of a `with` block a sharding, also as text: `{replicated}`.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> with b.sharding("{devices=[2]0,1}"):
+        ...     x = b.parameter(0, "f32[2]")
+        >>> print(x.instruction.annotations["sharding"])
+        {devices=[2]0,1}
+        """
         return self._scope("sharding", sharding_of(sharding))
 
     @query
     def frontend_attributes(self, attributes: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Give the operations of a `with` block attributes, besides those of scopes around it."""
+        """Give the operations of a `with` block attributes, besides those of scopes around it.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> with b.frontend_attributes({"fuse": "no"}):
+        ...     x = b.parameter(0, "f32[2]")
+        >>> print(x.instruction.annotations["frontend_attributes"])
+        {'fuse': 'no'}
+        """
         outer = self._annotations.get("frontend_attributes", {})
         return self._scope("frontend_attributes", {**outer, **attributes})
 
@@ -264,12 +295,23 @@ class BuilderCore:
 
     @query
     def get_shape(self, operand: XlaOp) -> Shape:
-        """Return the inferred shape of a value."""
+        """Return the inferred shape of a value.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> print(b.get_shape(b.parameter(0, "f32[2,3]") @ b.parameter(1, "f32[3]")))
+        f32[2]{0}
+        """
         return operand.shape
 
     @query
     def get_program_shape(self, root: XlaOp | None = None) -> ProgramShape:
-        """Return the shapes of the parameters so far and of the result."""
+        """Return the shapes of the parameters so far and of the result.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> x = b.parameter(0, "f32[2,3]") > 0
+        >>> print(b.get_program_shape())
+        (f32[2,3]{1,0})->pred[2,3]{1,0}
+        """
         return ProgramShape(tuple(self._computation.parameter_shapes), self._root(root).shape)
 
     @operation
@@ -296,12 +338,27 @@ class BuilderCore:
 
     @query
     def create_sub_builder(self: _B, name: str) -> _B:
-        """Return a builder for a computation that this one's program calls."""
+        """Return a builder for a computation that this one's program calls.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> sub = b.create_sub_builder("larger")
+        >>> larger = sub.build(sub.max_(sub.parameter(0, "f32[]"), sub.parameter(1, "f32[]")))
+        >>> print(b.reduce(b.parameter(0, "f32[2,3]"), 0.0, larger, [1]).shape)
+        f32[2]{0}
+        """
         return type(self)(name, parent=self)
 
     @query
     def set_return_value(self, operand: XlaOp) -> None:
-        """Make a value the result in place of the one appended last."""
+        """Make a value the result in place of the one appended last.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> x = b.parameter(0, "f32[2]")
+        >>> b.set_return_value(x * 2)
+        >>> unused = x + 1
+        >>> hlo.interpret(b.build().module(), [1, 2])
+        array([2., 4.], dtype=float32)
+        """
         self._return = self._own("set_return_value", 0, operand)
 
     def _root(self, root: XlaOp | None) -> Instruction:
@@ -317,6 +374,10 @@ class BuilderCore:
 
         root: its result; by default what `set_return_value` named, else what was appended last.
         Raises HloError with the errors that were deferred, and if parameter numbers are missing.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> b.build(b.parameter(0, "f32[2]") + 1)
+        <XlaComputation m: (f32[2]{0})->f32[2]{0}>
         """
         if self._errors:
             raise HloError([d for e in self._errors for d in e.diagnostics])

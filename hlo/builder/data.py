@@ -70,6 +70,9 @@ class Data(Reduction):
 
         Raises HloError for a number that is taken. Source: "C++ interface" (004), "Parameter"
         (003).
+
+        >>> hlo.XlaBuilder("m").parameter(0, "f32[2,3]{0,1}", "weights").instruction
+        <Instruction weights = f32[2,3]{0,1} parameter()>
         """
         numbered = self._computation.parameters
         at = bisect_left(numbered, parameter_number, key=lambda p: p.attrs["number"])
@@ -96,6 +99,12 @@ class Data(Reduction):
         element_type: of Python's numbers, which become pred, s32, f32 or c64 unless it is given.
 
         Raises HloError for numbers that the type does not hold. Source: "Constant" (003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> [str(b.constant(v).shape) for v in (True, 2.5, [[1, 2]])]
+        ['pred[]', 'f32[]', 's32[1,2]{1,0}']
+        >>> print(b.constant(1, "bf16").shape)
+        bf16[]
         """
         et = None if element_type is None else type_of(element_type)
         return self._literal(literal_of(value, et))

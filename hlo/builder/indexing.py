@@ -132,6 +132,11 @@ class Indexing(Movement):
 
         Raises HloError for a dimension that is not there and a comparator of another type. Source:
         "Sort" (004, 000, 002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> y = b.sort(b.parameter(0, "s32[4]"), lambda x, y: x > y)
+        >>> hlo.interpret(b.build().module(), [3, 1, 4, 1])
+        array([4, 3, 1, 1], dtype=int32)
         """
         arrays = listed("sort", operands)
         pairs = [s for s in scalars(arrays) for _ in range(2)]

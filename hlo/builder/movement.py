@@ -45,6 +45,13 @@ class Movement(Elementwise):
         broadcast_sizes: [a0, ...], from 0 on; the result has dimensions [a0, ..., b0, ...].
 
         Raises HloError for a negative size. Source: "Broadcast" (004, 000, 002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> y = b.broadcast(b.parameter(0, "s32[2]"), [3])
+        >>> hlo.interpret(b.build().module(), [1, 2])
+        array([[1, 2],
+               [1, 2],
+               [1, 2]], dtype=int32)
         """
         shape = operand.array_shape
         sizes = sizes_of("broadcast", broadcast_sizes)
@@ -65,6 +72,12 @@ class Movement(Elementwise):
         order, where it has its own size or, if that is 1, any.
 
         Raises HloError for others. Source: "BroadcastInDim" (002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> y = b.broadcast_in_dim(b.parameter(0, "s32[2]"), [2, 3], [0])
+        >>> hlo.interpret(b.build().module(), [1, 2])
+        array([[1, 1, 1],
+               [2, 2, 2]], dtype=int32)
         """
         shape = operand.array_shape
         out_dim_size = sizes_of("broadcast_in_dim", out_dim_size)

@@ -67,6 +67,11 @@ class Reduction(Contraction):
 
         Raises HloError for dimensions that are not there and a computation of another type. Source:
         "Reduce" (004, 000, 002, 003).
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> y = b.reduce(b.parameter(0, "s32[2,3]"), 0, lambda x, y: x + y, [1])
+        >>> hlo.interpret(b.build().module(), [[1, 2, 3], [4, 5, 6]])
+        array([ 6, 15], dtype=int32)
         """
         arrays, inits = self._pairs("reduce", operands, init_values)
         return self._emit(

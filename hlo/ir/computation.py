@@ -53,6 +53,7 @@ class Computation:
 
     @property
     def has_root(self) -> bool:
+        """True when a result has been set."""
         return self._root is not None
 
     @property
@@ -62,10 +63,12 @@ class Computation:
 
     @property
     def parameter_shapes(self) -> list[Shape]:
+        """The shapes of the parameters, in the order of their numbers."""
         return [p.shape for p in self._parameters]
 
     @property
     def result_shape(self) -> Shape:
+        """The shape of the root."""
         return self.root.shape
 
     @property

@@ -79,6 +79,7 @@ class Instruction:
 
     @property
     def opcode(self) -> str:
+        """The opcode as HLO spells it, a key of `hlo.OPS`."""
         return self.spec.name
 
     @property
@@ -93,6 +94,7 @@ class Instruction:
 
     @property
     def num_users(self) -> int:
+        """The number of different instructions that use this one."""
         return len(self._users)
 
     @property
@@ -103,10 +105,12 @@ class Instruction:
 
     @property
     def operand_shapes(self) -> Sequence[Shape]:
+        """The shapes of the operands, in order."""
         return [o.shape for o in self.operands]
 
     @property
     def is_root(self) -> bool:
+        """True for the result of its computation."""
         return self._parent is not None and self._parent.root is self
 
     @property

@@ -62,6 +62,7 @@ class Module:
 
     @property
     def has_entry(self) -> bool:
+        """True when an entry has been set."""
         return self._entry is not None
 
     @property

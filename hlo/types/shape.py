@@ -50,14 +50,17 @@ class Shape:
 
     @property
     def is_array(self) -> bool:
+        """True for an array."""
         return isinstance(self, ArrayShape)
 
     @property
     def is_tuple(self) -> bool:
+        """True for a tuple."""
         return isinstance(self, TupleShape)
 
     @property
     def is_token(self) -> bool:
+        """True for a token."""
         return isinstance(self, TokenShape)
 
     @property
@@ -111,6 +114,7 @@ class ArrayShape(Shape):
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return len(self.dims)
 
     @property
@@ -124,6 +128,7 @@ class ArrayShape(Shape):
 
     @property
     def is_scalar(self) -> bool:
+        """True for an array without dimensions."""
         return not self.dims
 
     @property
@@ -132,14 +137,17 @@ class ArrayShape(Shape):
         return self.num_elements * self.element_type.byte_width
 
     def is_dynamic_dim(self, dim: int) -> bool:
+        """Return True if a dimension is dynamic."""
         return bool(self.dynamic) and self.dynamic[dim]
 
     def with_layout(self, layout: Layout | None) -> ArrayShape:
+        """Return the same shape with another layout."""
         if layout == self.layout:
             return self
         return ArrayShape(self.element_type, self.dims, layout, self.dynamic)
 
     def with_type(self, et: ElementType) -> ArrayShape:
+        """Return the same shape with another element type."""
         if et is self.element_type:
             return self
         return ArrayShape(et, self.dims, self.layout, self.dynamic)
