@@ -147,7 +147,7 @@ def test_types_that_numpy_does_not_know() -> None:
         (("(f32[2])", "--svg", "t.svg"), "is not the shape of an array"),
         (("(f32[2])", "--at", "0"), "is not the shape of an array"),
         (("(f32[2], f32[?])",), "has no size"),
-        (("f32[2,3]{1,0:D(D,C)P(f32[4])}", "--at", "0,0"), "says nothing of where elements are"),
+        (("f32[2,3]{1,0:D(D,C)P(f32[4])}", "--at", "0,0"), "does not define where elements are"),
         (("f32[2]{0:D(C)P((f32[4], s32[4]))}",), "is not the shape of an array"),
         ((TILED, "--padded", "4,6"), "has tiles"),
         (("u8[3]", "--padded", "4", "--padding-value", "256"), "--padding-value 256: "),

@@ -348,4 +348,4 @@ def test_check_measures_how_much_a_chaotic_program_says() -> None:
     # Sixty turns make anything of the last place: no two correct programs agree.
     result = run("-", "--check", "--input", "0.3", text=CHAOTIC)
     assert result.exit_code == 0
-    assert "the last places of the inputs make" in result.stderr
+    assert "perturbing the inputs in their last bits" in result.stderr

@@ -106,7 +106,7 @@ def test_json_is_as_documented() -> None:
 
 
 def test_exit_codes_are_in_the_help() -> None:
-    assert "Exit status: 0 fine; 1 an error of the input" in run("--help").stdout
+    assert "Exit status: 0 success; 1 an error in the input" in run("--help").stdout
 
 
 # --- where results go ---------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_a_check_compares_what_was_fed_out() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "--infeed FILE has the values"),
+        ("", "--infeed FILE provides the values"),
         ("\n(bf16[2], s32[]) ({1, 2}, 7", "in.txt:2:28: error:"),
         ("{1, 2}", "in.txt:1:1: error:"),
         ("f32[2] {...}", "a value cannot be elided"),

@@ -54,7 +54,7 @@ def test_sensitivity_excuses_a_few_times_the_spread() -> None:
     assert not compare(got, want).same
     near = want + np.float32(0.01)
     found = compare(got, want, sensitivity=spread(want, near))
-    assert found.same and "the last places of the inputs make" in str(found)
+    assert found.same and "perturbing the inputs in their last bits" in str(found)
     assert not compare(got, want, sensitivity=spread(want, want)).same
     assert not compare(got + 1, want, sensitivity=spread(want, near)).same
 

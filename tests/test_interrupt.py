@@ -155,7 +155,7 @@ def test_a_large_kernel_ends_between_its_shares(threads: int) -> None:
         "rhs_contracting_dims={0}", threads,
     )  # fmt: skip
     x = np.full((1200, 1200), 0.5, np.float32)
-    with pytest.raises(HloError, match=r"had not come to its end after 0\.001 s"):
+    with pytest.raises(HloError, match=r"had not finished after 0\.001 s"):
         exe(x, x, timeout=0.001)
     assert (exe(x, x) == 300).all()
 
@@ -215,7 +215,7 @@ def test_a_deadline_ends_runs_of_a_client_on_all_devices(backend: str) -> None:
         "(count|two)": lambda: client.execute_parallel([(one, [ENDLESS]), (two, [ENDLESS])], 0.05),
     }
     for name, run in ended.items():
-        with pytest.raises(HloError, match=rf"^error: {name} had not come to its end") as error:
+        with pytest.raises(HloError, match=rf"^error: {name} had not finished") as error:
             run()
         assert error.value.code == "timeout"
     last = client.execute_replicated(two, [[np.int64(2)], [np.int64(4)]], timeout=100)

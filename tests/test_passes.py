@@ -504,7 +504,7 @@ def dce(module: Module, rewrites: Rewrites) -> None:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (_nameless, "says in its docstring"),
+        (_nameless, "needs a docstring"),
         (_untyped, "option n has to be bool, int"),
         (dce, r"a pass called dce already, in hlo\.passes\.cleanup\.dce"),
     ],

@@ -75,7 +75,7 @@ def test_names_that_a_module_has_not(module: hlo.Module, name: str, words: str) 
     with pytest.raises(KeyError, match="computation main has nothing called 'rwos'; did you mean"):
         module.entry["rwos"]
     for part in (module, module.entry):
-        with pytest.raises(TypeError, match="names, not by int"):
+        with pytest.raises(TypeError, match="name, not by int"):
             part[0]  # type: ignore[index]
 
 

@@ -121,7 +121,7 @@ def test_other_spellings_read_as_the_canonical_form(text: str, canonical: str) -
         ("{mesh['x'=2], [{}], unreduced=avg{'x'}}", "unknown reduction 'avg'"),
         ("{mesh['x'=4], [{'q'}]}", "no axis 'q'"),
         ("{mesh['x'=4], [{'x'},{'x'}]}", "used twice"),
-        ("{mesh['x'=4], [{'x':(2)4}]}", "no part (2)4"),
+        ("{mesh['x'=4], [{'x':(2)4}]}", "no sub-axis (2)4"),
         ("{mesh['x'=4], [{'x':(1)2, 'x':(2)2}]}", "one part"),
         ("{mesh['x'=2,'y'=2], device_ids=(0,1,2,2), [{},{}]}", "each of 0..3 once"),
         ("{mesh['x'=2], nowhere}", "unknown sharding"),
