@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hlo.analysis.effects import Effects
 from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
 from hlo.analysis.trips import never_ends
 from hlo.deadline import Deadline
@@ -112,6 +113,7 @@ class Interpreter:
         self._orders: dict[Computation, list[OrderTerm] | None] = {}
         self._endless: dict[Instruction, bool] = {}
         self._whole: dict[Computation, bool] = {}
+        self._effects: dict[Module, Effects] = {}
         self._fixed: dict[Computation, list[Any]] = {}
         self._dynamic: dict[Module | Computation, bool] = {}
         self._depth = 0
@@ -233,13 +235,14 @@ class Interpreter:
     # --- plans ----------------------------------------------------------------------------------
 
     def _make_plan(self, comp: Computation) -> _Plan:
-        order = comp.in_order()
+        order, repeated = comp.in_order(), self._repeated_calls(comp)
         slots = {inst: slot for slot, inst in enumerate(order)}
-        last: dict[Instruction, int] = {}
+        slots |= {inst: slots[earlier] for inst, earlier in repeated.items()}
+        last: dict[int, int] = {}
         for at, inst in enumerate(order):
             for operand in inst.operands:
-                last[operand] = at
-        last.pop(comp.root, None)
+                last[slots[operand]] = at
+        last.pop(slots[comp.root], None)
         initial: list[Any] = [None] * len(order)
         parameters: list[tuple[int, int]] = []
         steps: list[_Step] = []
@@ -247,6 +250,8 @@ class Interpreter:
             opcode = inst.opcode
             if opcode == "parameter":
                 parameters.append((slot, inst.attrs["number"]))
+                continue
+            if inst in repeated:
                 continue
             try:
                 need_memory(inst, inst.shape)
@@ -258,7 +263,9 @@ class Interpreter:
             dying = tuple(
                 slots[o]
                 for o in dict.fromkeys(inst.operands)
-                if last.get(o) == slot and o.opcode != "constant" and _is_worth_freeing(o.shape)
+                if last.get(slots[o]) == slot
+                and o.opcode != "constant"
+                and _is_worth_freeing(o.shape)
             )
             operands = tuple(slots[o] for o in inst.operands)
             if opcode == "get-tuple-element":
@@ -269,6 +276,27 @@ class Interpreter:
             steps.append(step)
         plan = self._plans[comp] = _Plan(initial, parameters, steps, slots, slots[comp.root])
         return plan
+
+    def _repeated_calls(self, comp: Computation) -> dict[Instruction, Instruction]:
+        """Return calls that were made before with the same operands, and the first of each.
+
+        Calls that double in each of forty computations would not end.
+        """
+        calls = [inst for inst in comp if inst.opcode == "call"]
+        if len(calls) < 2 or comp.module is None:
+            return {}
+        effects = self._effects.get(comp.module)
+        if effects is None:
+            effects = self._effects[comp.module] = Effects(comp.module)
+        first: dict[tuple[Computation, tuple[Instruction, ...]], Instruction] = {}
+        found: dict[Instruction, Instruction] = {}
+        for inst in comp.in_order():
+            if inst.opcode == "call" and effects.is_foldable(inst):
+                operands = tuple(found.get(o, o) for o in inst.operands)
+                earlier = first.setdefault((inst.called_computations[0], operands), inst)
+                if earlier is not inst:
+                    found[inst] = earlier
+        return found
 
     def _is_dynamic(self, comp: Computation) -> bool:
         """True when arrays of dynamic size may come up in the module of a computation."""
