@@ -164,7 +164,9 @@ def _ragged_all_to_all(op: OpView, members: Members, ctx: EvalContext) -> list[A
             result = results[n * count // updates]
             whole, rest = (size, *source.shape[1:]), (0,) * (source.ndim - 1)
             if size < 0:
-                raise InferError(f"{op.opcode}: send size {size} is negative", code="bad-value")
+                raise InferError(
+                    f"{op.opcode}: send size {size} is negative", code="index-out-of-range"
+                )
             result[_window(op, result, (to, *rest), whole)] = source[
                 _window(op, source, (at, *rest), whole)
             ]

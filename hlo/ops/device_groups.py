@@ -6,7 +6,7 @@ Source: XLA's `collective_ops_utils.h`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hlo.errors import InferError, TextError
@@ -20,7 +20,7 @@ CROSS_PARTITION = "cross_partition"
 CROSS_BOTH = "cross_replica_and_partition"
 FLATTENED = "flattened_id"
 
-Devices = tuple[int, ...]
+Devices = Sequence[int]
 
 
 def group_mode(attrs: Mapping[str, Any]) -> str | None:
@@ -52,7 +52,8 @@ def id_groups(attrs: Mapping[str, Any], device_counts: tuple[int, int]) -> tuple
     count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}.get(
         group_mode(attrs) or "", replicas
     )
-    return (tuple(range(count)),)
+    # Not listed: a module may say that it is for billions.
+    return (range(count),)
 
 
 def exchanges(attrs: Mapping[str, Any], device_counts: tuple[int, int]) -> bool:
@@ -84,7 +85,7 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
     if group is None:
         return (here,), -1
     if mode == CROSS_PARTITION:
-        devices = tuple(replica * partitions + p for p in group)
+        devices: Devices = tuple(replica * partitions + p for p in group)
     elif mode == FLATTENED:
         devices = group
     elif mode == CROSS_BOTH:

@@ -8,12 +8,17 @@ Nothing here computes with it: it is checked, and kept as it is written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from hlo.scan import Scanner
 
 SYNTHETIC = "[synthetic_call]"
+
+
+# A string, or any other character but spaces.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]', re.DOTALL)
 
 
 class Origin(NamedTuple):
@@ -99,8 +104,22 @@ def recoveries(s: Scanner) -> Iterator[Recovery]:
 def read_origin_text(s: Scanner) -> str:
     """Return the text of an origin. Raises TextError."""
     start = s.pos
-    is_synthetic = read_origins(s).call == ""
-    return f"{{{SYNTHETIC}}}" if is_synthetic else s.text[start : s.pos].rstrip()
+    if read_origins(s).call == "":
+        return f"{{{SYNTHETIC}}}"
+    # Spaces are where XLA writes them: between the elements of a tuple, and before an index path.
+    written: list[str] = []
+    open_brackets: list[str] = []
+    for token in _TOKEN.findall(s.text[start : s.pos]):
+        if token == "," and open_brackets[-1] == "(":
+            token = ", "
+        elif token == "{" and written and written[-1].endswith('"'):
+            token = " {"
+        if token[-1] in "({[":
+            open_brackets.append(token[-1])
+        elif token in ")}]":
+            open_brackets.pop()
+        written.append(token)
+    return "".join(written)
 
 
 def read_recovery_text(s: Scanner) -> str:

@@ -85,10 +85,16 @@ class SizedDraft(Draft):
                 return args[0]
             case "copy" if isinstance(args[0], Sized):
                 return Sized(self.relaid(args[0].data, static(inst.shape)), args[0].sizes)
-            case "call" | "fusion" | "async-start":
+            case "call" | "fusion":
                 return self.inlined(inst.called_computations[0], args)
-            case "async-update" | "async-done":
+            case "async-start":
+                result = self.inlined(inst.called_computations[0], args)
+                assert isinstance(inst.shape, TupleShape)
+                return tuple(args), result, *map(self.zeros, inst.shape.elements[2:])
+            case "async-update":
                 return args[0]
+            case "async-done":
+                return args[0][1]
             case "while":
                 return self._loop(inst, args[0])
             case "conditional":

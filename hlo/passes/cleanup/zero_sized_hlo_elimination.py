@@ -8,11 +8,14 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.effects import Effects
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.literal import Literal
+from hlo.literal import Literal, brace_pairs
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.types import ArrayShape
+
+# A constant of f32[1000000000,0] would have that many in its text.
+_MOST_BRACES = 1 << 16
 
 
 @module_pass
@@ -43,4 +46,5 @@ def _is_empty(inst: Instruction) -> bool:
         and isinstance(shape, ArrayShape)
         and not shape.is_dynamic
         and not shape.num_elements
+        and brace_pairs(shape.dims) <= _MOST_BRACES
     )

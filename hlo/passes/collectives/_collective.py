@@ -33,6 +33,10 @@ def is_movable(inst: Instruction) -> bool:
     )
 
 
+# A group of all devices is compared with what lists as many.
+_MOST_LISTED = 1 << 16
+
+
 def meeting(
     inst: Instruction, congruence: Congruence, *, without: Collection[str] = ()
 ) -> Hashable:
@@ -58,7 +62,9 @@ def _spelt_out(inst: Instruction) -> ReplicaGroups:
         return groups
     (everyone,) = groups_in(inst)
     # Without device counts, "all devices" may be any number.
-    return ListedGroups((everyone,)) if len(everyone) > 1 else groups
+    if not 1 < len(everyone) <= _MOST_LISTED:
+        return groups
+    return ListedGroups((tuple(everyone),))
 
 
 @lru_cache(maxsize=64)  # a module has few, and each on many instructions

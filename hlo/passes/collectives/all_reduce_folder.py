@@ -6,7 +6,7 @@ from hlo.analysis.congruence import Congruence
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.ops.device_groups import CROSS_BOTH, Devices, group_mode
+from hlo.ops.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.collectives._collective import is_movable, meeting, next_channel, rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
@@ -67,11 +67,11 @@ def _folded_groups(inst: Instruction, congruence: Congruence) -> ListedGroups | 
 
 
 def _fold_groups(
-    first: tuple[Devices, ...], second: tuple[Devices, ...]
-) -> tuple[Devices, ...] | None:
+    first: tuple[tuple[int, ...], ...], second: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, ...], ...] | None:
     """Return the combined groups, if each pair of members meets exactly once."""
     group_of = {device: group for group in first for device in group}
-    found: set[Devices] = set()
+    found: set[tuple[int, ...]] = set()
     for group in second:
         if any(device not in group_of for device in group):
             return None
