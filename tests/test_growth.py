@@ -13,10 +13,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pytest
 from fuzz import watched
 
 import hlo
+from hlo.analysis.devices import devices_of
 from hlo.codegen.relayout import plain, without_buffers
 from hlo.errors import HloError
 from hlo.text import parse, print_module
@@ -180,6 +182,25 @@ def test_calls_grow_with_the_number_of_items(name: str) -> None:
 def test_what_fits_nowhere_is_an_error(name: str) -> None:
     text, code = TOO_MUCH[name]
     assert ends_soon(text) == code
+
+
+def test_billions_of_devices_are_not_listed() -> None:
+    text = """HloModule m, replica_count=2000000000
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[3] parameter(0)
+  y = f32[3] all-reduce(x), replica_groups={}, to_apply=add
+  ROOT r = f32[3] all-reduce(x), replica_groups={}, to_apply=add }"""
+    module = hlo.parse(text)
+    hlo.verify(module)
+    assert devices_of(module) == (2_000_000_000, 1)
+    assert "all-reduce" in str(hlo.optimize(module))
+    with pytest.raises(hlo.HloError, match="2000000000 in all"):
+        hlo.compile(module, cache=False)(np.zeros(3, np.float32))
+
+
+def test_an_array_without_elements_becomes_no_long_constant() -> None:
+    module = hlo.parse("pred[1,1,4294967296,0] reshape(pred[0] p)")
+    assert "constant" not in str(hlo.optimize(module))
 
 
 def test_calls_that_double_are_not_copied_without_end() -> None:

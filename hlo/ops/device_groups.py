@@ -76,7 +76,7 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
 
     A device in no group is returned alone, with index -1.
     """
-    _, partitions = ctx.device_counts
+    replicas, partitions = ctx.device_counts
     replica, partition = ctx.host.replica_id, ctx.host.partition_id
     here = device_number(ctx)
     mode = group_mode(op.attrs)
@@ -84,15 +84,25 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
     group = next((g for g in id_groups(op.attrs, ctx.device_counts) if mine in g), None)
     if group is None:
         return (here,), -1
-    if mode == CROSS_PARTITION:
-        devices: Devices = tuple(replica * partitions + p for p in group)
-    elif mode == FLATTENED:
+    devices: Devices
+    if mode == FLATTENED:
         devices = group
+    elif isinstance(group, range):
+        # All replicas, or all partitions, of which there may be billions.
+        everyone = range(replicas * partitions)
+        if mode == CROSS_PARTITION:
+            devices = everyone[replica * partitions : (replica + 1) * partitions]
+        else:
+            devices = everyone if mode == CROSS_BOTH else everyone[partition::partitions]
+    elif mode == CROSS_PARTITION:
+        devices = tuple(replica * partitions + p for p in group)
     elif mode == CROSS_BOTH:
         devices = tuple(r * partitions + p for r in group for p in range(partitions))
     else:
         devices = tuple(r * partitions + partition for r in group)
-    return devices, devices.index(here)
+    # Groups are compared, however they were written; more than can run together never meet.
+    members = tuple(devices) if len(devices) <= _MOST_LISTED else devices
+    return members, members.index(here)
 
 
 # The attribute of the front end that says which devices a send or receive is for.
@@ -143,16 +153,24 @@ def names_devices(op: OpView) -> bool:
     return _PAIRS in op.annotations.get("frontend_attributes", ())
 
 
+_MOST_LISTED = 1 << 16
+# Errors name so many devices.
+_MOST_NAMED = 16
+
+
 def need_devices(op: OpView, devices: Devices, ctx: EvalContext) -> None:
     """Raise InferError unless the run has all of some devices."""
     replicas, partitions = ctx.device_counts
-    exist = 0 <= min(devices) and max(devices) < replicas * partitions
+    ends = (devices[0], devices[-1]) if isinstance(devices, range) else devices
+    exist = 0 <= min(ends) and max(ends) < replicas * partitions
     if ctx.host.exchange is not None and exist:
         return
     has = "one device"
     if ctx.host.exchange is not None:
         has = f"{replicas} x {partitions} devices (replicas, partitions)"
-    numbers = ", ".join(map(str, devices))
+    numbers = ", ".join(map(str, devices[:_MOST_NAMED]))
+    if len(devices) > _MOST_NAMED:
+        numbers += f", ... ({len(devices)} in all)"
     raise _absent(op, f"it exchanges data between devices {numbers}, and the run has {has}")
 
 
