@@ -39,8 +39,7 @@ def tree(entry: Computation) -> str:
     lines = []
     for comp in computations_of(entry):
         lines.append(f"{comp.name}:")
-        for inst in comp.in_order():
-            lines.append(f"  {'ROOT ' if inst is comp.root else ''}{inst}")
+        lines += [f"  {inst}" for inst in comp.in_order()]
     return _lines(lines)
 
 
