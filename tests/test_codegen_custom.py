@@ -318,6 +318,18 @@ def test_a_pinned_buffer_is_handed_to_custom_calls(passes: str) -> None:
     np.testing.assert_array_equal(interpret(parse(PINNED), [X], host), 8 * X)
 
 
+@pytest.mark.parametrize("root", ["ROOT b", "b"])
+def test_a_pinned_buffer_is_a_result(root: str) -> None:
+    """It was not counted, and written all the same."""
+    tuple_ = "" if root == "ROOT b" else "ROOT t = (b(f32[4]), f32[4]) tuple(b, x)"
+    text = f"""HloModule m
+ENTRY e {{ x = f32[4] parameter(0)
+  {root} = b(f32[4]) custom-call(), custom_call_target="CreateBuffer"
+  {tuple_} }}"""
+    found = run_leaves(text, [np.ones(4, np.float32)])
+    assert [v.tolist() for v in found] == ([[0] * 4, [1] * 4] if tuple_ else [[0] * 4])
+
+
 def test_an_annotation_that_takes_several_devices_is_an_error() -> None:
     text = module('f32[4,3] custom-call(x), custom_call_target="SPMDShardToFullShape"')
     with pytest.raises(HloError) as e:

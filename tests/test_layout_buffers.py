@@ -118,3 +118,9 @@ def test_buffer_is_the_one_that_xla_holds(name: str, dims: tuple[int, ...]) -> N
         # What is behind the last element of a byte is anything in XLA's.
         whole = math.prod(dims) * element_bits(shape) // 8
         assert memory[:whole] == pack(array, shape)[:whole].tobytes(), shape
+
+
+def test_an_empty_array_has_no_tiles_however_large_they_are() -> None:
+    shape = shape_of("f32[0,3]{1,0:T(4294967296,4294967296)}")
+    packed = pack(np.zeros((0, 3), np.float32), shape)
+    assert packed.size == 0 and unpack(packed, shape).shape == (0, 3)

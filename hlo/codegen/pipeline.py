@@ -24,6 +24,7 @@ from hlo.codegen.liveness import Path, live_ranges
 from hlo.codegen.llvm import Module
 from hlo.codegen.prepare import flatten
 from hlo.codegen.rejoining import is_joint
+from hlo.codegen.relayout import without_buffers
 from hlo.codegen.roles import assign_roles, fuse_siblings
 from hlo.codegen.schedule import schedule
 from hlo.codegen.target import Target
@@ -84,7 +85,8 @@ def emit_program(
     each stage. Raises HloError for what native code cannot do.
     """
     # Static shapes: dynamic dimensions are at their bounds, their sizes scalars of their own.
-    result, aliases, observe = comp.root.shape, aliases or {}, observe or _ignore
+    result, aliases = without_buffers(comp.root.shape), aliases or {}
+    observe = observe or _ignore
     if may_be_dynamic(comp):
         comp, result, aliases = with_sizes(comp, aliases)
     # One tree: calls and fusions inlined, operations expanded, one caller for each computation.

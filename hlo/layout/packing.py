@@ -39,6 +39,8 @@ def pack(array: np.ndarray, shape: ArrayShape, padding: np.ndarray | None = None
             code="type-mismatch",
         )
     size = physical_bytes(shape)
+    if not physical_elements(shape):
+        return np.zeros(size, np.uint8)  # tiles may be larger than any array
     # The elements of a packed buffer pass through a byte each.
     check_memory(size + physical_elements(shape) * array.dtype.itemsize, f"packing {shape}")
     filler = np.zeros((), array.dtype) if padding is None else padding
@@ -67,6 +69,8 @@ def unpack(buffer: np.ndarray, shape: ArrayShape) -> np.ndarray:
             f"{shape} takes a buffer of {size} bytes, not {buffer.dtype}{list(buffer.shape)}",
             code="shape-mismatch",
         )
+    if not physical_elements(shape):
+        return np.zeros(shape.dims, shape.element_type.dtype)
     bits = buffer[layout.dynamic_prefix_bytes :]
     elements = _from_bits(bits, shape.element_type, element_bits(shape))
     dims = physical_dims(shape)
