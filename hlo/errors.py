@@ -163,7 +163,7 @@ class ElidedConstantsWarning(UserWarning):
     ...     warnings.simplefilter("always")
     ...     _ = hlo.interpret(module)
     >>> print(caught[0].message)
-    1 constant is elided, {...}: c; results are made up, hlo.fill_constants fills them
+    1 constant is elided, {...}: c; placeholders are used, hlo.fill_constants sets them
     """
 
 

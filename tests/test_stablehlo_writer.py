@@ -32,7 +32,7 @@ REFUSED = {
     ),
     "dot-3": "no block_scaling_config of it",
     "after-all-1": "tokens only",
-    "all-to-all-1": "parts of one array",
+    "all-to-all-1": "splits one array",
     "topk-1": "largest elements only",
 }  # fmt: skip
 # What only StableHLO newer than that of jaxlib 0.10 has; tests/drift.py asks a newer one.
