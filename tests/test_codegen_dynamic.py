@@ -309,3 +309,19 @@ def test_sizes_outside_their_bounds_are_one_error(line: str, passes: str) -> Non
                 run(*args)
             assert error.value.code == "index-out-of-range"
     exe(a, np.int32(3))
+
+
+@pytest.mark.parametrize(
+    "product",
+    ["dot(a, k), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     "convolution(a, k), dim_labels=bf_io->bf"],
+)  # fmt: skip
+def test_a_sparse_operand_of_dynamic_size_is_an_error(product: str) -> None:
+    text = f"""HloModule m
+ENTRY e {{ a = f32[1,4] parameter(0)  b = f32[<=1,1] parameter(1)  c = s32[1,1] parameter(2)
+  k = (f32[<=1,1], s32[1,1]) tuple(b, c)
+  ROOT r = f32[1,1] {product},
+    sparsity_config={{rhs={{sparsity=1x4 dimension=0 stride=1}}}} }}"""
+    with pytest.raises(HloError, match="sparse or scaled operands") as e:
+        hlo.compile(parse(text), cache=False)
+    assert e.value.code == "unsupported"

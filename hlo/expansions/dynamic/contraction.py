@@ -11,9 +11,16 @@ from hlo.expansions.dynamic.sized import Size, Sized, Value, static_array
 from hlo.ir import Instruction
 
 
+def _dense_operands(inst: Instruction, args: list[Value]) -> tuple[Sized, Sized]:
+    """Return the two operands. Raises InferError for sparse and scaled ones."""
+    if len(args) == 2 and isinstance(args[0], Sized) and isinstance(args[1], Sized):
+        return args[0], args[1]
+    raise unsupported(inst, "sparse or scaled operands")
+
+
 @sized("dot")
 def _dot(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
-    x, y = args
+    x, y = _dense_operands(inst, args)
     attrs = inst.attrs
     batch = list(zip(attrs["lhs_batch_dims"], attrs["rhs_batch_dims"], strict=True))
     contracted = list(
@@ -37,7 +44,7 @@ def _dot(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 
 @sized("convolution")
 def _convolution(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
-    x, kernel = args
+    x, kernel = _dense_operands(inst, args)
     labels, window = inst.attrs["dim_labels"], inst.attrs["window"]
     groups = inst.attrs["feature_group_count"] * inst.attrs["batch_group_count"]
     if any(kernel.is_varying(k) for k in labels.kernel_spatial):
@@ -49,11 +56,11 @@ def _convolution(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     if groups != 1 and any(grouped):
         raise unsupported(inst, "groups")
     features = x.sizes[labels.input_feature]
-    bounds = list(kernel.shape.dims)
+    bounds: list[Size] = list(kernel.shape.dims)
     if groups == 1:
         features = shared_size(d, [features, kernel.sizes[labels.kernel_input]])
         bounds[labels.kernel_input] = features
-    covered = list(x.sizes)
+    covered: list[Size] = list(x.sizes)
     covered[labels.input_batch] = x.shape.dims[labels.input_batch]
     covered[labels.input_feature] = features
     sizes: list[Size] = list(static_array(inst.shape).dims)
