@@ -8,7 +8,7 @@ the buffer holds is dead by then. So a wish may be made without a thought to who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ from hlo.codegen.constants import Constants
 from hlo.codegen.fusion import Role, is_on_demand, updated_operands
 from hlo.codegen.kernel import Inputs
 from hlo.codegen.kernel_plans import KernelPlan, writes_nothing
-from hlo.codegen.liveness import Liveness, Path, Storage, leaves_below
+from hlo.codegen.liveness import Liveness, Path, Storage, array_leaves, leaves_below
 from hlo.codegen.rejoining import is_joint
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
@@ -95,24 +95,18 @@ class _Assigner:
     def assign(
         self, entry: Computation, aliases: Mapping[Path, tuple[int, Path]]
     ) -> BufferAssignment:
-        arguments = [
-            ((p, path), leaf)
-            for p in entry.parameters
-            for path, leaf in p.shape.leaves()
-            if isinstance(leaf, ArrayShape)
-        ]
+        arguments = [((p, path), leaf) for p in entry.parameters for path, leaf in array_leaves(p)]
         numbers = {stored: n for n, (stored, _) in enumerate(arguments)}
         outputs: dict[Path, Buffer] = {}
         shared: dict[Storage, Path] = {}
         results: list[ArrayShape] = []
-        for path, leaf in entry.root.shape.leaves():
-            if isinstance(leaf, ArrayShape):
-                stored = _shared_parameter(entry, aliases.get(path), leaf)
-                if stored is not None:
-                    shared[stored] = path
-                origin = Origin.OUTPUT if stored is None else Origin.SHARED
-                outputs[path] = self._bind(Buffer(size_bytes(leaf), origin, number=len(results)))
-                results.append(leaf)
+        for path, leaf in array_leaves(entry.root):
+            stored = _shared_parameter(entry, aliases.get(path), leaf)
+            if stored is not None:
+                shared[stored] = path
+            origin = Origin.OUTPUT if stored is None else Origin.SHARED
+            outputs[path] = self._bind(Buffer(size_bytes(leaf), origin, number=len(results)))
+            results.append(leaf)
         for stored, leaf in arguments:
             if stored in shared:
                 self.put(stored, outputs[shared[stored]])
@@ -139,13 +133,12 @@ class _Assigner:
         """Return moves to the outputs, as if all at once: some still hold arguments."""
         copies: list[Copy] = []
         scalars: list[Move] = []
-        for path, buffer in outputs.items():
-            leaf, value = entry.root.shape.at(path), self.buffer_of(entry.root, path)
-            assert isinstance(leaf, ArrayShape)
+        for path, leaf in array_leaves(entry.root):
+            value = self.buffer_of(entry.root, path)
             if value is not None:
-                copies.append(Copy(value, buffer, leaf))
+                copies.append(Copy(value, outputs[path], leaf))
             else:
-                scalars.append(StoreScalar(self.live.of(entry.root, path), buffer, leaf))
+                scalars.append(StoreScalar(self.live.of(entry.root, path), outputs[path], leaf))
         return [*scalars, *self._copies(copies, self.live.body_end[entry])]
 
     # --- values ---------------------------------------------------------------------------------
@@ -221,16 +214,14 @@ class _Assigner:
 
     def _leave_unwritten(self, inst: Instruction) -> None:
         assert writes_nothing(inst)
-        paths = _array_paths(inst)
-        for path, buffer in zip(paths, self.for_results(inst, paths), strict=True):
+        for path, buffer in self.for_results(inst).items():
             self.put((inst, path), buffer)
 
     def _kernel(self, inst: Instruction) -> KernelCall:
         position, plan = self.live.position[inst], self.plans[inst]
-        paths = _array_paths(inst)
-        targets = self.for_results(inst, paths)
-        moves = self._to_results(inst, dict(zip(paths, targets, strict=True)))
-        buffers = list(dict.fromkeys(targets))
+        targets = self.for_results(inst)
+        moves = self._to_results(inst, targets)
+        buffers = list(dict.fromkeys(targets.values()))
         buffer_of: dict[Instruction, int] = {}
         scalars: list[Instruction] = []
         for leaf in plan.reads:
@@ -242,21 +233,19 @@ class _Assigner:
                 buffers.append(buffer)
             buffer_of[leaf] = buffers.index(buffer)
         call = KernelCall(
-            inst, plan, tuple(moves), tuple(buffers), tuple(buffers.index(t) for t in targets),
+            inst, plan, tuple(moves), tuple(buffers), tuple(map(buffers.index, targets.values())),
             Inputs(list(plan.reads), buffer_of, scalars),
             tuple(self._scratch(n, position) for n in plan.plan.scratch_bytes),
             tuple(self.constants.table(data) for data in plan.plan.tables),
         )  # fmt: skip
-        self._put_results(inst, dict(zip(paths, targets, strict=True)))
+        self._put_results(inst, targets)
         return call
 
     def _put_results(self, inst: Instruction, targets: Mapping[Path, Buffer]) -> None:
         """Note results: arrays are in their buffers, scalars are loaded from theirs."""
-        for path, target in targets.items():
-            leaf = inst.shape.at(path)
-            assert isinstance(leaf, ArrayShape)
+        for path, leaf in array_leaves(inst):
             if leaf.dims:
-                self.put((inst, path), target)
+                self.put((inst, path), targets[path])
             else:
                 self.values[inst, path] = None
 
@@ -275,8 +264,7 @@ class _Assigner:
         if inst.opcode in _DEVICE_IDS:
             self.values[inst, ()] = None
             return HostCall(inst, {})
-        paths = _array_paths(inst)
-        targets = dict(zip(paths, self.for_results(inst, paths), strict=True))
+        targets = self.for_results(inst)
         self._put_results(inst, targets)
         return HostCall(inst, targets)
 
@@ -318,10 +306,10 @@ class _Assigner:
         (init,) = inst.operands
         (parameter,) = inst.attrs["body"].parameters
         root = inst.attrs["body"].root
-        paths = [p for p in _array_paths(inst) if p not in _scalar_paths(inst)]
+        arrays = [(path, leaf) for path, leaf in array_leaves(inst) if leaf.dims]
         state: dict[Path, Buffer] = {}
         # What the body passes on as it is can stay with the initial value, wherever that is.
-        for path in paths:
+        for path, _ in arrays:
             if self.live.of(root, path) == (parameter, path):
                 source = self.buffer_of(init, path)
                 assert source is not None
@@ -330,21 +318,21 @@ class _Assigner:
                 state[path] = source
         copies: list[Copy] = []
         taken: list[Buffer] = []
-        for path in paths:
+        for path, leaf in arrays:
             if path in state:
                 continue
-            source, leaf = self.buffer_of(init, path), inst.shape.at(path)
-            assert source is not None and isinstance(leaf, ArrayShape)
+            source = self.buffer_of(init, path)
+            assert source is not None
             choices = (self.wished(inst, path), source)
             buffer = self._first_free(choices, taken, start) or self.new(leaf, start)
             buffer.use(self.live.position[inst])
             taken.append(buffer)
             state[path] = buffer
             copies.append(Copy(source, buffer, leaf))
-        return {path: state[path] for path in paths}, self._copies(copies, start)
+        return {path: state[path] for path, _ in arrays}, self._copies(copies, start)
 
     def _first_free(
-        self, choices: Iterable[Buffer | None], taken: Sequence[Buffer], position: int
+        self, choices: Iterable[Buffer | None], taken: Collection[Buffer], position: int
     ) -> Buffer | None:
         for buffer in choices:
             if buffer is not None and buffer not in taken and self.can_take(buffer, position):
@@ -377,16 +365,14 @@ class _Assigner:
         """
         end = self.live.position[inst]
         found: dict[Path, Buffer] = {}
-        for path in _array_paths(inst):
-            leaf = inst.shape.at(path)
-            assert isinstance(leaf, ArrayShape)
+        for path, leaf in array_leaves(inst):
             if not leaf.dims:
                 continue
             choices = [self.wished(inst, path)]
             choices += [
                 self.values.get(self.live.of(c.root, path)) for c in inst.called_computations
             ]
-            buffer = self._first_free(choices, list(found.values()), end)
+            buffer = self._first_free(choices, found.values(), end)
             found[path] = buffer or self.new(leaf, self.live.start[inst])
             found[path].use(end)
         return found
@@ -450,29 +436,26 @@ class _Assigner:
 
     # --- buffers of results ---------------------------------------------------------------------
 
-    def for_results(self, inst: Instruction, paths: Sequence[Path]) -> list[Buffer]:
-        """Return the buffers of a kernel's results.
+    def for_results(self, inst: Instruction) -> dict[Path, Buffer]:
+        """Return the buffers of an instruction's results.
 
         A kernel that changes operands in place has to find them there. Any other may read from the
         buffer that it writes only at the index that it writes.
         """
         changed = updated_operands(inst)
         position = self.live.position[inst]
-        taken: list[Buffer] = []
-        for path in paths:
-            shape = inst.shape.at(path)
-            assert isinstance(shape, ArrayShape)
+        found: dict[Path, Buffer] = {}
+        taken = found.values()
+        for path, shape in array_leaves(inst):
             operand = changed.get(path)
             buffer = self._in_place(inst, operand, taken) if operand is not None else None
             if buffer is None:
                 buffer = self._wish_granted(inst, path, taken) or self._reused(inst, shape, taken)
-            if buffer is None:
-                buffer = self.new(shape, position)
-            taken.append(buffer)
-        return taken
+            found[path] = buffer or self.new(shape, position)
+        return found
 
     def _in_place(
-        self, inst: Instruction, operand: Instruction, taken: Sequence[Buffer]
+        self, inst: Instruction, operand: Instruction, taken: Collection[Buffer]
     ) -> Buffer | None:
         """Return the buffer of an operand that an instruction may change."""
         buffer = self.buffer_of(operand)
@@ -487,7 +470,7 @@ class _Assigner:
         return buffer
 
     def _wish_granted(
-        self, inst: Instruction, path: Path, taken: Sequence[Buffer]
+        self, inst: Instruction, path: Path, taken: Collection[Buffer]
     ) -> Buffer | None:
         buffer = self._wishes.get((inst, path))
         if (
@@ -500,7 +483,7 @@ class _Assigner:
         return buffer
 
     def _reused(
-        self, inst: Instruction, shape: ArrayShape, taken: Sequence[Buffer]
+        self, inst: Instruction, shape: ArrayShape, taken: Collection[Buffer]
     ) -> Buffer | None:
         """Return the buffer of an operand that dies here, if the result can go there."""
         if not (inst.spec.has(Trait.ELEMENTWISE) or is_joint(inst)):
@@ -526,8 +509,7 @@ class _Assigner:
         return any(
             self.buffer_of(leaf, path) is buffer
             for leaf in leaves_below(operands, self.roles)
-            for path, shape in leaf.shape.leaves()
-            if isinstance(shape, ArrayShape)
+            for path, _ in array_leaves(leaf)
         )
 
     def _may_read_and_write(self, inst: Instruction, buffer: Buffer) -> bool:
@@ -566,12 +548,8 @@ def _lie_alike(a: Shape, b: Shape) -> bool:
     )
 
 
-def _array_paths(inst: Instruction) -> list[Path]:
-    return [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
-
-
 def _scalar_paths(inst: Instruction) -> list[Path]:
-    return [p for p, s in inst.shape.leaves() if isinstance(s, ArrayShape) and not s.dims]
+    return [path for path, leaf in array_leaves(inst) if not leaf.dims]
 
 
 def _shared_parameter(

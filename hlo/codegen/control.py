@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hlo.analysis.trips import counted, never_ends
 from hlo.codegen import scalar
 from hlo.codegen.commands import Branches, Loop
-from hlo.codegen.liveness import Path
+from hlo.codegen.liveness import Path, array_leaves
 from hlo.codegen.llvm import POLLED_COST, Builder, Val
 from hlo.codegen.scalar import Cplx, Value
 from hlo.ir import Instruction
@@ -52,11 +52,7 @@ class Slot:
 
 def _slots(e: EntryEmitter, inst: Instruction) -> dict[Path, Slot]:
     """Reserve a slot for each scalar of a result."""
-    return {
-        path: Slot(e.b, leaf)
-        for path, leaf in inst.shape.leaves()
-        if isinstance(leaf, ArrayShape) and not leaf.dims
-    }
+    return {path: Slot(e.b, leaf) for path, leaf in array_leaves(inst) if not leaf.dims}
 
 
 def emit_while(e: EntryEmitter, loop: Loop) -> None:

@@ -45,7 +45,7 @@ from hlo.codegen.commands import (
 from hlo.codegen.control import emit_conditional, emit_while
 from hlo.codegen.element import ElementEmitter
 from hlo.codegen.host import Imports, emit_host
-from hlo.codegen.liveness import Liveness, Path, Storage
+from hlo.codegen.liveness import Liveness, Path, Storage, array_leaves
 from hlo.codegen.llvm import POLLED_COST, Builder, Module
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
@@ -196,8 +196,7 @@ class EntryEmitter:
             )  # fmt: skip
             pointers = [*(self.pointers[x] for x in (*call.buffers, *call.scratch)), *tables]
             self.spend(self.kernels.call(emitted, pointers, list(map(self.scalar, inputs.scalars))))
-        leaves = [(p, s) for p, s in call.inst.shape.leaves() if isinstance(s, ArrayShape)]
-        for (path, leaf), number in zip(leaves, call.results, strict=True):
+        for (path, leaf), number in zip(array_leaves(call.inst), call.results, strict=True):
             if not leaf.dims:
                 pointer = self.pointers[call.buffers[number]]
                 self.scalars[call.inst, path] = scalar.load(self.b, leaf.element_type, pointer, 0)

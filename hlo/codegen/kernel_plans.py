@@ -9,7 +9,7 @@ from hlo.codegen.address import is_empty
 from hlo.codegen.fusion import Role, is_on_demand, is_uninitialized
 from hlo.codegen.kernel import PLANNERS, Plan
 from hlo.codegen.kernels.rows import emit_rows
-from hlo.codegen.liveness import collect_leaves
+from hlo.codegen.liveness import array_leaves, collect_leaves
 from hlo.codegen.on_demand import emit_joint, emit_on_demand
 from hlo.codegen.rejoining import is_joint
 from hlo.codegen.rows import rows_of
@@ -17,7 +17,6 @@ from hlo.codegen.target import Target
 from hlo.codegen.tree import computations_of
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction
-from hlo.types import ArrayShape
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,7 @@ def plan_kernels(
 
 def writes_nothing(inst: Instruction) -> bool:
     """True for a result without elements, or one whose elements may be anything."""
-    shapes = [s for _, s in inst.shape.leaves() if isinstance(s, ArrayShape)]
-    return all(map(is_empty, shapes)) or is_uninitialized(inst)
+    return all(is_empty(leaf) for _, leaf in array_leaves(inst)) or is_uninitialized(inst)
 
 
 def _plan(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:

@@ -52,9 +52,8 @@ class Liveness:
             if role is Role.CONTROL:
                 self._visit_control(inst)
             self.position[inst] = self._tick()
-            for path, leaf in inst.shape.leaves():
-                if isinstance(leaf, ArrayShape):
-                    self.storage[inst, path] = self._resolve(inst, path, params)
+            for path, _ in array_leaves(inst):
+                self.storage[inst, path] = self._resolve(inst, path, params)
             if role in (Role.KERNEL, Role.SCALAR, Role.HOST):
                 self.reads[inst] = self._leaves(inst)
                 for stored in self.reads[inst]:
@@ -93,9 +92,8 @@ class Liveness:
         self.uses.setdefault(stored, []).append(position)
 
     def _use_all(self, inst: Instruction, position: int) -> None:
-        for path, leaf in inst.shape.leaves():
-            if isinstance(leaf, ArrayShape):
-                self._use(self.storage[inst, path], position)
+        for path, _ in array_leaves(inst):
+            self._use(self.storage[inst, path], position)
 
     def _visit_control(self, inst: Instruction) -> None:
         start = self.start[inst] = self._tick()
@@ -130,10 +128,14 @@ class Liveness:
         """Return the stored values below an instruction, through fused operands."""
         found: dict[Storage, None] = {}
         for leaf in collect_leaves(inst, self.roles):
-            for path, shape in leaf.shape.leaves():
-                if isinstance(shape, ArrayShape):
-                    found[self.storage[leaf, path]] = None
+            for path, _ in array_leaves(leaf):
+                found[self.storage[leaf, path]] = None
         return list(found)
+
+
+def array_leaves(inst: Instruction) -> list[tuple[Path, ArrayShape]]:
+    """Return the arrays that a result consists of, and their index paths."""
+    return [(path, leaf) for path, leaf in inst.shape.leaves() if isinstance(leaf, ArrayShape)]
 
 
 def collect_leaves(inst: Instruction, roles: Mapping[Instruction, Role]) -> list[Instruction]:

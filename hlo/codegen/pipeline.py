@@ -85,8 +85,7 @@ def emit_program(
     each stage. Raises HloError for what native code cannot do.
     """
     # Static shapes: dynamic dimensions are at their bounds, their sizes scalars of their own.
-    result, aliases = without_buffers(comp.root.shape), aliases or {}
-    observe = observe or _ignore
+    result, aliases, observe = comp.root.shape, aliases or {}, observe or _ignore
     if may_be_dynamic(comp):
         comp, result, aliases = with_sizes(comp, aliases)
     # One tree: calls and fusions inlined, operations expanded, one caller for each computation.
@@ -122,7 +121,8 @@ def emit_program(
         module.to_text(), symbol, assignment.arena_bytes, constants.pieces, constants.size,
         [leaf for _, leaf in assignment.arguments], list(assignment.results),
         functions.cache.count, emitter.kernels.uses_threads, list(assignment.aliases),
-        _cost(entry, roles), imports.instructions, imports.uses_host, result, imports.checks,
+        _cost(entry, roles), imports.instructions, imports.uses_host, without_buffers(result),
+        imports.checks,
     )  # fmt: skip
 
 

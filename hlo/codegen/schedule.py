@@ -10,12 +10,11 @@ from __future__ import annotations
 from hlo.analysis.schedule import Graph, depth_first_order, list_order, reverse_list_order
 from hlo.codegen.address import size_bytes
 from hlo.codegen.fusion import Role, updated_operands
-from hlo.codegen.liveness import Liveness, Path, Storage
+from hlo.codegen.liveness import Liveness, Path, Storage, array_leaves
 from hlo.codegen.recompute import recompute
 from hlo.codegen.tree import computations_of
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
-from hlo.types import ArrayShape
 
 # Less than that is not worth the look.
 _LARGE_BYTES = 1 << 24
@@ -55,7 +54,7 @@ def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:
             last_acting = inst
         read = _reads(inst, live)
         made[inst] = []
-        for path, leaf in _arrays(inst):
+        for path, leaf in array_leaves(inst):
             stored = inst, path
             if live.of(inst, path) != stored or live.roles[inst] is Role.FUSED or not leaf.dims:
                 continue
@@ -70,16 +69,12 @@ def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:
         for stored in read:
             readers.setdefault(stored, []).append(inst)
         uses[inst] = [s for s in dict.fromkeys(place.get(s, s) for s in read) if s in size]
-    ends = (live.of(comp.root, path) for path, _ in _arrays(comp.root))
+    ends = (live.of(comp.root, path) for path, _ in array_leaves(comp.root))
     results = frozenset(place.get(s, s) for s in ends) & size.keys()
     # They are not in the arena.
     size.update(dict.fromkeys(results, 0))
     graph = Graph(given, before, size, made, uses, dict.fromkeys(given, 0), results)
     return graph, {*place, *place.values()}
-
-
-def _arrays(inst: Instruction) -> list[tuple[Path, ArrayShape]]:
-    return [(p, leaf) for p, leaf in inst.shape.leaves() if isinstance(leaf, ArrayShape)]
 
 
 def _acts(inst: Instruction, live: Liveness) -> bool:
@@ -89,7 +84,7 @@ def _acts(inst: Instruction, live: Liveness) -> bool:
 def _reads(inst: Instruction, live: Liveness) -> list[Storage]:
     """Return the stored values that an instruction reads when it runs."""
     if live.roles[inst] is Role.CONTROL:
-        return [live.of(o, path) for o in inst.operands for path, _ in _arrays(o)]
+        return [live.of(o, path) for o in inst.operands for path, _ in array_leaves(o)]
     return live.reads.get(inst, [])
 
 

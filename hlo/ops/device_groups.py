@@ -101,7 +101,7 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
     else:
         devices = tuple(r * partitions + partition for r in group)
     # Groups are compared, however they were written; more than can run together never meet.
-    members = tuple(devices) if len(devices) <= _MOST_LISTED else devices
+    members = tuple(devices) if len(devices) <= MOST_LISTED else devices
     return members, members.index(here)
 
 
@@ -153,7 +153,8 @@ def names_devices(op: OpView) -> bool:
     return _PAIRS in op.annotations.get("frontend_attributes", ())
 
 
-_MOST_LISTED = 1 << 16
+# A group of all devices of a module is a list up to here, else a range.
+MOST_LISTED = 1 << 16
 # Errors name so many devices.
 _MOST_NAMED = 16
 

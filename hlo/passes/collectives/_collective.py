@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.ir import Instruction, Module
-from hlo.ops.device_groups import Devices, group_mode, id_groups
+from hlo.ops.device_groups import MOST_LISTED, Devices, group_mode, id_groups
 from hlo.sharding.replica_groups import ListedGroups, ReplicaGroups
 from hlo.types import ArrayShape
 
@@ -31,10 +31,6 @@ def is_movable(inst: Instruction) -> bool:
         and "sharding" not in inst.annotations
         and not has_control_edges(inst)
     )
-
-
-# A group of all devices is compared with what lists as many.
-_MOST_LISTED = 1 << 16
 
 
 def meeting(
@@ -62,7 +58,7 @@ def _spelt_out(inst: Instruction) -> ReplicaGroups:
         return groups
     (everyone,) = groups_in(inst)
     # Without device counts, "all devices" may be any number.
-    if not 1 < len(everyone) <= _MOST_LISTED:
+    if not 1 < len(everyone) <= MOST_LISTED:
         return groups
     return ListedGroups((tuple(everyone),))
 
