@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -309,6 +310,35 @@ def test_sizes_outside_their_bounds_are_one_error(line: str, passes: str) -> Non
                 run(*args)
             assert error.value.code == "index-out-of-range"
     exe(a, np.int32(3))
+
+
+@pytest.mark.parametrize("passes", ["", "default"])
+@pytest.mark.parametrize(
+    ("call", "sizes", "outside"),
+    [
+        ("f32[6] {}(a, n)", [6], [5, 7, 0, -1, -(2**31), 2**31 - 1]),
+        ("f32[4] {}(a, n)", [4], [3, 5, 6]),
+        ("f32[2,<=3] {}(b, m, n)", [0, 3], [-1, 4]),
+        ("f32[2,3] {}(b, n, m)", [], [2, 3]),
+    ],
+)
+def test_a_static_dimension_has_its_size(
+    call: str, sizes: list[int], outside: list[int], passes: str
+) -> None:
+    """A `SliceToDynamic` may have a static result; both backends say so of any other size."""
+    line = "ROOT r = " + call.format("custom-call") + ', custom_call_target="SliceToDynamic"'
+    module = hlo.parse(
+        "HloModule static\nENTRY e { a = f32[6] parameter(0)\n  n = s32[] parameter(1)\n"
+        f"  b = f32[2,3] reshape(a)\n  m = s32[] constant(2)\n  {line} }}"
+    )
+    exe, a = hlo.compile(module, cache=False, passes=passes), np.arange(6, dtype=np.float32)
+    for n in sizes:
+        np.testing.assert_array_equal(exe(a, np.int32(n)), hlo.interpret(module, a, np.int32(n)))
+    for n in outside:
+        for run in (partial(hlo.interpret, module), exe):
+            with pytest.raises(HloError, match="r: ") as error:
+                run(a, np.int32(n))
+            assert error.value.code == "index-out-of-range"
 
 
 @pytest.mark.parametrize(

@@ -161,11 +161,15 @@ def _need_slice_to_dynamic(op: OpView) -> None:
     """Check that an array comes with an s32 scalar for each of the result's dimensions.
 
     The result may have other bounds, as in XLA: then no size may be above those of either side.
+    Of a static dimension of the result the size has to be that very one, which a run finds out.
     """
     result = array_result(op)
     _need_operands(op, 1 + result.rank)
     data = array_operand(op, 0)
-    if data.is_dynamic or data.rank != result.rank or data.element_type != result.element_type:
+    fits = data.rank == result.rank and all(
+        result.is_dynamic_dim(i) or result.dims[i] <= d for i, d in enumerate(data.dims)
+    )
+    if data.is_dynamic or not fits or data.element_type != result.element_type:
         raise InferError(
             f"custom-call: SliceToDynamic of {data.to_string(False)} does not return "
             f"{result.to_string(False)}",
@@ -192,6 +196,13 @@ def _slice_to_dynamic(op: OpView, args: Sequence[Any]) -> Any:
             f"{op.operand_shapes[0].to_string(False)} and {result.to_string(False)}",
             code="index-out-of-range",
         )
+    for dim, n in enumerate(sizes):
+        if not result.is_dynamic_dim(dim) and n != result.dims[dim]:
+            raise InferError(
+                f"custom-call: SliceToDynamic: the size of dimension {dim} is {n}; "
+                f"{result.to_string(False)} has {result.dims[dim]}, static",
+                code="index-out-of-range",
+            )
     need_memory(op, array(result.element_type, bounds))
     if list(data.shape) != bounds:
         there = tuple(slice(0, n) for n in least)

@@ -241,6 +241,13 @@ class SizedDraft(Draft):
             )
         return found
 
+    def known(self, n: Instruction, size: int, dim: int) -> int:
+        """Return the size of a static dimension; another that an operation gives is an error."""
+        missing = self.op("subtract", self.constant(S32, size), n)
+        message = f"the size of dimension {dim} is not {size}, as its shape has it"
+        self.need_at_most(missing, self.constant(S32, 0), message)
+        return size
+
     def arithmetic(self, opcode: str, a: Size, b: Size) -> Size:
         """Return a binary operation on sizes: add, subtract, multiply, divide, minimum, maximum."""
         if isinstance(a, int) and isinstance(b, int):

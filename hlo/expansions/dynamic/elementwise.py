@@ -6,7 +6,7 @@ Operands come at their bounds, with sizes. `hlo.eval.dynamic_rules` says what ea
 from __future__ import annotations
 
 from hlo.expansions.dynamic.draft import SizedDraft, sized
-from hlo.expansions.dynamic.sized import Size, Sized, Value, static_array
+from hlo.expansions.dynamic.sized import Size, Sized, Value, declared_flags, static_array
 from hlo.ir import Instruction
 from hlo.ops import OPS, Trait
 from hlo.ops.attrs import PadDim, SliceDim
@@ -87,8 +87,12 @@ def _slice_to_dynamic(d: SizedDraft, inst: Instruction, args: list[Value]) -> Va
     x, *sizes = args
     bounds, et = static_array(inst.shape).dims, x.shape.element_type
     least = map(min, x.shape.dims, bounds)
-    pairs = enumerate(zip(sizes, least, strict=True))
-    kept = tuple(d.checked(n.data, bound, dim) for dim, (n, bound) in pairs)
+    kept = tuple(
+        d.checked(n.data, bound, dim) if varies else d.known(n.data, bound, dim)
+        for dim, (n, bound, varies) in enumerate(
+            zip(sizes, least, declared_flags(inst.shape), strict=True)
+        )
+    )
     if x.shape.dims == bounds:
         return Sized(x.data, kept)
     padding = tuple(PadDim(0, b - n) for n, b in zip(x.shape.dims, bounds, strict=True))
