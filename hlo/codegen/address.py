@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 
 from hlo.codegen import scalar
-from hlo.codegen.llvm import TRUE, Builder, Index, Val, int_const
+from hlo.codegen.llvm import TRUE, Builder, Index, Val, i64, int_const
 from hlo.codegen.scalar import Cplx, Value
 from hlo.layout import (
     Tiling,
@@ -77,24 +77,24 @@ def physical_index(b: Builder, shape: ArrayShape, indices: Indices) -> Index:
     return _linear(b, at, dims)
 
 
-def load(b: Builder, shape: ArrayShape, base: str, indices: Indices, note: str = "") -> Value:
-    """Load an element of an array at `base`. `note` is metadata for the load."""
+def load(b: Builder, shape: ArrayShape, base: str, indices: Indices) -> Value:
+    """Load an element of an array at `base`."""
     at = physical_index(b, shape, indices)
     et = shape.element_type
     if is_plain(shape):
-        return scalar.load(b, et, base, at, note)
+        return scalar.load(b, et, base, at)
     assert shape.layout is not None
     bits, base = element_bits(shape), _behind_prefix(b, shape, base)
     if bits < 8:
-        raw = b.effect("i8", f"load i8, ptr {b.element_address(base, 'i8', b.udiv(at, 8 // bits))}")
-        shift = b.op("i8", f"trunc i64 {b.mul(b.urem(at, 8 // bits), bits)} to i8")
-        return _of_low_bits(b, et, bits, b.op("i8", f"lshr {raw}, {shift.name}"))
+        raw = b.load("i8", b.element_address(base, "i8", b.udiv(at, 8 // bits)))
+        shift = b.cast("trunc", i64(b.mul(b.urem(at, 8 // bits), bits)), "i8")
+        return _of_low_bits(b, et, bits, b.binary("lshr", raw, shift))
     start = b.element_address(base, "i8", b.mul(at, bits // 8))
     parts = []
     mem = scalar.memory_type(et)
     for part in range(2 if et.is_complex else 1):
         address = b.element_address(start, mem, part)
-        raw = b.effect(mem, f"load {mem}, ptr {address}, align 1")
+        raw = b.load(mem, address, align=1)
         parts.append(raw if et.is_complex else _of_low_bits(b, et, 8, raw))
     return Cplx(*parts) if et.is_complex else parts[0]
 
@@ -173,7 +173,7 @@ def store_prefix(b: Builder, shape: ArrayShape, base: str) -> None:
     assert shape.layout is not None
     if shape.layout.dynamic_prefix_bytes:
         with b.loop(0, shape.layout.dynamic_prefix_bytes) as n:
-            b.write(f"store i8 0, ptr {b.element_address(base, 'i8', n)}")
+            b.store(Val("i8", "0"), b.element_address(base, "i8", n))
 
 
 def store_place(
@@ -198,8 +198,8 @@ def store_place(
     for n in range(8 // bits):
         inside, indices = _element_at(b, shape, b.add(b.mul(place, 8 // bits), n))
         raw = b.select(inside, _low_bits(b, et, bits, element(indices)), int_const(8, 0))
-        octet = b.op("i8", f"or {octet}, {b.op('i8', f'shl {raw}, {n * bits}').name}")
-    b.write(f"store {octet}, ptr {b.element_address(base, 'i8', place)}")
+        octet = b.binary("or", octet, b.binary("shl", raw, n * bits))
+    b.store(octet, b.element_address(base, "i8", place))
 
 
 def store_in_order(
@@ -252,28 +252,28 @@ def _store_whole(
     width = et.byte_width
     if not et.is_complex and raws[0].type.startswith("i") and bits > 8 * width:
         how = "sext" if et.is_signed else "zext"
-        raws = [b.op(f"i{bits}", f"{how} {raws[0]} to i{bits}")]
+        raws = [b.cast(how, raws[0], f"i{bits}")]
         width = bits // 8
     for n, raw in enumerate(raws):
         zero = Val(raw.type, "0" if raw.type.startswith("i") else "0.0")
         at = b.element_address(address, raw.type, n)
-        b.write(f"store {b.select(inside, raw, zero)}, ptr {at}, align 1")
+        b.store(b.select(inside, raw, zero), at, align=1)
     for n in range(width, bits // 8):
-        b.write(f"store i8 0, ptr {b.element_address(address, 'i8', n)}")
+        b.store(Val("i8", "0"), b.element_address(address, "i8", n))
 
 
 def _low_bits(b: Builder, et: ElementType, bits: int, value: Value) -> Val:
     """Return a byte with the bits of an element at its low end."""
     assert isinstance(value, Val)
     raw = scalar.to_memory(b, et, value)
-    return b.op("i8", f"and {raw}, {(1 << bits) - 1}")
+    return b.binary("and", raw, (1 << bits) - 1)
 
 
 def _of_low_bits(b: Builder, et: ElementType, bits: int, raw: Val) -> Val:
     """Return the element whose bits are at the low end of a byte, or of as much as it takes."""
     used = bits if et.is_pred else min(bits, et.bits)
     if raw.type == "i8" and used < 8:
-        raw = b.op("i8", f"and {raw}, {(1 << used) - 1}")
+        raw = b.binary("and", raw, (1 << used) - 1)
     return scalar.from_memory(b, et, raw)
 
 

@@ -18,7 +18,7 @@ from hlo.codegen.kernel import (
     scalar_parameter,
     structure_key,
 )
-from hlo.codegen.llvm import PLACE_MARK, Builder, Module
+from hlo.codegen.llvm import PLACE_MARK, Builder, Module, Val, i64, ptr
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
@@ -128,7 +128,7 @@ class Kernels:
         k.tables = [f"%buf{places + scratch + n}" for n in range(tables)]
         k.b.locate(inst.span)
         extent = step(k)
-        k.b.write("ret void")
+        k.b.ret()
         params = [
             f"ptr {'noalias ' if n in outputs or n >= places else 'readonly '}%buf{n}"
             for n in range(places + scratch)
@@ -169,12 +169,12 @@ class Kernels:
 
         Returns what it costs at the most after it has last looked whether to go on.
         """
-        args = [f"ptr {p}" for p in pointers]
+        args = [ptr(p) for p in pointers]
         for held in scalars:
-            args += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
+            args += [held.re, held.im] if isinstance(held, Cplx) else [held]
         extent = emitted.extent
         if not _is_shared(extent):
-            self.b.write(f"call void @{emitted.function}({', '.join(args)})")
+            self.b.call_void(emitted.function, args)
             return extent.iterations * extent.cost
         # A share is large enough to be worth handing out, and there are enough to balance.
         chunk = max(
@@ -189,28 +189,26 @@ class Kernels:
             self.module.declare("hlo.alone", "void", ["ptr", "ptr", "i64", "i64"])
         alone = _ALONE_WATCHED if self.module.is_watched else _ALONE
         self.module.functions.setdefault("hlo.run", _RUN.replace("ALONE", alone))
-        self.b.write(
-            f"call void @hlo.run(ptr %threads, ptr @{task}, ptr {context}, "
-            f"i64 {extent.iterations}, i64 {chunk}, i64 {piece})"
-        )
+        counts = [i64(n) for n in (extent.iterations, chunk, piece)]
+        self.b.call_void("hlo.run", [ptr("%threads"), ptr(f"@{task}"), ptr(context), *counts])
         return piece * extent.cost
 
-    def _context(self, args: list[str]) -> str:
+    def _context(self, args: Sequence[Val]) -> str:
         """Store a kernel's arguments where its tasks find them; returns the address."""
         if len(args) > self.context_slots:
             self.context_slots = len(args)
         for n, arg in enumerate(args):
             at = self.b.element_address(self.context, "i64", n)
-            self.b.write(f"store {arg}, ptr {at}")
+            self.b.store(arg, at)
         return self.context
 
-    def _task(self, function: str, args: list[str]) -> str:
+    def _task(self, function: str, args: Sequence[Val]) -> str:
         """Return the function that runs a share of a kernel with arguments from its context."""
         name = f"{function}.task"
         if name not in self.module.functions:
             lines, names = [], []
             for n, arg in enumerate(args):
-                t = arg.split(" ")[0]
+                t = arg.type
                 lines += [
                     f"  %p{n} = getelementptr inbounds i64, ptr %context, i64 {n}",
                     f"  %a{n} = load {t}, ptr %p{n}",

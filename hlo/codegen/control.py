@@ -14,7 +14,7 @@ from hlo.analysis.trips import counted, never_ends
 from hlo.codegen import scalar
 from hlo.codegen.commands import Branches, Loop
 from hlo.codegen.liveness import Path, array_leaves
-from hlo.codegen.llvm import POLLED_COST, Builder, Val
+from hlo.codegen.llvm import POLLED_COST, Builder, Val, i32
 from hlo.codegen.scalar import Cplx, Value
 from hlo.ir import Instruction
 from hlo.ops.control import endless
@@ -41,12 +41,12 @@ class Slot:
         """Store a value, part by part."""
         parts = [value.re, value.im] if isinstance(value, Cplx) else [value]
         for at, part in zip(self._parts, parts, strict=True):
-            self._b.write(f"store {part}, ptr {at.name}")
+            self._b.store(part, at.name)
 
     def get(self) -> Value:
         """Load the value, part by part."""
         t = self._type
-        parts = [self._b.effect(t, f"load {t}, ptr {at.name}") for at in self._parts]
+        parts = [self._b.load(t, at.name) for at in self._parts]
         return Cplx(*parts) if len(parts) == 2 else parts[0]
 
 
@@ -75,12 +75,12 @@ def emit_while(e: EntryEmitter, loop: Loop) -> None:
         e.block(loop.condition)
         go_on = e.scalar(condition.root)
         assert isinstance(go_on, Val)
-        b.write(f"br i1 {go_on.name}, label %{run}, label %{done}")
+        b.branch(go_on, run, done)
         b.place(run)
         if not e.linkage and never_ends(inst):
             # Functions that are applied to elements have nobody to tell.
             error = endless(inst)
-            b.write(f"ret i32 {e.imports.check(error.code, f'{inst.name}: {error.message}')}")
+            b.ret(i32(e.imports.check(error.code, f"{inst.name}: {error.message}")))
             b.place(b.new_label("never"))
         e.block(loop.body)
         e.moves(loop.carry)
@@ -92,7 +92,7 @@ def emit_while(e: EntryEmitter, loop: Loop) -> None:
         if not is_short:
             b.poll(math.ceil(once))
         # Its scalars depend on those of the turn before, or are too few: nothing to vectorize.
-        b.write(f"br label %{head}, !llvm.loop {b.module.rolled_loop(vectorized=False)}")
+        b.jump(head, b.module.rolled_loop(vectorized=False))
     b.place(done)
     e.spent = spent_before
     if counter is not None and is_short:
@@ -110,11 +110,10 @@ def emit_conditional(e: EntryEmitter, branches: Branches) -> None:
     labels = [b.new_label("branch") for _ in branches.branches]
     done = b.new_label("endif")
     if chosen.type == "i1":
-        b.write(f"br i1 {chosen.name}, label %{labels[0]}, label %{labels[1]}")
+        b.branch(chosen, labels[0], labels[1])
     else:
         # An index out of range chooses the last branch.
-        cases = " ".join(f"i32 {n}, label %{x}" for n, x in enumerate(labels[:-1]))
-        b.write(f"switch {chosen}, label %{labels[-1]} [ {cases} ]")
+        b.switch(chosen, labels[:-1], labels[-1])
     spent_before, most = e.spent, e.spent
     for label, (block, moves) in zip(labels, branches.branches, strict=True):
         e.spent = spent_before

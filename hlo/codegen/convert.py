@@ -178,7 +178,7 @@ def stochastic_convert(
     # The fraction, as a number of as many bits as the random one has, is cut off to an integer.
     fraction = (size - whole) * 2.0**source.bits
     limit = _float_to_int(b, fraction.val, UNSIGNED_OF[source.bits])
-    below = Num(b, b.op("i1", f"icmp ult {random}, {limit.name}"))
+    below = Num(b, b.icmp("ult", random, limit))
     up = below & (size < INF)
     rounded = up.where(whole + 1.0, whole).copysign(x)
     # Saturation looks at the operand: what is rounded up to the end is there already.

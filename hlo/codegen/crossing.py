@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices, physical_index
 from hlo.codegen.kernel import Extent, Kernel, grouped, indices_of, loop_order, split_index
-from hlo.codegen.kernels.vectors import define, shuffle
-from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.kernels.vectors import define
+from hlo.codegen.llvm import Builder, Index, Module, Val, i64, ptr
 from hlo.codegen.merge import Crossing
 from hlo.codegen.scalar import Value
 from hlo.types import ArrayShape
@@ -120,16 +120,16 @@ class _Block:
         def turn() -> Sequence[Val]:
             corner_at = b.element_address(base, self.word, start)
             function = _turn(b.module, self.word, self.side)
-            b.write(f"call void @{function}(ptr {self.memory}, ptr {corner_at}, i64 {stride})")
+            b.call_void(function, [ptr(self.memory), ptr(corner_at), i64(stride)])
             return ()
 
         def element_by_element() -> Sequence[Val]:
             with b.loop(0, columns, plain=True) as j, b.loop(0, rows, plain=True) as i:
                 at = b.add(b.add(start, b.mul(j, stride)), i)
                 address = b.element_address(base, self.word, at)
-                raw = b.effect(self.word, f"load {self.word}, ptr {address}")
+                raw = b.load(self.word, address)
                 to = b.element_address(self.memory, self.word, b.add(b.mul(i, self.side), j))
-                b.write(f"store {raw}, ptr {to}")
+                b.store(raw, to)
             return ()
 
         if rows == columns == self.side:
@@ -150,7 +150,7 @@ def _turn(module: Module, word: str, side: int) -> str:
         lines: list[Val] = []
         for j in range(side):
             at = b.element_address("%from", word, b.mul("%stride", j))
-            lines.append(b.effect(vector, f"load {vector}, ptr {at}, align {align}"))
+            lines.append(b.load(vector, at, align=align))
         # Halves of the lines are interleaved until each holds what was a column.
         for _ in range(side.bit_length() - 1):
             lines = [
@@ -160,7 +160,7 @@ def _turn(module: Module, word: str, side: int) -> str:
             ]
         for i, line in enumerate(lines):
             to = b.element_address("%to", word, i * side)
-            b.write(f"store {line}, ptr {to}, align {min(64, side * align)}")
+            b.store(line, to, align=min(64, side * align))
 
     name = f"turn_{side}x{side}_{word}"
     return define(module, name, "ptr noalias %to, ptr noalias %from, i64 %stride", write)
@@ -168,4 +168,6 @@ def _turn(module: Module, word: str, side: int) -> str:
 
 def _interleave(b: Builder, x: Val, y: Val, side: int, first: int) -> Val:
     """Return lanes of x and y in turn, as many of each as half a vector has."""
-    return shuffle(b, x, y, [n for i in range(first, first + side // 2) for n in (i, side + i)])
+    return b.shuffle_vector(
+        x, y, [n for i in range(first, first + side // 2) for n in (i, side + i)]
+    )

@@ -46,7 +46,7 @@ from hlo.codegen.control import emit_conditional, emit_while
 from hlo.codegen.element import ElementEmitter
 from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.liveness import Liveness, Path, Storage, array_leaves
-from hlo.codegen.llvm import POLLED_COST, Builder, Module
+from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, Module, i32, i64, ptr
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
@@ -83,8 +83,7 @@ class EntryEmitter:
         b, a = self.b, self.assignment
         for buffer in a.buffers:
             if buffer.origin is Origin.TEMP:
-                pointer = self.pointers[buffer] = b.fresh()
-                b.write(f"{pointer} = getelementptr inbounds i8, ptr %arena, i64 {buffer.offset}")
+                self.pointers[buffer] = b.address("%arena", buffer.offset)
         for buffer in a.outputs.values():
             self.pointers[buffer] = self._pointer_from("%results", buffer.number)
         for buffer in a.buffers:
@@ -95,7 +94,7 @@ class EntryEmitter:
                     self.scalars[stored] = load(b, leaf, self.pointers[buffer], ())
         self.block(a.entry)
         self.moves(a.moves)
-        b.write("ret i32 0")
+        b.ret(i32(0))
         self.kernels.reserve_context()
         header = (
             f"define {self.linkage}i32 @{self.symbol}(ptr noalias %args, ptr noalias %results, "
@@ -105,7 +104,7 @@ class EntryEmitter:
 
     def _pointer_from(self, table: str, number: int) -> str:
         at = self.b.element_address(table, "ptr", number)
-        return self.b.effect("ptr", f"load ptr, ptr {at}, !invariant.load !{{}}").name
+        return self.b.load("ptr", at, is_invariant=True).name
 
     # --- values ---------------------------------------------------------------------------------
 
@@ -144,10 +143,8 @@ class EntryEmitter:
     def copy_bytes(self, source: str, target: str, shape: ArrayShape) -> None:
         """Copy an array between two addresses."""
         self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
-        self.b.write(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, "
-            f"i64 {size_bytes(shape)}, i1 false)"
-        )
+        args = [ptr(target), ptr(source), i64(size_bytes(shape)), FALSE]
+        self.b.call_void("llvm.memcpy.p0.p0.i64", args)
         self.spend(size_bytes(shape) / 4)
 
     # --- commands -------------------------------------------------------------------------------

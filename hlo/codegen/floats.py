@@ -81,7 +81,7 @@ def decode(b: Builder, et: ElementType, raw: Val) -> Val:
 
 
 def _decode(b: Builder, et: ElementType, raw: Val) -> Val:
-    wide = Num(b, b.op("i32", f"zext {raw} to i32"))
+    wide = Num(b, b.cast("zext", raw, "i32"))
     if et.name == "f8e8m0fnu":
         # A bare exponent; its least, 2**-127, is subnormal in f32.
         value = (wide == 0).where(1 << 22, wide << 23)
@@ -90,7 +90,7 @@ def _decode(b: Builder, et: ElementType, raw: Val) -> Val:
     if et.name == "bf16":
         return (wide << 16).as_float().val
     if et.name == "f16" and b.module.has_half_conversion:
-        return b.op("float", f"fpext half {b.op('half', f'bitcast {raw} to half').name} to float")
+        return b.cast("fpext", b.cast("bitcast", raw, "half"), "float")
     sign_bit = 1 << f.bits - 1
     size = wide & (sign_bit - 1)
     sign = (wide & sign_bit) << (32 - f.bits)
@@ -120,8 +120,8 @@ def encode(b: Builder, et: ElementType, value: Val) -> Val:
     memory = "i16" if et.bits == 16 else "i8"
     x = Num(b, value).bits()
     if et.name == "f16" and b.module.has_half_conversion:
-        return b.op("i16", f"bitcast half {b.op('half', f'fptrunc {value} to half').name} to i16")
-    return b.op(memory, f"trunc {_encode(et, x).val} to {memory}")
+        return b.cast("bitcast", b.cast("fptrunc", value, "half"), "i16")
+    return b.cast("trunc", _encode(et, x).val, memory)
 
 
 def _encode(et: ElementType, x: Num) -> Num:
@@ -157,8 +157,8 @@ def round_to(b: Builder, et: ElementType, value: Val) -> Val:
         return _round_to_exponent(x).as_float().val
     f = FORMATS[et.name]
     if et.name == "f16" and b.module.has_half_conversion:
-        half = b.op("half", f"fptrunc {value} to half")
-        return b.op("float", f"fpext {half} to float")
+        half = b.cast("fptrunc", value, "half")
+        return b.cast("fpext", half, "float")
     size = x & _MAGNITUDE
     shift = _F32_MANTISSA - f.mantissa
     kept = -(1 << shift)

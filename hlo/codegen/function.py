@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo.codegen import scalar
-from hlo.codegen.llvm import Builder
+from hlo.codegen.llvm import Builder, ptr
 from hlo.codegen.scalar import Value
 from hlo.errors import HloError
 from hlo.ir import Computation
@@ -46,11 +46,8 @@ def call_function(b: Builder, comp: Computation, args: Sequence[Value]) -> list[
         scalar.store(b, shape.element_type, value, place, 0)
     outs = [_place(b, s) for s in found.results]
     arena = b.alloca("i8", max(1, found.arena_bytes), align=64).name
-    status = (
-        f"call i32 @{found.name}(ptr {_table(b, places)}, ptr {_table(b, outs)}, ptr {arena}, "
-        f"ptr {found.constants}, ptr null, ptr null)"
-    )
-    b.effect("i32", status)
+    addresses = (_table(b, places), _table(b, outs), arena, found.constants, "null", "null")
+    b.call(found.name, [ptr(address) for address in addresses], "i32")
     return [
         scalar.load(b, s.element_type, place, 0)
         for place, s in zip(outs, found.results, strict=True)
@@ -64,5 +61,5 @@ def _place(b: Builder, shape: ArrayShape) -> str:
 def _table(b: Builder, addresses: Sequence[str]) -> str:
     table = b.alloca("ptr", max(1, len(addresses))).name
     for n, address in enumerate(addresses):
-        b.write(f"store ptr {address}, ptr {b.element_address(table, 'ptr', n)}")
+        b.store(ptr(address), b.element_address(table, "ptr", n))
     return table

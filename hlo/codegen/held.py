@@ -49,51 +49,46 @@ def memory_type(et: ElementType) -> str:
     return {64: "double", 32: "float", 16: "i16"}.get(complex_part(et).bits, "i8")
 
 
-def load(b: Builder, et: ElementType, base: str, index: Index, note: str = "") -> Value:
-    """Load element `index` of an unpacked array at `base`. `note` is metadata for the load."""
+def load(b: Builder, et: ElementType, base: str, index: Index) -> Value:
+    """Load element `index` of an unpacked array at `base`."""
     mem = memory_type(et)
     if et.is_complex:
         at = b.mul(index, 2)
-        parts = [
-            b.effect(mem, f"load {mem}, ptr {b.element_address(base, mem, b.add(at, k))}{note}")
-            for k in (0, 1)
-        ]
+        parts = [b.load(mem, b.element_address(base, mem, b.add(at, k))) for k in (0, 1)]
         return Cplx(*parts)
-    raw = b.effect(mem, f"load {mem}, ptr {b.element_address(base, mem, index)}{note}")
+    raw = b.load(mem, b.element_address(base, mem, index))
     return from_memory(b, et, raw)
 
 
-def store(
-    b: Builder, et: ElementType, value: Value, base: str, index: Index, note: str = ""
-) -> None:
+def store(b: Builder, et: ElementType, value: Value, base: str, index: Index) -> None:
     """Store a value as element `index` of an unpacked array at `base`."""
     mem = memory_type(et)
     if isinstance(value, Cplx):
         at = b.mul(index, 2)
         for k, part in enumerate((value.re, value.im)):
-            b.write(f"store {part}, ptr {b.element_address(base, mem, b.add(at, k))}{note}")
+            b.store(part, b.element_address(base, mem, b.add(at, k)))
         return
     raw = to_memory(b, et, value)
-    b.write(f"store {raw}, ptr {b.element_address(base, mem, index)}{note}")
+    b.store(raw, b.element_address(base, mem, index))
 
 
 def from_memory(b: Builder, et: ElementType, raw: Val) -> Val:
     """Return the held value of an element's bits in memory."""
     if et.is_pred:
-        return b.op("i1", f"icmp ne {raw}, 0")
+        return b.icmp("ne", raw, 0)
     if et.is_integer:
-        return raw if et.bits >= 8 else b.op(ssa_type(et), f"trunc {raw} to {ssa_type(et)}")
+        return raw if et.bits >= 8 else b.cast("trunc", raw, ssa_type(et))
     return raw if raw.type in ("float", "double") else floats.decode(b, et, raw)
 
 
 def to_memory(b: Builder, et: ElementType, value: Val) -> Val:
     """Return the bits in memory of a held value."""
     if et.is_pred:
-        return b.op("i8", f"zext {value} to i8")
+        return b.cast("zext", value, "i8")
     if et.is_integer:
         if et.bits >= 8:
             return value
-        return b.op("i8", f"{'sext' if et.is_signed else 'zext'} {value} to i8")
+        return b.cast("sext" if et.is_signed else "zext", value, "i8")
     return value if memory_type(et) == value.type else floats.encode(b, et, value)
 
 
@@ -102,12 +97,12 @@ def to_bits(b: Builder, et: ElementType, value: Val) -> Val:
     if et.is_integer:
         return value
     if et.is_pred:
-        return b.op("i8", f"zext {value} to i8")
+        return b.cast("zext", value, "i8")
     t = f"i{et.bits}"
     if et.bits >= 32:
-        return b.op(t, f"bitcast {value} to {t}")
+        return b.cast("bitcast", value, t)
     raw = floats.encode(b, et, value)
-    return raw if raw.type == t else b.op(t, f"trunc {raw} to {t}")
+    return raw if raw.type == t else b.cast("trunc", raw, t)
 
 
 def from_bits(b: Builder, et: ElementType, raw: Val) -> Val:
@@ -115,12 +110,12 @@ def from_bits(b: Builder, et: ElementType, raw: Val) -> Val:
     if et.is_integer:
         return raw
     if et.is_pred:
-        return b.op("i1", f"icmp ne {raw}, 0")
+        return b.icmp("ne", raw, 0)
     if et.bits >= 32:
         t = ssa_type(et)
-        return b.op(t, f"bitcast {raw} to {t}")
+        return b.cast("bitcast", raw, t)
     mem = memory_type(et)
-    return floats.decode(b, et, raw if raw.type == mem else b.op(mem, f"zext {raw} to {mem}"))
+    return floats.decode(b, et, raw if raw.type == mem else b.cast("zext", raw, mem))
 
 
 def constant(et: ElementType, value: np.generic | np.ndarray) -> Value:

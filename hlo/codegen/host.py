@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hlo.codegen import scalar
 from hlo.codegen.commands import HostCall
 from hlo.codegen.liveness import Path
-from hlo.codegen.llvm import Module, Val
+from hlo.codegen.llvm import Module, Val, i32, i64, ptr
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.ops import Trait
@@ -121,11 +121,11 @@ def _emit_check(e: EntryEmitter, inst: Instruction) -> None:
     b, (size, bound) = e.b, map(e.scalar, inst.operands)
     assert isinstance(size, Val) and isinstance(bound, Val)
     stop, go = b.new_label("outside"), b.new_label("inside")
-    bad = b.effect("i1", f"icmp ugt {size}, {bound.name}")
-    b.write(f"br i1 {bad.name}, label %{stop}, label %{go}")
+    bad = b.icmp("ugt", size, bound)
+    b.branch(bad, stop, go)
     b.place(stop)
     message = str(inst.annotations["backend_config"])
-    b.write(f"ret i32 {e.imports.check('index-out-of-range', message)}")
+    b.ret(i32(e.imports.check("index-out-of-range", message)))
     b.place(go)
 
 
@@ -148,8 +148,8 @@ def emit_host(e: EntryEmitter, command: HostCall) -> None:
     e.imports.uses_host = True
     if inst.opcode in _DEVICE_IDS:
         e.module.functions.setdefault("hlo.device_id", _DEVICE_ID)
-        call = f"call i32 @hlo.device_id(ptr %host, i64 {_DEVICE_IDS[inst.opcode]})"
-        e.scalars[inst, ()] = e.b.effect("i32", call)
+        args = [ptr("%host"), i64(_DEVICE_IDS[inst.opcode])]
+        e.scalars[inst, ()] = e.b.call("hlo.device_id", args, "i32")
         return
     b, number = e.b, e.imports.number(inst)
     pointers = {path: e.pointers[buffer] for path, buffer in targets.items()}
@@ -171,16 +171,13 @@ def emit_host(e: EntryEmitter, command: HostCall) -> None:
     except InferError as error:
         message = f"{inst.name}: {error.message}"
         raise HloError.at(error.code, message, inst.span, error.hint) from None
-    failed = b.effect(
-        "i32",
-        f"call i32 @hlo.call_out(ptr %host, i64 {number}, ptr {op}, ptr {tables[0]}, "
-        f"ptr {tables[1]})",
-    )
+    args = [ptr("%host"), i64(number), ptr(op), *map(ptr, tables)]
+    failed = b.call("hlo.call_out", args, "i32")
     stop, go = b.new_label("failed"), b.new_label("called")
-    bad = b.effect("i1", f"icmp ne {failed}, 0")
-    b.write(f"br i1 {bad.name}, label %{stop}, label %{go}")
+    bad = b.icmp("ne", failed, 0)
+    b.branch(bad, stop, go)
     b.place(stop)
-    b.write(f"ret i32 {number + 1}")
+    b.ret(i32(number + 1))
     b.place(go)
     for path, pointer in pointers.items():
         leaf = inst.shape.at(path)
@@ -231,7 +228,7 @@ def _table(e: EntryEmitter, pointers: Sequence[str]) -> str:
     """Store addresses one after the other; returns the address of the first."""
     table = e.b.alloca("ptr", max(1, len(pointers)))
     for n, pointer in enumerate(pointers):
-        e.b.write(f"store ptr {pointer}, ptr {e.b.element_address(table.name, 'ptr', n)}")
+        e.b.store(ptr(pointer), e.b.element_address(table.name, "ptr", n))
     return table.name
 
 

@@ -168,13 +168,11 @@ def _loop(b: Builder, inst: Instruction, state: Tree) -> Tree:
 
     def put(parts: Sequence[Val]) -> None:
         for slot, part in zip(slots, parts, strict=True):
-            b.write(f"store {part}, ptr {slot}")
+            b.store(part, slot)
 
     def get() -> Tree:
         pairs = zip(slots, start, strict=True)
-        return _from_parts(
-            state, [b.effect(v.type, f"load {v.type}, ptr {slot}") for slot, v in pairs]
-        )
+        return _from_parts(state, [b.load(v.type, slot) for slot, v in pairs])
 
     def go_on() -> Val:
         (test,) = inline(b, inst.attrs["condition"], [get()])
@@ -209,7 +207,7 @@ def _branch(b: Builder, inst: Instruction, operands: list[Tree]) -> Tree:
         if chosen.type == "i1":
             test = chosen
         else:
-            test = b.op("i1", f"icmp eq {chosen}, {first}")
+            test = b.icmp("eq", chosen, first)
         return lambda: b.choose(test, body(first), among(first + 1))
 
     parts = among(0)()

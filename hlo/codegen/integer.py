@@ -26,12 +26,12 @@ def integer_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) ->
     if et.is_pred:
         opcode = _ON_PRED.get(opcode, opcode)
     if opcode in _BINARY:
-        return b.op(t, f"{_BINARY[opcode]} {x}, {args[1].name}")
+        return b.binary(_BINARY[opcode], x, args[1])
     match opcode:
         case "not":
-            return b.op(t, f"xor {x}, {int_const(bits, -1).name}")
+            return b.binary("xor", x, int_const(bits, -1))
         case "negate":
-            return b.op(t, f"sub {t} {int_const(bits, 0).name}, {x.name}")
+            return b.binary("sub", int_const(bits, 0), x)
         case "abs":
             return b.intrinsic(f"abs.{t}", t, [x, FALSE])
         case "maximum" | "minimum":
@@ -61,7 +61,7 @@ def integer_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) ->
 
 
 def _is_zero(b: Builder, x: Val) -> Val:
-    return b.op("i1", f"icmp eq {x}, {int_const(int(x.type[1:]), 0).name}")
+    return b.icmp("eq", x, int_const(int(x.type[1:]), 0))
 
 
 def _safe_divisor(b: Builder, signed: bool, x: Val, y: Val) -> Val:
@@ -69,8 +69,8 @@ def _safe_divisor(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     bits = int(x.type[1:])
     unsafe = _is_zero(b, y)
     if signed and bits > 1:
-        minus = b.op("i1", f"icmp eq {y}, -1")
-        unsafe = b.op("i1", f"or {unsafe}, {minus.name}")
+        minus = b.icmp("eq", y, -1)
+        unsafe = b.binary("or", unsafe, minus)
     return b.select(unsafe, int_const(bits, 1), y)
 
 
@@ -82,10 +82,10 @@ def _divide(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     if bits == 1:
         # The only divisor is 1, or -1 if signed: the quotient by it is x, wrapped.
         return b.select(_is_zero(b, y), TRUE, x)
-    quotient = b.op(t, f"{s}div {x}, {_safe_divisor(b, signed, x, y).name}")
+    quotient = b.binary(f"{s}div", x, _safe_divisor(b, signed, x, y))
     if signed:
-        minus = b.op("i1", f"icmp eq {y}, -1")
-        quotient = b.select(minus, b.op(t, f"sub {t} 0, {x.name}"), quotient)
+        minus = b.icmp("eq", y, -1)
+        quotient = b.select(minus, b.binary("sub", int_const(int(t[1:]), 0), x), quotient)
     return b.select(_is_zero(b, y), int_const(bits, -1), quotient)
 
 
@@ -95,7 +95,7 @@ def _remainder(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     s = "s" if signed else "u"
     if t == "i1":
         return b.select(_is_zero(b, y), x, FALSE)
-    rest = b.op(t, f"{s}rem {x}, {_safe_divisor(b, signed, x, y).name}")
+    rest = b.binary(f"{s}rem", x, _safe_divisor(b, signed, x, y))
     return b.select(_is_zero(b, y), x, rest)
 
 
@@ -107,12 +107,12 @@ def _shift(b: Builder, opcode: str, x: Val, y: Val) -> Val:
         return x if opcode == "shift-right-arithmetic" else b.select(y, FALSE, x)
     top = int_const(bits, bits - 1)
     if opcode == "shift-right-arithmetic":
-        return b.op(t, f"ashr {x}, {b.intrinsic(f'umin.{t}', t, [y, top]).name}")
-    inside = b.op("i1", f"icmp ule {y}, {top.name}")
+        return b.binary("ashr", x, b.intrinsic(f"umin.{t}", t, [y, top]))
+    inside = b.icmp("ule", y, top)
     name = "shl" if opcode == "shift-left" else "lshr"
     # The count is masked, as machines do it themselves: only that spares poison.
-    masked = b.op(t, f"and {y}, {top.name}")
-    return b.select(inside, b.op(t, f"{name} {x}, {masked.name}"), int_const(bits, 0))
+    masked = b.binary("and", y, top)
+    return b.select(inside, b.binary(name, x, masked), int_const(bits, 0))
 
 
 def _multiply_high(b: Builder, signed: bool, x: Val, y: Val) -> Val:

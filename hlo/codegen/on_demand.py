@@ -108,7 +108,7 @@ class _Strips:
                 run(self._store)
                 b.is_careful = False
             if self.aside:
-                with b.when(b.op("i1", f"xor {flag.read(b)}, true")):
+                with b.when(b.binary("xor", flag.read(b), "true")):
                     run(self._take)
 
     def element(self, at: Indices) -> None:

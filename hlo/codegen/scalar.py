@@ -54,7 +54,7 @@ def to_index(b: Builder, value: Value, et: ElementType) -> Index:
             return value.name
         top = Val("i64", str(2**63 - 1))
         return b.intrinsic("umin.i64", "i64", [value, top]).name
-    return b.op("i64", f"{'sext' if et.is_signed else 'zext'} {value} to i64").name
+    return b.cast("sext" if et.is_signed else "zext", value, "i64").name
 
 
 def elementwise(b: Builder, inst: Instruction, args: Sequence[Value]) -> Value:
@@ -155,28 +155,27 @@ def _compare_parts(
         return _compare_weakly(b, direction, x, y)
     if et.is_float and order != "TOTALORDER":
         predicate = "une" if direction == "ne" else f"o{direction}"
-        return b.op("i1", f"fcmp {predicate} {x}, {y.name}")
+        return b.fcmp(predicate, x, y)
     signed = et.is_signed
     if et.is_float:
         x, y = (_total_order_key(b, et, v) for v in (x, y))
         signed = et.name != "f8e8m0fnu"
     prefix = "" if direction in ("eq", "ne") else "s" if signed else "u"
-    return b.op("i1", f"icmp {prefix}{direction} {x}, {y.name}")
+    return b.icmp(f"{prefix}{direction}", x, y)
 
 
 def _compare_weakly(b: Builder, direction: str, x: Val, y: Val) -> Val:
     """Compare floats of which zeros are equal, and so are NaNs, which are above all others."""
     opposite = {"ne": "eq", "ge": "lt", "le": "gt"}.get(direction)
     if opposite is not None:
-        return b.op("i1", f"xor {_compare_weakly(b, opposite, x, y)}, true")
+        return b.binary("xor", _compare_weakly(b, opposite, x, y), "true")
     if direction == "gt":
         x, y = y, x
     if direction == "eq":
-        both = [b.op("i1", f"fcmp uno {v}, {v.name}") for v in (x, y)]
-        return b.op("i1", f"or {b.op('i1', f'fcmp oeq {x}, {y.name}')}, "
-                    f"{b.op('i1', f'and {both[0]}, {both[1].name}').name}")  # fmt: skip
-    number = b.op("i1", f"fcmp ord {x}, {x.name}")
-    return b.op("i1", f"and {number}, {b.op('i1', f'fcmp ult {x}, {y.name}').name}")
+        both = [b.fcmp("uno", v, v) for v in (x, y)]
+        return b.binary("or", b.fcmp("oeq", x, y), b.binary("and", both[0], both[1]))  # fmt: skip
+    number = b.fcmp("ord", x, x)
+    return b.binary("and", number, b.fcmp("ult", x, y))
 
 
 def _total_order_key(b: Builder, et: ElementType, x: Val) -> Val:

@@ -29,7 +29,7 @@ from hlo.codegen.kernels.planes import (
     spread,
     update,
 )
-from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.llvm import Builder, Index, Val, i64
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
 from hlo.types import ArrayShape
@@ -97,16 +97,16 @@ class _Factor:
             pivot, *imaginary = u.load(b, row, row)
             zero = scalar.constant(f.part, f.part.dtype.type(0))
             assert isinstance(zero, Val)
-            good = b.op("i1", f"fcmp ogt {pivot}, {zero.name}")
-            with b.when(b.op("i1", f"xor {good}, true")):
-                b.write(f"store i8 1, ptr {failed.name}")
+            good = b.fcmp("ogt", pivot, zero)
+            with b.when(b.binary("xor", good, "true")):
+                b.store(Val("i8", "1"), failed.name)
             size = "f64" if pivot.type == "double" else "f32"
             root = b.intrinsic(f"sqrt.{size}", pivot.type, [pivot])
             divisor = spread(b, f, [root])[0]
 
             def scale(j: str, row: Index = row, divisor: Val = divisor) -> None:
                 parts = [
-                    b.op(x.type, f"fdiv {x}, {divisor.name}") for x in u.vector(b, row, j)
+                    b.binary("fdiv", x, divisor) for x in u.vector(b, row, j)
                 ]  # fmt: skip
                 u.store_vector(b, parts, row, j)
 
@@ -155,7 +155,7 @@ class _Factor:
     def store(self, k: Kernel, u: Rows, failed: Val, matrix: Index) -> None:
         """Write the factor, with zeros in the other triangle; or NaN everywhere."""
         b, f, shape, lower = k.b, self.field, k.shape, k.inst.attrs["lower"]
-        bad = b.op("i1", f"icmp ne {b.effect('i8', f'load i8, ptr {failed.name}')}, 0")
+        bad = b.icmp("ne", b.load("i8", failed.name), 0)
         nan, zero = (scalar.constant(f.part, f.part.dtype.type(x)) for x in (math.nan, 0.0))
         assert isinstance(nan, Val) and isinstance(zero, Val)
 
@@ -211,7 +211,7 @@ def _factor_whole(k: Kernel) -> Extent:
     u, panel = f.rows(k, 0, slot), f.panel(k, 1, slot)
     failed = b.alloca("i8")
     with b.loop(k.begin, k.end, plain=True) as matrix:
-        b.write(f"store i8 0, ptr {failed.name}")
+        b.store(Val("i8", "0"), failed.name)
         f.load(k, u, matrix)
 
         def finish(first: Index, last: Index) -> None:
@@ -235,8 +235,8 @@ def _load_factor(k: Kernel) -> Extent:
     b, f = k.b, _Factor.of(k.shape, k.target)
     with b.loop(k.begin, k.end, plain=True) as matrix:
         f.load(k, f.rows(k, 0, matrix), matrix)
-        b.write(f"store i8 0, ptr {_failed(k, matrix).name}")
-        b.write(f"store i64 0, ptr {k.scratch[2]}")
+        b.store(Val("i8", "0"), _failed(k, matrix).name)
+        b.store(i64(0), k.scratch[2])
     return Extent(f.batch, f.n * f.n / 2)
 
 
@@ -248,7 +248,7 @@ def _failed(k: Kernel, matrix: Index) -> Val:
 def _factor_rows(k: Kernel) -> Extent:
     """Finish the next block of rows of every matrix."""
     b, f = k.b, _Factor.of(k.shape, k.target)
-    first = b.effect("i64", f"load i64, ptr {k.scratch[2]}").name
+    first = b.load("i64", k.scratch[2]).name
     end = b.minimum(b.add(first, OUTER_ROWS), f.n)
     with b.loop(k.begin, k.end, plain=True) as matrix:
         u, panel = f.rows(k, 0, matrix), f.panel(k, 1, matrix)
@@ -272,13 +272,13 @@ def _note(k: Kernel, word: int, row: Index) -> None:
     """Write where the next step begins, once."""
     with k.b.when(k.b.compare("eq", k.begin, 0)):
         address = k.b.element_address(k.scratch[2], "i64", word)
-        k.b.write(f"store i64 {row}, ptr {address}")
+        k.b.store(i64(row), address)
 
 
 def _update_rows(k: Kernel) -> Extent:
     """Update all rows behind those that have been finished; threads share the blocks of rows."""
     b, f = k.b, _Factor.of(k.shape, k.target)
-    last = b.effect("i64", f"load i64, ptr {b.element_address(k.scratch[2], 'i64', 1)}").name
+    last = b.load("i64", b.element_address(k.scratch[2], "i64", 1)).name
     first = b.mul(b.udiv(b.sub(last, 1), OUTER_ROWS), OUTER_ROWS)
     blocks = -(-f.n // OUTER_ROWS)
     with b.loop(k.begin, k.end, plain=True) as at:

@@ -166,7 +166,7 @@ class Combiner:
 
 
 def _add(b: Builder, flags: str, x: Val, y: Val) -> Val:
-    return b.op(x.type, f"fadd {flags} {x}, {y.name}")
+    return b.binary("fadd", x, y, flags)
 
 
 def _any_order(opcode: str, et: ElementType) -> bool:
@@ -246,7 +246,7 @@ class Accumulators:
         if self.count is not None:
             return scalar.load(self.b, et, slots[0], at)
         t = scalar.ssa_type(et)
-        parts = [self.b.effect(t, f"load {t}, ptr {slot}") for slot in slots]
+        parts = [self.b.load(t, slot) for slot in slots]
         return Cplx(*parts) if et.is_complex else parts[0]
 
     def put(self, values: Sequence[Value], at: Index = 0) -> None:
@@ -257,4 +257,4 @@ class Accumulators:
                 continue
             parts = [v.re, v.im] if isinstance(v, Cplx) else [v]
             for slot, part in zip(slots, parts, strict=True):
-                self.b.write(f"store {part}, ptr {slot}")
+                self.b.store(part, slot)

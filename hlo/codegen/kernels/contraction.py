@@ -254,7 +254,7 @@ class _Expand:
                     linear = b.add(b.mul(linear, d.size), i)
                 value = scalar.load(b, p.b.et, base, at)
                 assert isinstance(value, Cplx)
-                minus = b.op(value.im.type, f"fneg {value.im}")
+                minus = b.unary("fneg", value.im)
                 square: list[list[Val]] = [[value.re, value.im], [minus, value.re]]
                 for part, line in enumerate(square):
                     place = b.add(b.mul(b.add(b.mul(row, 2), part), width), linear)

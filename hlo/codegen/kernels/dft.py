@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hlo.codegen.kernels.microkernel import shuffle, splat
 from hlo.codegen.llvm import Builder, Val, float_const
 from hlo.codegen.target import Target
 from hlo.types import ELEMENT_TYPES, ElementType
@@ -112,7 +111,9 @@ def interleaved(b: Builder, vectors: Sequence[Val], lanes: int, unit: int) -> li
             ]
             for start in (0, lanes // 2)
         ]
-        return [shuffle(b, x, y, mask) for x, y in zip(even, odd, strict=True) for mask in masks]
+        return [
+            b.shuffle_vector(x, y, mask) for x, y in zip(even, odd, strict=True) for mask in masks
+        ]
     result = []
     for n in range(count):
         # Where each lane comes from: which vector, and which of its lanes.
@@ -120,10 +121,10 @@ def interleaved(b: Builder, vectors: Sequence[Val], lanes: int, unit: int) -> li
         sources = [(u % count, u // count * unit + i) for u, i in units]
         total = vectors[sources[0][0]]
         taken = [lane if which == sources[0][0] else -1 for which, lane in sources]
-        total = shuffle(b, total, total, [max(t, 0) for t in taken])
+        total = b.shuffle_vector(total, total, [max(t, 0) for t in taken])
         for which in sorted({w for w, _ in sources} - {sources[0][0]}):
             mask = [lanes + lane if w == which else i for i, (w, lane) in enumerate(sources)]
-            total = shuffle(b, total, vectors[which], mask)
+            total = b.shuffle_vector(total, vectors[which], mask)
         result.append(total)
     return result
 
@@ -145,10 +146,10 @@ class Lanes:
 
     def number(self, value: float) -> Val:
         """Return a vector of one number."""
-        return splat(self.b, float_const(self.type, value), self.lanes)
+        return self.b.splat(float_const(self.type, value), self.lanes)
 
     def two(self, opcode: str, x: Val, y: Val) -> Val:
-        return self.b.op(x.type, f"{opcode} contract {x}, {y.name}")
+        return self.b.binary(opcode, x, y, "contract")
 
     def add(self, x: Complex, y: Complex) -> Complex:
         return self.two("fadd", x[0], y[0]), self.two("fadd", x[1], y[1])
@@ -166,7 +167,7 @@ class Lanes:
         return re, im
 
     def negate(self, x: Val) -> Val:
-        return self.b.op(x.type, f"fneg {x}")
+        return self.b.unary("fneg", x)
 
     def turn(self, x: Complex, power: int, n: int) -> Complex:
         """Return x * exp(-2 pi i power / n)."""

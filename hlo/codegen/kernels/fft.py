@@ -189,7 +189,7 @@ class _Lines:
                 begins = b.compare("eq", j, 0)
                 im = b.select(begins, self._zero(), im)
                 mirror = b.select(begins, Val("i64", "0"), Val("i64", str(b.sub(n, j)))).name
-                self.work.store((b.op(im.type, f"fneg {im}"), re), self._at(mirror, line))
+                self.work.store((b.unary("fneg", im), re), self._at(mirror, line))
                 self.work.store((im, re), self._at(j, line))
 
     def _bring_half(self, j: Index, line: Index, table: str) -> None:
@@ -203,11 +203,11 @@ class _Lines:
         # The first number and the one in the middle have no imaginary parts.
         begins = b.compare("eq", j, 0)
         im, mirrored_im = (b.select(begins, self._zero(), x) for x in (im, mirrored_im))
-        mirrored = mirrored_re, b.op(im.type, f"fneg {mirrored_im}")
+        mirrored = mirrored_re, b.unary("fneg", mirrored_im)
         even, odd = lanes.add((re, im), mirrored), lanes.subtract((re, im), mirrored)
         c, s = self._factor(table, j)
-        x, y = lanes.multiply(odd, (c, b.op(s.type, f"fneg {s}")))
-        total = lanes.add(even, (b.op(y.type, f"fneg {y}"), x))
+        x, y = lanes.multiply(odd, (c, b.unary("fneg", s)))
+        total = lanes.add(even, (b.unary("fneg", y), x))
         self.work.store(total[::-1], self._at(j, line))
 
     def deliver(self, tables: Sequence[str]) -> None:
@@ -245,10 +245,10 @@ class _Lines:
         )
         re, im = self.work.load(self._at(at, line))
         mirrored_re, mirrored_im = self.work.load(self._at(mirror, line))
-        mirrored = mirrored_re, b.op(im.type, f"fneg {mirrored_im}")
+        mirrored = mirrored_re, b.unary("fneg", mirrored_im)
         even, odd = lanes.add((re, im), mirrored), lanes.subtract((re, im), mirrored)
         x, y = lanes.multiply(odd, self._factor(table, j))
-        total = lanes.add(even, (y, b.op(x.type, f"fneg {x}")))
+        total = lanes.add(even, (y, b.unary("fneg", x)))
         self._store(total, j, line, float_const(self._type, 0.5))
 
     # --- elements -------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class _Lines:
     def _store(self, parts: tuple[Val, ...], j: Index, line: Index, scale: Val | None) -> None:
         k, b, p = self.k, self.k.b, self.p
         if scale is not None:
-            parts = tuple(b.op(x.type, f"fmul {x}, {scale.name}") for x in parts)
+            parts = tuple(b.binary("fmul", x, scale) for x in parts)
         value = Cplx(*parts) if len(parts) == 2 else parts[0]
         at = physical_index(b, p.after, self._indices(p.after, j, line))
         base = k.outputs[0] if p.target is None else k.scratch[p.target]
@@ -307,9 +307,7 @@ class _Lines:
         """Load exp(-2 pi i j / n)."""
         b, t = self.k.b, self._type
         c, s = (
-            b.effect(
-                t, f"load {t}, ptr {b.element_address(table, t, b.add(j, p * (self.p.n // 2 + 1)))}"
-            )
+            b.load(t, b.element_address(table, t, b.add(j, p * (self.p.n // 2 + 1))))
             for p in range(2)
         )
         return c, s

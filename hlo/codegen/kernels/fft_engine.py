@@ -21,8 +21,8 @@ from hlo.codegen.kernels.dft import (
     radices,
     roots_of_unity,
 )
-from hlo.codegen.kernels.microkernel import define, splat, vector_at
-from hlo.codegen.llvm import POLLED_COST, Builder, Index, Val, float_const
+from hlo.codegen.kernels.microkernel import define, vector_at
+from hlo.codegen.llvm import POLLED_COST, Builder, Index, Val, float_const, ptr
 from hlo.codegen.target import Target
 from hlo.types import ElementType
 
@@ -102,8 +102,7 @@ class Transform:
             k.b.module, f"fft.{self.part}.{self.n}x{self.lines}",
             ", ".join(["ptr noalias %here", "ptr noalias %other", *params]), write,
         )  # fmt: skip
-        args = ", ".join(f"ptr {x}" for x in (here, other, *tables))
-        k.b.write(f"call void @{name}({args})")
+        k.b.call_void(name, [ptr(x) for x in (here, other, *tables)])
         return other if len(self.stages) % 2 else here
 
 
@@ -166,7 +165,7 @@ class _StageEmitter:
             for plane in range(2):
                 at = self.b.add(first, plane * s.count * (s.radix - 1) + k)
                 address = self.b.element_address(self.table, t, at)
-                parts.append(self.b.effect(t, f"load {t}, ptr {address}, !invariant.load !{{}}"))
+                parts.append(self.b.load(t, address, is_invariant=True))
             found.append((parts[0], parts[1]))
         return found
 
@@ -180,7 +179,7 @@ class _StageEmitter:
         ]
         y = lanes.transform(x)
         for k, (re, im) in enumerate(factors, 1):
-            y[k] = lanes.multiply(y[k], (splat(b, re, width), splat(b, im, width)))
+            y[k] = lanes.multiply(y[k], (b.splat(re, width), b.splat(im, width)))
         out = b.add(b.mul(p, s.span * s.radix), q)
         for k, value in enumerate(y):
             self._store(lanes, value, b.add(out, k * s.span))
@@ -218,7 +217,7 @@ class _StageEmitter:
         b = self.b
         for plane, part in enumerate(value):
             address = b.element_address(self.target, lanes.type, b.add(at, plane * self.t.size))
-            b.write(f"store {part}, ptr {address}, align {self.t.part.bits // 8}")
+            b.store(part, address, align=self.t.part.bits // 8)
 
 
 # --- lines in work space ------------------------------------------------------------------------
@@ -237,8 +236,7 @@ class WorkSpace:
     def _load(self, base: str, at: Index) -> Complex:
         b, t = self.k.b, self.t.type
         re, im = (
-            b.effect(t, f"load {t}, ptr {b.element_address(base, t, b.add(at, p * self.t.size))}")
-            for p in range(2)
+            b.load(t, b.element_address(base, t, b.add(at, p * self.t.size))) for p in range(2)
         )
         return re, im
 
@@ -246,7 +244,7 @@ class WorkSpace:
         b, t = self.k.b, self.t.type
         for p, part in enumerate(value):
             address = b.element_address(self.here, t, b.add(at, p * self.t.size))
-            b.write(f"store {part}, ptr {address}")
+            b.store(part, address)
 
     def transform(self, tables: Sequence[str]) -> None:
         result = self.t.emit(self.k, tables, self.here, self.other)
@@ -310,10 +308,7 @@ class Engine:
         b, t, lines = work.k.b, self.inner.type, self.inner.lines
         lanes = Lanes(b, t, 1)
         with b.loop(0, count) as j:
-            factor = [
-                b.effect(t, f"load {t}, ptr {b.element_address(table, t, b.add(j, p * count))}")
-                for p in range(2)
-            ]
+            factor = [b.load(t, b.element_address(table, t, b.add(j, p * count))) for p in range(2)]
             with b.loop(0, lines, rolled=True) as line:
                 at = b.add(b.mul(j, lines), line)
                 re, im = lanes.multiply(work.load(at), (factor[0], factor[1]))

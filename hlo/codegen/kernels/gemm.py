@@ -28,7 +28,7 @@ from hlo.codegen.kernels.schedule import (
 )
 from hlo.codegen.kernels.scheduler import best_schedule, own_batches
 from hlo.codegen.kernels.vectors import Types
-from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val
+from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val, i64, ptr
 from hlo.codegen.target import Target
 
 
@@ -259,11 +259,13 @@ class _Task:
             packer = Packer(self.k, p, "b")
             packer.pack(panel, s.b_pitch, "k", self.n0, self.columns, block, self.batch)
         function = inner_block(b.module, p.arithmetic, dots)
-        b.write(
-            f"call void @{function}(ptr {a}, i64 {a_row}, i64 {self.rows}, ptr {panel}, "
-            f"i64 {b_column}, i64 {self.columns}, i64 {length}, ptr {c.address}, i64 {c.row}, "
-            f"i64 {c.column}, {more})"
-        )
+        b.call_void(
+            function,
+            [
+                ptr(a), i64(a_row), i64(self.rows), ptr(panel), i64(b_column), i64(self.columns),
+                i64(length), ptr(c.address), i64(c.row), i64(c.column), more,
+            ],
+        )  # fmt: skip
 
     def _outer(self, tile: Tile, block: KBlock, c: Place, more: Val) -> None:
         b, s, p = self.b, self.s, self.p
@@ -274,11 +276,13 @@ class _Task:
 
         def call(panel: str, b_k: Index, b_strip: Index, columns: Index, first: Index) -> None:
             at = b.element_address(c.address, self.type, first)
-            b.write(
-                f"call void @{function}(ptr {a}, i64 {a_row}, i64 {a_k}, i64 {self.rows}, "
-                f"ptr {panel}, i64 {b_k}, i64 {b_strip}, i64 {columns}, i64 {depth}, ptr {at}, "
-                f"i64 {c.row}, {more})"
-            )
+            b.call_void(
+                function,
+                [
+                    ptr(a), i64(a_row), i64(a_k), i64(self.rows), ptr(panel), i64(b_k),
+                    i64(b_strip), i64(columns), i64(depth), ptr(at), i64(c.row), more,
+                ],
+            )  # fmt: skip
 
         wide = self.columns
         if not s.direct and count(p.n) % tile.columns:
@@ -372,9 +376,8 @@ class AddShares:
                 values = []
                 for share in range(self.shares):
                     place = b.add(at, share * self.elements)
-                    raw = f"load {arithmetic.type}, ptr "
-                    raw += b.element_address(base, arithmetic.type, place)
-                    values.append(b.effect(arithmetic.type, raw))
+                    address = b.element_address(base, arithmetic.type, place)
+                    values.append(b.load(arithmetic.type, address))
                 total = values[0]
                 for value in values[1:]:
                     total = arithmetic.add(b, total, value)

@@ -36,28 +36,28 @@ class Order:
 
     def rank(self, b: Builder, value: Val) -> Val:
         """Return the unsigned integer of a value: the smaller, the earlier."""
-        et, t = self.et, f"i{self.bits}"
+        et = self.et
         if et.is_float and not self.is_exact:
             # Adding zero makes -0 and 0 one.
             zero = float_const(value.type, 0.0)
-            value = b.op(value.type, f"fadd {value}, {zero.name}")
+            value = b.binary("fadd", value, zero)
         raw = scalar.to_memory(b, et, value)
         if et.is_float:
             raw = self._from_float(b, raw)
         elif et.is_signed:
-            raw = b.op(t, f"xor {raw}, {self._top.name}")
-        return b.op(t, f"xor {raw}, -1") if self.descending else raw
+            raw = b.binary("xor", raw, self._top)
+        return b.binary("xor", raw, -1) if self.descending else raw
 
     def value(self, b: Builder, rank: Val) -> Val:
         """Return the value of an integer of an exact order."""
-        et, t = self.et, f"i{self.bits}"
-        raw = b.op(t, f"xor {rank}, -1") if self.descending else rank
+        et = self.et
+        raw = b.binary("xor", rank, -1) if self.descending else rank
         if et.is_float:
             raw = self._to_float(b, raw)
         elif et.is_signed:
-            raw = b.op(t, f"xor {raw}, {self._top.name}")
+            raw = b.binary("xor", raw, self._top)
         if et.is_float and raw.type != scalar.memory_type(et):
-            raw = b.op(scalar.memory_type(et), f"bitcast {raw} to {scalar.memory_type(et)}")
+            raw = b.cast("bitcast", raw, scalar.memory_type(et))
         return scalar.from_memory(b, et, raw)
 
     @property
@@ -68,37 +68,35 @@ class Order:
         """Sign and magnitude to an unsigned integer: negative numbers count downwards."""
         t = f"i{self.bits}"
         if raw.type != t:
-            raw = b.op(t, f"bitcast {raw} to {t}")
+            raw = b.cast("bitcast", raw, t)
         if self.et.name == "f8e8m0fnu":
             return raw
         if self.et.bits < 8:
             # The sign is the topmost of the bits that count.
-            raw = b.op(t, f"shl {raw}, {8 - self.et.bits}")
-        sign = b.op(t, f"ashr {raw}, {self.bits - 1}")
+            raw = b.binary("shl", raw, 8 - self.et.bits)
+        sign = b.binary("ashr", raw, self.bits - 1)
         if self.et.name.endswith("fnuz"):
             # In the place of -0 they have NaN: it goes before the other negative ones.
             raw = self._next(b, raw, sign, 1)
-        flip = b.op(t, f"or {sign}, {self._top.name}")
-        return b.op(t, f"xor {raw}, {flip.name}")
+        flip = b.binary("or", sign, self._top)
+        return b.binary("xor", raw, flip)
 
     def _to_float(self, b: Builder, rank: Val) -> Val:
-        t = f"i{self.bits}"
         if self.et.name == "f8e8m0fnu":
             return rank
         # What was not negative has its topmost bit set now.
-        negative = b.op(t, f"ashr {b.op(t, f'xor {rank}, -1')}, {self.bits - 1}")
-        flip = b.op(t, f"or {negative}, {self._top.name}")
-        raw = b.op(t, f"xor {rank}, {flip.name}")
+        negative = b.binary("ashr", b.binary("xor", rank, -1), self.bits - 1)
+        flip = b.binary("or", negative, self._top)
+        raw = b.binary("xor", rank, flip)
         if self.et.name.endswith("fnuz"):
             raw = self._next(b, raw, negative, -1)
-        return b.op(t, f"lshr {raw}, {8 - self.et.bits}") if self.et.bits < 8 else raw
+        return b.binary("lshr", raw, 8 - self.et.bits) if self.et.bits < 8 else raw
 
     def _next(self, b: Builder, raw: Val, sign: Val, step: int) -> Val:
         """Return a number `step` units nearer to zero, around the corner, if its sign is set."""
-        t = f"i{self.bits}"
-        moved = b.op(t, f"{'add' if step > 0 else 'sub'} {raw}, {sign.name}")
-        top = b.op(t, f"and {sign}, {self._top.name}")
-        return b.op(t, f"or {moved}, {top.name}")
+        moved = b.binary("add" if step > 0 else "sub", raw, sign)
+        top = b.binary("and", sign, self._top)
+        return b.binary("or", moved, top)
 
 
 @dataclass(frozen=True)
@@ -151,10 +149,10 @@ class SortKey:
             assert isinstance(key, Val)
             rank = order.rank(b, key)
             if rank.type != t:
-                rank = b.op(t, f"zext {rank} to {t}")
+                rank = b.cast("zext", rank, t)
             if total is not None:
-                above = b.op(t, f"shl {total}, {order.bits}")
-                rank = b.op(t, f"or {above}, {rank.name}")
+                above = b.binary("shl", total, order.bits)
+                rank = b.binary("or", above, rank)
             total = rank
         assert total is not None
         return total

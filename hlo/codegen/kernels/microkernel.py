@@ -20,15 +20,17 @@ from hlo.codegen.kernels.vectors import (
     masked_load,
     masked_store,
     prefetch,
-    shuffle,
-    splat,
     vector_at,
 )
-from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.llvm import FALSE, Builder, Index, Module, Val, i64, ptr
 from hlo.types import ElementType
 
 # Turns of the inner loop of a tile whose result is fetched beforehand.
 _SHORT = 128
+
+
+# Whether a tile of the result is added to what is there.
+_MORE = Val("i1", "%more")
 
 
 @dataclass(frozen=True)
@@ -58,30 +60,32 @@ class Arithmetic:
     def add(self, b: Builder, x: Val, y: Val) -> Val:
         """Return x + y; "any" for truth values."""
         if self.total.is_pred:
-            return b.op(x.type, f"or {x}, {y.name}")
-        how = "fadd contract" if self.total.is_float else "add"
-        return b.op(x.type, f"{how} {x}, {y.name}")
+            return b.binary("or", x, y)
+        return self._operation(b, "add", x, y)
 
     def multiply_add(self, b: Builder, x: Val, y: Val, total: Val) -> Val:
         """Return x * y + total, on vectors."""
         if self.pairs:
             return self.add(b, total, _pair_products(b, x, y))
         if self.total.is_pred:
-            how = "and"
-        else:
-            how = "fmul contract" if self.total.is_float else "mul"
-        return self.add(b, total, b.op(x.type, f"{how} {x}, {y.name}"))
+            return self.add(b, total, b.binary("and", x, y))
+        return self.add(b, total, self._operation(b, "mul", x, y))
+
+    def _operation(self, b: Builder, name: str, x: Val, y: Val) -> Val:
+        if self.total.is_float:
+            return b.binary(f"f{name}", x, y, "contract")
+        return b.binary(name, x, y)
 
 
 def _pair_products(b: Builder, x: Val, y: Val) -> Val:
     """Return x.low * y.low + x.high * y.high in each lane: one instruction where there is one."""
     lanes = int(x.type[1:].split(" ")[0])
     narrow, wide = f"<{2 * lanes} x i16>", f"<{2 * lanes} x i32>"
-    halves = [b.op(narrow, f"bitcast {v} to {narrow}") for v in (x, y)]
-    p, q = (b.op(wide, f"sext {v} to {wide}") for v in halves)
-    product = b.op(wide, f"mul nsw {p}, {q.name}")
-    even, odd = (shuffle(b, product, product, range(i, 2 * lanes, 2)) for i in (0, 1))
-    return b.op(x.type, f"add {even}, {odd.name}")
+    halves = [b.cast("bitcast", v, narrow) for v in (x, y)]
+    p, q = (b.cast("sext", v, wide) for v in halves)
+    product = b.binary("mul", p, q, "nsw")
+    even, odd = (b.shuffle_vector(product, product, range(i, 2 * lanes, 2)) for i in (0, 1))
+    return b.binary("add", even, odd)
 
 
 # --- vectors along columns ----------------------------------------------------------------------
@@ -124,25 +128,23 @@ def outer_block(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
                 left = b.element_address("%a", s, b.mul(i, "%a_row"))
                 target = b.element_address("%c", s, b.add(b.mul(i, "%c_row"), j))
                 rows_here = b.sub("%rows", i)
-                call = (
-                    f"call void @{inner}(ptr {left}, i64 %a_row, i64 %a_k, i64 {rows_here}, "
-                    f"ptr {strip}, i64 %b_k, i64 %k, "
-                )
+                operands = [
+                    ptr(left), i64("%a_row"), i64("%a_k"), i64(rows_here), ptr(strip), i64("%b_k"),
+                    i64("%k"),
+                ]  # fmt: skip
 
-                def full(call: str = call, target: str = target) -> Sequence[Val]:
-                    b.write(f"{call}ptr {target}, i64 %c_row, i1 %more)")
+                def full(operands: Sequence[Val] = operands, target: str = target) -> Sequence[Val]:
+                    b.call_void(inner, [*operands, ptr(target), i64("%c_row"), _MORE])
                     return ()
 
                 def part(
-                    call: str = call, target: str = target, rows_here: Index = rows_here,
-                    here: Index = here,
+                    operands: Sequence[Val] = operands, target: str = target,
+                    rows_here: Index = rows_here, here: Index = here,
                 ) -> Sequence[Val]:  # fmt: skip
-                    b.write(f"{call}ptr {spare.name}, i64 {columns}, i1 false)")
+                    b.call_void(inner, [*operands, spare, i64(columns), FALSE])
                     edge = _edge(module, arithmetic, tile)
-                    b.write(
-                        f"call void @{edge}(ptr {spare.name}, ptr {target}, i64 %c_row, "
-                        f"i64 {rows_here}, i64 {here}, i1 %more)"
-                    )
+                    counts = i64("%c_row"), i64(rows_here), i64(here)
+                    b.call_void(edge, [spare, ptr(target), *counts, _MORE])
                     return ()
 
                 b.choose(whole, full, part)
@@ -171,7 +173,7 @@ def _outer_tile(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
         # The lines to be written are fetched while sums are taken, unless those take so long that
         # fetching does not matter.
         is_short = b.compare("sle", "%k", _SHORT)
-        with b.when(b.op("i1", f"or {is_short}, %more")):
+        with b.when(b.binary("or", is_short, "%more")):
             for i, j in places:
                 prefetch(b, b.element_address(targets[i], s, j * tile.lanes), to_write=True)
         zero = Val(vector, "zeroinitializer")
@@ -182,8 +184,8 @@ def _outer_tile(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
             old = iter(turn.values)
             following = []
             for left in lefts:
-                one = b.effect(s, f"load {s}, ptr {b.element_address(left, s, at)}")
-                spread = splat(b, one, tile.lanes)
+                one = b.load(s, b.element_address(left, s, at))
+                spread = b.splat(one, tile.lanes)
                 for column in columns:
                     following.append(arithmetic.multiply_add(b, spread, column, next(old)))
             turn.values = following
@@ -196,16 +198,16 @@ def _outer_tile(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
                 for (i, j), total in zip(places, sums, strict=True)
             ]
 
-        totals = b.choose(Val("i1", "%more"), added, lambda: sums)
+        totals = b.choose(_MORE, added, lambda: sums)
         done = b.new_label("done")
         for (i, j), total in zip(places, totals, strict=True):
             if i and not j:
                 more = b.new_label("row")
                 present = b.compare("slt", i, "%rows")
-                b.write(f"br i1 {present.name}, label %{more}, label %{done}")
+                b.branch(present, more, done)
                 b.place(more)
             address = b.element_address(targets[i], s, j * tile.lanes)
-            b.write(f"store {total}, ptr {address}, align {align}")
+            b.store(total, address, align=align)
         b.jump(done)
         b.place(done)
 
@@ -232,7 +234,7 @@ def _edge(module: Module, arithmetic: Arithmetic, tile: Tile) -> str:
                 new = vector_at(b, vector, source, s, j * lanes)
                 address = b.element_address(target, s, j * lanes)
                 none = Val(mask.type, "zeroinitializer")
-                wanted = b.op(mask.type, f"select i1 %more, {mask}, {none}")
+                wanted = b.select(_MORE, mask, none)
                 old = masked_load(b, vector, address, wanted, align)
                 masked_store(b, arithmetic.add(b, old, new), address, mask, align)
 
@@ -277,16 +279,19 @@ def inner_block(module: Module, arithmetic: Arithmetic, dots: Dots) -> str:
             left = b.element_address("%a", s, b.mul(i, "%a_row"))
             right = b.element_address("%b", s, b.mul(j, "%b_column"))
             rows, columns = b.sub("%rows", i), b.sub("%columns", j)
-            b.write(
-                f"call void @{sums}(ptr {left}, i64 %a_row, i64 {rows}, ptr {right}, "
-                f"i64 %b_column, i64 {columns}, i64 %k, ptr {spare.name})"
-            )
+            b.call_void(
+                sums,
+                [
+                    ptr(left), i64("%a_row"), i64(rows), ptr(right), i64("%b_column"),
+                    i64(columns), i64("%k"), spare,
+                ],
+            )  # fmt: skip
             with (
                 b.loop(0, b.minimum(rows, dots.rows), plain=True) as ii,
                 b.loop(0, b.minimum(columns, dots.columns), plain=True) as jj,
             ):
                 at = b.add(b.mul(ii, dots.columns), jj)
-                new = b.effect(s, f"load {s}, ptr {b.element_address(spare.name, s, at)}")
+                new = b.load(s, b.element_address(spare.name, s, at))
                 row = b.mul(b.add(i, ii), "%c_row")
                 address = b.element_address(
                     "%c", s, b.add(row, b.mul(b.add(j, jj), "%c_column"))
@@ -294,13 +299,13 @@ def inner_block(module: Module, arithmetic: Arithmetic, dots: Dots) -> str:
                 zero = Val(s, "0.0" if arithmetic.total.is_float else "0")
 
                 def old(address: str = address) -> Sequence[Val]:
-                    return [b.effect(s, f"load {s}, ptr {address}")]
+                    return [b.load(s, address)]
 
                 def none(zero: Val = zero) -> Sequence[Val]:
                     return [zero]
 
-                (before,) = b.choose(Val("i1", "%more"), old, none)
-                b.write(f"store {arithmetic.add(b, before, new)}, ptr {address}")
+                (before,) = b.choose(_MORE, old, none)
+                b.store(arithmetic.add(b, before, new), address)
 
     return define(
         module, name,
@@ -348,7 +353,7 @@ def _inner_tile(module: Module, arithmetic: Arithmetic, dots: Dots) -> str:
         sums = b.choose(b.compare("sgt", rest, 0), finish, lambda: main)
         for n, part in enumerate(add_lanes(b, arithmetic, sums, lanes)):
             address = b.element_address("%out", s, n * lanes)
-            b.write(f"store {part}, ptr {address}, align {align}")
+            b.store(part, address, align=align)
 
     return define(
         module, name,
@@ -370,13 +375,18 @@ def add_lanes(b: Builder, arithmetic: Arithmetic, vectors: Sequence[Val], lanes:
         low = [i + k for i in range(0, size, width) for k in range(half)]
         if len(parts) == 1:
             (x,) = parts
-            first, second = shuffle(b, x, x, low), shuffle(b, x, x, [i + half for i in low])
+            first, second = (
+                b.shuffle_vector(x, x, low),
+                b.shuffle_vector(x, x, [i + half for i in low]),
+            )
             parts = [arithmetic.add(b, first, second)]
         else:
             pairs = zip(parts[::2], parts[1::2], strict=True)
             low += [i + size for i in low]
             parts = [
-                arithmetic.add(b, shuffle(b, x, y, low), shuffle(b, x, y, [i + half for i in low]))
+                arithmetic.add(
+                    b, b.shuffle_vector(x, y, low), b.shuffle_vector(x, y, [i + half for i in low])
+                )
                 for x, y in pairs
             ]
         width = half

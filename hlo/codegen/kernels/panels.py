@@ -18,10 +18,10 @@ from hlo.codegen.kernels.vectors import (
     masked_load,
     masked_store,
     prefetch,
-    shuffle,
     vector_at,
+    vector_constant,
 )
-from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.llvm import FALSE, Builder, Index, Module, Val, i64, int_const, ptr
 from hlo.codegen.target import Target
 from hlo.types import ELEMENT_TYPES, ElementType
 
@@ -56,8 +56,8 @@ def copy(b: Builder, target: Target, types: Types, to: Place, frm: Place,
     else:
         function = _one_by_one(b.module, types)
         strides = (to.row, to.column, frm.row, frm.column)
-    numbers = ", ".join(f"i64 {n}" for n in (*strides, rows, columns))
-    b.write(f"call void @{function}(ptr {to.address}, ptr {frm.address}, {numbers})")
+    numbers = [i64(n) for n in (*strides, rows, columns)]
+    b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
 
 
 def _lanes(target: Target, types: Types) -> int:
@@ -83,14 +83,14 @@ def _rows(module: Module, target: Target, types: Types, to_step: int, from_step:
             # The last element that is read is the last that is wanted.
             first = b.sub(b.mul(at, 2), 1) if last else b.mul(at, 2)
             wide = vector_at(b, f"<{2 * lanes} x {source}>", base, source, first)
-            return shuffle(b, wide, wide, range(int(last), 2 * lanes, 2))
+            return b.shuffle_vector(wide, wide, range(int(last), 2 * lanes, 2))
 
         def store(value: Val, base: str, at: Index) -> None:
             address = b.element_address(base, result, b.mul(at, to_step))
             if to_step == 1:
-                b.write(f"store {value}, ptr {address}, align {align}")
+                b.store(value, address, align=align)
                 return
-            wide = shuffle(b, value, value, [i // 2 for i in range(2 * lanes)])
+            wide = b.shuffle_vector(value, value, [i // 2 for i in range(2 * lanes)])
             mask = ", ".join(["i1 true, i1 false"] * lanes)
             masked_store(b, wide, address, Val(f"<{2 * lanes} x i1>", f"<{mask}>"), align)
 
@@ -154,7 +154,7 @@ def _transpose(module: Module, target: Target, types: Types) -> str:
             for i, line in enumerate(_transposed(b, lines)):
                 at = b.add(b.mul(b.add(r, i), "%to_row"), c)
                 address = b.element_address("%to", result, at)
-                b.write(f"store {line}, ptr {address}, align {_bytes(types.chain[-1])}")
+                b.store(line, address, align=_bytes(types.chain[-1]))
 
         def single(rows: tuple[Index, Index], columns: tuple[Index, Index]) -> None:
             with b.loop(*rows, plain=True) as r, b.loop(*columns, plain=True) as c:
@@ -187,7 +187,10 @@ def _transposed(b: Builder, lines: list[Val]) -> list[Val]:
         for i in range(n):
             if not i & half:
                 x, y = lines[i], lines[i | half]
-                result[i], result[i | half] = shuffle(b, x, y, low), shuffle(b, x, y, high)
+                result[i], result[i | half] = (
+                    b.shuffle_vector(x, y, low),
+                    b.shuffle_vector(x, y, high),
+                )
         lines, half = result, half // 2
     return lines
 
@@ -219,8 +222,8 @@ def copy_pairs(b: Builder, target: Target, source: ElementType, to: Place, frm: 
     """
     assert to.column == 1
     function = _pairs(b.module, target, source, contiguous=frm.column == 1)
-    numbers = ", ".join(f"i64 {n}" for n in (to.row, frm.row, frm.column, count, columns))
-    b.write(f"call void @{function}(ptr {to.address}, ptr {frm.address}, {numbers})")
+    numbers = [i64(n) for n in (to.row, frm.row, frm.column, count, columns)]
+    b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
 
 
 def _pairs(module: Module, target: Target, source: ElementType, *, contiguous: bool) -> str:
@@ -237,11 +240,10 @@ def _pairs(module: Module, target: Target, source: ElementType, *, contiguous: b
                 has_second, lambda: [vector_at(b, vector, second, mem, at)], lambda: [zero]
             )
             parts = [types.convert(b, x) for x in (low, high)]
-            low, high = (b.op(wide, f"zext {x} to {wide}") for x in parts)
-            by = ", ".join(["i32 16"] * lanes)
-            high = b.op(wide, f"shl {high}, <{by}>")
-            pair = b.op(wide, f"or {low}, {high.name}")
-            b.write(f"store {pair}, ptr {b.element_address(to, 'i32', at)}, align 4")
+            low, high = (b.cast("zext", x, wide) for x in parts)
+            high = b.binary("shl", high, vector_constant("i32", [16] * lanes))
+            pair = b.binary("or", low, high)
+            b.store(pair, b.element_address(to, "i32", at), align=4)
 
         def single(at: Index, first: str, second: str, has_second: Val) -> None:
             step = b.mul(at, "%from_column")
@@ -249,13 +251,13 @@ def _pairs(module: Module, target: Target, source: ElementType, *, contiguous: b
             def half(base: str) -> list[Val]:
                 value = types.load(b, base, step)
                 assert isinstance(value, Val)
-                return [b.op("i32", f"zext {value} to i32")]
+                return [b.cast("zext", value, "i32")]
 
             (high,) = b.choose(has_second, lambda: half(second), lambda: [Val("i32", "0")])
             (low,) = half(first)
-            high = b.op("i32", f"shl {high}, 16")
-            pair = b.op("i32", f"or {low}, {high.name}")
-            b.write(f"store {pair}, ptr {b.element_address(to, 'i32', at)}")
+            high = b.binary("shl", high, 16)
+            pair = b.binary("or", low, high)
+            b.store(pair, b.element_address(to, "i32", at))
 
         with b.loop(0, "%count", 2, plain=True) as r:
             to = b.element_address("%to", "i32", b.mul(b.udiv(r, 2), "%to_row"))
@@ -282,7 +284,7 @@ def clear(b: Builder, address: str, arithmetic: Arithmetic, count: Index) -> Non
     """Write zeros to so many elements of a panel."""
     b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
     bytes_ = b.mul(count, arithmetic.bytes)
-    b.write(f"call void @llvm.memset.p0.i64(ptr {address}, i8 0, i64 {bytes_}, i1 false)")
+    b.call_void("llvm.memset.p0.i64", [ptr(address), int_const(8, 0), i64(bytes_), FALSE])
 
 
 def _bytes(et: ElementType) -> int:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from hlo.codegen import scalar
 from hlo.codegen.kernel import Kernel
-from hlo.codegen.kernels.microkernel import Arithmetic, Tile, outer_block, splat, vector_at
-from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.kernels.microkernel import Arithmetic, Tile, outer_block, vector_at
+from hlo.codegen.llvm import TRUE, Builder, Index, Val, i64, ptr
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.types import ELEMENT_TYPES, ElementType, complex_part
@@ -100,14 +100,11 @@ class Rows:
     def load(self, b: Builder, row: Index, column: Index) -> Parts:
         """Return an element."""
         t = self.field.type
-        return [
-            b.effect(t, f"load {t}, ptr {self.address(b, row, column, p)}")
-            for p in range(self.field.planes)
-        ]
+        return [b.load(t, self.address(b, row, column, p)) for p in range(self.field.planes)]
 
     def store(self, b: Builder, parts: Sequence[Val], row: Index, column: Index) -> None:
         for p, part in enumerate(parts):
-            b.write(f"store {part}, ptr {self.address(b, row, column, p)}")
+            b.store(part, self.address(b, row, column, p))
 
     def vector(self, b: Builder, row: Index, column: Index) -> Parts:
         """Return the elements from a column on."""
@@ -122,20 +119,20 @@ class Rows:
     def store_vector(self, b: Builder, parts: Parts, row: Index, column: Index) -> None:
         for p, part in enumerate(parts):
             address = self.address(b, row, column, p)
-            b.write(f"store {part}, ptr {address}, align {self.field.bytes}")
+            b.store(part, address, align=self.field.bytes)
 
 
 def spread(b: Builder, field: Field, parts: Parts) -> Parts:
     """Return vectors with the same number in every lane."""
-    return [splat(b, p, field.lanes) for p in parts]
+    return [b.splat(p, field.lanes) for p in parts]
 
 
 def multiply_add(b: Builder, x: Parts, y: Parts, total: Parts) -> Parts:
     """Return x * y + total."""
 
     def plus(p: Val, q: Val, t: Val, sign: str = "add") -> Val:
-        product = b.op(t.type, f"fmul contract {p}, {q.name}")
-        return b.op(t.type, f"f{sign} contract {t}, {product.name}")
+        product = b.binary("fmul", p, q, "contract")
+        return b.binary(f"f{sign}", t, product, "contract")
 
     if len(x) == 1:
         return [plus(x[0], y[0], total[0])]
@@ -145,7 +142,7 @@ def multiply_add(b: Builder, x: Parts, y: Parts, total: Parts) -> Parts:
 
 def negated(b: Builder, parts: Parts) -> Parts:
     """Return -x."""
-    return [b.op(p.type, f"fneg {p}") for p in parts]
+    return [b.unary("fneg", p) for p in parts]
 
 
 def conjugate(b: Builder, parts: Parts) -> Parts:
@@ -164,14 +161,14 @@ class Divisor:
         t, (c, d) = parts[0].type, parts
         size = "f64" if t == "double" else "f32"
         big = [b.intrinsic(f"fabs.{size}", t, [x]) for x in parts]
-        real = b.op("i1", f"fcmp oge {big[0]}, {big[1].name}")
+        real = b.fcmp("oge", big[0], big[1])
         one, zero = (scalar.constant(field.part, field.part.dtype.type(x)) for x in (1, 0))
         assert isinstance(one, Val) and isinstance(zero, Val)
         large, small = b.select(real, c, d), b.select(real, d, c)
-        none = b.op("i1", f"fcmp oeq {large}, {zero.name}")
-        ratio = b.select(none, zero, b.op(t, f"fdiv {small}, {large.name}"))
-        product = b.op(t, f"fmul contract {small}, {ratio.name}")
-        whole = b.op(t, f"fadd contract {large}, {product.name}")
+        none = b.fcmp("oeq", large, zero)
+        ratio = b.select(none, zero, b.binary("fdiv", small, large))
+        product = b.binary("fmul", small, ratio, "contract")
+        whole = b.binary("fadd", large, product, "contract")
         p, q = b.select(real, one, ratio), b.select(real, ratio, one)
         self._parts = spread(b, field, [p, q, b.select(none, big[0], whole)])
 
@@ -179,16 +176,15 @@ class Divisor:
         """Return vectors divided by the number."""
         b = self._b
         if len(x) == 1:
-            return [b.op(x[0].type, f"fdiv {x[0]}, {self._parts[0].name}")]
+            return [b.binary("fdiv", x[0], self._parts[0])]
         p, q, whole = self._parts
-        t = x[0].type
 
         def times(v: Val, w: Val) -> Val:
-            return b.op(t, f"fmul contract {v}, {w.name}")
+            return b.binary("fmul", v, w, "contract")
 
-        re = b.op(t, f"fadd contract {times(x[0], p)}, {times(x[1], q).name}")
-        im = b.op(t, f"fsub contract {times(x[1], p)}, {times(x[0], q).name}")
-        return [b.op(t, f"fdiv {v}, {whole.name}") for v in (re, im)]
+        re = b.binary("fadd", times(x[0], p), times(x[1], q), "contract")
+        im = b.binary("fsub", times(x[1], p), times(x[0], q), "contract")
+        return [b.binary("fdiv", v, whole) for v in (re, im)]
 
 
 def update(
@@ -213,12 +209,14 @@ def update(
     count, depth, width = b.sub(i1, i0), b.sub(k1, k0), b.sub(j1, j0)
     products = [(0, 0, 0)] if f.planes == 1 else [(0, 0, 0), (2, 1, 0), (0, 1, 1), (1, 0, 1)]
     for p, q, r in products:
-        b.write(
-            f"call void @{block}(ptr {left.address(b, k0, i0, p)}, i64 1, i64 {left.pitch}, "
-            f"i64 {count}, ptr {right.address(b, k0, j0, q)}, i64 {right.pitch}, "
-            f"i64 {tile.columns}, i64 {width}, i64 {depth}, ptr {target.address(b, i0, j0, r)}, "
-            f"i64 {target.pitch}, i1 true)"
-        )
+        b.call_void(
+            block,
+            [
+                ptr(left.address(b, k0, i0, p)), i64(1), i64(left.pitch), i64(count),
+                ptr(right.address(b, k0, j0, q)), i64(right.pitch), i64(tile.columns), i64(width),
+                i64(depth), ptr(target.address(b, i0, j0, r)), i64(target.pitch), TRUE,
+            ],
+        )  # fmt: skip
 
 
 def over_vectors(

@@ -68,7 +68,7 @@ class _SortLines:
             # Where all keys have the same digit, nothing moves.
             digit = s.digit(s.load(source.get())[0], p)
             at = b.element_address(tables[p], "i32", digit)
-            same = as_index(b, b.effect("i32", f"load i32, ptr {at}"))
+            same = as_index(b, b.load("i32", at))
             with b.when(b.compare("ne", same, n)):
                 s.sum_up(tables[p])
                 here, there = source.get(), target.get()

@@ -15,7 +15,7 @@ from hlo.codegen.kernel import Extent, Kernel, Plan, split_index
 from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.records import Records, RecordSorter
 from hlo.codegen.kernels.variables import Variable, as_index
-from hlo.codegen.llvm import Index, Val
+from hlo.codegen.llvm import Index, Val, i64
 
 _BLOCKS, _LEAST_BLOCK = 32, 16384
 # Words of a line's state: which side its records are on, once the present pass has moved them;
@@ -106,11 +106,11 @@ def _state(s: RecordSorter, line: Index, which: int) -> str:
 
 
 def _get(s: RecordSorter, line: Index, which: int) -> str:
-    return s.b.effect("i64", f"load i64, ptr {_state(s, line, which)}").name
+    return s.b.load("i64", _state(s, line, which)).name
 
 
 def _set(s: RecordSorter, line: Index, which: int, value: Index) -> None:
-    s.b.write(f"store i64 {value}, ptr {_state(s, line, which)}")
+    s.b.store(i64(value), _state(s, line, which))
 
 
 @dataclass(frozen=True)
@@ -170,15 +170,15 @@ class _Offsets:
             return b.element_address(table, "i32", digit)
 
         def load(table: str, digit: Index) -> Val:
-            return b.effect("i32", f"load i32, ptr {at(table, digit)}")
+            return b.load("i32", at(table, digit))
 
         with b.loop(k.begin, k.end) as line:
             s.clear(totals, s.buckets)
             with b.loop(0, blocks) as block:
                 counts = _counts(s, line, block)
                 with b.loop(0, s.buckets, plain=True) as d:
-                    both = b.op("i32", f"add {load(totals, d)}, {load(counts, d).name}")
-                    b.write(f"store {both}, ptr {at(totals, d)}")
+                    both = b.binary("add", load(totals, d), load(counts, d))
+                    b.store(both, at(totals, d))
             moved = Variable(b, 1)
             with b.loop(0, s.buckets, plain=True) as d:
                 full = b.compare("eq", as_index(b, load(totals, d)), s.n)
@@ -186,16 +186,16 @@ class _Offsets:
                     moved.set(0)
             moves = moved.get()
             _set(s, line, _MOVES, moves)
-            _set(s, line, _SIDE, b.op("i64", f"xor i64 {_get(s, line, _SIDE)}, {moves}").name)
+            _set(s, line, _SIDE, b.binary("xor", i64(_get(s, line, _SIDE)), moves).name)
             _set(s, line, _SHIFT, b.add(_get(s, line, _SHIFT), s.digits[0][1]))
             s.sum_up(totals)
             with b.loop(0, blocks) as block:
                 counts = _counts(s, line, block)
                 with b.loop(0, s.buckets, plain=True) as d:
                     place, here = load(totals, d), load(counts, d)
-                    b.write(f"store {place}, ptr {at(counts, d)}")
-                    after = b.op("i32", f"add {place}, {here.name}")
-                    b.write(f"store {after}, ptr {at(totals, d)}")
+                    b.store(place, at(counts, d))
+                    after = b.binary("add", place, here)
+                    b.store(after, at(totals, d))
         return Extent(s.lines.count, 2.0 * blocks * s.buckets)
 
 

@@ -57,18 +57,18 @@ def _store_state(k: Kernel, values: Sequence[Val]) -> None:
 
 def _halves(b: Builder, x: Val) -> tuple[Val, Val]:
     """Return the low and the high half of an i64."""
-    high = b.op("i64", f"lshr {x}, 32")
-    return b.op("i32", f"trunc {x} to i32"), b.op("i32", f"trunc {high} to i32")
+    high = b.binary("lshr", x, 32)
+    return b.cast("trunc", x, "i32"), b.cast("trunc", high, "i32")
 
 
 def _joined(b: Builder, low: Val, high: Val) -> Val:
-    low, high = (b.op("i64", f"zext {x} to i64") for x in (low, high))
-    high = b.op("i64", f"shl {high}, 32")
-    return b.op("i64", f"or {low}, {high.name}")
+    low, high = (b.cast("zext", x, "i64") for x in (low, high))
+    high = b.binary("shl", high, 32)
+    return b.binary("or", low, high)
 
 
 def _two(b: Builder, opcode: str, x: Val, y: Val) -> Val:
-    return b.op(x.type, f"{opcode} {x}, {y.name}")
+    return b.binary(opcode, x, y)
 
 
 def _put(k: Kernel, word: Val, indices: Sequence[Index]) -> None:
@@ -76,7 +76,7 @@ def _put(k: Kernel, word: Val, indices: Sequence[Index]) -> None:
     et = _data(k).element_type
     narrow = word
     if int(word.type[1:]) > et.bits:
-        narrow = k.b.op(f"i{et.bits}", f"trunc {word} to i{et.bits}")
+        narrow = k.b.cast("trunc", word, f"i{et.bits}")
     k.store(_from_bits(k.b, et, narrow), tuple(indices), 1)
 
 
@@ -86,12 +86,12 @@ def _from_bits(b: Builder, et: ElementType, raw: Val) -> Val:
         return raw
     mem = scalar.memory_type(et)
     if et.bits >= 32:
-        return b.op(mem, f"bitcast {raw} to {mem}")
-    return scalar.from_memory(b, et, raw if raw.type == mem else b.op(mem, f"zext {raw} to {mem}"))
+        return b.cast("bitcast", raw, mem)
+    return scalar.from_memory(b, et, raw if raw.type == mem else b.cast("zext", raw, mem))
 
 
 def _advanced(b: Builder, counter: Val, at: Index) -> Val:
-    return b.op("i64", f"add {counter}, {at}")
+    return b.binary("add", counter, at)
 
 
 # --- ThreeFry -----------------------------------------------------------------------------------
@@ -163,8 +163,8 @@ def _philox_words(b: Builder, key: Val, counter: Sequence[Val]) -> list[Val]:
     for _ in range(PHILOX_ROUNDS):
         parts = []
         for word, multiplier in zip((words[0], words[2]), PHILOX_MULTIPLIERS, strict=True):
-            wide = b.op("i64", f"zext {word} to i64")
-            parts.append(_halves(b, b.op("i64", f"mul {wide}, {int(multiplier)}")))
+            wide = b.cast("zext", word, "i64")
+            parts.append(_halves(b, b.binary("mul", wide, int(multiplier))))
         (low0, high0), (low1, high1) = parts
         words = [
             _two(b, "xor", _two(b, "xor", high1, words[1]), keys[0]), low1,
@@ -184,8 +184,8 @@ def _philox(k: Kernel) -> Extent:
     blocks = -(-total // each)
 
     def carried(counter: Val) -> Val:
-        over = b.op("i1", f"icmp ult {counter}, {low.name}")
-        return _two(b, "add", high, b.op("i64", f"zext {over} to i64"))
+        over = b.icmp("ult", counter, low)
+        return _two(b, "add", high, b.cast("zext", over, "i64"))
 
     after = _advanced(b, low, blocks)
     _store_state(k, [key, after] if len(state) == 2 else [key, after, carried(after)])

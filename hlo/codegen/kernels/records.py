@@ -11,7 +11,7 @@ from hlo.codegen.kernels.combiner import element_type
 from hlo.codegen.kernels.keys import SortKey
 from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.variables import Variable, as_index
-from hlo.codegen.llvm import Index, Val
+from hlo.codegen.llvm import FALSE, Index, Val, i64, int_const, ptr
 from hlo.ir import Instruction
 
 # Keys of short lines are cut into narrower digits: counting would take longer than moving.
@@ -101,39 +101,36 @@ class RecordSorter:
         at = self.lines.at(start, position)
         values = [k.elements.at(o, at) for o in k.inst.operands]
         rank = self.key.rank(b, values)
-        word = rank if rank.type == r.word else b.op(r.word, f"zext {rank} to {r.word}")
+        word = rank if rank.type == r.word else b.cast("zext", rank, r.word)
         if r.content == "key":
             return [word]
         index = Val("i64", str(position))
         if r.is_split:
-            return [word, b.op("i32", f"trunc {index} to i32")]
-        high = b.op("i64", f"shl {word}, 32")
+            return [word, b.cast("trunc", index, "i32")]
+        high = b.binary("shl", word, 32)
         low = index
         if r.content == "value":
             low = self._bits(values[0])
-        return [b.op("i64", f"or {high}, {low.name}")]
+        return [b.binary("or", high, low)]
 
     def _bits(self, value: object) -> Val:
         b, et = self.b, element_type(self.k.inst.operands[0])
         assert isinstance(value, Val)
         raw = scalar.to_memory(b, et, value)
         if raw.type == "float":
-            raw = b.op("i32", f"bitcast {raw} to i32")
-        return b.op("i64", f"zext {raw} to i64")
+            raw = b.cast("bitcast", raw, "i32")
+        return b.cast("zext", raw, "i64")
 
     def address(self, part: int, at: Index) -> str:
         return self.b.element_address(self.k.scratch[part], self.records.types[part], at)
 
     def load(self, at: Index) -> list[Val]:
         """Return the record at a place in scratch memory."""
-        return [
-            self.b.effect(t, f"load {t}, ptr {self.address(part, at)}")
-            for part, t in enumerate(self.records.types)
-        ]
+        return [self.b.load(t, self.address(part, at)) for part, t in enumerate(self.records.types)]
 
     def put(self, record: Sequence[Val], at: Index) -> None:
         for part, value in enumerate(record):
-            self.b.write(f"store {value}, ptr {self.address(part, at)}")
+            self.b.store(value, self.address(part, at))
 
     def digit(self, word: Val, number: int) -> Index:
         """Return a digit of a record's key."""
@@ -144,9 +141,9 @@ class RecordSorter:
         b = self.b
         by = str(shift)
         if isinstance(shift, str) and word.type == "i32":
-            by = b.op("i32", f"trunc i64 {shift} to i32").name
-        moved = b.op(word.type, f"lshr {word}, {by}") if shift else word
-        return as_index(b, b.op(word.type, f"and {moved}, {self.buckets - 1}"))
+            by = b.cast("trunc", i64(shift), "i32").name
+        moved = b.binary("lshr", word, by) if shift else word
+        return as_index(b, b.binary("and", moved, self.buckets - 1))
 
     def write(self, start: Sequence[Index], position: Index, record: Sequence[Val]) -> None:
         """Store the results at a position of a line, given the record that has come there."""
@@ -155,7 +152,7 @@ class RecordSorter:
         (word,) = record[:1]
         if r.content == "key":
             t = f"i{r.key_bits}"
-            rank = word if word.type == t else b.op(t, f"trunc {word} to {t}")
+            rank = word if word.type == t else b.cast("trunc", word, t)
             order = self.key.value_order
             assert order is not None
             k.store(order.value(b, rank), at)
@@ -164,15 +161,15 @@ class RecordSorter:
             et = element_type(k.inst.operands[0])
             bits = scalar.memory_type(et)
             t = "i32" if bits == "float" else bits
-            raw = b.op(t, f"trunc {word} to {t}")
+            raw = b.cast("trunc", word, t)
             if bits == "float":
-                raw = b.op("float", f"bitcast {raw} to float")
+                raw = b.cast("bitcast", raw, "float")
             k.store(scalar.from_memory(b, et, raw), at)
             return
         if r.is_split:
             source = as_index(b, record[1])
         else:
-            source = b.op("i64", f"and {word}, {(1 << 32) - 1}").name
+            source = b.binary("and", word, (1 << 32) - 1).name
         place = self.lines.at(start, source)
         for n in self.needed:
             k.store(k.elements.at(k.inst.operands[n], place), at, n)
@@ -183,14 +180,14 @@ class RecordSorter:
         """Add one to a count; returns what it was."""
         b = self.b
         at = b.element_address(counts, "i32", digit)
-        old = b.effect("i32", f"load i32, ptr {at}")
-        b.write(f"store i32 {b.op('i32', f'add {old}, 1').name}, ptr {at}")
+        old = b.load("i32", at)
+        b.store(b.binary("add", old, 1), at)
         return as_index(b, old)
 
     def clear(self, counts: str, size: int) -> None:
-        address = f"ptr align 4 {counts}"
         self.b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
-        self.b.write(f"call void @llvm.memset.p0.i64({address}, i8 0, i64 {4 * size}, i1 false)")
+        args = [ptr(counts, align=4), int_const(8, 0), i64(4 * size), FALSE]
+        self.b.call_void("llvm.memset.p0.i64", args)
 
     def sum_up(self, counts: str) -> None:
         """Replace counts by the sums of those before them."""
@@ -198,9 +195,9 @@ class RecordSorter:
         total = Variable(b, 0)
         with b.loop(0, self.buckets, plain=True) as d:
             at = b.element_address(counts, "i32", d)
-            here = as_index(b, b.effect("i32", f"load i32, ptr {at}"))
+            here = as_index(b, b.load("i32", at))
             before = total.get()
-            b.write(f"store i32 {b.op('i32', f'trunc i64 {before} to i32').name}, ptr {at}")
+            b.store(b.cast("trunc", i64(before), "i32"), at)
             total.set(b.add(before, here))
 
     def move(self, counts: str, shift: Index, source: Index, target: Index, count: Index) -> None:

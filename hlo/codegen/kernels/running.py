@@ -16,7 +16,7 @@ from hlo.codegen import scalar
 from hlo.codegen.element import Indices
 from hlo.codegen.kernel import Extent, Kernel, Plan, loop_order, split_index
 from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
-from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
@@ -225,17 +225,18 @@ class _Total:
     def reset(self, start: Sequence[Value] | None) -> None:
         if start is not None:
             self.acc.put(start)
-        else:
-            self.w.b.write(f"store i1 false, ptr {self.flag}")
+        elif self.flag is not None:
+            self.w.b.store(FALSE, self.flag)
 
     def add(self, new: Sequence[Value]) -> list[Value]:
         """Take in what comes next; returns the new total."""
         w, b = self.w, self.w.b
-        if self.flag is None:
+        flag = self.flag
+        if flag is None:
             total = w.follow(self.acc.get(), new)
             self.acc.put(total)
             return total
-        begun = b.effect("i1", f"load i1, ptr {self.flag}")
+        begun = b.load("i1", flag)
 
         def more() -> list[Val]:
             self.acc.put(w.follow(self.acc.get(), new))
@@ -243,7 +244,7 @@ class _Total:
 
         def begin() -> list[Val]:
             self.acc.put(new)
-            b.write(f"store i1 true, ptr {self.flag}")
+            b.store(TRUE, flag)
             return []
 
         b.choose(begun, more, begin)
@@ -300,17 +301,13 @@ class Vector:
     def combine(self, b: Builder, x: Val, y: Val) -> Val:
         """Return the operation on two vectors, lane by lane."""
         et, opcode = self.combiner.held[0], self.combiner.known
+        assert opcode is not None
         if opcode in ("maximum", "minimum"):
             kind = opcode if et.is_float else ("s" if et.is_signed else "u") + opcode[:3]
             suffix = f"f{et.bits}" if et.is_float else self.element
             return b.intrinsic(f"{kind}.v{self.lanes}{suffix}", self.type, [x, y])
         names = {"add": "fadd" if et.is_float else "add", "multiply": "mul"}
-        return b.op(self.type, f"{names.get(opcode or '', opcode)} {x}, {y.name}")
-
-    def shuffle(self, b: Builder, x: Val, y: Val, lanes: Sequence[int]) -> Val:
-        """Return lanes of two vectors, those of the second numbered after those of the first."""
-        mask = ", ".join(f"i32 {n}" for n in lanes)
-        return b.op(self.type, f"shufflevector {x}, {y}, <{self.lanes} x i32> <{mask}>")
+        return b.binary(names.get(opcode, opcode), x, y)
 
     def run(self, b: Builder, buffer: str, count: Index, total: Accumulators) -> None:
         """Replace the elements of a buffer by their running totals; carries `total` on."""
@@ -320,20 +317,20 @@ class Vector:
         carry = b.alloca(self.type).name
         (start,) = total.get()
         assert isinstance(start, Val)
-        first = b.op(self.type, f"insertelement {self.type} poison, {start}, i64 0")
-        b.write(f"store {self.shuffle(b, first, first, [0] * self.lanes)}, ptr {carry}")
+        first = b.insert_element(Val(self.type, "poison"), start, 0)
+        b.store(b.shuffle_vector(first, first, [0] * self.lanes), carry)
         with b.loop(0, count, self.lanes) as at:
             address = b.element_address(buffer, self.element, at)
-            x = b.effect(self.type, f"load {self.type}, ptr {address}")
+            x = b.load(self.type, address)
             step = 1
             while step < self.lanes:
                 below = [n - step if n >= step else self.lanes for n in range(self.lanes)]
-                x = self.combine(b, x, self.shuffle(b, x, nothing, below))
+                x = self.combine(b, x, b.shuffle_vector(x, nothing, below))
                 step *= 2
-            so_far = b.effect(self.type, f"load {self.type}, ptr {carry}")
-            b.write(f"store {self.combine(b, so_far, x)}, ptr {address}")
-            last = self.shuffle(b, x, x, [self.lanes - 1] * self.lanes)
-            b.write(f"store {self.combine(b, so_far, last)}, ptr {carry}")
+            so_far = b.load(self.type, carry)
+            b.store(self.combine(b, so_far, x), address)
+            last = b.shuffle_vector(x, x, [self.lanes - 1] * self.lanes)
+            b.store(self.combine(b, so_far, last), carry)
         # Lanes behind the last element hold what the buffer held before: only the element counts.
         end = scalar.load(b, self.combiner.held[0], buffer, b.sub(count, 1))
         total.put([end])

@@ -137,7 +137,7 @@ class _Writer:
         ]
         (stays,) = self.k.elements.call(select, args)
         assert isinstance(stays, Val)
-        return self.b.select(none, Val("i1", "true"), self.b.op("i1", f"xor {stays}, true"))
+        return self.b.select(none, Val("i1", "true"), self.b.binary("xor", stays, "true"))
 
     # --- the result so far ----------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class _Columns:
                 (kept,), (chosen,) = self.values.get(j), self.numbers.get(j)
                 assert isinstance(chosen, Val) and isinstance(here, Val)
                 new = w.element(at | more)
-                moves = w.moves(kept, new, b.op("i1", f"icmp slt {chosen}, 0"))
+                moves = w.moves(kept, new, b.icmp("slt", chosen, 0))
                 self.values.put([scalar.select(b, moves, new, kept)], j)
                 self.numbers.put([b.select(moves, here, chosen)], j)
 
@@ -255,7 +255,7 @@ class _Columns:
                 assert isinstance(chosen, Val) and isinstance(here, Val)
                 offset = w.offset(at | more)
                 old = w.get(offset)
-                hit = b.op("i1", f"icmp eq {chosen}, {here.name}")
+                hit = b.icmp("eq", chosen, here)
                 w.put(scalar.select(b, hit, w.scattered(old, window | more), old), offset)
 
         w.over_window(window, choose)

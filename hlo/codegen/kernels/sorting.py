@@ -22,7 +22,7 @@ from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.merging import RUN, MergeSort, Record
 from hlo.codegen.kernels.radix import plan_radix
 from hlo.codegen.kernels.variables import Variable, chosen
-from hlo.codegen.llvm import Index, Val
+from hlo.codegen.llvm import Index, Val, i64
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
@@ -129,7 +129,7 @@ class _Sorter:
         return self.b.element_address(self.k.scratch[len(self.types)], "i64", number)
 
     def state(self) -> tuple[Index, Index]:
-        width, side = (self.b.effect("i64", f"load i64, ptr {self.word(n)}").name for n in range(2))
+        width, side = (self.b.load("i64", self.word(n)).name for n in range(2))
         return width, side
 
     @cached_property
@@ -193,8 +193,8 @@ def _begin(k: Kernel) -> Extent:
     """Note that blocks are sorted."""
     s = _Sorter(k, ())
     with k.b.loop(k.begin, k.end, plain=True):
-        k.b.write(f"store i64 {_BLOCK}, ptr {s.word(0)}")
-        k.b.write(f"store i64 0, ptr {s.word(1)}")
+        k.b.store(i64(_BLOCK), s.word(0))
+        k.b.store(i64(0), s.word(1))
     return Extent(1)
 
 
@@ -204,9 +204,9 @@ def _double(k: Kernel) -> Extent:
     b = k.b
     with b.loop(k.begin, k.end, plain=True):
         width, side = s.state()
-        b.write(f"store i64 {b.add(width, width)}, ptr {s.word(0)}")
-        other = b.op("i64", f"xor i64 {side}, 1")
-        b.write(f"store {other}, ptr {s.word(1)}")
+        b.store(i64(b.add(width, width)), s.word(0))
+        other = b.binary("xor", i64(side), 1)
+        b.store(other, s.word(1))
     return Extent(1)
 
 
@@ -225,7 +225,7 @@ class _MergeRuns:
             old = b.add(base, b.mul(side, s.n))
             new = b.add(base, b.mul(b.sub(1, side), s.n))
             double = b.add(width, width)
-            low = b.op("i64", f"and i64 {first}, {b.sub(0, double)}").name
+            low = b.binary("and", i64(first), b.sub(0, double)).name
             middle = b.minimum(b.add(low, width), s.n)
             high = b.minimum(b.add(low, double), s.n)
             left, right = b.add(old, low), b.add(old, middle)

@@ -17,7 +17,6 @@ from hlo.codegen.kernels.vectors import (
     lanes_below,
     masked_load,
     masked_store,
-    splat,
     vector_at,
 )
 from hlo.codegen.llvm import Builder, Index, Module, Val
@@ -70,8 +69,7 @@ def filter_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -
         s, align = arithmetic.type, arithmetic.bytes
         vector = f"<{lanes} x {s}>"
         factors = [
-            splat(b, b.effect(s, f"load {s}, ptr {b.element_address('%w', s, i)}"), lanes)
-            for i in range(taps.number)
+            b.splat(b.load(s, b.element_address("%w", s, i)), lanes) for i in range(taps.number)
         ]
         offsets = taps.offsets(b, "%x_tap", "%x_phase")
         whole = b.mul(b.udiv("%columns", lanes), lanes)
@@ -90,7 +88,7 @@ def filter_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -
 
             with b.loop(0, whole, lanes, plain=True) as at:
                 address = b.element_address(target, s, at)
-                b.write(f"store {total(at)}, ptr {address}, align {align}")
+                b.store(total(at), address, align=align)
             with b.when(b.compare("sgt", rest, 0)):
                 masked_store(b, total(whole), b.element_address(target, s, whole), mask, align)
 
@@ -123,7 +121,7 @@ def filter_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
             address = b.element_address("%c", s, to)
 
             def store(total: Val = total, address: str = address) -> Sequence[Val]:
-                b.write(f"store {total}, ptr {address}, align {align}")
+                b.store(total, address, align=align)
                 return ()
 
             def part(total: Val = total, address: str = address) -> Sequence[Val]:
@@ -196,10 +194,10 @@ def correlate_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
             row.values = b.choose(b.compare("sgt", rest, 0), last, lambda: main)
         for i, total in enumerate(row.values):
             (sums,) = add_lanes(b, arithmetic, [total], lanes)
-            new = b.op(s, f"extractelement {sums}, i64 0")
+            new = b.extract_element(sums, 0)
             address = b.element_address("%c", s, i)
-            old = b.effect(s, f"load {s}, ptr {address}")
-            b.write(f"store {arithmetic.add(b, old, new)}, ptr {address}")
+            old = b.load(s, address)
+            b.store(arithmetic.add(b, old, new), address)
 
     parameters = f"{_PANEL}, ptr readonly %y, i64 %y_row, ptr noalias %c, i64 %rows, i64 %columns"
     return define(module, f"correlate.row.{arithmetic.name}.{taps}.{lanes}", parameters, write)
@@ -229,7 +227,7 @@ def correlate_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: 
                 ]
             row.values = turn.values
         for at, total in zip(places, row.values, strict=True):
-            b.write(f"store {total}, ptr {b.element_address('%c', s, at)}, align {align}")
+            b.store(total, b.element_address("%c", s, at), align=align)
 
     parameters = (
         f"{_PANEL}, i64 %x_column, ptr readonly %y, i64 %y_row, i64 %y_column, ptr noalias %c, "

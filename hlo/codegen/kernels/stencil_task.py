@@ -19,7 +19,7 @@ from hlo.codegen.kernels.stencil_rows import (
     filter_row,
 )
 from hlo.codegen.kernels.vectors import Types
-from hlo.codegen.llvm import Index
+from hlo.codegen.llvm import Index, i64, ptr
 
 
 @dataclass(frozen=True)
@@ -188,27 +188,27 @@ class _Task:
         taps = s.few_places
         w = b.mul(block, taps * plan.factor_groups)
         x_row, x_tap = plan.row * s.y.step, plan.row * s.y.jump
-        panel = f"i64 {x_row}, i64 {x_tap}, i64 {plan.phase}"
+        panel = i64(x_row), i64(x_tap), i64(plan.phase)
         if plan.across:
             function = filter_groups(b.module, s.arithmetic, plan.taps, plan.lanes)
             w = b.add(w, self.first)
             for v, here in self._vectors():
                 # A block may have fewer vectors than others.
                 with b.when(b.compare("sgt", here, 0)) if v else nullcontext():
-                    b.write(
-                        f"call void @{function}(ptr {self._element(self.panel, v)}, {panel}, "
-                        f"i64 {plan.width}, ptr {self._element(self.factors, b.add(w, v))}, "
-                        f"i64 {plan.factor_groups}, ptr {self._element(c, v)}, i64 {c_row}, "
-                        f"i64 {c_column}, i64 {rows}, i64 {s.x.many}, i64 {here})"
-                    )
+                    b.call_void(
+                        function,
+                        [
+                            ptr(self._element(self.panel, v)), *panel, i64(plan.width),
+                            ptr(self._element(self.factors, b.add(w, v))),
+                            i64(plan.factor_groups), ptr(self._element(c, v)), i64(c_row),
+                            i64(c_column), i64(rows), i64(s.x.many), i64(here),
+                        ],
+                    )  # fmt: skip
         else:
             function = filter_row(b.module, s.arithmetic, plan.taps, plan.lanes)
             w = b.add(w, b.mul(self.first, taps))
-            b.write(
-                f"call void @{function}(ptr {self.panel}, {panel}, "
-                f"ptr {self._element(self.factors, w)}, ptr {c}, i64 {c_row}, i64 {rows}, "
-                f"i64 {s.x.many})"
-            )
+            factors, counts = ptr(self._element(self.factors, w)), (i64(rows), i64(s.x.many))
+            b.call_void(function, [ptr(self.panel), *panel, factors, ptr(c), i64(c_row), *counts])
         if plan.in_place:
             return
         if not plan.across:
@@ -271,23 +271,24 @@ class _Task:
                     Place(y, y_row, y_column), rows, s.x.many,
                 )  # fmt: skip
             y, y_row, y_column = self.other, plan.other_row, plan.width
-        panel = f"i64 {plan.row * s.y.step}, i64 {plan.row * s.y.jump}, i64 {plan.phase}"
+        panel = i64(plan.row * s.y.step), i64(plan.row * s.y.jump), i64(plan.phase)
         if not plan.across:
             function = correlate_row(b.module, s.arithmetic, plan.taps, plan.lanes)
-            b.write(
-                f"call void @{function}(ptr {self.panel}, {panel}, ptr {y}, i64 {y_row}, "
-                f"ptr {self.sums}, i64 {rows}, i64 {s.x.many})"
-            )
+            sums, counts = ptr(self.sums), (i64(rows), i64(s.x.many))
+            b.call_void(function, [ptr(self.panel), *panel, ptr(y), i64(y_row), sums, *counts])
             return
         function = correlate_groups(b.module, s.arithmetic, plan.taps, plan.lanes)
         for v, here in self._vectors():
             with b.when(b.compare("sgt", here, 0)) if v else nullcontext():
-                b.write(
-                    f"call void @{function}(ptr {self._element(self.panel, v)}, {panel}, "
-                    f"i64 {plan.width}, ptr {self._element(y, v)}, i64 {y_row}, i64 {y_column}, "
-                    f"ptr {self._element(self.sums, v)}, i64 {plan.width}, i64 {rows}, "
-                    f"i64 {s.x.many})"
-                )
+                b.call_void(
+                    function,
+                    [
+                        ptr(self._element(self.panel, v)), *panel, i64(plan.width),
+                        ptr(self._element(y, v)), i64(y_row), i64(y_column),
+                        ptr(self._element(self.sums, v)), i64(plan.width), i64(rows),
+                        i64(s.x.many),
+                    ],
+                )  # fmt: skip
 
     def _deliver(self) -> None:
         """Bring the sums to the result, or to the share's."""

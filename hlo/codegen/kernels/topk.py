@@ -15,7 +15,7 @@ from hlo.codegen.kernels.keys import Order
 from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.merging import MergeSort, Record
 from hlo.codegen.kernels.variables import Variable
-from hlo.codegen.llvm import Index, Val
+from hlo.codegen.llvm import FALSE, Index, Val, i64
 from hlo.codegen.scalar import convert
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
@@ -67,16 +67,18 @@ class _Selection(_Sizes):
 
     def load(self, at: Index) -> list[Val]:
         address = self.b.element_address(self.kernel.scratch[0], self.word, at)
-        return [self.b.effect(self.word, f"load {self.word}, ptr {address}")]
+        return [self.b.load(self.word, address)]
 
     def put(self, record: Record, at: Index) -> None:
+        (word,) = record
+        assert isinstance(word, Val)
         address = self.b.element_address(self.kernel.scratch[0], self.word, at)
-        self.b.write(f"store {record[0]}, ptr {address}")
+        self.b.store(word, address)
 
     def less(self, x: Record, y: Record) -> Val:
-        other = y[0]
-        assert isinstance(other, Val)
-        return self.b.op("i1", f"icmp ult {x[0]}, {other.name}")
+        (word,), (other,) = x, y
+        assert isinstance(word, Val) and isinstance(other, Val)
+        return self.b.icmp("ult", word, other)
 
     def rank(self, start: Sequence[Index], position: Index) -> Val:
         """Return the rank of an element, as wide as half a word."""
@@ -86,15 +88,15 @@ class _Selection(_Sizes):
         assert isinstance(value, Val)
         rank = self.order.rank(self.b, value)
         t = f"i{self.half}"
-        return rank if rank.type == t else self.b.op(t, f"zext {rank} to {t}")
+        return rank if rank.type == t else self.b.cast("zext", rank, t)
 
     def candidate(self, rank: Val, position: Index) -> Val:
         b, t = self.b, self.word
-        high = b.op(t, f"shl {t} {b.op(t, f'zext {rank} to {t}').name}, {self.half}")
+        high = b.binary("shl", b.cast("zext", rank, t), self.half)
         low = str(position)
         if t != "i64":
-            low = b.op(t, f"zext i64 {position} to {t}").name
-        return b.op(t, f"or {high}, {low}")
+            low = b.cast("zext", i64(position), t).name
+        return b.binary("or", high, low)
 
     def shrink(self, base: Index, filled: Variable) -> None:
         """Keep the k best candidates, in order, and take the last of them for the limit."""
@@ -103,37 +105,37 @@ class _Selection(_Sizes):
         with b.when(b.compare("ne", end, base)), b.loop(0, self.k, plain=True) as i:
             self.put(self.load(b.add(end, i)), b.add(base, i))
         (last,) = self.load(b.add(base, self.k - 1))
-        b.write(f"store {last}, ptr {self.limit}")
+        b.store(last, self.limit)
         filled.set(self.k)
 
     def passes(self, start: Sequence[Index], first: Index, last: Index) -> Val:
         """Return whether any element from one position to another is better than the limit."""
         b, t = self.b, f"i{self.half}"
-        word = b.effect(self.word, f"load {self.word}, ptr {self.limit}")
-        limit = b.op(t, f"trunc {b.op(self.word, f'lshr {word}, {self.half}')} to {t}")
+        word = b.load(self.word, self.limit)
+        limit = b.cast("trunc", b.binary("lshr", word, self.half), t)
         found = b.alloca("i1").name
-        b.write(f"store i1 false, ptr {found}")
+        b.store(FALSE, found)
         with b.loop(first, last) as i:
-            better = b.op("i1", f"icmp ult {self.rank(start, i)}, {limit.name}")
-            before = b.effect("i1", f"load i1, ptr {found}")
-            b.write(f"store {b.op('i1', f'or {before}, {better.name}')}, ptr {found}")
-        return b.effect("i1", f"load i1, ptr {found}")
+            better = b.icmp("ult", self.rank(start, i), limit)
+            before = b.load("i1", found)
+            b.store(b.binary("or", before, better), found)
+        return b.load("i1", found)
 
     def take(self, start: Sequence[Index], position: Index, base: Index, filled: Variable) -> None:
         """Add an element to the candidates if it is better than the limit."""
         b = self.b
         candidate = self.candidate(self.rank(start, position), position)
-        limit = b.effect(self.word, f"load {self.word}, ptr {self.limit}")
-        with b.when(b.op("i1", f"icmp ult {candidate}, {limit.name}")):
+        limit = b.load(self.word, self.limit)
+        with b.when(b.icmp("ult", candidate, limit)):
             self.put([candidate], b.add(base, filled.get()))
             filled.add(1)
 
     def write(self, start: Sequence[Index], position: Index, word: Val) -> None:
         """Store the results at a position."""
         k, b, t = self.kernel, self.b, f"i{self.half}"
-        index = Val("i64", b.op(t, f"trunc {word} to {t}").name)
+        index = b.cast("trunc", word, t)
         if t == "i32":
-            index = b.op("i64", f"zext i32 {index.name} to i64")
+            index = b.cast("zext", index, "i64")
         at = self.lines.at(start, position)
         value = k.elements.at(k.inst.operands[0], self.lines.at(start, index.name))
         k.store(value, at, 0)
@@ -157,17 +159,17 @@ def _select(k: Kernel) -> Extent:
 def _select_line(s: _Selection, start: Sequence[Index], base: Index) -> None:
     b, n = s.b, s.lines.length
     filled = Variable(b, 0)
-    b.write(f"store {s.word} -1, ptr {s.limit}")  # anything is better
+    b.store(Val(s.word, "-1"), s.limit)  # anything is better
     # After the last block there is one without elements, for what is left to sort.
     with b.loop(0, -(-n // _BLOCK) * _BLOCK + 1, _BLOCK, plain=True) as first:
         is_full = b.compare("sgt", filled.get(), s.capacity - _BLOCK)
         is_last = b.compare("sge", first, n)
-        with b.when(b.op("i1", f"or i1 {is_full.name}, {is_last.name}")):
+        with b.when(b.binary("or", is_full, is_last)):
             s.shrink(base, filled)
         last = b.minimum(b.add(first, _BLOCK), n)
         # The worst rank that there is passes no limit, but counts until there are k elements.
         is_short = b.compare("slt", filled.get(), s.k)
-        passes = b.op("i1", f"or {s.passes(start, first, last)}, {is_short.name}")
+        passes = b.binary("or", s.passes(start, first, last), is_short)
         with b.when(passes), b.loop(first, last, plain=True) as i:
             s.take(start, i, base, filled)
     with b.loop(0, s.k, plain=True) as i:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.llvm import Builder, Index, Val, i64
 
 
 class Variable:
@@ -16,10 +16,10 @@ class Variable:
 
     def get(self) -> str:
         """Return the present value."""
-        return self.b.effect("i64", f"load i64, ptr {self._slot}").name
+        return self.b.load("i64", self._slot).name
 
     def set(self, value: Index) -> None:
-        self.b.write(f"store i64 {value}, ptr {self._slot}")
+        self.b.store(i64(value), self._slot)
 
     def add(self, by: Index) -> None:
         self.set(self.b.add(self.get(), by))
@@ -32,4 +32,4 @@ def chosen(b: Builder, condition: Val, yes: Index, no: Index) -> Index:
 
 def as_index(b: Builder, value: Val) -> Index:
     """Return an unsigned integer as an index."""
-    return value.name if value.type == "i64" else b.op("i64", f"zext {value} to i64").name
+    return value.name if value.type == "i64" else b.cast("zext", value, "i64").name

@@ -7,40 +7,26 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from hlo.codegen import scalar
-from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.llvm import Builder, Index, Module, Val, i32, i64, ptr
 from hlo.types import ElementType
 
 
-def shuffle(b: Builder, x: Val, y: Val, lanes: Sequence[int]) -> Val:
-    """Return the vector of these lanes of x and y, which count on from x."""
-    element = x.type[1:-1].split(" x ")[1]
-    mask = ", ".join(f"i32 {i}" for i in lanes)
-    return b.op(
-        f"<{len(lanes)} x {element}>", f"shufflevector {x}, {y}, <{len(lanes)} x i32> <{mask}>"
-    )
-
-
-def splat(b: Builder, value: Val, lanes: int) -> Val:
-    """Return a vector with the value in every lane."""
-    vector = f"<{lanes} x {value.type}>"
-    first = b.op(vector, f"insertelement {vector} poison, {value}, i64 0")
-    zeros = f"<{lanes} x i32> zeroinitializer"
-    return b.op(vector, f"shufflevector {first}, {vector} poison, {zeros}")
+def vector_constant(type_: str, numbers: Sequence[int]) -> Val:
+    """Return a vector of known numbers."""
+    return Val(f"<{len(numbers)} x {type_}>", f"<{', '.join(f'{type_} {n}' for n in numbers)}>")
 
 
 def vector_at(b: Builder, vector: str, base: str, element: str, at: Index) -> Val:
     """Load a vector of the elements from number `at` on."""
     address = b.element_address(base, element, at)
     align = {"float": 4, "double": 8}.get(element) or int(element[1:]) // 8
-    return b.effect(vector, f"load {vector}, ptr {address}, align {align}")
+    return b.load(vector, address, align=align)
 
 
 def lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
     """Return which lanes, numbered from `first`, are below a count."""
-    vector = f"<{lanes} x i64>"
-    numbers = ", ".join(f"i64 {first + i}" for i in range(lanes))
-    limit = splat(b, Val("i64", count), lanes)
-    return b.op(f"<{lanes} x i1>", f"icmp slt {vector} <{numbers}>, {limit.name}")
+    numbers = vector_constant("i64", range(first, first + lanes))
+    return b.icmp("slt", numbers, b.splat(i64(count), lanes))
 
 
 def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:
@@ -48,10 +34,7 @@ def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) ->
     lanes, element = vector[1:-1].split(" x ")
     name = f"llvm.masked.load.v{lanes}{_suffix(element)}.p0"
     b.module.declare(name, vector, ["ptr", mask.type, vector])
-    return b.effect(
-        vector, f"call {vector} @{name}(ptr align {align} {address}, {mask}, {vector} "
-        "zeroinitializer)",
-    )  # fmt: skip
+    return b.call(name, [ptr(address, align), mask, Val(vector, "zeroinitializer")], vector)
 
 
 def masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) -> None:
@@ -59,7 +42,7 @@ def masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) ->
     lanes, element = value.type[1:-1].split(" x ")
     name = f"llvm.masked.store.v{lanes}{_suffix(element)}.p0"
     b.module.declare(name, "void", [value.type, "ptr", mask.type])
-    b.write(f"call void @{name}({value}, ptr align {align} {address}, {mask})")
+    b.call_void(name, [value, ptr(address, align), mask])
 
 
 def _suffix(element: str) -> str:
@@ -73,7 +56,7 @@ def define(module: Module, name: str, parameters: str, write: Callable[[Builder]
         module.functions[name] = ""
         b = Builder(module)
         write(b)
-        b.write("ret void")
+        b.ret()
         module.functions[name] = b.finish(
             f"define internal void @{name}({parameters}) noinline nounwind"
         )
@@ -141,11 +124,11 @@ def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementTy
 
     def op(how: str, value: Val, element: str) -> Val:
         vector = f"<{lanes} x {element}>"
-        return b.op(vector, f"{how} {value} to {vector}")
+        return b.cast(how, value, vector)
 
     want = scalar.memory_type(target)
     if source.is_pred:
-        raw = b.op(f"<{lanes} x i1>", f"icmp ne {raw}, zeroinitializer")
+        raw = b.icmp("ne", raw, "zeroinitializer")
         return op("zext" if target.is_integer else "uitofp", raw, want)
     if source.is_integer:
         s = "s" if source.is_signed else "u"
@@ -159,8 +142,8 @@ def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementTy
         return op(how, raw, want)
     if source.name == "bf16":
         wide = op("zext", raw, "i32")
-        by = ", ".join(["i32 16"] * int(lanes))
-        raw = op("bitcast", b.op(wide.type, f"shl {wide}, <{by}>"), "float")
+        by = vector_constant("i32", [16] * int(lanes))
+        raw = op("bitcast", b.binary("shl", wide, by), "float")
     elif source.name == "f16":
         raw = op("fpext", op("bitcast", raw, "half"), "float")
     have = raw.type[1:-1].split(" x ")[1]
@@ -173,4 +156,4 @@ def prefetch(b: Builder, address: str, *, to_write: bool = False) -> None:
     """Bring the cache line at an address, which need not be readable, close."""
     kind = "i32 immarg"
     b.module.declare("llvm.prefetch.p0", "void", ["ptr", kind, kind, kind])
-    b.write(f"call void @llvm.prefetch.p0(ptr {address}, i32 {int(to_write)}, i32 3, i32 1)")
+    b.call_void("llvm.prefetch.p0", [ptr(address), i32(int(to_write)), i32(3), i32(1)])

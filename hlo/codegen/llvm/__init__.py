@@ -8,11 +8,22 @@ scope).
 
 from hlo.codegen.llvm.builder import POLLED_COST, Builder, RareFlag, Turn
 from hlo.codegen.llvm.module import PLACE_MARK, Module
-from hlo.codegen.llvm.values import FALSE, TRUE, Index, Val, float_const, int_const
+from hlo.codegen.llvm.values import (
+    FALSE,
+    TRUE,
+    Index,
+    Operand,
+    Val,
+    float_const,
+    i32,
+    i64,
+    int_const,
+    ptr,
+)
 
 __all__ = [
-    "FALSE", "PLACE_MARK", "POLLED_COST", "TRUE", "Builder", "Index", "Module", "RareFlag", "Turn",
-    "Val", "float_const", "int_const",
+    "FALSE", "PLACE_MARK", "POLLED_COST", "TRUE", "Builder", "Index", "Module", "Operand",
+    "RareFlag", "Turn", "Val", "float_const", "i32", "i64", "int_const", "ptr",
 ]  # fmt: skip
 
 

@@ -95,8 +95,9 @@ class Builder(Writer):
         self.lines.append(f"{label}:")
         self.label = label
 
-    def jump(self, label: str) -> None:
-        self.write(f"br label %{label}")
+    def jump(self, label: str, loop: str = "") -> None:
+        """End the block: go on at another. loop: metadata of the loop of which it is the end."""
+        self.write(f"br label %{label}" + (f", !llvm.loop {loop}" if loop else ""))
 
     @contextmanager
     def loop(

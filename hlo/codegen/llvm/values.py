@@ -20,7 +20,25 @@ class Val:
         return f"{self.type} {self.name}"
 
 
+# What stands where the type is that of the operand before: a value, a known number, or a name.
+Operand = Val | str | int
+
 TRUE, FALSE = Val("i1", "true"), Val("i1", "false")
+
+
+def i64(index: Index) -> Val:
+    """Return an index as a value."""
+    return Val("i64", str(index))
+
+
+def i32(value: int) -> Val:
+    """Return a number of 32 bits."""
+    return Val("i32", str(value))
+
+
+def ptr(address: str, align: int = 0) -> Val:
+    """Return an address as a value; as an argument with its alignment in bytes."""
+    return Val(f"ptr align {align}" if align else "ptr", address)
 
 
 def int_const(bits: int, value: int) -> Val:

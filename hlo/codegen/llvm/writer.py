@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hlo.codegen.llvm.module import PLACE_MARK, Module
-from hlo.codegen.llvm.values import FALSE, TRUE, Index, Val
+from hlo.codegen.llvm.values import FALSE, TRUE, Index, Operand, Val
 from hlo.errors import Span
 
 
@@ -121,6 +121,89 @@ class Writer:
         finally:
             self._scopes = kept
 
+    # --- instructions ---------------------------------------------------------------------------
+
+    def binary(self, opcode: str, x: Val, y: Operand, flags: str = "") -> Val:
+        """Write an operation on two values of a type: `fadd`, `lshr`, ... flags: `nsw`."""
+        how = f"{opcode} {flags}" if flags else opcode
+        return self.op(x.type, f"{how} {x}, {_name(y)}")
+
+    def unary(self, opcode: str, x: Val) -> Val:
+        """Write `fneg` or `freeze`."""
+        return self.op(x.type, f"{opcode} {x}")
+
+    def icmp(self, predicate: str, x: Val, y: Operand) -> Val:
+        """Compare integers or addresses: `eq`, `ult`, `slt`, ..."""
+        return self.op(_truth(x.type), f"icmp {predicate} {x}, {_name(y)}")
+
+    def fcmp(self, predicate: str, x: Val, y: Operand) -> Val:
+        """Compare floats: `oeq`, `uno`, ..."""
+        return self.op(_truth(x.type), f"fcmp {predicate} {x}, {_name(y)}")
+
+    def cast(self, opcode: str, x: Val, type_: str) -> Val:
+        """Convert to a type by `zext`, `fptrunc`, `bitcast`, ..."""
+        return self.op(type_, f"{opcode} {x} to {type_}")
+
+    def extract_element(self, vector: Val, lane: Index) -> Val:
+        return self.op(element_type(vector.type), f"extractelement {vector}, i64 {lane}")
+
+    def insert_element(self, vector: Val, value: Val, lane: Index) -> Val:
+        return self.op(vector.type, f"insertelement {vector}, {value}, i64 {lane}")
+
+    def shuffle_vector(self, x: Val, y: Val, mask: Sequence[int]) -> Val:
+        """Return the vector of these lanes of x and y, which count on from x."""
+        shown = ", ".join(f"i32 {i}" for i in mask)
+        return self.op(
+            f"<{len(mask)} x {element_type(x.type)}>",
+            f"shufflevector {x}, {y}, <{len(mask)} x i32> <{shown}>",
+        )
+
+    def splat(self, value: Val, lanes: int) -> Val:
+        """Return a vector with the value in every lane."""
+        none = Val(f"<{lanes} x {value.type}>", "poison")
+        first = self.insert_element(none, value, 0)
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.op(none.type, f"shufflevector {first}, {none}, {zeros}")
+
+    def load(
+        self, type_: str, address: str, align: int = 0, *, is_invariant: bool = False,
+        is_constant: bool = False,
+    ) -> Val:  # fmt: skip
+        """Load a value. align: of the address, in bytes, if it is not the type's own.
+
+        is_invariant: it does not change while the program runs. is_constant: it never does, and an
+        equal load that was written before has it.
+        """
+        note = f", align {align}" if align else ""
+        note += ", !invariant.load !{}" if is_invariant else ""
+        text = f"load {type_}, ptr {address}{note}"
+        return self.op(type_, text) if is_constant else self.effect(type_, text)
+
+    def store(self, value: Val, address: str, align: int = 0) -> None:
+        """Store a value. align: of the address, in bytes, if it is not the type's own."""
+        self.write(f"store {value}, ptr {address}" + (f", align {align}" if align else ""))
+
+    def call(self, function: str, args: Sequence[Val], type_: str) -> Val:
+        """Call a function, which may have effects; returns its result."""
+        return self.effect(type_, f"call {type_} @{function}({', '.join(map(str, args))})")
+
+    def call_void(self, function: str, args: Sequence[Val]) -> None:
+        """Call a function without a result."""
+        self.write(f"call void @{function}({', '.join(map(str, args))})")
+
+    def ret(self, value: Val | None = None) -> None:
+        """End the function."""
+        self.write(f"ret {value}" if value is not None else "ret void")
+
+    def branch(self, condition: Val, yes: str, no: str) -> None:
+        """End the block: go on at one of two."""
+        self.write(f"br {condition}, label %{yes}, label %{no}")
+
+    def switch(self, value: Val, cases: Sequence[str], other: str) -> None:
+        """End the block: go on at the block of the value's number, at `other` if it has none."""
+        shown = " ".join(f"{value.type} {n}, label %{x}" for n, x in enumerate(cases))
+        self.write(f"switch {value}, label %{other} [ {shown} ]")
+
     # --- index arithmetic -----------------------------------------------------------------------
 
     def add(self, a: Index, b: Index) -> Index:
@@ -219,12 +302,34 @@ class Writer:
 
     # --- memory ---------------------------------------------------------------------------------
 
-    def element_address(self, base: str, type_: str, index: Index) -> str:
-        """Return the address of element `index` of an array of `type_` at `base`."""
+    def address(self, base: str, offset: int) -> str:
+        """Return the address so many bytes after a base."""
+        return self.effect("ptr", f"getelementptr inbounds i8, ptr {base}, i64 {offset}").name
+
+    def element_address(self, base: str, type_: str, index: Index, width: int = 64) -> str:
+        """Return the address of element `index` of an array of `type_` at `base`.
+
+        width: of the index, in bits.
+        """
         if index == 0:
             return base
-        return self.op("ptr", f"getelementptr inbounds {type_}, ptr {base}, i64 {index}").name
+        text = f"getelementptr inbounds {type_}, ptr {base}, i{width} {index}"
+        return self.op("ptr", text).name
 
     def finish(self, header: str) -> str:
         """Return the whole function, given its `define ...` line without the brace."""
         return "\n".join([header + " {", "entry:", *self._entry_allocas, *self.lines, "}"])
+
+
+def _name(operand: Operand) -> str | int:
+    return operand.name if isinstance(operand, Val) else operand
+
+
+def element_type(vector: str) -> str:
+    """Return the type of a vector's elements."""
+    return vector[vector.index(" x ") + 3 : -1]
+
+
+def _truth(type_: str) -> str:
+    """Return the type of a comparison's result."""
+    return f"{type_[: type_.index(' x ')]} x i1>" if type_.startswith("<") else "i1"

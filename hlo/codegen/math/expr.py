@@ -95,15 +95,12 @@ class Num:
         """Return a number as a value of this type."""
         return value if isinstance(value, Num) else lift(self.b, self.type, value)
 
-    def _emit(self, type_: str, text: str, *operands: Num) -> Num:
-        is_strict = any(o.is_strict for o in (self, *operands))
-        return Num(self.b, self.b.op(type_, text), is_strict)
-
-    def _binary(self, name: str, other: Operand) -> Num:
-        y = self.lift(other)
-        if self.is_float:
-            name = _FLOAT_OPS[name] + ("" if self.is_strict or y.is_strict else " contract")
-        return self._emit(self.type, f"{name} {self.val}, {y.val.name}", y)
+    def _binary(self, opcode: str, other: Operand) -> Num:
+        y, flags = self.lift(other), ""
+        is_strict = self.is_strict or y.is_strict
+        if opcode in _FLOAT_OPS and self.is_float:
+            opcode, flags = _FLOAT_OPS[opcode], "" if is_strict else "contract"
+        return Num(self.b, self.b.binary(opcode, self.val, y.val, flags), is_strict)
 
     def __add__(self, other: Operand) -> Num:
         return self._binary("add", other)
@@ -124,21 +121,21 @@ class Num:
         return self * other
 
     def __truediv__(self, other: Operand) -> Num:
-        y = self.lift(other)
-        return self._emit(self.type, f"fdiv {self.val}, {y.val.name}", y)
+        return self._binary("fdiv", other)
 
     def __rtruediv__(self, other: Operand) -> Num:
         return self.lift(other) / self
 
     def __neg__(self) -> Num:
         if self.is_float:
-            return self._emit(self.type, f"fneg {self.val}")
+            return Num(self.b, self.b.unary("fneg", self.val), self.is_strict)
         return self.lift(0) - self
 
     # --- integers -------------------------------------------------------------------------------
 
     def _integer(self, name: str, other: Operand) -> Num:
-        return self._emit(self.type, f"{name} {self.val}, {self.lift(other).val.name}")
+        value = self.b.binary(name, self.val, self.lift(other).val)
+        return Num(self.b, value, self.is_strict)
 
     def __and__(self, other: Operand) -> Num:
         return self._integer("and", other)
@@ -176,8 +173,8 @@ class Num:
     def _compare(self, name: str, other: Operand) -> Num:
         y = self.lift(other)
         predicate = _PREDICATES[name][0 if self.is_float else 1]
-        op = "fcmp" if self.is_float else "icmp"
-        return Num(self.b, self.b.op("i1", f"{op} {predicate} {self.val}, {y.val.name}"))
+        compare = self.b.fcmp if self.is_float else self.b.icmp
+        return Num(self.b, compare(predicate, self.val, y.val))
 
     def __lt__(self, other: Operand) -> Num:
         return self._compare("lt", other)
@@ -200,7 +197,7 @@ class Num:
     __hash__ = None  # type: ignore[assignment]
 
     def is_nan(self) -> Num:
-        return Num(self.b, self.b.op("i1", f"fcmp uno {self.val}, {self.val.name}"))
+        return Num(self.b, self.b.fcmp("uno", self.val, self.val))
 
     def where(self, yes: Operand, no: Operand) -> Num:
         """Return `yes` where this condition holds, else `no`; one of the two is a `Num`."""
@@ -223,19 +220,19 @@ class Num:
     def bits(self) -> Num:
         """Return a float's bits as an integer."""
         t = self.layout.integer
-        return Num(self.b, self.b.op(t, f"bitcast {self.val} to {t}"))
+        return Num(self.b, self.b.cast("bitcast", self.val, t))
 
     def as_float(self) -> Num:
         """Return the float whose bits this integer is."""
         t = _BY_BITS[self.width].type
-        return Num(self.b, self.b.op(t, f"bitcast {self.val} to {t}"))
+        return Num(self.b, self.b.cast("bitcast", self.val, t))
 
     def to(self, type_: str) -> Num:
         """Return a float as another float type."""
         if self.type == type_:
             return self
         how = "fpext" if type_ == "double" else "fptrunc"
-        return Num(self.b, self.b.op(type_, f"{how} {self.val} to {type_}"))
+        return Num(self.b, self.b.cast(how, self.val, type_))
 
     def to_int(self, bits: int, signed: bool = False) -> Num:
         """Return an integer in another width."""
@@ -243,12 +240,12 @@ class Num:
         if self.type == t:
             return self
         how = "trunc" if bits < self.width else "sext" if signed else "zext"
-        return Num(self.b, self.b.op(t, f"{how} {self.val} to {t}"))
+        return Num(self.b, self.b.cast(how, self.val, t))
 
     def to_float(self, type_: str, signed: bool = True) -> Num:
         """Return an integer's value as a float."""
         how = "sitofp" if signed else "uitofp"
-        return Num(self.b, self.b.op(type_, f"{how} {self.val} to {type_}"))
+        return Num(self.b, self.b.cast(how, self.val, type_))
 
     def call(self, intrinsic: str, *others: Operand) -> Num:
         """Call an LLVM intrinsic that is overloaded on this type."""

@@ -132,17 +132,15 @@ def integer_power(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     count = negative.where(0, exponent)
     slots = [b.alloca(x.type) for _ in range(2)]
     for slot, value in zip(slots, (base.lift(1), base), strict=True):
-        b.write(f"store {value.val}, ptr {slot.name}")
+        b.store(value.val, slot.name)
     used = base.lift(bits) - count.call("ctlz", Num(b, Val("i1", "false")))
     with b.loop(0, used.to_int(64).val.name) as i:
-        result, power = (
-            Num(b, b.effect(x.type, f"load {x.type}, ptr {slot.name}")) for slot in slots
-        )
+        result, power = (Num(b, b.load(x.type, slot.name)) for slot in slots)
         at = Num(b, Val("i64", i)).to_int(bits)
         taken = (count.lshr(at) & 1) != 0
-        b.write(f"store {taken.where(result * power, result).val}, ptr {slots[0].name}")
-        b.write(f"store {(power * power).val}, ptr {slots[1].name}")
-    result = Num(b, b.effect(x.type, f"load {x.type}, ptr {slots[0].name}"))
+        b.store(taken.where(result * power, result).val, slots[0].name)
+        b.store((power * power).val, slots[1].name)
+    result = Num(b, b.load(x.type, slots[0].name))
     odd = (exponent & 1) != 0
     inverse = (base == minus_one).where(odd.where(minus_one, 1), (base == 1).where(base, 0))
     return negative.where(inverse, result).val

@@ -99,13 +99,13 @@ def _long_division(x: Num, y: Num) -> Num:
     apart = top_exponent - low_exponent
     apart = (valid & (apart > 0)).where(apart, 0)
     left = b.alloca("i64")
-    b.write(f"store {top.urem(low).val}, ptr {left.name}")
+    b.store(top.urem(low).val, left.name)
     with b.loop(0, b.udiv((apart + 10).val.name, 11)) as i:
         rest = apart - Num(b, Val("i64", i)) * 11
         digits = (rest > 11).where(11, rest)
-        shifted = Num(b, b.effect("i64", f"load i64, ptr {left.name}")) << digits
-        b.write(f"store {shifted.urem(low).val}, ptr {left.name}")
-    value = Num(b, b.effect("i64", f"load i64, ptr {left.name}")).to_float("double")
+        shifted = Num(b, b.load("i64", left.name)) << digits
+        b.store(shifted.urem(low).val, left.name)
+    value = Num(b, b.load("i64", left.name)).to_float("double")
     exponent = low_exponent - (1023 + 52)
     half = exponent.ashr(1)
     value = value * power_of_two(half) * power_of_two(exponent - half)

@@ -234,8 +234,9 @@ def _reduce_any(x: Num, doublings: int, offset: float) -> tuple[Num, Num, Num]:
     table = _table(b)
     words = []
     for i in range(7):
-        address = b.op("ptr", f"getelementptr inbounds i32, ptr {table}, {(word + i).val}").name
-        words.append(Num(b, b.op("i32", f"load i32, ptr {address}, align 4")))
+        number = word + i
+        address = b.element_address(table, "i32", number.val.name, number.width)
+        words.append(Num(b, b.load("i32", address, align=4, is_constant=True)))
     limbs = [words[i].call("fshl", words[i + 1], bit).to_int(64) for i in range(6)]
     m = (bits & ((1 << 52) - 1)) | (1 << 52)
     high, low = m.lshr(32), m & 0xFFFFFFFF
