@@ -15,6 +15,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from hlo.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from hlo.api import (
         bake_weights,
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
     from hlo.stablehlo import from_stablehlo
     from hlo.text import PrintOptions, print_module
     from hlo.types import ArrayShape, Layout, Shape, TupleShape
-
-__version__ = "0.1.0"
 
 __all__ = [
     "OPS",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import llvmlite
 import numpy as np
 
-import hlo
 from hlo.arguments import Parameter
 from hlo.errors import HloError
 from hlo.runtime.cache import Cache, digest
@@ -25,6 +24,7 @@ from hlo.runtime.program import NativeProgram, constant_data
 from hlo.runtime.support import support_code
 from hlo.signature import need
 from hlo.types import ArrayShape, TupleShape
+from hlo.version import __version__
 
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
@@ -360,7 +360,7 @@ def translate(
         text = with_exports(
             emitted.llvm, interface, entry, constants, data.size, platform.pointer_bits
         )
-        producer = f"hlo-tools {hlo.__version__}"
+        producer = f"hlo-tools {__version__}"
         if platform.container == "coff":
             text = with_unwinding(text)
         text = with_metadata(
@@ -478,7 +478,7 @@ def _store(cache: bool | Cache) -> Cache | None:
 def _key(text: bytes, machine: Machine, passes: str, verify: str) -> str:
     """Return the key of the code for a text: whatever could make it another is part of it."""
     target = (machine.triple, machine.cpu, machine.features)
-    versions = (hlo.__version__, llvmlite.__version__, _sources())
+    versions = (__version__, llvmlite.__version__, _sources())
     return digest([text, *(part.encode() for part in (*target, *versions, passes, verify))])
 
 

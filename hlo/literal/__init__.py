@@ -2,8 +2,7 @@
 
 from hlo.dense import brace_pairs
 from hlo.literal.reader import read_literal
-from hlo.literal.value import Literal
-from hlo.literal.writer import write_literal
+from hlo.literal.value import Literal, write_literal
 
 __all__ = ["Literal", "brace_pairs", "read_literal", "write_literal"]
 

@@ -1,16 +1,16 @@
-"""Literals: constants of a shape."""
+"""Literals, constants of a shape, and their text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from hlo.dense import dense_pieces
 from hlo.errors import HloError
 from hlo.interop import array_of
-from hlo.literal.writer import write_literal
-from hlo.numerals import bits_of
+from hlo.numerals import bits_of, encode
 from hlo.signature import need, shown
 from hlo.types import (
     TOKEN,
@@ -219,3 +219,46 @@ def elision_fill(shape: ArrayShape, start: int = 0) -> np.ndarray:
     order = shape.layout.minor_to_major[::-1] if shape.layout else range(shape.rank)
     physical = raw.view(shape.element_type.dtype).reshape([shape.dims[d] for d in order])
     return np.ascontiguousarray(physical.transpose(np.argsort(order))).reshape(shape.dims)
+
+
+def write_literal(literal: Literal, limit: int | None = None) -> str:
+    """Return the text of a literal, as XLA prints it on one line.
+
+    limit: arrays of more elements, and all tuples, are elided as `{...}`, as in XLA's short form.
+    """
+    out: list[str] = []
+    todo: list[Literal | str] = [literal]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            out.append(item)
+        elif isinstance(item.shape, TokenShape):
+            out.append("token")
+        elif not _is_scalar(item.shape) and (item.elided or _is_long(item.shape, limit)):
+            out.append("{...}")
+        elif isinstance(item.shape, TupleShape):
+            out.append("( " if item.elements else "(")
+            todo.append(" )" if item.elements else ")")
+            for i, element in reversed(list(enumerate(item.elements))):
+                todo.append(element)
+                if i:
+                    todo.append(", ")
+        else:
+            out.extend(_array_pieces(item.array, item.shape))
+    return "".join(out)
+
+
+def _is_scalar(shape: Shape) -> bool:
+    return isinstance(shape, ArrayShape) and not shape.dims
+
+
+def _is_long(shape: Shape, limit: int | None) -> bool:
+    return limit is not None and not (isinstance(shape, ArrayShape) and shape.num_elements <= limit)
+
+
+def _array_pieces(values: np.ndarray, shape: Shape) -> Iterable[str]:
+    assert isinstance(shape, ArrayShape)
+    if shape.dims:
+        return dense_pieces(values, shape)
+    et = shape.element_type
+    return ("true" if values else "false") if et.is_pred else encode(values, et)

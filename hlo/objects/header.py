@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import textwrap
 
-import hlo
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
 from hlo.objects.processor import check_function
 from hlo.objects.targets import ARCHITECTURES, architecture
 from hlo.runtime.outside import Import
+from hlo.version import __version__
 
 _SHARED = """\
 #ifndef HLO_TYPES
@@ -55,7 +55,7 @@ def header(interface: Interface, source: str, file: str) -> str:
     """
     name, once = interface.symbol, guard(file)
     lines = [
-        f"/* {comment(file)}: made by hlo-tools {hlo.__version__} from {comment(source)}.",
+        f"/* {comment(file)}: made by hlo-tools {__version__} from {comment(source)}.",
         *_compiled_for(interface),
         f"#ifndef {once}",
         f"#define {once}",

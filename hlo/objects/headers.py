@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import hlo
 from hlo.errors import HloError
 from hlo.objects.header import header
 from hlo.objects.interface import Interface
@@ -26,7 +25,7 @@ def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
         path = str(c_header)
     found[path] = header(interface, name, c_header.name).encode()
     if interface.uses_host:
-        shipped = Path(hlo.__file__).parent / "include" / "hlo_ffi.h"
+        shipped = Path(__file__).parent.parent / "include" / "hlo_ffi.h"
         if c_header.name == shipped.name:
             raise HloError.at("bad-output", f"{path} would be written twice: it includes this name")
         found[str(at.with_name(shipped.name))] = shipped.read_bytes()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hlo
 from hlo.objects.header import comment, guard
 from hlo.objects.interface import Interface, Leaf, c_type, identifiers
 from hlo.types import ArrayShape
+from hlo.version import __version__
 
 # Suffixes of C++ headers.
 SUFFIXES = (".hpp", ".hh", ".hxx")
@@ -97,7 +97,7 @@ def wrapper(interface: Interface, source: str, file: str, c_header: str) -> str:
     once = guard(file)
     return "\n".join(
         [
-            f"/* {comment(file)}: made by hlo-tools {hlo.__version__} from {comment(source)}.",
+            f"/* {comment(file)}: made by hlo-tools {__version__} from {comment(source)}.",
             f" * A class around the functions of {comment(c_header)}. C++17 or later. */",
             f"#ifndef {once}",
             f"#define {once}",

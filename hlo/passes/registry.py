@@ -178,13 +178,11 @@ def load_plugin(path: str) -> None:
 @cache
 def _files() -> dict[str, str]:
     """Return the names of the modules that hold passes, by name of the pass."""
-    import hlo.passes as package
-
     found = {}
-    for root in package.__path__:
-        for family in pkgutil.iter_modules([root]):
-            if family.ispkg:
-                for info in pkgutil.iter_modules([str(Path(root) / family.name)]):
-                    if not info.name.startswith("_"):
-                        found[info.name] = f"{package.__name__}.{family.name}.{info.name}"
+    root = Path(__file__).parent
+    for family in pkgutil.iter_modules([str(root)]):
+        if family.ispkg:
+            for info in pkgutil.iter_modules([str(root / family.name)]):
+                if not info.name.startswith("_"):
+                    found[info.name] = f"{__package__}.{family.name}.{info.name}"
     return found

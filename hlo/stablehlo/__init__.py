@@ -9,6 +9,7 @@ from hlo.ir import Module, need_module
 from hlo.memory import collector_paused
 from hlo.signature import checked
 from hlo.stablehlo.convert import convert
+from hlo.stablehlo.write_special import SPECIAL
 from hlo.stablehlo.writer import ModuleWriter
 
 __all__ = ["from_stablehlo", "to_stablehlo"]
@@ -57,7 +58,7 @@ def to_stablehlo(module: Module) -> str:
     Raises HloError at the first instruction that StableHLO, CHLO and func have nothing for.
     """
     need_module(module)
-    return ModuleWriter(module).text()
+    return ModuleWriter(module, SPECIAL).text()
 
 
 def __dir__() -> list[str]:

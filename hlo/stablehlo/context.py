@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,11 +15,43 @@ from hlo.ops import OPS
 from hlo.stablehlo.constants import dense_array
 from hlo.stablehlo.cursor import Tagged
 from hlo.stablehlo.fold import constant_value
+from hlo.stablehlo.meshes import Mesh
 from hlo.stablehlo.syntax import Block, Op
 from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
-if TYPE_CHECKING:
-    from hlo.stablehlo.convert import Converter
+Values = dict[str, list[Instruction]]
+
+
+class Conversion(Protocol):
+    """What an operation may ask of the conversion of the whole text."""
+
+    meshes: dict[str, Mesh]
+    # Constants that said a size, which attributes and shapes say now.
+    sizes: list[Instruction]
+
+    def function(self, name: str, start: int) -> Computation:
+        """Return the computation of a function, which has been converted before its callers."""
+
+    def region(
+        self, block: Block, name: str, shapes: Sequence[Shape], op: Op, outer: Values
+    ) -> Computation:
+        """Return the computation of a region that takes values of these shapes one by one."""
+
+    def unpacking(
+        self, block: Block, name: str, names: Sequence[str], elements: Sequence[Instruction],
+        c: Context, rest: int = 0,
+    ) -> Computation:  # fmt: skip
+        """Return the computation of a region that takes its values in one tuple.
+
+        One value comes as it is. names: those of the values inside. rest: how many of the last
+        values it hands on behind its results.
+        """
+
+    def adopt(self, comp: Computation) -> Computation:
+        """Add a computation that was built to the module."""
+
+    def discard(self, comp: Computation) -> None:
+        """Take out a computation that is not called."""
 
 
 def shape_of(op: Op) -> Shape:
@@ -34,11 +66,11 @@ def shape_of(op: Op) -> Shape:
 class Context:
     """An operation that is being converted."""
 
-    converter: Converter
+    converter: Conversion
     b: Builder
     op: Op
     operands: list[Instruction]
-    values: dict[str, list[Instruction]]
+    values: Values
 
     @property
     def shape(self) -> Shape:

@@ -13,7 +13,7 @@ from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_m
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.names import legal_name
-from hlo.stablehlo.context import Context, is_constant, shape_of
+from hlo.stablehlo.context import Context, Values, is_constant, shape_of
 from hlo.stablehlo.cursor import Tagged
 from hlo.stablehlo.functions import Function, Parser, Program, callees_first
 from hlo.stablehlo.locations import Locations
@@ -24,7 +24,6 @@ from hlo.stablehlo.syntax import Block, Op, free_names
 from hlo.stablehlo.types import FUTURE
 from hlo.types import Shape, TupleShape, compatible
 
-Values = dict[str, list[Instruction]]
 _ENTRY = "main"
 _DIALECTS = ("stablehlo", "chlo", "sdy", "mhlo", "func")
 _RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return")
@@ -36,7 +35,7 @@ def convert(source: Source) -> Module:
 
 
 class Converter:
-    """Converts the functions of one text, each once."""
+    """Converts the functions of one text, each once. It is the `Conversion` of their operations."""
 
     def __init__(self, source: Source, program: Program) -> None:
         self._source = source
@@ -46,7 +45,6 @@ class Converter:
         self._computations: dict[str, Computation] = {}
         self._locations = Locations(source.text, self._module)
         self.meshes = {name: self._mesh(mesh) for name, mesh in program.meshes.items()}
-        # Constants that said a size, which attributes and shapes say now.
         self.sizes: list[Instruction] = []
         for function in program.functions:
             if function.name in self._functions:

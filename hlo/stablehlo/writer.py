@@ -1,4 +1,4 @@
-"""Modules as StableHLO: functions, regions and values. What each operation is, is in `written.py`.
+"""Modules as StableHLO: functions, regions and values. The operations are in `write_rules.py`.
 
 Tuples are what StableHLO has least of: a value of a tuple is the values of its leaves, and only the
 entry function takes tuples. Computations that are called are functions, other ones are regions.
@@ -6,14 +6,13 @@ entry function takes tuples. Computations that are called are functions, other o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import OPS
 from hlo.sharding import TupleSharding
-from hlo.stablehlo import wider
 from hlo.stablehlo.spelling import dictionary, integer, string, symbol, type_of
 from hlo.stablehlo.values import (
     Tree,
@@ -25,7 +24,7 @@ from hlo.stablehlo.values import (
     strings,
     with_sharding,
 )
-from hlo.stablehlo.written import RULES
+from hlo.stablehlo.write_rules import RULES
 from hlo.types import ArrayShape, Layout, Shape, TupleShape
 
 Value = tuple[str, Shape]
@@ -41,11 +40,19 @@ _ENDS = frozenset(o for o in OPS if o.endswith("-done")) | {"async-update"}
 _BEGUN = frozenset(o for o in OPS if o.endswith("-start")) | {"async-update", "recv", "send"}
 
 
-class ModuleWriter:
-    """Writes the functions of a module, each computation that is called once."""
+# Appends what an instruction does, from the values of its operands; returns its value.
+Special = Callable[["Body", Instruction, Sequence[Tree]], Tree]
 
-    def __init__(self, module: Module) -> None:
+
+class ModuleWriter:
+    """Writes the functions of a module, each computation that is called once.
+
+    special: by opcode, how operations are written that have no rule in `write_rules.py`.
+    """
+
+    def __init__(self, module: Module, special: Mapping[str, Special]) -> None:
         self.module = module
+        self.special = special
         self._names: dict[Computation, str] = {}
         self._pending: list[Computation] = []
         self.lines = 0
@@ -284,7 +291,7 @@ class Body:
             return shaped(names, inst.shape)
         if inst.opcode in _CALLS:
             return self.call(inst, trees)
-        special = wider.SPECIAL.get(inst.opcode)
+        special = self.writer.special.get(inst.opcode)
         if special is None:
             raise InferError("StableHLO has no such operation", code="no-counterpart")
         return special(self, inst, trees)

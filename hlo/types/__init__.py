@@ -4,6 +4,12 @@ A `Shape` is one of `ArrayShape`, `TupleShape`, `TokenShape`, `OpaqueShape`, `Bu
 here knows operations or text syntax beyond printing a shape the way HLO writes it.
 """
 
+from hlo.types.comparison import (
+    compatible,
+    signature_text,
+    with_layouts_of,
+    without_layout,
+)
 from hlo.types.element import (
     ELEMENT_TYPES,
     F32,
@@ -25,7 +31,6 @@ from hlo.types.element import (
 from hlo.types.layout import (
     HOST_MEMORY_SPACE,
     DimLevel,
-    Layout,
     SplitConfig,
     Tile,
 )
@@ -39,17 +44,14 @@ from hlo.types.shape import (
     UNBOUNDED,
     ArrayShape,
     BufferShape,
+    Layout,
     OpaqueShape,
     Shape,
     TokenShape,
     TupleShape,
     array,
     arrays_of,
-    compatible,
-    signature_text,
     size_problem,
-    with_layouts_of,
-    without_layout,
 )
 
 __all__ = [

@@ -1,4 +1,6 @@
-"""Shapes: arrays, tuples, tokens, opaque values and buffers.
+"""Shapes: arrays, tuples, tokens, opaque values and buffers; and the layouts of arrays.
+
+A layout may have a physical shape, and a shape has a layout, so both are here.
 
 Source: "Shapes and Layout" (document 001).
 """
@@ -6,11 +8,11 @@ Source: "Shapes and Layout" (document 001).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hlo.types.element import ELEMENT_TYPES, S32, ElementType
-from hlo.types.layout import Layout
+from hlo.types.layout import DimLevel, SplitConfig, Tile
 
 # A dimension written `?`: dynamic with no upper bound.
 UNBOUNDED = -1
@@ -22,8 +24,6 @@ MAX_RANK = 32
 MAX_NESTING = 64
 # A few tuples of tuples of the same tuple are more values than any machine has memory for.
 MAX_PARTS = 1 << 20
-# What a signature shows of a program: parameters, and characters of a shape.
-_SHOWN, _MAX_SHOWN = 6, 80
 
 
 class Shape:
@@ -257,20 +257,6 @@ class BufferShape(Shape):
         return self.to_string()
 
 
-def signature_text(named: Iterable[tuple[str, Shape]], result: Shape) -> str:
-    """Return `(x: f32[2], ...) -> f32[2]` of a program, cut where it is long."""
-    parameters = list(named)
-    shown = [f"{name}: {_short(shape)}" for name, shape in parameters[:_SHOWN]]
-    if len(parameters) > _SHOWN:
-        shown.append(f"... {len(parameters) - _SHOWN} more")
-    return f"({', '.join(shown)}) -> {_short(result)}"
-
-
-def _short(shape: Shape) -> str:
-    text = shape.to_string(False)
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
-
-
 TOKEN = TokenShape()
 OPAQUE = OpaqueShape()
 
@@ -295,50 +281,74 @@ def array(
     return ArrayShape(t, tuple(dims), Layout.default(len(dims)), flags)
 
 
-def compatible(a: Shape, b: Shape, *, ignore_element_type: bool = False) -> bool:
-    """True when two shapes are equal but for layout and for which dimensions are dynamic.
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array lies in memory. `minor_to_major[0]` is the dimension that varies fastest.
 
-    A dynamic dimension matches a static one of the same bound (XLA's `Shape::Equal` with
-    `IgnoreDynamicDimension`); an unbounded one matches anything.
+    Units: `element_bits` in bits (0: the type's default), `tail_padding` in elements,
+    `dynamic_prefix_bytes` in bytes.
+
+    >>> layout = hlo.parse_shape("f32[3,5]{0,1:T(2,2)}").layout
+    >>> layout.minor_to_major, layout.is_default, layout.tiles
+    ((0, 1), False, (Tile(sizes=(2, 2)),))
     """
-    if a is b:
-        return True
-    if isinstance(a, ArrayShape) and isinstance(b, ArrayShape):
-        if a.element_type is not b.element_type and not ignore_element_type:
-            return False
-        if a.dims == b.dims:
-            return True
-        return len(a.dims) == len(b.dims) and all(
-            x == y or UNBOUNDED in (x, y) for x, y in zip(a.dims, b.dims, strict=True)
-        )
-    if isinstance(a, TupleShape) and isinstance(b, TupleShape):
-        return len(a.elements) == len(b.elements) and all(
-            compatible(x, y, ignore_element_type=ignore_element_type)
-            for x, y in zip(a.elements, b.elements, strict=True)
-        )
-    if isinstance(a, BufferShape) and isinstance(b, BufferShape):
-        return compatible(a.element, b.element, ignore_element_type=ignore_element_type)
-    return a == b
+
+    minor_to_major: tuple[int, ...]
+    levels: tuple[DimLevel, ...] = ()
+    tiles: tuple[Tile, ...] = ()
+    tail_padding: int = 1
+    index_type: ElementType | None = None
+    pointer_type: ElementType | None = None
+    element_bits: int = 0
+    memory_space: int = 0
+    splits: tuple[SplitConfig, ...] = ()
+    physical_shape: Shape | None = None
+    dynamic_prefix_bytes: int = 0
+
+    @staticmethod
+    def default(rank: int) -> Layout:
+        """Return the row-major layout `{rank-1,...,1,0}`."""
+        return _default_layout(rank)
+
+    @property
+    def is_default(self) -> bool:
+        """True when this is row-major with no annotation at all."""
+        return self == _default_layout(len(self.minor_to_major))
+
+    def __repr__(self) -> str:
+        return f"<Layout {self}>"
+
+    def __str__(self) -> str:
+        text = ",".join(map(str, self.minor_to_major))
+        notes = ""
+        if self.levels and any(x != DimLevel("D") for x in self.levels):
+            notes += f"D({','.join(map(str, self.levels))})"
+        if self.tiles:
+            notes += "T" + "".join(map(str, self.tiles))
+        if self.tail_padding != 1:
+            notes += f"L({self.tail_padding})"
+        if self.index_type is not None:
+            notes += f"#({self.index_type})"
+        if self.pointer_type is not None:
+            notes += f"*({self.pointer_type})"
+        if self.element_bits:
+            notes += f"E({self.element_bits})"
+        if self.memory_space:
+            notes += f"S({self.memory_space})"
+        if self.splits:
+            notes += "SC" + "".join(map(str, self.splits))
+        if self.physical_shape is not None:
+            notes += f"P({self.physical_shape})"
+        if self.dynamic_prefix_bytes:
+            notes += f"M({self.dynamic_prefix_bytes})"
+        return "{" + text + (":" + notes if notes else "") + "}"
 
 
-def with_layouts_of(shape: Shape, other: Shape) -> Shape:
-    """Return a shape with the layouts of a compatible one."""
-    if isinstance(shape, ArrayShape) and isinstance(other, ArrayShape):
-        return shape.with_layout(other.layout)
-    if isinstance(shape, TupleShape) and isinstance(other, TupleShape):
-        pairs = zip(shape.elements, other.elements, strict=True)
-        return TupleShape(tuple(with_layouts_of(s, o) for s, o in pairs))
-    return shape
+_DEFAULT_LAYOUTS: dict[int, Layout] = {}
 
 
-def without_layout(shape: Shape) -> Shape:
-    """Return the shape with every layout set to the default of its rank."""
-    if isinstance(shape, ArrayShape):
-        return shape.with_layout(Layout.default(shape.rank))
-    if isinstance(shape, TupleShape):
-        return TupleShape(tuple(without_layout(s) for s in shape.elements))
-    if isinstance(shape, BufferShape):
-        element = without_layout(shape.element)
-        assert isinstance(element, ArrayShape)
-        return BufferShape(element)
-    return shape
+def _default_layout(rank: int) -> Layout:
+    found = _DEFAULT_LAYOUTS.get(rank)
+    if found is None:
+        found = _DEFAULT_LAYOUTS[rank] = Layout(tuple(range(rank - 1, -1, -1)))
+    return found

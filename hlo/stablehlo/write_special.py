@@ -5,8 +5,8 @@ Each function appends what an instruction does and returns its value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,13 +26,9 @@ from hlo.stablehlo.spelling import (
     type_of,
 )
 from hlo.stablehlo.values import Tree, leaves, location_of, notes_of, shaped
-from hlo.stablehlo.written import RULES, channel, groups
+from hlo.stablehlo.write_rules import RULES, channel, groups
+from hlo.stablehlo.writer import Body, Special, Value
 from hlo.types import S32, S64, ArrayShape, Layout, Shape, TupleShape, array
-
-if TYPE_CHECKING:
-    from hlo.stablehlo.writer import Body, Value
-
-Special = Callable[["Body", Instruction, Sequence[Tree]], Tree]
 
 
 def _same(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:

@@ -1,7 +1,7 @@
 """What is written for each operation of HLO: a table of opcodes, beside the one of what is read.
 
 A rule names the operation of StableHLO and spells its attributes; operands, results and regions are
-those of the instruction. What needs more than that is in `writer.py`.
+those of the instruction. What needs more than that is in `write_special.py`.
 """
 
 from __future__ import annotations
