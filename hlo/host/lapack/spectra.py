@@ -106,7 +106,7 @@ def _paired(columns: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
     first = np.zeros(imaginary.shape, np.bool_)
     for n in range(imaginary.shape[-1]):
         # A pair begins where the imaginary part is not zero, unless one has just begun.
-        begun = first[:, n - 1] if n else False
+        begun = first[:, n - 1] if n else np.False_
         first[:, n] = (imaginary[:, n] != 0) & ~begun
     matrix, column = np.nonzero(first[:, :-1])
     pair = columns[matrix, column] + 1j * columns[matrix, column + 1]
