@@ -22,7 +22,7 @@ from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.ir import Module
 from hlo.ops import OPS
-from hlo.ops.spec import Emitter
+from hlo.ops.spec import Category
 from hlo.runtime.jit import host_machine
 from hlo.text import parse
 from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType, Shape
@@ -212,7 +212,7 @@ def _compiled(opcode: str) -> str:
     machine = host_machine()
     target = Target.of(machine.triple, machine.data_layout, machine.features)
     emitted = _yes(opcode, lambda m: emit(m, "main", target, Clock(), passes=""))
-    return f"{emitted}: {OPS[opcode].emitter.value}" if emitted == "yes" else emitted
+    return f"{emitted}: {OPS[opcode].category.value}" if emitted == "yes" else emitted
 
 
 def _yes(opcode: str, does: Callable[[Module], object]) -> str:
@@ -254,7 +254,7 @@ def _beside(row: Row) -> str:
 
 def _main(row: Row) -> str:
     """Return the opcode that a method is about: the first that is not one for tokens."""
-    names = [o for o in row.opcodes if OPS[o].emitter is not Emitter.STRUCTURE]
+    names = [o for o in row.opcodes if OPS[o].category is not Category.STRUCTURE]
     return (names or list(row.opcodes))[0]
 
 

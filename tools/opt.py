@@ -342,7 +342,7 @@ def _list_operations(as_json: bool) -> int:
             for key, attr in spec.attrs.items()
             if key != spec.payload
         )
-        line = f"{spec.name:28}{_arity(spec.arity):10}{spec.emitter.value:13}{attrs}"
+        line = f"{spec.name:28}{_arity(spec.arity):10}{spec.category.value:13}{attrs}"
         lines.append(line.rstrip())
     emit("\n".join(lines) + "\n")
     return 0
@@ -352,7 +352,7 @@ def _operation_json(spec: OpSpec) -> dict[str, Any]:
     return {
         "opcode": spec.name,
         "operands": _arity(spec.arity),
-        "category": spec.emitter.value,
+        "category": spec.category.value,
         "traits": [str(t.name).lower().replace("_", "-") for t in spec.traits],
         "attributes": {
             key: {"form": attr.codec.name, "required": attr.required}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.trips import trip_count
 from hlo.ir import Computation, Instruction
-from hlo.ops import Emitter, Trait
+from hlo.ops import Category, Trait
 from hlo.ops.attrs import WindowDim
 from hlo.types import ArrayShape, Shape, TupleShape
 
@@ -123,7 +123,7 @@ class _Costs:
         count = shape.num_elements
         if inst.opcode == "map":
             return _no_bytes(self.of(inst.attrs["to_apply"])).times(count)
-        if inst.opcode in _TRANSCENDENTAL:
+        if inst.spec.has(Trait.TRANSCENDENTAL):
             return Cost(transcendentals=count)
         if inst.opcode in _FREE:
             return Cost()
@@ -137,7 +137,7 @@ class _Costs:
         """Return the bytes that an instruction reads and writes, each operand once."""
         if self._fused(inst) or is_bitcast(inst):
             return 0
-        if inst.spec.emitter in _NO_TRAFFIC and inst.opcode != "fusion":
+        if inst.spec.category in _NO_TRAFFIC and inst.opcode != "fusion":
             return 0
         reads: dict[Instruction, int] = {}
         stack = [(inst, math.inf)]
@@ -204,15 +204,8 @@ def _written(inst: Instruction) -> int:
     return _bytes(inst.shape)
 
 
-_NO_TRAFFIC = frozenset({Emitter.DATA, Emitter.STRUCTURE, Emitter.CONTROL, Emitter.ASYNC})
+_NO_TRAFFIC = frozenset({Category.DATA, Category.STRUCTURE, Category.CONTROL, Category.ASYNC})
 
-_TRANSCENDENTAL = frozenset(
-    {
-        "acos", "acosh", "asin", "asinh", "atan2", "atanh", "cbrt", "cosine", "cosh", "erf",
-        "exp2", "exponential", "exponential-minus-one", "log", "log2", "log-plus-one", "logistic",
-        "power", "rsqrt", "sine", "sinh", "sqrt", "tan", "tanh",
-    }
-)  # fmt: skip
 _FREE = frozenset({"bitcast-convert", "real", "imag", "complex"})
 
 

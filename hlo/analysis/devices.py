@@ -7,8 +7,6 @@ from hlo.ops import Trait
 from hlo.ops.device_groups import exchanges, names_devices
 from hlo.sharding import NamedSharding, TiledSharding, TupleSharding
 
-_IDS = frozenset({"replica-id", "partition-id"})
-
 
 def devices_of(module: Module) -> tuple[int, int]:
     """Return the numbers of replicas and of partitions that a run of a module needs.
@@ -49,7 +47,7 @@ def _is_cut(inst: Instruction) -> bool:
 
 
 def _tells_devices_apart(inst: Instruction, counts: tuple[int, int]) -> bool:
-    if inst.opcode in _IDS or names_devices(inst):
+    if inst.spec.has(Trait.DEVICE_ID) or names_devices(inst):
         return True
     has_groups = "replica_groups" in inst.attrs or "source_target_pairs" in inst.attrs
     return inst.spec.has(Trait.COLLECTIVE) and has_groups and exchanges(inst.attrs, counts)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from hlo.analysis.constants import splat
 from hlo.analysis.elided import is_elided
 from hlo.distribution import Domain
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops import Trait
 from hlo.ops.indexing import INDEX_ATTRS, index_dims
 from hlo.types import UNBOUNDED, ArrayShape
 
@@ -40,15 +41,10 @@ _ARGUMENTS: dict[str, tuple[int, float, float]] = {
     "batch-norm-inference": (4, 0.0, math.inf),
     "batch-norm-grad": (3, 0.0, math.inf),
 }
-# Operations whose elements are elements of their operands.
-_MOVES: dict[str, slice] = {
-    **dict.fromkeys(("broadcast", "copy", "convert", "reduce-precision", "reshape"), slice(1)),
-    **dict.fromkeys(("reverse", "slice", "transpose", "gather", "dynamic-slice"), slice(1)),
-    **dict.fromkeys(("all-gather", "all-to-all", "collective-permute", "domain"), slice(1)),
-    **dict.fromkeys(("pad", "dynamic-update-slice"), slice(2)),
-    "concatenate": slice(None),
-    "opt-barrier": slice(1),
-}
+# Beside what only moves data: operations that keep what they round or exchange in the domain.
+_KEEPING = frozenset(
+    {"convert", "reduce-precision", "all-gather", "all-to-all", "collective-permute"}
+)
 # Operations whose results are nonnegative for all operands.
 _NEVER_NEGATIVE = frozenset(
     {"abs", "exponential", "logistic", "sqrt", "rsqrt", "cosh", "iota", "acosh", "acos"}
@@ -207,8 +203,8 @@ def _behind(inst: Instruction, path: Path, domain: Domain) -> Iterator[Demand]:
     elif op == "conditional":
         for branch in inst.called_computations:
             yield branch.root, path, domain
-    elif op in _MOVES:
-        for operand in inst.operands[_MOVES[op]]:
+    elif (moved := _moved(inst)) is not None:
+        for operand in moved:
             if isinstance(operand.shape, ArrayShape) or path:
                 yield operand, path, domain
     elif op == "select":
@@ -349,4 +345,12 @@ def _is_never_negative(inst: Instruction, depth: int = _DEPTH) -> bool:
         return all(_is_never_negative(o, depth - 1) for o in operands)
     if op == "maximum":
         return any(_is_never_negative(o, depth - 1) for o in operands)
-    return op in _MOVES and _is_never_negative(operands[_MOVES[op]][0], depth - 1)
+    moved = _moved(inst)
+    return moved is not None and _is_never_negative(moved[0], depth - 1)
+
+
+def _moved(inst: Instruction) -> Sequence[Instruction] | None:
+    """Return the operands whose elements are the result's, None for one that computes."""
+    if inst.spec.has(Trait.FORWARDS) or inst.opcode in _KEEPING:
+        return inst.operands[:1]
+    return None if inst.spec.moved is None else inst.operands[inst.spec.moved]

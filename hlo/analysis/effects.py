@@ -12,8 +12,6 @@ _ACTS = 1  # it has to happen even when nothing uses the value
 _VARIES = 2  # the value may be another one the next time
 _DEVICE = 4  # the value depends on the device, or on other devices
 _LOOPS = 8  # it may not end
-# What differs from device to device, but not from one time to the next.
-_OF_DEVICE = frozenset({"partition-id", "replica-id"})
 
 
 @cache
@@ -22,8 +20,8 @@ def _own(opcode: str) -> int:
     spec, bits = OPS[opcode], 0
     if spec.has(Trait.SIDE_EFFECT):
         bits |= _ACTS | _VARIES
-    if spec.has(Trait.NO_FOLD) and opcode not in _OF_DEVICE:
-        bits |= _VARIES
+    if spec.has(Trait.NO_FOLD) and not spec.has(Trait.DEVICE_ID):
+        bits |= _VARIES  # a device's number differs from others', but not from time to time
     if spec.has(Trait.NO_FOLD | Trait.COLLECTIVE | Trait.SIDE_EFFECT):
         bits |= _DEVICE
     if opcode == "while":

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from hlo.analysis.bitcasts import is_bitcast
 from hlo.ir import Computation, Instruction
 from hlo.layout import physical_bytes
+from hlo.ops import Trait
 from hlo.types import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
 
 _PASS_ON = frozenset(
-    "get-tuple-element opt-barrier tuple while add-dependency domain copy-done async-done "
-    "async-update send-done recv-done after-all".split()
+    "get-tuple-element tuple while copy-done async-done async-update send-done recv-done "
+    "after-all".split()
 )
 
 
 def passes_on(inst: Instruction) -> bool:
     """True for a result that aliases the first operand, or for a tuple all operands."""
-    return inst.opcode in _PASS_ON or is_bitcast(inst)
+    return inst.opcode in _PASS_ON or inst.spec.has(Trait.FORWARDS) or is_bitcast(inst)
 
 
 @dataclass(frozen=True)

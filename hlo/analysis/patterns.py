@@ -31,6 +31,11 @@ def single_binary_op(comp: Computation) -> str | None:
     return root.opcode if root.operands == params or swapped else None
 
 
+def applies(comp: Computation, trait: Trait) -> bool:
+    """True for a body that is `op(p0, p1)` of an operation with a trait (see single_binary_op)."""
+    return comp.root.spec.has(trait) and single_binary_op(comp) is not None
+
+
 def picks_an_argument(comp: Computation) -> bool:
     """True for a function of 2n scalars whose result i is always argument i or argument n + i.
 
@@ -49,7 +54,7 @@ def picks_an_argument(comp: Computation) -> bool:
             seen.add(inst)
             if inst.opcode == "select":
                 todo.extend(inst.operands[1:])
-            elif inst.opcode in ("minimum", "maximum"):
+            elif inst.spec.has(Trait.EXTREMUM):
                 todo.extend(inst.operands)
             elif inst.opcode != "parameter" or inst.attrs["number"] not in (i, n + i):
                 return False

@@ -41,7 +41,6 @@ from hlo.types import ArrayShape, Shape
 # smaller ones memory does not matter, and one kernel can serve more of them.
 _REUSED_BYTES = 1 << 18
 # They ask who runs the program: their results are registers.
-_DEVICE_IDS = ("replica-id", "partition-id")
 
 
 @dataclass(frozen=True)
@@ -261,7 +260,7 @@ class _Assigner:
         return moves
 
     def _host(self, inst: Instruction) -> HostCall:
-        if inst.opcode in _DEVICE_IDS:
+        if inst.spec.has(Trait.DEVICE_ID):
             self.values[inst, ()] = None
             return HostCall(inst, {})
         targets = self.for_results(inst)

@@ -13,7 +13,7 @@ from hlo.codegen.address import is_plain
 from hlo.codegen.lower_movement import UNINITIALIZED
 from hlo.codegen.rejoining import is_joint, rejoining
 from hlo.ir import Computation, Instruction
-from hlo.ops import Emitter, Trait
+from hlo.ops import Category, Trait
 from hlo.ops.casts import widens
 from hlo.types import ArrayShape
 
@@ -48,18 +48,7 @@ ALIASES = frozenset(
         "bitcast",  # of memory: see `relayout`
     }
 )
-HOST_OPS = frozenset(
-    {
-        "custom-call", "infeed", "outfeed", "send", "recv-done", "rng-get-and-update-state",
-        "replica-id", "partition-id",
-        # Of one participant they have expansions, and so has a receive from the host.
-        "all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "all-to-all",
-        "collective-broadcast", "collective-permute", "collective-permute-start",
-        "collective-reduce", "ragged-all-to-all", "reduce-scatter", "recv",
-    }
-)  # fmt: skip
-# Movements of memory that only change strides, and consumers that read memory at any strides.
-VIEWS = frozenset({"copy", "transpose", "broadcast", "slice", "reverse", "reshape"})
+# Consumers that read memory at any strides.
 _READS_VIEWS = frozenset({"dot", "convolution"})
 # Consumers that read an operand element several times, or not by a plain index.
 _REREADERS = frozenset(
@@ -84,13 +73,8 @@ _STEERED = frozenset(
 # What several kernels compute again rather than read: to write an array and read it takes a
 # processor about as long as so many operations on vectors of it.
 CHEAP = 10.0
-_COST = dict.fromkeys(
-    ("exponential", "log", "power", "tanh", "logistic", "sine", "cosine", "tan", "atan2", "erf",
-     "exp2", "log2", "exponential-minus-one", "log-plus-one", "cbrt", "acos", "asin", "sinh",
-     "cosh", "acosh",
-     "asinh", "atanh"), 20.0,
-) | {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0}  # fmt: skip
-_FREE = frozenset({"broadcast", "reshape", "transpose", "slice", "iota", "copy", "reverse"})
+_TRANSCENDENTAL = 20.0
+_COST = {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0, "gather": 6.0}
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 150
 # A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
@@ -182,8 +166,8 @@ def _forced_role(inst: Instruction) -> Role | None:
         return Role.CONTROL
     if is_uninitialized(inst):
         return Role.KERNEL
-    if inst.opcode in HOST_OPS:
-        return Role.HOST
+    if inst.spec.has(Trait.NO_FOLD):
+        return Role.HOST  # collectives in groups of one have been lowered
     if inst.opcode == "constant":
         if not isinstance(inst.shape, ArrayShape) or inst.shape.dims:
             return Role.KERNEL
@@ -207,11 +191,9 @@ def _decides_code(constant: Instruction) -> bool:
 
 def own_cost(inst: Instruction) -> float:
     """Return what computing one element takes, in simple operations, operands aside."""
-    if inst.opcode in _FREE:
+    if inst.spec.has(Trait.VIEW) or inst.opcode == "iota":
         return 0.0
-    if inst.opcode == "gather":
-        return 6.0
-    return _COST.get(inst.opcode, 1.0)
+    return _COST.get(inst.opcode, _TRANSCENDENTAL if inst.spec.has(Trait.TRANSCENDENTAL) else 1.0)
 
 
 def _must_keep(
@@ -238,7 +220,7 @@ def _must_keep(
     return any(
         roles[u] is Role.KERNEL
         and not (u.opcode in _READS_VIEWS and _is_view(inst, roles))
-        and u.spec.emitter not in (Emitter.REDUCTION, Emitter.WINDOW, Emitter.SORT)
+        and u.spec.category not in (Category.REDUCTION, Category.WINDOW, Category.SORT)
         and not is_on_demand(u)
         and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate", "copy")
         for u in users
@@ -285,7 +267,7 @@ def _source(inst: Instruction) -> tuple[Instruction, tuple[int, ...]]:
 def _is_view(inst: Instruction, roles: dict[Instruction, Role]) -> bool:
     """True for memory seen with other strides, or as a wider type."""
     while roles[inst] is Role.FUSED:
-        if not (inst.opcode in VIEWS or is_widening(inst)):
+        if not (inst.spec.has(Trait.VIEW) or is_widening(inst)):
             return False
         inst = inst.operands[0]
     return isinstance(inst.shape, ArrayShape) and bool(inst.shape.dims)

@@ -40,16 +40,17 @@ def works_on_scalars(comp: Computation) -> bool:
         all(not isinstance(s, ArrayShape) or not s.dims for _, s in inst.shape.leaves())
         and (
             all(map(works_on_scalars, inst.called_computations))
-            if inst.opcode in _STRUCTURE
+            if inst.opcode in _ON_TREES or inst.spec.has(Trait.FORWARDS)
             else _is_scalar(inst)
         )
         for inst in comp
     )
 
 
-_STRUCTURE = frozenset(
-    """parameter tuple get-tuple-element after-all opt-barrier domain add-dependency dynamic-slice
-    pad gather dynamic-update-slice map reduce reduce-window while conditional""".split()
+# What `_value` has a case of its own for.
+_ON_TREES = frozenset(
+    """parameter tuple get-tuple-element after-all dynamic-slice pad gather dynamic-update-slice map
+    reduce reduce-window while conditional""".split()
 )
 
 
@@ -89,7 +90,7 @@ def _value(
             return operands[0][inst.attrs["index"]]
         case "after-all":
             return None
-        case "opt-barrier" | "domain" | "add-dependency" | "dynamic-slice" | "pad" | "gather":
+        case "dynamic-slice" | "pad" | "gather":
             # Of arrays without dimensions, every element is the first one.
             return operands[0]
         case "dynamic-update-slice":
@@ -102,6 +103,8 @@ def _value(
             return _loop(b, inst, operands[0])
         case "conditional":
             return _branch(b, inst, operands)
+        case _ if inst.spec.has(Trait.FORWARDS):
+            return operands[0]
     _need_scalars(inst)
     return scalar.elementwise(b, inst, operands)
 
@@ -109,9 +112,8 @@ def _value(
 def _is_scalar(inst: Instruction) -> bool:
     shapes = [inst.shape, *inst.operand_shapes]
     return all(isinstance(s, ArrayShape) and not s.dims for s in shapes) and (
-        inst.spec.has(Trait.ELEMENTWISE)
-        or inst.opcode in ("constant", "copy", "reshape", "broadcast", "transpose", "reverse")
-        or inst.opcode in ("bitcast", "bitcast-convert")
+        inst.spec.has(Trait.ELEMENTWISE | Trait.VIEW)
+        or inst.opcode in ("constant", "bitcast", "bitcast-convert")
     )
 
 

@@ -118,10 +118,8 @@ class Liveness:
                 return self.storage[operands[path[0]], path[1:]]
             case "get-tuple-element":
                 return self.storage[operands[0], (inst.attrs["index"], *path)]
-            case "opt-barrier" | "domain" | "add-dependency":
-                return self.storage[operands[0], path]
             case _ if self.roles[inst] is Role.ALIAS and operands:
-                return self.storage[operands[0], path]  # the same memory, in other dimensions
+                return self.storage[operands[0], path]  # the same memory, maybe as another shape
         return inst, path
 
     def _leaves(self, inst: Instruction) -> list[Storage]:

@@ -16,9 +16,9 @@ from hlo.codegen.address import is_plain
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction
 from hlo.layout import element_bits, physical_bytes
+from hlo.ops import Trait
 from hlo.types import ArrayShape, BufferShape, Layout, Shape, TupleShape
 
-_HANDED_ON = frozenset({"opt-barrier", "domain", "add-dependency", "while"})
 _CHANGED_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 
 
@@ -87,7 +87,7 @@ def add_relaid(
         shape = TupleShape(tuple(o.shape for o in operands))
     elif opcode == "get-tuple-element":
         shape = operands[0].shape.at([inst.attrs["index"]])
-    elif opcode in _HANDED_ON:
+    elif opcode == "while" or inst.spec.has(Trait.FORWARDS):
         shape = operands[0].shape
     elif opcode in _CHANGED_IN_PLACE:
         changed = [o.shape for o in operands[: len(operands) // 2]]

@@ -35,6 +35,7 @@ from hlo.codegen.math import complex as cx
 from hlo.codegen.math import functions
 from hlo.codegen.math.expr import INF, Num
 from hlo.ir import Instruction
+from hlo.ops import OPS, Trait
 from hlo.types import S64, ArrayShape, ElementType, complex_part
 
 
@@ -265,8 +266,7 @@ _SPECIAL: dict[str, _Special] = {
     "constant": _constant,
     "is-finite": _is_finite,
     "complex": _join,
-    # Of equal element counts and types, on a single element.
-    **dict.fromkeys(("copy", "reshape", "broadcast", "transpose", "reverse"), _identity),
+    **{name: _identity for name, spec in OPS.items() if spec.has(Trait.VIEW)},  # of one element
 }
 
 __all__ = [

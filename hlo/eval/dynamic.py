@@ -17,7 +17,7 @@ import numpy as np
 
 from hlo.errors import HloError, InferError
 from hlo.eval.dynamic_rules import RULES, Arg, as_it_is, elementwise, share
-from hlo.ops import OPS, Emitter, Trait, reduction_eval
+from hlo.ops import OPS, Category, Trait, reduction_eval
 from hlo.ops.dynamic import SIZE_MAKERS
 from hlo.ops.reduction_eval import Parts, as_parts
 from hlo.ops.rules import array_result
@@ -27,7 +27,7 @@ from hlo.values import DynamicArray, actual, at_bounds, bounded, with_sizes
 
 # These forward values, or handle dynamic sizes themselves.
 _DIRECT = frozenset(
-    {Emitter.CONTROL, Emitter.STRUCTURE, Emitter.ASYNC, Emitter.HOST, Emitter.CUSTOM}
+    {Category.CONTROL, Category.STRUCTURE, Category.ASYNC, Category.HOST, Category.CUSTOM}
 )
 
 
@@ -78,7 +78,7 @@ def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     Raises InferError for inconsistent sizes.
     """
     spec = OPS[op.opcode]
-    if spec.emitter in _DIRECT or not any(map(_varies, args, op.operand_shapes)):
+    if spec.category in _DIRECT or not any(map(_varies, args, op.operand_shapes)):
         return spec.evaluate(op, args, ctx)
     if op.opcode in _AT_BOUNDS:
         return _AT_BOUNDS[op.opcode](op, args, ctx)

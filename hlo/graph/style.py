@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from hlo.ir import Instruction
-from hlo.ops import Emitter
+from hlo.ops import Category
 from hlo.types import Shape
 
 _MAX_SHAPE = 60
 
 # Fill colours by category: dear operations are warm, free ones grey.
 _COLOURS = {
-    Emitter.DATA: "#fff3c4",
-    Emitter.ELEMENTWISE: "#e3f0d8",
-    Emitter.MOVEMENT: "#d8ecf3",
-    Emitter.INDEXING: "#cfe0f7",
-    Emitter.REDUCTION: "#e6d8f3",
-    Emitter.CONTRACTION: "#f7c8b8",
-    Emitter.WINDOW: "#f7d6b8",
-    Emitter.SORT: "#f7d6b8",
-    Emitter.LINALG: "#f7c8b8",
-    Emitter.RANDOM: "#fbe1ea",
-    Emitter.CONTROL: "#f3d0dc",
-    Emitter.COLLECTIVE: "#d9c9f0",
-    Emitter.CUSTOM: "#f3d0dc",
+    Category.DATA: "#fff3c4",
+    Category.ELEMENTWISE: "#e3f0d8",
+    Category.MOVEMENT: "#d8ecf3",
+    Category.INDEXING: "#cfe0f7",
+    Category.REDUCTION: "#e6d8f3",
+    Category.CONTRACTION: "#f7c8b8",
+    Category.WINDOW: "#f7d6b8",
+    Category.SORT: "#f7d6b8",
+    Category.LINALG: "#f7c8b8",
+    Category.RANDOM: "#fbe1ea",
+    Category.CONTROL: "#f3d0dc",
+    Category.COLLECTIVE: "#d9c9f0",
+    Category.CUSTOM: "#f3d0dc",
 }
 _OTHER = "#eeeeee"
 
 
 def colour(inst: Instruction) -> str:
     """Return the fill colour of an instruction's category."""
-    return _COLOURS.get(inst.spec.emitter, _OTHER)
+    return _COLOURS.get(inst.spec.category, _OTHER)
 
 
 def shape_text(shape: Shape) -> str:

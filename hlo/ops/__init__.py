@@ -26,9 +26,9 @@ from hlo.ops import (  # noqa: F401
     structure,
     window,
 )
-from hlo.ops.spec import OPS, Emitter, OpSpec, Trait
+from hlo.ops.spec import OPS, Category, OpSpec, Trait
 
-__all__ = ["OPS", "Emitter", "OpSpec", "Trait"]
+__all__ = ["OPS", "Category", "OpSpec", "Trait"]
 
 
 def __dir__() -> list[str]:

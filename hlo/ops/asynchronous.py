@@ -12,7 +12,7 @@ from typing import Any
 from hlo.ops.attrs import COMPUTATION, INT32, OUTPUT_ALIASES, STRING, Attr, need
 from hlo.ops.outside import zeros
 from hlo.ops.rules import need_aliases, need_compatible, need_signature, need_tuple
-from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
 from hlo.ops.start_done import element_of_operand
 from hlo.types import U32, Shape, TupleShape, array
 
@@ -62,7 +62,7 @@ register(
         (0, None),
         _infer_async_start,
         _async_start,
-        Emitter.ASYNC,
+        Category.ASYNC,
         "003 AsyncStart",
         (_ASYNC_EXAMPLE,),
         attrs={
@@ -97,7 +97,7 @@ register(
         (1, None),
         _infer_async_update,
         _pass_on,
-        Emitter.ASYNC,
+        Category.ASYNC,
         "003 AsyncUpdate",
         (_ASYNC_EXAMPLE,),
         attrs={"output_to_operand_aliasing": Attr(OUTPUT_ALIASES, default=()), **_REPEATED},
@@ -114,7 +114,7 @@ register(
         1,
         _infer_async_done,
         _async_done,
-        Emitter.ASYNC,
+        Category.ASYNC,
         "003 AsyncDone",
         (_ASYNC_EXAMPLE,),
         attrs=_REPEATED,
@@ -149,7 +149,7 @@ register(
         1,
         _infer_copy_start,
         _copy_start,
-        Emitter.ASYNC,
+        Category.ASYNC,
         "003 CopyStart",
         (_COPY_EXAMPLE,),
         attrs={"cross_program_prefetch_index": Attr(INT32)},
@@ -175,7 +175,7 @@ register(
         1,
         _infer_copy_done,
         _copy_done,
-        Emitter.ASYNC,
+        Category.ASYNC,
         "003 CopyDone",
         (_COPY_EXAMPLE,),
         traits=Trait.SIDE_EFFECT,

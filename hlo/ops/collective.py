@@ -26,7 +26,7 @@ from hlo.ops.collective_rules import (
 )
 from hlo.ops.combiner import need_reducer
 from hlo.ops.rules import array_operands, need_one_dim, need_tuple, tuple_or_single
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.ops.start_done import element_of_operand
 from hlo.types import U32, UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
@@ -64,7 +64,7 @@ register(
         (1, None),
         _infer_all_gather,
         kernels.all_gather,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 AllGather",
         (
             "f32[2,3] all-gather(f32[2,3] x), replica_groups={{0}}, dimensions={0}",
@@ -91,7 +91,7 @@ register(
         (1, None),
         _infer_all_gather_start,
         kernels.all_gather_start,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 AllGather",
         (_ALL_GATHER_EXAMPLE,),
         attrs=_ALL_GATHER,
@@ -108,7 +108,7 @@ register(
         1,
         _infer_second,
         _second,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 AllGather",
         (_ALL_GATHER_EXAMPLE,),
         traits=TRAITS | Trait.SIDE_EFFECT,
@@ -152,7 +152,7 @@ register(
         (1, None),
         _infer_all_reduce,
         kernels.all_reduce,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 AllReduce",
         (
             f"""HloModule all_reduce_example
@@ -174,7 +174,7 @@ register(
         (1, None),
         _infer_all_reduce,
         kernels.all_reduce,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 AllReduce",
         (_ALL_REDUCE_EXAMPLE,),
         attrs=_ALL_REDUCE,
@@ -198,7 +198,7 @@ register(
         1,
         _infer_all_reduce_done,
         _all_reduce_done,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 AllReduce",
         (_ALL_REDUCE_EXAMPLE,),
         traits=TRAITS | Trait.SIDE_EFFECT,
@@ -230,7 +230,7 @@ register(
         (1, None),
         _infer_reduce_scatter,
         kernels.reduce_scatter,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 ReduceScatter",
         (
             f"""HloModule reduce_scatter_example
@@ -266,7 +266,7 @@ register(
         (1, None),
         _infer_collective_reduce,
         kernels.collective_reduce,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "StableHLO collective_reduce; xla/backends/gpu/runtime/collective_reduce_thunk.cc",
         (
             f"""HloModule collective_reduce_example
@@ -312,9 +312,9 @@ for _name, _evaluate, _source in (
             0,
             _infer_id,
             _evaluate,
-            Emitter.COLLECTIVE,
+            Category.COLLECTIVE,
             _source,
             (f"u32[] {_name}()",),
-            traits=Trait.NO_FOLD | Trait.INFERABLE,
+            traits=Trait.NO_FOLD | Trait.INFERABLE | Trait.DEVICE_ID,
         )
     )

@@ -33,7 +33,7 @@ from hlo.ops.rules import (
     need_one_dim,
     need_type,
 )
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import UNBOUNDED, ArrayShape, ElementType, array
 
 # Arithmetic that hardware may use instead. A hint: the reference computes exactly.
@@ -296,7 +296,7 @@ register(
         attrs=_DIMS | _PRECISION | _ALGORITHM | _CONFIGS,
         infer=_infer_dot,
         evaluate=_dot,
-        emitter=Emitter.CONTRACTION,
+        category=Category.CONTRACTION,
         traits=Trait.INFERABLE,
         source='"Dot" and "DotGeneral" (003); XLA service/shape_inference.cc',
         examples=(
@@ -324,7 +324,7 @@ register(
         },
         infer=_infer_ragged,
         evaluate=_ragged_dot,
-        emitter=Emitter.CONTRACTION,
+        category=Category.CONTRACTION,
         traits=Trait.INFERABLE,
         source='"RaggedDot" (003), StableHLO chlo.ragged_dot; XLA service/shape_inference.cc',
         examples=(
@@ -344,7 +344,7 @@ register(
         attrs=_DIMS | _PRECISION | _ALGORITHM,
         infer=_infer_scaled,
         evaluate=_scaled_dot,
-        emitter=Emitter.CONTRACTION,
+        category=Category.CONTRACTION,
         traits=Trait.INFERABLE,
         source='"ScaledDot" (003); operand order lhs, rhs, lhs_scale, rhs_scale as in XLA\'s text',
         examples=(

@@ -10,7 +10,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, COMPUTATION, COMPUTATIONS, OUTPUT_ALIASES, Attr, enum, need
 from hlo.ops.rules import array_operand, need_aliases, need_signature
-from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import PRED, S32, Shape, array
 
 _PRED_SCALAR = array(PRED, ())
@@ -58,7 +58,7 @@ register(
         (0, None),
         _infer_call,
         _call,
-        Emitter.CONTROL,
+        Category.CONTROL,
         "003 Call, CompositeCall",
         (
             """HloModule call_example
@@ -103,7 +103,7 @@ register(
         (0, None),
         _infer_fusion,
         _fusion,
-        Emitter.CONTROL,
+        Category.CONTROL,
         "003 Fusion",
         (
             """HloModule fusion_example
@@ -168,7 +168,7 @@ register(
         1,
         _infer_while,
         _while,
-        Emitter.CONTROL,
+        Category.CONTROL,
         "003 While",
         (
             """HloModule while_example
@@ -270,7 +270,7 @@ register(
         (1, None),
         _infer_conditional,
         _conditional,
-        Emitter.CONTROL,
+        Category.CONTROL,
         "003 Conditional",
         (
             """HloModule conditional_example

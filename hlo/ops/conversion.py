@@ -20,7 +20,7 @@ from hlo.ops.rules import (
     merge_dims,
     need_type,
 )
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import (
     ELEMENT_TYPES,
     UNBOUNDED,
@@ -271,7 +271,7 @@ def _evaluate_bitcast(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "convert", 1, _infer_convert, _evaluate_convert, Emitter.ELEMENTWISE,
+        "convert", 1, _infer_convert, _evaluate_convert, Category.ELEMENTWISE,
         "003: ConvertElementType",
         (
             "s8[7] convert(f32[7] x)",
@@ -285,7 +285,7 @@ register(
 register(
     OpSpec(
         "bitcast-convert", 1, _infer_bitcast_convert, _evaluate_bitcast_convert,
-        Emitter.ELEMENTWISE, "003: BitcastConvertType",
+        Category.ELEMENTWISE, "003: BitcastConvertType",
         (
             "u32[7] bitcast-convert(f32[7] x)",
             "u8[7,4] bitcast-convert(f32[7] x)",
@@ -296,7 +296,7 @@ register(
 register(
     OpSpec(
         "reduce-precision", 1, _infer_reduce_precision, _evaluate_reduce_precision,
-        Emitter.ELEMENTWISE, "003: ReducePrecision",
+        Category.ELEMENTWISE, "003: ReducePrecision",
         ("f32[7] reduce-precision(f32[7] x), exponent_bits=5, mantissa_bits=10",),
         attrs={"exponent_bits": need(INT32), "mantissa_bits": need(INT32)},
         traits=Trait.ELEMENTWISE,
@@ -305,21 +305,22 @@ register(
 register(
     OpSpec(
         "stochastic-convert", 2, _infer_stochastic_convert, _evaluate_stochastic_convert,
-        Emitter.ELEMENTWISE, "XLA hlo_evaluator.cc: HandleStochasticConvert",
+        Category.ELEMENTWISE, "XLA hlo_evaluator.cc: HandleStochasticConvert",
         ("s8[7] stochastic-convert(f32[7] x, u32[7] random)",),
         traits=Trait.ELEMENTWISE,
     )
 )  # fmt: skip
 register(
     OpSpec(
-        "copy", 1, _infer_copy, _evaluate_copy, Emitter.MOVEMENT, "XLA hlo_opcode.h: copy",
+        "copy", 1, _infer_copy, _evaluate_copy, Category.MOVEMENT, "XLA hlo_opcode.h: copy",
         ("f32[2,3] copy(f32[2,3] x)", "f32[2,3]{0,1} copy(f32[2,3]{1,0} x)"),
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.VIEW,
+        moved=slice(1),
     )
 )  # fmt: skip
 register(
     OpSpec(
-        "bitcast", 1, _infer_bitcast, _evaluate_bitcast, Emitter.MOVEMENT,
+        "bitcast", 1, _infer_bitcast, _evaluate_bitcast, Category.MOVEMENT,
         "XLA hlo_opcode.h: the same buffer under another shape",
         (
             "f32[6] bitcast(f32[2,3] x)",

@@ -28,7 +28,7 @@ from hlo.ops.operand_configs import (
     need_dense,
 )
 from hlo.ops.rules import need_memory
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.ops.window_rules import infer_window
 from hlo.types import UNBOUNDED, ArrayShape, array
 
@@ -160,7 +160,7 @@ register(
         },
         infer=_infer,
         evaluate=_evaluate,
-        emitter=Emitter.CONTRACTION,
+        category=Category.CONTRACTION,
         traits=Trait.INFERABLE,
         source='"Conv" and "ConvGeneralDilated" (003); XLA service/shape_inference.cc',
         examples=(

@@ -34,7 +34,7 @@ from hlo.ops.custom_targets import (
 from hlo.ops.jax_targets import foreign_target
 from hlo.ops.outside import conforming
 from hlo.ops.rules import need_aliases, need_compatible
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.scan import Scanner
 from hlo.shape_text import read_shape
 from hlo.types import MAX_NESTING, Shape, TupleShape
@@ -170,7 +170,7 @@ register(
         (0, None),
         _infer,
         _evaluate,
-        Emitter.CUSTOM,
+        Category.CUSTOM,
         "003 CustomCall",
         (
             'f32[4] custom-call(f32[4] x), custom_call_target="Sharding", sharding={replicated}',

@@ -12,7 +12,7 @@ from hlo.literal import Literal
 from hlo.ops.attrs import INT, LITERAL, NATURAL, need
 from hlo.ops.casts import convert
 from hlo.ops.rules import array_result, need_compatible
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, register
 from hlo.types import UNBOUNDED, Shape
 
 # --- parameter ----------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ register(
         0,
         _infer_parameter,
         _parameter,
-        Emitter.DATA,
+        Category.DATA,
         "003 Parameter",
         ("f32[2,3] parameter(0)", "(f32[], (s32[2], pred[])) parameter(0)"),
         attrs={"number": need(NATURAL)},
@@ -63,7 +63,7 @@ register(
         0,
         _infer_constant,
         _constant,
-        Emitter.DATA,
+        Category.DATA,
         "003 Constant",
         (
             "f32[2,3] constant({ { 1, 2.5, -inf }, { nan, -0.0, 1e-30 } })",
@@ -112,7 +112,7 @@ register(
         0,
         _infer_iota,
         _iota,
-        Emitter.DATA,
+        Category.DATA,
         "003 Iota",
         (
             "s32[3,4] iota(), iota_dimension=1",

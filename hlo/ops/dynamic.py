@@ -14,7 +14,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import INTS, need
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import S32, UNBOUNDED, ArrayShape, ElementType, Shape, array
 from hlo.values import actual, at_bounds, bounded, with_sizes
 
@@ -54,7 +54,7 @@ def _evaluate_get(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "get-dimension-size", 1, _infer_get, _evaluate_get, Emitter.STRUCTURE, "GetDimensionSize",
+        "get-dimension-size", 1, _infer_get, _evaluate_get, Category.STRUCTURE, "GetDimensionSize",
         examples=("s32[] get-dimension-size(f32[3,5] a), dimensions={1}",),
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE,
@@ -92,7 +92,7 @@ def _evaluate_set(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "set-dimension-size", 2, _infer_set, _evaluate_set, Emitter.STRUCTURE, "SetDimensionSize",
+        "set-dimension-size", 2, _infer_set, _evaluate_set, Category.STRUCTURE, "SetDimensionSize",
         examples=("""HloModule set
 ENTRY main {
   a = f32[5,2] parameter(0)
@@ -155,7 +155,7 @@ def _evaluate_dynamic_reshape(op: OpView, args: Sequence[Any], ctx: EvalContext)
 register(
     OpSpec(
         "dynamic-reshape", (1, None), _infer_dynamic_reshape, _evaluate_dynamic_reshape,
-        Emitter.STRUCTURE, "DynamicReshape",
+        Category.STRUCTURE, "DynamicReshape",
         examples=("""HloModule reshape
 ENTRY main {
   a = f32[6] parameter(0)

@@ -11,7 +11,7 @@ from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import INTS, need
 from hlo.ops.indexing_eval import clamp_index
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, register
 from hlo.types import UNBOUNDED, ElementType, Shape, array
 
 
@@ -75,12 +75,13 @@ def _evaluate_dynamic_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -
 register(
     OpSpec(
         "dynamic-slice", (1, None), _infer_dynamic_slice, _evaluate_dynamic_slice,
-        Emitter.INDEXING, "DynamicSlice",
+        Category.INDEXING, "DynamicSlice",
         examples=(
             "f32[2,2] dynamic-slice(f32[3,4] a, s32[] i, s32[] j), dynamic_slice_sizes={2,2}",
             "bf16[1,4] dynamic-slice(bf16[9,4] a, u8[] i, u8[] j), dynamic_slice_sizes={1,4}",
         ),
         attrs={"dynamic_slice_sizes": need(INTS)},
+        moved=slice(1),
     )
 )  # fmt: skip
 
@@ -112,10 +113,11 @@ def _evaluate_dynamic_update_slice(op: OpView, args: Sequence[Any], ctx: EvalCon
 register(
     OpSpec(
         "dynamic-update-slice", (2, None), _infer_dynamic_update_slice,
-        _evaluate_dynamic_update_slice, Emitter.INDEXING, "DynamicUpdateSlice",
+        _evaluate_dynamic_update_slice, Category.INDEXING, "DynamicUpdateSlice",
         examples=(
             "f32[3,4] dynamic-update-slice(f32[3,4] a, f32[2,2] u, s32[] i, s32[] j)",
             "pred[6] dynamic-update-slice(pred[6] a, pred[1] u, s64[] i)",
         ),
+        moved=slice(2),
     )
 )  # fmt: skip

@@ -18,7 +18,7 @@ from hlo.ops import elementwise_eval as ev
 from hlo.ops.attrs import FLOAT, Attr, Codec, enum
 from hlo.ops.elementwise_eval import Kernel
 from hlo.ops.rules import array_operands, merge_dims, need_same_type, need_type
-from hlo.ops.spec import Emitter, EvalContext, Evaluate, Infer, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, Evaluate, Infer, OpSpec, OpView, Trait, register
 from hlo.scan import Scanner
 from hlo.types import (
     ELEMENT_TYPES,
@@ -88,7 +88,7 @@ def _elementwise(
     infer, evaluate = _kernel_rules(kernel, result)
     register(
         OpSpec(
-            name, arity, infer, evaluate, Emitter.ELEMENTWISE, source or f"003: {name}",
+            name, arity, infer, evaluate, Category.ELEMENTWISE, source or f"003: {name}",
             tuple(examples), attrs=attrs or {}, traits=traits | Trait.ELEMENTWISE | Trait.INFERABLE,
         )
     )  # fmt: skip
@@ -172,7 +172,10 @@ ACCURACY = Codec("{mode=..} or {tolerance={..}}", _read_accuracy, _write_accurac
 
 
 def _transcendental(name: str, kernel: Kernel, *types: str) -> None:
-    _unary(name, kernel, *types, attrs={"result_accuracy": Attr(ACCURACY)})
+    _unary(
+        name, kernel, *types, attrs={"result_accuracy": Attr(ACCURACY)},
+        traits=Trait.TRANSCENDENTAL,
+    )  # fmt: skip
 
 
 # --- unary --------------------------------------------------------------------------------------
@@ -237,6 +240,7 @@ for _name, _real, _complex in (
 # --- binary -------------------------------------------------------------------------------------
 
 _SYMMETRIC = Trait.COMMUTATIVE | Trait.ASSOCIATIVE_INT
+_REORDERABLE = Trait.COMMUTATIVE | Trait.ASSOCIATIVE
 
 # On pred, addition is or and multiplication is and.
 _binary("add", Kernel(pred=np.add, integer=np.add, real=np.add, complex=np.add),
@@ -253,24 +257,24 @@ _binary("remainder", Kernel(integer=ev.integer_remainder, real=np.fmod), "f32", 
 _binary("power",
         Kernel(integer=ev.integer_power, real=ev.exactly_f32(np.power), complex=cx.power,
                wide_real=True, wide_complex=True),
-        "f32", "s32")  # fmt: skip
+        "f32", "s32", traits=Trait.TRANSCENDENTAL)  # fmt: skip
 _binary("atan2",
         Kernel(real=ev.exactly_f32(np.arctan2), complex=cx.atan2, wide_real=True,
                wide_complex=True),
-        "f32")  # fmt: skip
+        "f32", traits=Trait.TRANSCENDENTAL)  # fmt: skip
 # Complex numbers are ordered by real, then by imaginary part.
 _binary("maximum",
         Kernel(pred=np.maximum, integer=np.maximum, real=ev.maximum, complex=np.maximum),
-        "f32", "s32", traits=_SYMMETRIC | Trait.IDEMPOTENT)  # fmt: skip
+        "f32", "s32", traits=_REORDERABLE | Trait.IDEMPOTENT | Trait.EXTREMUM)  # fmt: skip
 _binary("minimum",
         Kernel(pred=np.minimum, integer=np.minimum, real=ev.minimum, complex=np.minimum),
-        "f32", "s32", traits=_SYMMETRIC | Trait.IDEMPOTENT)  # fmt: skip
+        "f32", "s32", traits=_REORDERABLE | Trait.IDEMPOTENT | Trait.EXTREMUM)  # fmt: skip
 _binary("and", Kernel(pred=np.bitwise_and, integer=np.bitwise_and), "pred", "u32",
-        traits=_SYMMETRIC | Trait.IDEMPOTENT)  # fmt: skip
+        traits=_REORDERABLE | Trait.IDEMPOTENT)  # fmt: skip
 _binary("or", Kernel(pred=np.bitwise_or, integer=np.bitwise_or), "pred", "u32",
-        traits=_SYMMETRIC | Trait.IDEMPOTENT)  # fmt: skip
+        traits=_REORDERABLE | Trait.IDEMPOTENT)  # fmt: skip
 _binary("xor", Kernel(pred=np.bitwise_xor, integer=np.bitwise_xor), "pred", "u32",
-        traits=_SYMMETRIC)  # fmt: skip
+        traits=_REORDERABLE)  # fmt: skip
 _binary("shift-left", Kernel(sized=ev.shift_left), "u32", "s8")
 _binary("shift-right-arithmetic", Kernel(sized=ev.shift_right_arithmetic), "s32", "u8")
 _binary("shift-right-logical", Kernel(sized=ev.shift_right_logical), "u32", "s8")
@@ -289,7 +293,7 @@ def _infer_complex(op: OpView) -> ArrayShape:
 
 register(
     OpSpec(
-        "complex", 2, _infer_complex, _COMPLEX_EVALUATE, Emitter.ELEMENTWISE, "003: Complex",
+        "complex", 2, _infer_complex, _COMPLEX_EVALUATE, Category.ELEMENTWISE, "003: Complex",
         ("c64[3] complex(f32[3] x, f32[3] y)",), traits=Trait.ELEMENTWISE | Trait.INFERABLE,
     )
 )  # fmt: skip

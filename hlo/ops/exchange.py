@@ -27,7 +27,7 @@ from hlo.ops.rules import (
     need_type,
     tuple_or_single,
 )
-from hlo.ops.spec import Emitter, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, OpSpec, OpView, Trait, register
 from hlo.ops.start_done import element_of_operand
 from hlo.types import ArrayShape, Shape, TupleShape
 
@@ -64,7 +64,7 @@ register(
         (1, None),
         _infer_all_to_all,
         kernels.all_to_all,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 AllToAll",
         (
             "f32[2,3] all-to-all(f32[2,3] x), replica_groups={{0}}, dimensions={0}",
@@ -105,7 +105,7 @@ register(
         6,
         _infer_ragged_all_to_all,
         kernels.ragged_all_to_all,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 RaggedAllToAll",
         (
             """HloModule ragged_example
@@ -134,7 +134,7 @@ register(
         (1, None),
         infer_rooted,
         kernels.collective_broadcast,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 CollectiveBroadcast",
         ("f32[2,3] collective-broadcast(f32[2,3] x), replica_groups={{0}}",),
         attrs={**GROUPS, "has_dynamic_root": Attr(BOOL, default=False)},
@@ -282,7 +282,7 @@ register(
         (1, None),
         _infer_collective_permute,
         kernels.collective_permute,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 CollectivePermute",
         (
             "f32[2,3] collective-permute(f32[2,3] x), source_target_pairs={{0,0}}",
@@ -298,7 +298,7 @@ register(
         (1, None),
         _infer_collective_permute_start,
         kernels.collective_permute_start,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 CollectivePermute",
         (_PERMUTE_EXAMPLE,),
         attrs=_PERMUTE,
@@ -311,7 +311,7 @@ register(
         1,
         _infer_second,
         _second,
-        Emitter.COLLECTIVE,
+        Category.COLLECTIVE,
         "003 CollectivePermute",
         (_PERMUTE_EXAMPLE,),
         traits=TRAITS | Trait.SIDE_EFFECT,

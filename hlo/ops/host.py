@@ -11,7 +11,7 @@ from hlo.ops.attrs import BOOL, INT, SHAPE, STRING, Attr
 from hlo.ops.device_groups import device_number, line_of, names_devices
 from hlo.ops.outside import conforming, zeros
 from hlo.ops.rules import need_compatible, need_token
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import TOKEN, U32, Shape, TupleShape, array
 from hlo.values import TOKEN_VALUE
 
@@ -59,7 +59,7 @@ register(
         1,
         _infer_infeed,
         _infeed,
-        Emitter.HOST,
+        Category.HOST,
         "003 Infeed",
         (
             """HloModule infeed_example
@@ -96,7 +96,7 @@ register(
         2,
         _infer_outfeed,
         _outfeed,
-        Emitter.HOST,
+        Category.HOST,
         "003 Outfeed",
         (
             """HloModule outfeed_example
@@ -247,7 +247,7 @@ for _name, _arity, _infer, _evaluate, _source, _example in (
             _arity,
             _infer,
             _evaluate,
-            Emitter.HOST,
+            Category.HOST,
             _source,
             (_example,),
             attrs=_TRANSFER,

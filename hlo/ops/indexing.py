@@ -11,7 +11,7 @@ from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import BOOL, COMPUTATION, INT, INTS, Attr, need
 from hlo.ops.indexing_eval import Combiner, IndexDims, gather, scatter
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import UNBOUNDED, ArrayShape, ElementType, Shape, array
 
 # --- dimension numbers of gather and scatter ----------------------------------------------------
@@ -181,7 +181,7 @@ def _evaluate_gather(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "gather", 2, _infer_gather, _evaluate_gather, Emitter.INDEXING, "Gather",
+        "gather", 2, _infer_gather, _evaluate_gather, Category.INDEXING, "Gather",
         examples=(
             "f32[2,3] gather(f32[5,3] a, s32[2,1] i), offset_dims={1}, collapsed_slice_dims={0}, "
             "start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}",
@@ -202,6 +202,7 @@ register(
             "indices_are_sorted": Attr(BOOL, default=False),
         },
         traits=Trait.INFERABLE,
+        moved=slice(1),
     )
 )  # fmt: skip
 
@@ -295,7 +296,7 @@ def _evaluate_scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "scatter", (3, None), _infer_scatter, _evaluate_scatter, Emitter.INDEXING, "Scatter",
+        "scatter", (3, None), _infer_scatter, _evaluate_scatter, Category.INDEXING, "Scatter",
         examples=(
             """HloModule rows
 sum {

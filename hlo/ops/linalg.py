@@ -11,7 +11,7 @@ from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INTS, Attr, enum, need
 from hlo.ops.linalg_eval import cholesky, fourier, triangular_solve
 from hlo.ops.rules import array_operand, need_memory, need_same_type, need_type
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import UNBOUNDED, ArrayShape, ElementType, array, complex_of, complex_part
 
 # --- rules --------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ register(
         },
         infer=_infer_fft,
         evaluate=_fft,
-        emitter=Emitter.LINALG,
+        category=Category.LINALG,
         traits=Trait.INFERABLE,
         source='"Fft" (003); XLA service/shape_inference.cc',
         examples=(
@@ -185,7 +185,7 @@ register(
         attrs={"lower": Attr(BOOL, default=False)},
         infer=_infer_cholesky,
         evaluate=_cholesky,
-        emitter=Emitter.LINALG,
+        category=Category.LINALG,
         traits=Trait.INFERABLE,
         source='"Cholesky" (003); failure and the other triangle as in XLA\'s CPU backend',
         examples=("f32[2,3,3] cholesky(f32[2,3,3] a), lower=true",),
@@ -204,7 +204,7 @@ register(
         },
         infer=_infer_triangular_solve,
         evaluate=_triangular_solve,
-        emitter=Emitter.LINALG,
+        category=Category.LINALG,
         traits=Trait.INFERABLE,
         source='"TriangularSolve" (003); XLA service/shape_inference.cc',
         examples=(

@@ -20,7 +20,7 @@ from hlo.ops.rules import (
     need_rank,
     need_same_type,
 )
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import MAX_ELEMENTS, UNBOUNDED, ArrayShape, Shape, array
 
 
@@ -83,7 +83,7 @@ def _evaluate_broadcast(op: OpView, args: Sequence[Any], ctx: EvalContext) -> An
 
 register(
     OpSpec(
-        "broadcast", 1, _infer_broadcast, _evaluate_broadcast, Emitter.MOVEMENT,
+        "broadcast", 1, _infer_broadcast, _evaluate_broadcast, Category.MOVEMENT,
         "003: BroadcastInDim",
         (
             "f32[2,3,4] broadcast(f32[2,4] x), dimensions={0,2}",
@@ -91,6 +91,8 @@ register(
             "s8[2,2] broadcast(s8[] x), dimensions={}",
         ),
         attrs={"dimensions": Attr(INTS, default=(), always=True)},
+        traits=Trait.VIEW,
+        moved=slice(1),
     )
 )  # fmt: skip
 
@@ -156,25 +158,29 @@ def _evaluate_reverse(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "reshape", 1, _infer_reshape, _evaluate_reshape, Emitter.MOVEMENT, "003: Reshape",
+        "reshape", 1, _infer_reshape, _evaluate_reshape, Category.MOVEMENT, "003: Reshape",
         ("f32[4,3] reshape(f32[2,6] x)", "s32[] reshape(s32[1,1] x)"),
         attrs={"inferred_dimension": Attr(INT, default=-1)},
+        traits=Trait.VIEW,
+        moved=slice(1),
     )
 )  # fmt: skip
 register(
     OpSpec(
-        "transpose", 1, _infer_transpose, _evaluate_transpose, Emitter.MOVEMENT, "003: Transpose",
+        "transpose", 1, _infer_transpose, _evaluate_transpose, Category.MOVEMENT, "003: Transpose",
         ("f32[4,2,3] transpose(f32[2,3,4] x), dimensions={2,0,1}",),
         attrs={"dimensions": need(INTS)},
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.VIEW,
+        moved=slice(1),
     )
 )  # fmt: skip
 register(
     OpSpec(
-        "reverse", 1, _infer_reverse, _evaluate_reverse, Emitter.MOVEMENT, "003: Rev",
+        "reverse", 1, _infer_reverse, _evaluate_reverse, Category.MOVEMENT, "003: Rev",
         ("f32[2,3] reverse(f32[2,3] x), dimensions={1}",),
         attrs={"dimensions": need(INTS)},
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.VIEW,
+        moved=slice(1),
     )
 )  # fmt: skip
 
@@ -210,12 +216,13 @@ def _evaluate_shuffle(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "shuffle", 1, _infer_shuffle, _evaluate_shuffle, Emitter.MOVEMENT,
+        "shuffle", 1, _infer_shuffle, _evaluate_shuffle, Category.MOVEMENT,
         "xla/hlo/transforms/expanders/shuffle_expander.cc",
         ("f32[2,5] shuffle(f32[2,5] x), dimensions={1,0}, mode=rotate, shifts={2,-1}",),
         attrs={
             "dimensions": need(INTS), "mode": need(enum("rotate")), "shifts": Attr(INTS),
         },
+        moved=slice(1),
     )
 )  # fmt: skip
 
@@ -258,12 +265,14 @@ def _evaluate_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "slice", 1, _infer_slice, _evaluate_slice, Emitter.MOVEMENT, "003: Slice",
+        "slice", 1, _infer_slice, _evaluate_slice, Category.MOVEMENT, "003: Slice",
         (
             "f32[2,2] slice(f32[4,5] x), slice={[1:3], [0:2]}",
             "f32[2,3] slice(f32[4,5] x), slice={[0:4:2], [0:5:2]}",
         ),
         attrs={"slice": need(SLICES)},
+        traits=Trait.VIEW,
+        moved=slice(1),
     )
 )  # fmt: skip
 
@@ -322,13 +331,14 @@ def _evaluate_pad(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "pad", 2, _infer_pad, _evaluate_pad, Emitter.MOVEMENT, "003: Pad",
+        "pad", 2, _infer_pad, _evaluate_pad, Category.MOVEMENT, "003: Pad",
         (
             "f32[4,7] pad(f32[2,3] x, f32[] fill), padding=1_1_0x0_0_2",
             "s32[2,2] pad(s32[3,4] x, s32[] fill), padding=-1_0x1_-3",
         ),
         attrs={"padding": need(PADDING)},
         traits=Trait.INFERABLE,
+        moved=slice(2),
     )
 )  # fmt: skip
 
@@ -371,7 +381,7 @@ def _evaluate_concatenate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> 
 
 register(
     OpSpec(
-        "concatenate", (1, None), _infer_concatenate, _evaluate_concatenate, Emitter.MOVEMENT,
+        "concatenate", (1, None), _infer_concatenate, _evaluate_concatenate, Category.MOVEMENT,
         "003: Concatenate (ConcatInDim)",
         (
             "f32[2,5] concatenate(f32[2,3] x, f32[2,2] y), dimensions={1}",
@@ -379,5 +389,6 @@ register(
         ),
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE,
+        moved=slice(None),
     )
 )  # fmt: skip

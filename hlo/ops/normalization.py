@@ -16,7 +16,7 @@ from hlo.errors import InferError
 from hlo.ops.attrs import FLOAT32, INT, need
 from hlo.ops.casts import narrow, widen
 from hlo.ops.rules import need_compatible, need_memory, need_type
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import ArrayShape, Shape, TupleShape, array, element_type_of
 
 # Elements handled at a time: the f64 values of a piece stay in cache.
@@ -208,7 +208,7 @@ register(
         attrs=_ATTRS,
         infer=_infer_training,
         evaluate=_evaluate_training,
-        emitter=Emitter.REDUCTION,
+        category=Category.REDUCTION,
         source="003 BatchNormTraining",
         traits=Trait.INFERABLE,
         examples=(
@@ -224,7 +224,7 @@ register(
         attrs=_ATTRS,
         infer=_infer_inference,
         evaluate=_evaluate_inference,
-        emitter=Emitter.ELEMENTWISE,
+        category=Category.ELEMENTWISE,
         source="003 BatchNormInference",
         traits=Trait.INFERABLE,
         examples=(
@@ -240,7 +240,7 @@ register(
         attrs=_ATTRS,
         infer=_infer_grad,
         evaluate=_evaluate_grad,
-        emitter=Emitter.REDUCTION,
+        category=Category.REDUCTION,
         source="003 BatchNormGrad",
         traits=Trait.INFERABLE,
         examples=(

@@ -11,7 +11,7 @@ from hlo.errors import InferError
 from hlo.ops import casts, rules
 from hlo.ops.attrs import INT, enum, need
 from hlo.ops.random_eval import RNG_KEY, philox_bits, threefry_bits
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import U64, ArrayShape, ElementType, Shape, TupleShape, array
 
 # --- rng ----------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _evaluate_rng(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "rng", 2, _infer_rng, _evaluate_rng, Emitter.RANDOM, "RngNormal, RngUniform",
+        "rng", 2, _infer_rng, _evaluate_rng, Category.RANDOM, "RngNormal, RngUniform",
         examples=(
             "f32[2,3] rng(f32[] a, f32[] b), distribution=rng_uniform",
             "bf16[4] rng(bf16[] mu, bf16[] sigma), distribution=rng_normal",
@@ -168,7 +168,7 @@ def _evaluate_rng_bit_generator(op: OpView, args: Sequence[Any], ctx: EvalContex
 register(
     OpSpec(
         "rng-bit-generator", 1, _infer_rng_bit_generator, _evaluate_rng_bit_generator,
-        Emitter.RANDOM, "RngBitGenerator",
+        Category.RANDOM, "RngBitGenerator",
         examples=(
             "(u64[2], u32[3,5]) rng-bit-generator(u64[2] state), algorithm=rng_three_fry",
             "(u64[3], u64[7]) rng-bit-generator(u64[3] state), algorithm=rng_philox",
@@ -194,7 +194,7 @@ def _evaluate_rng_state(op: OpView, args: Sequence[Any], ctx: EvalContext) -> An
 
 register(
     OpSpec(
-        "rng-get-and-update-state", 0, _infer_rng_state, _evaluate_rng_state, Emitter.RANDOM,
+        "rng-get-and-update-state", 0, _infer_rng_state, _evaluate_rng_state, Category.RANDOM,
         "RngGetAndUpdateState",
         examples=("u64[2] rng-get-and-update-state(), delta=3",),
         attrs={"delta": need(INT)},

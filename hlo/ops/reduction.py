@@ -19,7 +19,7 @@ from hlo.ops.rules import (
     need_memory,
     need_one_dim,
 )
-from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 # --- reduce -------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ register(
         attrs={"dimensions": need(INTS), "to_apply": need(COMPUTATION)},
         infer=_infer_reduce,
         evaluate=_evaluate_reduce,
-        emitter=Emitter.REDUCTION,
+        category=Category.REDUCTION,
         source="003 Reduce",
         traits=Trait.INFERABLE,
         examples=(
@@ -158,7 +158,7 @@ register(
         infer=_infer_map,
         verify=_verify_map,
         evaluate=_evaluate_map,
-        emitter=Emitter.ELEMENTWISE,
+        category=Category.ELEMENTWISE,
         source="003 Map",
         traits=Trait.INFERABLE,
         examples=(
@@ -302,7 +302,7 @@ register(
         },
         infer=_infer_scan,
         evaluate=_evaluate_scan,
-        emitter=Emitter.REDUCTION,
+        category=Category.REDUCTION,
         # The specification does not have it. A step takes the slices at one position along the
         # dimension, then the carries; it returns a slice of every output, then the carries.
         source="XLA service/scan_expander.cc",

@@ -13,7 +13,7 @@ from hlo.ops.attrs import Attr, enum, need
 from hlo.ops.casts import working_dtype
 from hlo.ops.elementwise_eval import Kernel
 from hlo.ops.rules import array_operand, array_operands, merge_dims, need_same_type, need_type
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import PRED, ArrayShape, ElementType, Shape, element_type_of
 
 # --- compare ------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def _evaluate_compare(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "compare", 2, _infer_compare, _evaluate_compare, Emitter.ELEMENTWISE, "003: Compare",
+        "compare", 2, _infer_compare, _evaluate_compare, Category.ELEMENTWISE, "003: Compare",
         (
             "pred[5] compare(f32[5] x, f32[5] y), direction=LT",
             "pred[5] compare(bf16[5] x, bf16[5] y), direction=GE, type=TOTALORDER",
@@ -148,7 +148,7 @@ def _evaluate_clamp(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 register(
     OpSpec(
-        "select", 3, _infer_select, _evaluate_select, Emitter.ELEMENTWISE, "003: Select",
+        "select", 3, _infer_select, _evaluate_select, Category.ELEMENTWISE, "003: Select",
         (
             "f32[2,3] select(pred[2,3] p, f32[2,3] x, f32[2,3] y)",
             "s32[4] select(pred[] p, s32[4] x, s32[4] y)",
@@ -158,7 +158,7 @@ register(
 )  # fmt: skip
 register(
     OpSpec(
-        "clamp", 3, _infer_clamp, _evaluate_clamp, Emitter.ELEMENTWISE, "003: Clamp",
+        "clamp", 3, _infer_clamp, _evaluate_clamp, Category.ELEMENTWISE, "003: Clamp",
         (
             "f32[2,3] clamp(f32[] low, f32[2,3] x, f32[] high)",
             "s32[4] clamp(s32[4] low, s32[4] x, s32[4] high)",

@@ -20,7 +20,7 @@ from hlo.ops.rules import (
     need_type,
     tuple_or_single,
 )
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.types import PRED, S32, UNBOUNDED, Shape, TupleShape, array
 
 
@@ -59,7 +59,7 @@ register(
         },
         infer=_infer_sort,
         evaluate=_evaluate_sort,
-        emitter=Emitter.SORT,
+        category=Category.SORT,
         source="003 Sort",
         traits=Trait.INFERABLE,
         examples=(
@@ -120,7 +120,7 @@ register(
         },
         infer=_infer_topk,
         evaluate=_evaluate_topk,
-        emitter=Emitter.SORT,
+        category=Category.SORT,
         # Floats compare by total order: NaN is the largest, -NaN the smallest (XLA's TopK).
         source="003 TopK",
         traits=Trait.INFERABLE,

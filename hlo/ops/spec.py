@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from hlo.errors import InferError
 from hlo.ops.attrs import Attr
-from hlo.types import Shape
+from hlo.types import ElementType, Shape
 
 
-class Emitter(Enum):
-    """How code is generated for an operation: one emitter for each category."""
+class Category(Enum):
+    """What kind of operation it is: one category for each family."""
 
     DATA = "data"  # parameters, constants, iota: values without operands
     ELEMENTWISE = "elementwise"
@@ -44,13 +44,19 @@ class Trait(Flag):
     NONE = 0
     ELEMENTWISE = auto()  # result element i depends on operand elements i only
     COMMUTATIVE = auto()
-    ASSOCIATIVE_INT = auto()  # associative on integers and pred, not on floats
+    ASSOCIATIVE = auto()  # to the bit, on all element types
+    ASSOCIATIVE_INT = auto()  # to the bit on integers and pred; on floats but for rounding
     IDEMPOTENT = auto()  # op(x, x) == x
     INVOLUTION = auto()  # op(op(x)) == x
     SIDE_EFFECT = auto()
     INFERABLE = auto()  # the text may leave out the result shape
     COLLECTIVE = auto()
     NO_FOLD = auto()  # not a function of its operands alone (random state, ids, host data)
+    TRANSCENDENTAL = auto()  # roots and functions that take a series, such as exponentials
+    EXTREMUM = auto()  # the result is the greater, or the less, of two operands
+    VIEW = auto()  # the elements of operand 0 at other strides: a view, where nothing is copied
+    FORWARDS = auto()  # the result is operand 0 itself; the operation is for order or placement
+    DEVICE_ID = auto()  # the number of the device that it runs on
 
 
 class ComputationView(Protocol):
@@ -150,6 +156,8 @@ class OpSpec:
         evaluate: the reference semantics on numpy values.
         examples: instruction lines, or whole modules where computations are needed; each is a test.
         source: the section of the specification, or the XLA file, that was followed.
+        moved: the operands that the result's elements are taken from, of an operation that computes
+            nothing but only moves data: all `args[moved]`.
         payload: the attribute that is written between the parentheses in place of operands
             (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
 
@@ -162,12 +170,13 @@ class OpSpec:
     arity: int | tuple[int, int | None]
     infer: Infer
     evaluate: Evaluate
-    emitter: Emitter
+    category: Category
     source: str
     examples: tuple[str, ...]
     attrs: Mapping[str, Attr] = field(default_factory=dict)
     verify: Verify = _nothing_to_verify
     traits: Trait = Trait.NONE
+    moved: slice | None = None
     payload: str | None = None
 
     def __repr__(self) -> str:
@@ -193,6 +202,11 @@ class OpSpec:
 
     def has(self, trait: Trait) -> bool:
         return bool(self.traits & trait)
+
+    def is_associative(self, et: ElementType) -> bool:
+        """Return whether (x op y) op z = x op (y op z) to the bit, on an element type."""
+        is_exact = et.is_integer or et.is_pred
+        return self.has(Trait.ASSOCIATIVE) or (is_exact and self.has(Trait.ASSOCIATIVE_INT))
 
     def takes(self, count: int) -> bool:
         """Return whether `count` operands are allowed."""

@@ -9,7 +9,7 @@ from typing import Any
 from hlo.errors import InferError, TextError
 from hlo.ops.attrs import INT, Codec, need
 from hlo.ops.rules import need_token
-from hlo.ops.spec import Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.scan import Scanner
 from hlo.sharding import Sharding
 from hlo.sharding.text import read_sharding
@@ -44,7 +44,7 @@ register(
         (0, None),
         _infer_tuple,
         _tuple,
-        Emitter.STRUCTURE,
+        Category.STRUCTURE,
         "003 Tuple",
         (
             "(f32[2], s32[]) tuple(f32[2] a, s32[] b)",
@@ -81,7 +81,7 @@ register(
         1,
         _infer_get_tuple_element,
         _get_tuple_element,
-        Emitter.STRUCTURE,
+        Category.STRUCTURE,
         "003 GetTupleElement",
         ("s32[3] get-tuple-element((f32[2], s32[3]) t), index=1",),
         attrs={"index": need(INT)},
@@ -108,7 +108,7 @@ register(
         (0, None),
         _infer_after_all,
         _after_all,
-        Emitter.STRUCTURE,
+        Category.STRUCTURE,
         "003 AfterAll",
         ("token[] after-all()", "token[] after-all(token[] a, f32[2] b)"),
         traits=Trait.INFERABLE,
@@ -127,7 +127,7 @@ register(
         2,
         _infer_add_dependency,
         identity,
-        Emitter.STRUCTURE,
+        Category.STRUCTURE,
         "003 AddDependency",
         (
             """HloModule add_dependency_example
@@ -138,7 +138,7 @@ ENTRY e {
 }
 """,
         ),
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.FORWARDS,
     )
 )
 
@@ -148,13 +148,13 @@ register(
         1,
         same_shape,
         identity,
-        Emitter.STRUCTURE,
+        Category.STRUCTURE,
         "003 OptimizationBarrier",
         (
             "f32[2] opt-barrier(f32[2] a)",
             "(f32[2], s32[]) opt-barrier((f32[2], s32[]) t)",
         ),
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.FORWARDS,
     )
 )
 
@@ -198,13 +198,13 @@ register(
         1,
         same_shape,
         identity,
-        Emitter.STRUCTURE,
+        Category.STRUCTURE,
         "xla/hlo/ir/hlo_domain_metadata.h",
         (
             "f32[2] domain(f32[2] a), "
             'domain={kind="sharding", entry={maximal device=0}, exit={maximal device=1}}',
         ),
         attrs={"domain": need(DOMAIN)},
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.FORWARDS,
     )
 )

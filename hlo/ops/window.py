@@ -11,7 +11,7 @@ from hlo.ops.attrs import COMPUTATION, WINDOW, Attr, need
 from hlo.ops.combiner import need_reducer, need_scalar, same_but_precision
 from hlo.ops.reduction import need_pairs
 from hlo.ops.rules import array_operand, merge_dims, need_memory, tuple_or_single
-from hlo.ops.spec import ComputationView, Emitter, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
 from hlo.ops.window_rules import infer_window
 from hlo.types import PRED, ArrayShape, ElementType, Shape, array, compatible
 
@@ -52,7 +52,7 @@ register(
         attrs={"window": Attr(WINDOW, default=()), "to_apply": need(COMPUTATION)},
         infer=_infer_reduce_window,
         evaluate=_evaluate_reduce_window,
-        emitter=Emitter.WINDOW,
+        category=Category.WINDOW,
         # Padding and holes are left out, as XLA does. The specification pads with the initial
         # value, which is the same for the identities that it demands as initial values.
         source="003 ReduceWindow",
@@ -136,7 +136,7 @@ register(
         },
         infer=_infer_select_and_scatter,
         evaluate=_evaluate_select_and_scatter,
-        emitter=Emitter.WINDOW,
+        category=Category.WINDOW,
         source="003 SelectAndScatter",
         traits=Trait.INFERABLE,
         examples=(

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.codegen.address import is_plain
-from hlo.codegen.fusion import VIEWS, Role, is_widening
+from hlo.codegen.fusion import Role, is_widening
 from hlo.ir import Instruction
+from hlo.ops import Trait
 from hlo.types import ArrayShape, ElementType
 
 # A size, and strides in elements of as many arrays as are looked at together.
@@ -66,7 +67,7 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
         return None  # not in memory
     if role is not Role.FUSED:
         return whole_view(inst, shape) if is_plain(shape) else None
-    if inst.opcode not in VIEWS and not is_widening(inst):
+    if not inst.spec.has(Trait.VIEW) and not is_widening(inst):
         return None
     source = view_of(inst.operands[0], roles)
     if source is None:

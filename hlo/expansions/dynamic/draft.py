@@ -22,6 +22,7 @@ from hlo.expansions.dynamic.sized import (
     static_array,
 )
 from hlo.ir import Computation, Instruction
+from hlo.ops import Trait
 from hlo.ops.custom_targets import verify_target
 from hlo.ops.dynamic import SIZE_OPS
 from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
@@ -81,7 +82,7 @@ class SizedDraft(Draft):
                 return tuple(args)
             case "get-tuple-element":
                 return args[0][inst.attrs["index"]]
-            case "opt-barrier" | "domain" | "add-dependency":
+            case _ if inst.spec.has(Trait.FORWARDS):
                 return args[0]
             case "copy" if isinstance(args[0], Sized):
                 return Sized(self.relaid(args[0].data, static(inst.shape)), args[0].sizes)

@@ -12,7 +12,6 @@ from hlo.passes.algsimp._match import (
     folded,
     has_negatives,
     is_constant,
-    is_exact,
     is_single_use,
     splat,
     type_of,
@@ -25,8 +24,6 @@ _INVOLUTIONS = " ".join(s.name for s in OPS.values() if s.has(Trait.INVOLUTION))
 _ELEMENTWISE = " ".join(
     s.name for s in OPS.values() if s.has(Trait.ELEMENTWISE) and not s.computation_attrs
 )
-_ORDERS = frozenset({"maximum", "minimum"})
-_BITWISE = frozenset({"and", "or", "xor"})
 
 
 @rule(COMMUTATIVE, "c op x = x op c, for commutative operations", dynamic=True)
@@ -58,20 +55,10 @@ def operand_again(inst: Instruction, b: Builder) -> Instruction | None:
     return None
 
 
-def _is_associative(inst: Instruction) -> bool:
-    """True for operations on values of a type where the order of operations does not matter.
-
-    Maximum and minimum choose: they are associative for floats too, NaN and -0 included.
-    """
-    if inst.opcode in _ORDERS or inst.opcode in _BITWISE:
-        return True
-    return inst.opcode in ("add", "multiply") and is_exact(type_of(inst))
-
-
 @rule(COMMUTATIVE, "(x op c) op d = x op (c op d), for integers, maximum and minimum")
 def constants_together(inst: Instruction, b: Builder) -> Instruction | None:
     inner, d = inst.operands
-    if inner.opcode != inst.opcode or not _is_associative(inst):
+    if inner.opcode != inst.opcode or not inst.spec.is_associative(type_of(inst)):
         return None
     x, c = inner.operands
     both = folded(b, inst.opcode, c, d)
@@ -80,7 +67,7 @@ def constants_together(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule(COMMUTATIVE, "(x op c) op y = (x op y) op c, for integers, maximum and minimum")
 def constant_outwards(inst: Instruction, b: Builder) -> Instruction | None:
-    if not _is_associative(inst):
+    if not inst.spec.is_associative(type_of(inst)):
         return None
     for inner, y in either_way(inst):
         if inner.opcode != inst.opcode or not is_single_use(inner) or is_constant(y):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction
+from hlo.ops import Trait
 from hlo.passes.algsimp._match import (
     dims_of,
     float_splat,
@@ -20,19 +21,12 @@ _DEPTH = 5
 
 Range = tuple[int, int]
 
-# Their elements are elements of their first operand.
-_MOVES = frozenset(
-    {
-        "broadcast", "copy", "dynamic-slice", "gather", "opt-barrier", "reshape", "reverse",
-        "slice", "transpose",
-    }
-)  # fmt: skip
-
 
 def _moves(inst: Instruction) -> bool:
+    """True for a result whose elements are elements of the first operand."""
     if inst.opcode == "gather" and 0 in inst.attrs["slice_sizes"]:
         return False  # windows without elements that are collapsed are zeros
-    return inst.opcode in _MOVES
+    return inst.spec.moved == slice(1) or inst.spec.has(Trait.FORWARDS)
 
 
 def type_range(et: ElementType) -> Range:

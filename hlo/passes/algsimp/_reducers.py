@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
+from hlo.ops import OPS, Trait
 from hlo.passes.algsimp._match import (
     all_ones,
     dims_of,
@@ -19,9 +20,6 @@ from hlo.passes.algsimp._match import (
 from hlo.passes.algsimp._rules import rule
 from hlo.passes.rules import Rewriter
 from hlo.types import ArrayShape, ElementType
-
-_IDEMPOTENT = frozenset({"and", "maximum", "minimum", "or"})
-_ORDER_FREE = _IDEMPOTENT | {"xor"}
 
 
 def combiner(inst: Instruction) -> str | None:
@@ -40,12 +38,12 @@ def combiner(inst: Instruction) -> str | None:
 
 def is_idempotent(op: str | None) -> bool:
     """True for operations with x op x = x."""
-    return op in _IDEMPOTENT
+    return op is not None and OPS[op].has(Trait.IDEMPOTENT)
 
 
 def is_order_free(op: str | None, et: ElementType) -> bool:
     """True for operations that may be applied to elements in any order, to the bit."""
-    return op in _ORDER_FREE or (op in ("add", "multiply") and is_exact(et))
+    return op is not None and OPS[op].is_associative(et)
 
 
 def is_identity(op: str, inst: Instruction) -> bool:

@@ -8,14 +8,13 @@ from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder, build_reducer
+from hlo.ops import Trait
 from hlo.ops.casts import widens
 from hlo.passes.collectives._collective import is_movable, meeting, rounds
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
 
 _OPS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or"})
-# In any order the same for floats, too.
-_EXACT = frozenset({"maximum", "minimum"})
 # What moves elements of a whole array, and does not change them.
 _MOVES = frozenset({"reshape", "slice"})
 
@@ -38,7 +37,7 @@ def reassociate(
             x, y = (_reduced(o, opcode, inst.opcode, converted) for o in inst.operands)
             if x is None or y is None or not _fit(x, y, inst, congruence):
                 continue
-            approximate = inst.opcode not in _EXACT and rounds([inst])
+            approximate = not inst.spec.has(Trait.ASSOCIATIVE) and rounds([inst])
             if not rewrites.allow(rule, inst, approximate=approximate):
                 continue
             b = Builder(comp, inst)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from hlo.analysis.congruence import Congruence
-from hlo.analysis.patterns import single_binary_op
+from hlo.analysis.patterns import applies, single_binary_op
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ops import Trait
 from hlo.ops.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.collectives._collective import is_movable, meeting, next_channel, rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
 from hlo.sharding.replica_groups import ListedGroups
-
-# Not rounded, and thus in any order the same.
-_EXACT = frozenset({"maximum", "minimum", "and", "or"})
 
 
 @module_pass
@@ -26,8 +24,8 @@ def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
             groups = _folded_groups(inst, congruence)
             if groups is None:
                 continue
-            op = single_binary_op(inst.attrs["to_apply"])
-            approximate = op not in _EXACT and rounds([inst])
+            exact = applies(inst.attrs["to_apply"], Trait.ASSOCIATIVE)
+            approximate = not exact and rounds([inst])
             if rewrites.allow("all_reduce_folder.fold", inst, approximate=approximate):
                 channel += _fold(comp, inst, groups, channel)
 

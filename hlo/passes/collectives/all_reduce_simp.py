@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hlo.analysis.patterns import single_binary_op
+from hlo.analysis.patterns import applies, single_binary_op
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ops import Trait
 from hlo.ops.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.collectives._collective import groups_in, is_movable
 from hlo.passes.collectives._replicated import is_constant
@@ -14,7 +15,6 @@ from hlo.passes.rules import RuleSet
 from hlo.types import compatible
 
 _RULES = RuleSet("all_reduce_simp")
-_SAME = frozenset({"and", "maximum", "minimum", "or"})
 
 
 @module_pass
@@ -42,8 +42,8 @@ def met_alone(inst: Instruction, b: Builder) -> Instruction | None:
 
 @_RULES.rule("all-reduce", "max(c, c, ...) = c; and so for min, and, or")
 def same_everywhere(inst: Instruction, b: Builder) -> Instruction | None:
-    op = single_binary_op(inst.attrs["to_apply"])
-    return inst.operands[0] if op in _SAME and _is_constant(inst) else None
+    same = applies(inst.attrs["to_apply"], Trait.IDEMPOTENT)
+    return inst.operands[0] if same and _is_constant(inst) else None
 
 
 @_RULES.rule("all-reduce", "c + c + ... = n * c, exactly for integers")

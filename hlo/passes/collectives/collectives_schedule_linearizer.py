@@ -8,9 +8,6 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 
-# They ask who the device is, and meet nobody.
-_IDS = frozenset({"partition-id", "replica-id"})
-
 
 @module_pass
 def collectives_schedule_linearizer(module: Module, rewrites: Rewrites) -> None:
@@ -68,8 +65,7 @@ def _meets(inst: Instruction) -> bool:
     """True for a collective, or the start of one."""
     if inst.opcode == "async-start":
         return any(_meets(i) for i in inst.attrs["calls"])
-    is_collective = inst.spec.has(Trait.COLLECTIVE) and inst.opcode not in _IDS
-    return is_collective and not inst.opcode.endswith("-done")
+    return inst.spec.has(Trait.COLLECTIVE) and not inst.opcode.endswith("-done")
 
 
 def _done(inst: Instruction) -> Instruction:

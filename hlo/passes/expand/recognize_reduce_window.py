@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo.analysis.congruence import has_control_edges
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder, build_reducer
+from hlo.ops import Trait
 from hlo.ops.attrs import SliceDim, WindowDim
 from hlo.passes.expand._inline import rounds
 from hlo.passes.expand._reducers import identity_of
@@ -13,7 +14,6 @@ from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
 
 _OPS = frozenset({"add", "and", "maximum", "minimum", "multiply", "or"})
-_EXACT = frozenset({"and", "maximum", "minimum", "or"})
 # Slices that one operation may join.
 _MOST = 1024
 
@@ -32,7 +32,7 @@ def recognize_reduce_window(module: Module, rewrites: Rewrites) -> None:
             slices = _slices(inst)
             if slices is None:
                 continue
-            approximate = rounds(inst) and inst.opcode not in _EXACT
+            approximate = rounds(inst) and not inst.spec.has(Trait.ASSOCIATIVE)
             if not rewrites.allow("recognize_reduce_window", inst, approximate=approximate):
                 continue
             b = Builder(comp, inst)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hlo.analysis.patterns import single_binary_op
+from hlo.analysis.patterns import applies, single_binary_op
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ops import Trait
 from hlo.ops.attrs import WindowDim
 from hlo.passes.expand._inline import rounds
 from hlo.passes.registry import module_pass
@@ -13,9 +14,7 @@ from hlo.passes.rules import RuleSet
 from hlo.types import ArrayShape, array
 
 _RULES = RuleSet("reduce_window_to_reduce_and_broadcast")
-# They do not change when the same value is taken in once more.
-_IDEMPOTENT = frozenset({"and", "maximum", "minimum", "or"})
-# So do these with an initial value of:
+# Operations that are not idempotent, but do not change with an initial value of:
 _KEEPING = {"add": (0,), "multiply": (0, 1)}
 
 
@@ -60,10 +59,10 @@ def _reduced(inst: Instruction, b: Builder) -> Instruction | None:
 
 def _may_repeat(inst: Instruction, init: Instruction) -> bool:
     """True where the initial value, which is the padding too, may be taken in several times."""
-    op = single_binary_op(inst.attrs["to_apply"])
-    if op in _IDEMPOTENT:
+    comp = inst.attrs["to_apply"]
+    if applies(comp, Trait.IDEMPOTENT):
         return True
-    values = _KEEPING.get(op or "")
+    values = _KEEPING.get(single_binary_op(comp) or "")
     return (
         values is not None and init.opcode == "constant" and init.attrs["literal"].value in values
     )

@@ -8,6 +8,7 @@ from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
+from hlo.ops import OPS, Trait
 from hlo.ops.indexing import index_dims
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.expand._starts import Starts
@@ -42,9 +43,9 @@ def _any_order_will_do(inst: Instruction) -> bool:
     if inst.attrs["unique_indices"]:
         return True
     et, op = inst.operands[0].array_shape.element_type, single_binary_op(inst.attrs["to_apply"])
-    if op in ("minimum", "maximum"):
-        return not et.is_complex
-    return (et.is_integer or et.is_pred) and op in ("add", "multiply", "and", "or", "xor")
+    if op is None or et.is_complex:
+        return False
+    return OPS[op].has(Trait.COMMUTATIVE) and OPS[op].is_associative(et)
 
 
 def _expanded(inst: Instruction, most: int | None) -> Computation | None:

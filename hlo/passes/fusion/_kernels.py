@@ -36,17 +36,9 @@ _MAX_CONCATENATED = 8
 _MIN_ROW_BYTES = 64
 _MIN_CONCATENATED_BYTES = 2048
 
-_MOVEMENTS = frozenset(
-    {
-        "bitcast", "broadcast", "concatenate", "dynamic-slice", "gather", "iota", "pad", "reshape",
-        "reverse", "slice", "transpose",
-    }
-)  # fmt: skip
 # Evaluated for each user anew, though others may need it in memory.
 _FREE = frozenset({"broadcast", "iota"})
 _CONTRACTIONS = frozenset({"convolution", "dot"})
-# What only changes strides: contractions read their operands at any.
-_STRIDES = frozenset({"bitcast", "broadcast", "reshape", "reverse", "slice", "transpose"})
 _REDUCTIONS = frozenset({"reduce", "reduce-window"})
 
 # An index into an operand: the movements on the way to it, the outermost first; none for the same
@@ -94,10 +86,10 @@ def is_fusible(inst: Instruction, effects: Effects) -> bool:
         return shape != inst.operands[0].shape
     return (
         inst.spec.has(Trait.ELEMENTWISE)
-        or inst.opcode in _MOVEMENTS
+        or inst.spec.moved is not None
+        or inst.opcode in ("bitcast", "iota")
         or inst.opcode in _REDUCTIONS
         or inst.opcode in _CONTRACTIONS
-        or inst.opcode == "dynamic-update-slice"
     )
 
 
@@ -236,8 +228,10 @@ def can_take(consumer: Kernel, producer: Kernel) -> bool:
 
 
 def _changes_strides(kernel: Kernel) -> bool:
+    """True for memory seen at other strides or as a wider type: contractions read at any."""
     return all(
-        m.opcode in _STRIDES or (m.opcode == "convert" and _widens(m)) for m in kernel.members
+        m.spec.has(Trait.VIEW) or m.opcode == "bitcast" or (m.opcode == "convert" and _widens(m))
+        for m in kernel.members
     )
 
 

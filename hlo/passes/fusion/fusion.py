@@ -8,6 +8,7 @@ from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls
+from hlo.ops import Trait
 from hlo.passes.fusion._build import FusionBuilder, fusible_computations
 from hlo.passes.fusion._kernels import (
     Kernel,
@@ -162,9 +163,6 @@ def _is_shift(inst: Instruction) -> bool:
     element may exceed the maximum.
     """
     for user in inst.users:
-        if user.opcode == "reduce" and user.attrs["to_apply"].root.opcode in _EXTREMES:
+        if user.opcode == "reduce" and user.attrs["to_apply"].root.spec.has(Trait.EXTREMUM):
             return elements(inst) > 1
     return False
-
-
-_EXTREMES = frozenset({"maximum", "minimum"})

@@ -10,7 +10,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import applied_computations
 from hlo.layout.bitcasts import is_order, layout_of
-from hlo.ops import Emitter, Trait
+from hlo.ops import Category, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.types import HOST_MEMORY_SPACE, ArrayShape, Layout, Shape, TupleShape, with_layouts_of
@@ -90,7 +90,7 @@ def _signatures(module: Module) -> dict[Computation, Signature]:
 
 def _wrapped(module: Module) -> set[Computation]:
     """Return the computations that run on their own, which may be nothing but one operation."""
-    starts = (i for i in module.instructions() if i.spec.emitter is Emitter.ASYNC)
+    starts = (i for i in module.instructions() if i.spec.category is Category.ASYNC)
     return {callee for start in starts for callee in start.called_computations}
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from hlo.analysis.patterns import single_binary_op
+from hlo.analysis.patterns import applies, single_binary_op
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops import Category, Trait
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._retype import Retyper, has_type
 from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
@@ -54,7 +55,7 @@ def computes(inst: Instruction) -> bool:
     opcode = inst.opcode
     if opcode in _APPLYING or opcode in _APPROXIMATE:
         return True
-    return opcode not in _KEPT and inst.spec.emitter.name == "ELEMENTWISE"
+    return opcode not in _KEPT and inst.spec.category is Category.ELEMENTWISE
 
 
 def normalize(
@@ -105,7 +106,7 @@ def _visit(inst: Instruction, retyper: Retyper, rewrites: Rewrites, name: str) -
 
 def _is_approximate(inst: Instruction, retyper: Retyper, direct: dict[Computation, bool]) -> bool:
     if inst.opcode in _APPLYING:
-        return any(direct[c] and single_binary_op(c) not in ("maximum", "minimum") for c in direct)
+        return any(direct[c] and not applies(c, Trait.EXTREMUM) for c in direct)
     if inst.opcode in _APPROXIMATE or inst.opcode in _ELEMENTWISE_ROUNDED_LATE:
         return True
     return not all(

@@ -15,12 +15,7 @@ from hlo.types import ELEMENT_TYPES, F32, ArrayShape
 
 _BF16 = ELEMENT_TYPES["bf16"]
 _TYPES = {F32: _BF16}
-# Rounding is monotone and symmetric, so that it may come before these as well as after, for all of
-# their operands that are f32.
-_COMMUTES = frozenset(
-    "copy broadcast reshape transpose reverse slice pad concatenate dynamic-slice "
-    "dynamic-update-slice gather select maximum minimum clamp abs negate".split()
-)
+_COMMUTES = frozenset({"abs", "clamp", "maximum", "minimum", "negate", "select"})
 
 
 @module_pass
@@ -39,6 +34,14 @@ def bfloat16_propagation(module: Module, rewrites: Rewrites) -> None:
             _visit(comp, inst, rewrites)
 
 
+def _commutes(inst: Instruction) -> bool:
+    """True for what rounding may come before as well as after, for all operands that are f32.
+
+    Rounding is monotone and symmetric.
+    """
+    return inst.spec.moved is not None or inst.opcode in _COMMUTES
+
+
 def _visit(comp: Computation, inst: Instruction, rewrites: Rewrites) -> None:
     shape = inst.shape
     if not isinstance(shape, ArrayShape) or shape.element_type is not F32:
@@ -48,7 +51,7 @@ def _visit(comp: Computation, inst: Instruction, rewrites: Rewrites) -> None:
     if not all(_is_rounding(u) for u in inst.users):
         return
     contracts = inst.opcode in CONTRACTIONS
-    if not contracts and (inst.opcode not in _COMMUTES or not _is_worth_it(inst)):
+    if not contracts and (not _commutes(inst) or not _is_worth_it(inst)):
         return
     if not rewrites.allow(f"bfloat16_propagation.{inst.opcode}", inst, approximate=contracts):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.errors import HloError, did_you_mean
 from hlo.ir import Instruction, Module
-from hlo.ops import OPS
+from hlo.ops import OPS, Category
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._contractions import CONTRACTIONS
@@ -53,7 +53,10 @@ def _opcodes(names: str) -> frozenset[str]:
             hint = did_you_mean(name, OPS)
             raise HloError.at("bad-pass-option", f"there is no operation {name}", None, hint)
         spec = OPS[name]
-        if name not in CONTRACTIONS and spec.emitter.name not in ("ELEMENTWISE", "MOVEMENT"):
+        if name not in CONTRACTIONS and spec.category not in (
+            Category.ELEMENTWISE,
+            Category.MOVEMENT,
+        ):
             raise HloError.at("bad-pass-option", f"{name} is not one to change the type of")
         if spec.computation_attrs or name in _NOT_CHANGED:
             raise HloError.at("bad-pass-option", f"{name} is not one to change the type of")

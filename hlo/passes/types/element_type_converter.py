@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hlo.ir import Instruction, Module
+from hlo.ops import Category
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._float_normalization import computes, float_types, normalize
@@ -21,4 +22,4 @@ def element_type_converter(
 
 
 def _computes_or_moves(inst: Instruction) -> bool:
-    return computes(inst) or inst.spec.emitter.name == "MOVEMENT" or inst.opcode == "select"
+    return computes(inst) or inst.spec.category is Category.MOVEMENT or inst.opcode == "select"

@@ -5,14 +5,12 @@ from __future__ import annotations
 from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction, Module
+from hlo.ops import OPS, Trait
 from hlo.ops.casts import widens
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
 from hlo.passes.types._retype import Retyper
-
-# Rounding commutes with these; the others round later, to more digits.
-_EXACT = frozenset({"maximum", "minimum"})
 
 
 @module_pass
@@ -37,7 +35,9 @@ def reorder_convert_reduce_add(
             if op is None or has_control_edges(reduction) or not retyper.can(reduction):
                 continue
             rule = f"reorder_convert_reduce_add.{reduction.opcode}"
-            if rewrites.allow(rule, convert, approximate=op not in _EXACT):
+            # Rounding commutes with these; the others round later, to more digits.
+            exact = OPS[op].has(Trait.EXTREMUM)
+            if rewrites.allow(rule, convert, approximate=not exact):
                 new = retyper.change(reduction, lambda _: True)
                 (narrowed,) = new.users
                 replace_instruction(convert, new)
