@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from run_compiled import check, compiled_for
 
-from hlo.codegen.fusion import Role, roles_in
+from hlo.analysis.fusion.roles import Role, roles_in
+from hlo.analysis.fusion.rows import absorb_rows
 from hlo.codegen.prepare import flatten
-from hlo.codegen.rows import absorb_rows
 from hlo.sampling import random_array
 from hlo.text import parse
 from hlo.types import ELEMENT_TYPES, ArrayShape

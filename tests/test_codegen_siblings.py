@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from run_compiled import check
 
+from hlo.analysis.fusion.operations import is_multi_output
 from hlo.codegen.prepare import flatten
-from hlo.codegen.rejoining import is_joint
 from hlo.codegen.roles import assign_roles, fuse_siblings
 from hlo.sampling import random_array
 from hlo.text import parse
@@ -73,7 +73,7 @@ def test_siblings(name: str) -> None:
     text = f"HloModule m\n{SUM}ENTRY e {{ {inputs} {body} }}"
     comp = flatten(parse(text).entry)
     fuse_siblings(comp, assign_roles(comp))
-    found = [tuple(o.name for o in i.operands) for i in comp if is_joint(i)]
+    found = [tuple(o.name for o in i.operands) for i in comp if is_multi_output(i)]
     assert found == wanted
     rng = np.random.default_rng(3)
     args = [np.abs(random_array(rng, F32, (90, 7))) for _ in range(3)]

@@ -19,48 +19,14 @@ from hlo.codegen.scalar import Cplx, Value
 from hlo.layout import (
     Tiling,
     element_bits,
-    physical_bytes,
     physical_dims,
     physical_elements,
     tilings,
 )
-from hlo.types import ArrayShape, ElementType, Shape
+from hlo.layout.plain import is_plain
+from hlo.types import ArrayShape, ElementType
 
 Indices = tuple[Index, ...]
-
-
-def is_plain(shape: Shape) -> bool:
-    """True for an array that is its elements in some order of dimensions, and for all else."""
-    if not isinstance(shape, ArrayShape) or shape.layout is None:
-        return True
-    x = shape.layout
-    return (
-        not x.tiles
-        and x.tail_padding == 1
-        and _is_whole(shape.element_type, x.element_bits)
-        and not x.dynamic_prefix_bytes
-        and x.physical_shape is None
-    )
-
-
-def _is_whole(et: ElementType, bits: int) -> bool:
-    """True when an element in so many bits (0: the default) is all that its bytes can hold.
-
-    Where a narrow type is said to take a byte, the rest of it need not be an extension.
-    """
-    is_narrow = et.is_pred or et.bits < 8
-    return bits == 0 or (bits == 8 * et.byte_width and not is_narrow)
-
-
-def is_empty(shape: ArrayShape) -> bool:
-    """True for an array that takes no memory; one without elements may have a prefix."""
-    return not (shape.num_elements if is_plain(shape) else physical_bytes(shape))
-
-
-def size_bytes(shape: Shape) -> int:
-    """Return the bytes of an array in memory, at least one so that addresses differ."""
-    assert isinstance(shape, ArrayShape)
-    return max(1, shape.byte_size if is_plain(shape) else physical_bytes(shape))
 
 
 def physical_index(b: Builder, shape: ArrayShape, indices: Indices) -> Index:

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hlo.codegen.address import size_bytes
+from hlo.analysis.fusion.operations import is_multi_output, is_on_demand, updated_operands
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.buffers import Buffer, Origin, assign_offsets
 from hlo.codegen.commands import (
     Block,
@@ -28,12 +29,11 @@ from hlo.codegen.commands import (
     UseConstant,
 )
 from hlo.codegen.constants import Constants
-from hlo.codegen.fusion import Role, is_on_demand, updated_operands
 from hlo.codegen.kernel import Inputs
 from hlo.codegen.kernel_plans import KernelPlan, writes_nothing
 from hlo.codegen.liveness import Liveness, Path, Storage, array_leaves, leaves_below
-from hlo.codegen.rejoining import is_joint
 from hlo.ir import Computation, Instruction
+from hlo.layout.plain import size_bytes
 from hlo.ops import Trait
 from hlo.types import ArrayShape, Shape
 
@@ -485,7 +485,7 @@ class _Assigner:
         self, inst: Instruction, shape: ArrayShape, taken: Collection[Buffer]
     ) -> Buffer | None:
         """Return the buffer of an operand that dies here, if the result can go there."""
-        if not (inst.spec.has(Trait.ELEMENTWISE) or is_joint(inst)):
+        if not (inst.spec.has(Trait.ELEMENTWISE) or is_multi_output(inst)):
             return None
         if shape.byte_size < _REUSED_BYTES:
             return None
@@ -513,9 +513,9 @@ class _Assigner:
 
     def _may_read_and_write(self, inst: Instruction, buffer: Buffer) -> bool:
         """True when an instruction reads a buffer at the index that it writes there, if at all."""
-        if not is_on_demand(inst) and not is_joint(inst):
+        if not is_on_demand(inst) and not is_multi_output(inst):
             return not self._reads(inst.operands, buffer)
-        results = list(inst.operands) if is_joint(inst) else [inst]
+        results = list(inst.operands) if is_multi_output(inst) else [inst]
         stack, seen = list(results), set[Instruction]()
         while stack:
             node = stack.pop()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hlo.codegen.fusion import Role
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernel import (
     SHARES,
     Extent,

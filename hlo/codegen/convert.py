@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hlo.codegen import floats
-from hlo.codegen.held import Cplx, Value, from_bits, ssa_type, to_bits
 from hlo.codegen.llvm import Builder, Index, Val, float_const, int_const
 from hlo.codegen.math.expr import INF, Num
 from hlo.codegen.math.rounding import floor
+from hlo.codegen.representation import Cplx, Value, from_bits, ssa_type, to_bits
 from hlo.ops.casts import UNSIGNED_OF, float_info
 from hlo.ops.conversion import reduction_type
 from hlo.types import ElementType, complex_part, integer_range

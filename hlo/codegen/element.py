@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import convert, scalar
 from hlo.codegen.address import Indices, physical_index
-from hlo.codegen.fusion import Role
-from hlo.codegen.held import constant
 from hlo.codegen.inline import inline
 from hlo.codegen.llvm import TRUE, Builder, Index, Val
+from hlo.codegen.representation import constant
 from hlo.codegen.scalar import Value
 from hlo.ir import Computation, Instruction
 from hlo.ops.indexing import index_dims

@@ -17,17 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hlo.codegen import kernels, scalar  # noqa: F401  (kernels registers its emitters)
-from hlo.codegen.address import (
-    Indices,
-    is_empty,
-    is_plain,
-    load,
-    places,
-    size_bytes,
-    store,
-    store_place,
-    store_prefix,
-)
+from hlo.codegen.address import Indices, load, places, store, store_place, store_prefix
 from hlo.codegen.assignment import BufferAssignment
 from hlo.codegen.buffers import Buffer, Origin
 from hlo.codegen.calls import KernelCache, Kernels
@@ -50,6 +40,7 @@ from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, Module, i32, i64, ptr
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
+from hlo.layout.plain import is_empty, is_plain, size_bytes
 from hlo.types import ArrayShape
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.address import (
     Indices,
@@ -24,12 +25,12 @@ from hlo.codegen.address import (
     store_prefix,
 )
 from hlo.codegen.element import ElementEmitter
-from hlo.codegen.fusion import Role
 from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.target import Target
 from hlo.ir import Computation, Instruction
 from hlo.layout import element_bits, physical_dims, physical_elements
+from hlo.layout.plain import loop_order
 from hlo.literal import Literal
 from hlo.types import ArrayShape
 
@@ -222,7 +223,7 @@ def over_elements(
     """Loop over the elements of a shape in memory order, this kernel's share of the outermost loop.
 
     Dimensions of size one have no loop. merged: for each pair of neighbours among the rest, in
-    memory order, whether one loop may run over both (see `merge.mergeable`); by default none.
+    memory order, whether one loop may run over both (see `merge.collapsible`); by default none.
     innermost: emits the innermost loop.
     """
     b = k.b
@@ -246,12 +247,6 @@ def over_elements(
     *outer, last = [(k.begin, k.end), *((0, n) for n in sizes[lead:])]
     loop_nest(b, outer, lambda at: innermost(b, last, lambda i: run((*at, i))))
     return Extent(iterations, shape.num_elements / max(iterations, 1))
-
-
-def loop_order(shape: ArrayShape) -> list[int]:
-    """Return the dimensions of more than one element, the slowest in memory first."""
-    assert shape.layout is not None
-    return [d for d in reversed(shape.layout.minor_to_major) if shape.dims[d] != 1]
 
 
 def grouped(order: Sequence[int], merged: Sequence[bool]) -> list[list[int]]:

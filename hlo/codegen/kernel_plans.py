@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hlo.codegen.address import is_empty
-from hlo.codegen.fusion import Role, is_on_demand, is_uninitialized
+from hlo.analysis.fusion.operations import is_multi_output, is_on_demand, is_uninitialized
+from hlo.analysis.fusion.roles import Role
+from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernel import PLANNERS, Plan
-from hlo.codegen.kernels.rows import emit_rows
+from hlo.codegen.kernels.row_loops import emit_rows
 from hlo.codegen.liveness import array_leaves, collect_leaves
-from hlo.codegen.on_demand import emit_joint, emit_on_demand
-from hlo.codegen.rejoining import is_joint
-from hlo.codegen.rows import rows_of
+from hlo.codegen.on_demand import emit_multi_output, emit_on_demand
 from hlo.codegen.target import Target
 from hlo.codegen.tree import computations_of
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction
+from hlo.layout.plain import is_empty
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def writes_nothing(inst: Instruction) -> bool:
 
 
 def _plan(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
-    if is_joint(inst):
-        return Plan((emit_joint,))
+    if is_multi_output(inst):
+        return Plan((emit_multi_output,))
     if is_on_demand(inst):
         by_rows = rows_of(inst, roles) is not None
         return Plan((emit_rows if by_rows else emit_on_demand,))

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hlo.codegen.fusion import Role
-from hlo.codegen.rejoining import is_joint
+from hlo.analysis.fusion.operations import is_multi_output
+from hlo.analysis.fusion.roles import Role
 from hlo.ir import Computation, Instruction
 from hlo.types import ArrayShape
 
@@ -114,7 +114,7 @@ class Liveness:
         match inst.opcode:
             case "parameter" if params is not None:
                 return self.storage[params[inst.attrs["number"]], path]
-            case "tuple" if not is_joint(inst):
+            case "tuple" if not is_multi_output(inst):
                 return self.storage[operands[path[0]], path[1:]]
             case "get-tuple-element":
                 return self.storage[operands[0], (inst.attrs["index"], *path)]

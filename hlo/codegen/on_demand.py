@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from hlo.analysis.fusion.accesses import TransposedRead, transposed_reads
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices
-from hlo.codegen.crossing import Blocks
-from hlo.codegen.fusion import Role
-from hlo.codegen.kernel import Extent, Kernel, loop_order, over_elements
+from hlo.codegen.kernel import Extent, Kernel, over_elements
 from hlo.codegen.llvm import Builder, Index, RareFlag
+from hlo.codegen.loop_collapse import collapsible, collapsible_reads
 from hlo.codegen.math.functions import has_rare_cases
-from hlo.codegen.merge import Crossing, crossings, mergeable, mergeable_reads
+from hlo.codegen.tiled_transpose import TiledLoops
 from hlo.ir import Instruction
+from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape
 
 # Each takes a hundred lines of code.
-_MOST_TURNED = 4
+_MOST_TRANSPOSED = 4
 
 
 def emit_on_demand(k: Kernel) -> Extent:
     """Emit a kernel whose result elements are computed one by one from their index."""
     order = loop_order(k.shape)
-    merged = mergeable(k.inst, k.roles, order)
+    merged = collapsible(k.inst, k.roles, order)
     if any(is_rare(inst) for inst in _fused(k)):
         strips = _Strips(k)
         return over_elements(k, k.shape, strips.element, merged, strips.loop)
@@ -34,17 +36,17 @@ def emit_on_demand(k: Kernel) -> Extent:
     def body(at: Indices) -> None:
         k.store(k.elements.compute(k.inst, at), at)
 
-    across = _to_turn(k, order)
-    if across and (blocks := Blocks(k.shape, merged, across)).is_worthwhile:
-        return blocks.run(k, body)
+    transposed = _transposed(k, order)
+    if transposed and (tiled := TiledLoops(k.shape, merged, transposed)).is_worthwhile:
+        return tiled.run(k, body)
     return over_elements(k, k.shape, body, merged)
 
 
-def emit_joint(k: Kernel) -> Extent:
+def emit_multi_output(k: Kernel) -> Extent:
     """Emit a kernel that computes several results element by element."""
     results = k.inst.operands
     shape = results[0].array_shape
-    merged = mergeable_reads(results, k.roles, loop_order(shape))
+    merged = collapsible_reads(results, k.roles, loop_order(shape))
 
     def body(at: Indices) -> None:
         # All is read before anything is written: a result may take the place of an operand.
@@ -55,16 +57,16 @@ def emit_joint(k: Kernel) -> Extent:
     return over_elements(k, shape, body, merged)
 
 
-def _to_turn(k: Kernel, order: Sequence[int]) -> list[Crossing]:
-    """Return the arrays that the kernel reads block by block."""
-    across = [
-        c
-        for c in crossings(k.inst, k.roles, order)
-        if c.node in k.inputs.buffer_of
-        and k.pointer(c.node) not in k.outputs
-        and c.shape.element_type.byte_width <= 8
+def _transposed(k: Kernel, order: Sequence[int]) -> list[TransposedRead]:
+    """Return the arrays that the kernel reads tile by tile."""
+    found = [
+        read
+        for read in transposed_reads(k.inst, k.roles, order)
+        if read.node in k.inputs.buffer_of
+        and k.pointer(read.node) not in k.outputs
+        and read.shape.element_type.byte_width <= 8
     ]
-    return across[:_MOST_TURNED]
+    return found[:_MOST_TRANSPOSED]
 
 
 class _Strips:

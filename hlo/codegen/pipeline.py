@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hlo.analysis.cost import Cost, cost_of
+from hlo.analysis.fusion.operations import is_multi_output
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import report
 from hlo.codegen.assignment import assign_buffers
 from hlo.codegen.calls import KernelCache
 from hlo.codegen.entry import EntryEmitter
 from hlo.codegen.function import Function
-from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import computation_key
+from hlo.codegen.kernel_order import order_kernels
 from hlo.codegen.kernel_plans import plan_kernels
 from hlo.codegen.liveness import Path, live_ranges
 from hlo.codegen.llvm import Module
 from hlo.codegen.prepare import flatten
-from hlo.codegen.rejoining import is_joint
 from hlo.codegen.relayout import without_buffers
 from hlo.codegen.roles import assign_roles, fuse_siblings
-from hlo.codegen.schedule import schedule
 from hlo.codegen.target import Target
 from hlo.errors import HloError
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
@@ -95,7 +95,7 @@ def emit_program(
     roles = assign_roles(entry)
     roles = fuse_siblings(entry, roles)
     # The order of kernels; cheap values are computed again rather than kept.
-    schedule(entry, live_ranges(entry, roles))
+    order_kernels(entry, live_ranges(entry, roles))
     # Those have readers of their own, and so have the values that they are copies of.
     roles = assign_roles(entry)
     observe("roles", lambda: report.roles(entry, roles))
@@ -132,7 +132,9 @@ def _ignore(stage: str, text: Callable[[], str]) -> None:
 
 def _cost(entry: Computation, roles: Mapping[Instruction, Role]) -> Cost:
     unstored = (Role.FUSED, Role.SCALAR)
-    return cost_of(entry, lambda i: roles.get(i) in unstored and not any(map(is_joint, i.users)))
+    return cost_of(
+        entry, lambda i: roles.get(i) in unstored and not any(map(is_multi_output, i.users))
+    )
 
 
 class _Functions:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from hlo.analysis.schedule import Graph, Order
-from hlo.codegen.fusion import CHEAP, Role, is_on_demand, own_cost
+from hlo.analysis.fusion.operations import CHEAP, element_cost, is_on_demand
+from hlo.analysis.fusion.roles import Role
+from hlo.analysis.list_scheduling import Graph, Order
 from hlo.codegen.liveness import Liveness, Storage
 from hlo.ir import Computation, Instruction
 
@@ -125,7 +126,7 @@ class _Work:
         if any(v in self.updated for v in self.uses[inst]):
             return None
         chain = self._chain(inst)
-        if sum(map(own_cost, chain)) > CHEAP:
+        if sum(map(element_cost, chain)) > CHEAP:
             return None
         users, readers = [], dict[Instruction, None]()
         for user in inst.users:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hlo.codegen.address import is_plain
 from hlo.errors import HloError, InferError
 from hlo.ir import Computation, Instruction
 from hlo.layout import element_bits, physical_bytes
+from hlo.layout.plain import is_plain
 from hlo.ops import Trait
 from hlo.types import ArrayShape, BufferShape, Layout, Shape, TupleShape
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.assignment import BufferAssignment
 from hlo.codegen.buffers import Buffer, Origin
 from hlo.codegen.commands import (
@@ -18,7 +19,6 @@ from hlo.codegen.commands import (
     Move,
     UseConstant,
 )
-from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import KernelEmitter
 from hlo.codegen.kernel_plans import KernelPlan
 from hlo.codegen.liveness import Liveness, Storage

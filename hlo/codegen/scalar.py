@@ -1,6 +1,7 @@
 """Elementwise operations on SSA scalars, for every element type.
 
-How values are held says `held`. Arithmetic on floats below f32 is that of f32, rounded once.
+`representation` says how values are represented. Arithmetic on floats below f32 is that of f32,
+rounded once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from hlo.codegen.convert import (
     round_to,
     stochastic_convert,
 )
-from hlo.codegen.held import (
+from hlo.codegen.integer import integer_op
+from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.math import complex as cx
+from hlo.codegen.math import functions
+from hlo.codegen.math.expr import INF, Num
+from hlo.codegen.representation import (
     Cplx,
     Value,
     constant,
@@ -29,11 +35,6 @@ from hlo.codegen.held import (
     to_bits,
     to_memory,
 )
-from hlo.codegen.integer import integer_op
-from hlo.codegen.llvm import Builder, Index, Val
-from hlo.codegen.math import complex as cx
-from hlo.codegen.math import functions
-from hlo.codegen.math.expr import INF, Num
 from hlo.ir import Instruction
 from hlo.ops import OPS, Trait
 from hlo.types import S64, ArrayShape, ElementType, complex_part

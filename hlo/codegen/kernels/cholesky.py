@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
-from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
 from hlo.codegen.kernels.matrices import (
     OUTER_ROWS,

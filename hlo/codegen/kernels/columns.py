@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from hlo.codegen.kernel import Extent, Kernel, loop_order, split_index
+from hlo.codegen.kernel import Extent, Kernel, split_index
 from hlo.codegen.kernels.combiner import Accumulators
 from hlo.codegen.kernels.reducer import ROWS_AT_ONCE, KernelReducer, Reducer
 from hlo.codegen.llvm import Index
-from hlo.codegen.merge import mergeable_reads
+from hlo.codegen.loop_collapse import collapsible_reads
+from hlo.layout.plain import loop_order
 
 # Rows of fewer elements are taken several at a time, to make so many.
 NARROW, _WIDENED = 32, 128
@@ -60,7 +61,7 @@ def _rows_in_one(w: Reducer) -> int:
     if not w.combiner.known or r.width >= NARROW or r.length * r.width < 4 * _WIDENED:
         return 1
     order = [d for group in (*r.kept[:-1], *r.reduced, r.kept[-1]) for d in group]
-    flags = mergeable_reads(r.operands, r.roles, order)
+    flags = collapsible_reads(r.operands, r.roles, order)
     if order != loop_order(r.source) or not all(flags):
         return 1
     whole_vectors = NARROW // math.gcd(NARROW, r.width)

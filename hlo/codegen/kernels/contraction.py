@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.element import Indices, physical_index
-from hlo.codegen.fusion import Role
 from hlo.codegen.kernel import (
     Extent,
     Kernel,

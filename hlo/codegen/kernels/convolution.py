@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo.codegen.fusion import Role
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernel import Plan, planner
 from hlo.codegen.kernels.contraction import (
     add_contraction,

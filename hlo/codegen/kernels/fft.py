@@ -16,19 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.element import Indices, physical_index
-from hlo.codegen.fusion import Role
-from hlo.codegen.kernel import (
-    Extent,
-    Kernel,
-    Plan,
-    loop_order,
-    planner,
-    slot_of,
-    slots,
-    split_index,
-)
+from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
 from hlo.codegen.kernels.dft import (
     Complex,
     Lanes,
@@ -38,6 +29,7 @@ from hlo.codegen.llvm import Index, Val, float_const
 from hlo.codegen.scalar import Cplx
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
+from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape, ElementType, complex_part
 
 # Lines from this length on are transformed one by one where they are contiguous: their work space

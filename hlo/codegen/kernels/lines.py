@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo.codegen.element import Indices
-from hlo.codegen.kernel import loop_order, split_index
+from hlo.codegen.kernel import split_index
 from hlo.codegen.llvm import Builder, Index
+from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape
 
 

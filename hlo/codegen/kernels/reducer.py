@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.element import ElementEmitter
-from hlo.codegen.fusion import Role
-from hlo.codegen.kernel import Kernel, loop_order, split_index
+from hlo.codegen.kernel import Kernel, split_index
 from hlo.codegen.kernels.combiner import Combiner, element_type
 from hlo.codegen.llvm import Index
-from hlo.codegen.merge import mergeable_reads
+from hlo.codegen.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import Value
 from hlo.ir import Instruction
+from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape
 
 # Rows that a pass over a strip takes together.
@@ -69,7 +70,7 @@ class Reduction:
         return self._merged([d for d in loop_order(self.source) if d not in gone])
 
     def _merged(self, order: Sequence[int]) -> list[list[int]]:
-        flags = mergeable_reads(self.operands, self.roles, order)
+        flags = collapsible_reads(self.operands, self.roles, order)
         groups: list[list[int]] = []
         for at, d in enumerate(order):
             if at and flags[at - 1]:

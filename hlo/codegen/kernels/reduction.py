@@ -11,27 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from hlo.analysis.fusion.roles import Role
+from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.element import ElementEmitter, Indices, element_rule
-from hlo.codegen.fusion import Role
-from hlo.codegen.kernel import (
-    Extent,
-    Kernel,
-    Plan,
-    loop_order,
-    over_elements,
-    planner,
-    split_index,
-)
+from hlo.codegen.kernel import Extent, Kernel, Plan, over_elements, planner, split_index
 from hlo.codegen.kernels.columns import NARROW, reduce_columns
 from hlo.codegen.kernels.combiner import Accumulators
 from hlo.codegen.kernels.reducer import BLOCK, KernelReducer, Reducer, Reduction
-from hlo.codegen.kernels.rows import prepare_row
+from hlo.codegen.kernels.row_loops import prepare_row
 from hlo.codegen.llvm import Index, Val
-from hlo.codegen.merge import mergeable_reads
-from hlo.codegen.rows import rows_of
+from hlo.codegen.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
+from hlo.layout.plain import loop_order
 
 # Results of up to so many contiguous elements are computed without a loop.
 _UNROLLED = 16
@@ -71,7 +64,7 @@ def _short_rows(k: Kernel) -> Extent:
         w.store(w.apply_all(w.inits(), new), place)
 
     order = [kept[d] for d in loop_order(shape)]
-    extent = over_elements(k, shape, body, mergeable_reads(w.r.operands, k.roles, order))
+    extent = over_elements(k, shape, body, collapsible_reads(w.r.operands, k.roles, order))
     return Extent(extent.iterations, extent.cost * max(1, w.r.length))
 
 

@@ -13,16 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.address import physical_index
-from hlo.codegen.fusion import Role
 from hlo.codegen.inline import inline
-from hlo.codegen.kernel import Extent, Kernel, Plan, loop_nest, loop_order, planner, split_index
+from hlo.codegen.kernel import Extent, Kernel, Plan, loop_nest, planner, split_index
 from hlo.codegen.kernels.combiner import element_type
 from hlo.codegen.llvm import TRUE, Index, Val
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
+from hlo.layout.plain import loop_order
 from hlo.ops.indexing import index_dims
 from hlo.ops.indexing_eval import IndexDims
 from hlo.types import ArrayShape

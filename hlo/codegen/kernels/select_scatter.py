@@ -11,26 +11,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices, physical_index
-from hlo.codegen.fusion import Role
-from hlo.codegen.kernel import (
-    Extent,
-    Kernel,
-    Plan,
-    loop_nest,
-    loop_order,
-    over_elements,
-    planner,
-    split_index,
-)
+from hlo.codegen.kernel import Extent, Kernel, Plan, loop_nest, over_elements, planner, split_index
 from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
 from hlo.codegen.kernels.window import Windows
 from hlo.codegen.llvm import Index, Val
-from hlo.codegen.merge import mergeable_reads
+from hlo.codegen.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
+from hlo.layout.plain import loop_order
 from hlo.types import S32, S64, ElementType
 
 # Neighbours that are worked on together at most.
@@ -77,7 +69,7 @@ class _Writer:
         """Return the innermost dimensions without windows that one loop can run over."""
         if not order or order[-1] in self.windows.sliding:
             return []
-        flags = mergeable_reads([self.operand, self.source], self.k.roles, order)
+        flags = collapsible_reads([self.operand, self.source], self.k.roles, order)
         first = len(order) - 1
         while first and flags[first - 1] and order[first - 1] not in self.windows.sliding:
             first -= 1

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
-from hlo.codegen.fusion import Role
 from hlo.codegen.inline import inline
 from hlo.codegen.kernel import Extent, Kernel, Plan, planner, split_index
 from hlo.codegen.kernels.combiner import element_type

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hlo.codegen.fusion import Role
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernel import Extent, Kernel, Plan, planner
 from hlo.codegen.kernels.keys import Order
 from hlo.codegen.kernels.lines import Lines

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hlo.codegen.fusion import Role
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
 from hlo.codegen.kernels.matrices import (
     OUTER_ROWS,

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hlo.codegen.address import is_plain
-from hlo.codegen.fusion import Role, is_widening
+from hlo.analysis.fusion.operations import is_widening
+from hlo.analysis.fusion.roles import Role
 from hlo.ir import Instruction
+from hlo.layout.plain import is_plain
 from hlo.ops import Trait
 from hlo.types import ArrayShape, ElementType
 

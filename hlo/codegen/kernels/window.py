@@ -14,24 +14,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
+from hlo.analysis.fusion.roles import Role
 from hlo.codegen.element import Indices
-from hlo.codegen.fusion import Role
-from hlo.codegen.kernel import (
-    Extent,
-    Kernel,
-    Plan,
-    loop_order,
-    over_elements,
-    planner,
-    split_index,
-)
+from hlo.codegen.kernel import Extent, Kernel, Plan, over_elements, planner, split_index
 from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
 from hlo.codegen.kernels.running import plan_running
 from hlo.codegen.llvm import Builder, Index
-from hlo.codegen.merge import mergeable_reads
+from hlo.codegen.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import Value
 from hlo.codegen.target import Target
 from hlo.ir import Instruction
+from hlo.layout.plain import loop_order
 from hlo.ops.attrs import Window, WindowDim
 from hlo.types import ArrayShape
 
@@ -169,7 +162,7 @@ class _Writer:
         w, order = self.windows, self.order
         if not order or order[-1] in w.sliding:
             return order[-1:]
-        flags = mergeable_reads(self.operands, self.k.roles, order)
+        flags = collapsible_reads(self.operands, self.k.roles, order)
         first = len(order) - 1
         while first and flags[first - 1] and order[first - 1] not in w.sliding:
             first -= 1
@@ -224,7 +217,7 @@ def _whole_windows(k: Kernel) -> Extent:
             held = w.step(held, at | moved)
         w.store(held, at)
 
-    flags = mergeable_reads(w.operands, k.roles, w.order)
+    flags = collapsible_reads(w.operands, k.roles, w.order)
     merged = [
         flag and not {a, b} & set(sliding)
         for flag, (a, b) in zip(flags, itertools.pairwise(w.order), strict=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from hlo.analysis.effects import Effects
-from hlo.analysis.memory import Peaks, Values
-from hlo.analysis.schedule import (
+from hlo.analysis.list_scheduling import (
     Graph,
     Order,
     depth_first_order,
     list_order,
     reverse_list_order,
 )
+from hlo.analysis.memory import Peaks, Values
 from hlo.errors import HloError, did_you_mean
 from hlo.ir import Computation, Instruction, Module
 from hlo.passes.registry import module_pass

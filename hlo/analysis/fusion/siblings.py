@@ -1,24 +1,20 @@
-"""Loops over the same elements that read the same arrays, or one of which reads the other, as one.
+"""Multi-output fusion: kernels over the same elements that read the same arrays, or each other.
 
-An optimizer makes three arrays of four; as three kernels it would read ten. The results of such a
-loop are a tuple, marked as one that a kernel computes.
+An optimizer makes three arrays of four; as three kernels it would read ten.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hlo.codegen.address import is_plain, size_bytes
-from hlo.codegen.fusion import Role, is_on_demand, own_cost
-from hlo.codegen.kernel import loop_order
-from hlo.codegen.merge import crossings
-from hlo.codegen.on_demand import is_rare
-from hlo.codegen.rejoining import JOINT, is_pointwise
-from hlo.codegen.rows import readers_of, rows_of
+from hlo.analysis.fusion.accesses import transposed_reads
+from hlo.analysis.fusion.operations import element_cost, is_on_demand, is_pointwise
+from hlo.analysis.fusion.roles import Role
+from hlo.analysis.fusion.rows import readers_of, rows_of
 from hlo.ir import Computation, Instruction
-from hlo.types import ArrayShape, TupleShape
+from hlo.layout.plain import is_plain, loop_order, minor_to_major, size_bytes
+from hlo.types import ArrayShape
 
 # What one loop computes and reads, at the most: code size and registers are finite.
 _MOST_RESULTS, _MOST_NODES, _MOST_LEAVES = 8, 150, 24
@@ -27,18 +23,18 @@ _NEAR = 8
 
 
 @dataclass
-class _Group:
+class Group:
     """Kernels that become one.
 
     nodes: what they compute, fused instructions included. leaves: what they read from memory;
-    turned: the ones among them that they read at another index. readers: what else reads their
+    shifted: the ones among them that they read at another index. readers: what else reads their
     results.
     """
 
     members: list[Instruction]
     nodes: set[Instruction]
     leaves: set[Instruction]
-    turned: set[Instruction]
+    shifted: set[Instruction]
     readers: set[Instruction]
 
 
@@ -46,12 +42,13 @@ class _Group:
 class _Siblings:
     comp: Computation
     roles: Mapping[Instruction, Role]
-    position: dict[Instruction, int]
-    groups: list[_Group] = field(default_factory=list)
+    position: Mapping[Instruction, int]
+    stands_alone: Callable[[Instruction], bool]
+    groups: list[Group] = field(default_factory=list)
     # The groups that were opened last, by what they loop over.
-    open: dict[object, list[_Group]] = field(default_factory=dict)
+    open: dict[object, list[Group]] = field(default_factory=dict)
 
-    def find(self) -> list[_Group]:
+    def find(self) -> list[Group]:
         """Return the groups of more than one kernel, in order."""
         for inst in self.position:
             if self.roles[inst] is Role.KERNEL and self._is_loop(inst):
@@ -67,15 +64,14 @@ class _Siblings:
             return False
         if rows_of(inst, self.roles) is not None:
             return False
-        return not crossings(inst, self.roles, loop_order(shape))
+        return not transposed_reads(inst, self.roles, loop_order(shape))
 
     def _visit(self, inst: Instruction) -> None:
         alone = self._alone(inst)
-        if any(is_rare(node) for node in alone.nodes) or len(alone.nodes) > _MOST_NODES:
+        if any(map(self.stands_alone, alone.nodes)) or len(alone.nodes) > _MOST_NODES:
             return
         shape = inst.array_shape
-        assert shape.layout is not None
-        near = self.open.setdefault((shape.dims, shape.layout.minor_to_major), [])
+        near = self.open.setdefault((shape.dims, minor_to_major(shape)), [])
         for group in reversed(near):
             if self._belongs(alone, group):
                 group.members.append(inst)
@@ -87,8 +83,8 @@ class _Siblings:
         near.append(alone)
         del near[:-_NEAR]
 
-    def _alone(self, inst: Instruction) -> _Group:
-        nodes, leaves, turned = {inst}, set[Instruction](), set[Instruction]()
+    def _alone(self, inst: Instruction) -> Group:
+        nodes, leaves, shifted = {inst}, set[Instruction](), set[Instruction]()
         seen = {(inst, True)}
         stack = [(inst, True)]
         while stack:
@@ -98,14 +94,14 @@ class _Siblings:
                 if self.roles[operand] is not Role.FUSED:
                     leaves.add(operand)
                     if not way[1]:
-                        turned.add(operand)
+                        shifted.add(operand)
                 elif way not in seen:
                     seen.add(way)
                     nodes.add(operand)
                     stack.append(way)
-        return _Group([inst], nodes, leaves, turned, readers_of(inst, self.comp, self.roles))
+        return Group([inst], nodes, leaves, shifted, readers_of(inst, self.comp, self.roles))
 
-    def _belongs(self, alone: _Group, group: _Group) -> bool:
+    def _belongs(self, alone: Group, group: Group) -> bool:
         (inst,) = alone.members
         if len(group.members) == _MOST_RESULTS or not self._shares(alone, group):
             return False
@@ -118,7 +114,7 @@ class _Siblings:
         if any(self.position[r] <= here for r in group.readers - {inst}):
             return False
         known = {*group.members, inst}
-        if not known.isdisjoint(alone.turned | self._renamed(alone.leaves)):
+        if not known.isdisjoint(alone.shifted | self._renamed(alone.leaves)):
             return False
         # What computes with a result on the way to this kernel does so for nothing else.
         return all(
@@ -139,62 +135,24 @@ class _Siblings:
                         stack.append(operand)
         return found
 
-    def _shares(self, alone: _Group, group: _Group) -> bool:
+    def _shares(self, alone: Group, group: Group) -> bool:
         """True when a loop for both reads less, or computes less."""
         (inst,) = alone.members
         size = size_bytes(inst.array_shape)
         both = alone.leaves & (group.leaves | set(group.members))
         if any(leaf.shape.is_array and size_bytes(leaf.shape) * 2 > size for leaf in both):
             return True
-        return sum(own_cost(node) for node in alone.nodes & group.nodes) > 1
+        return sum(element_cost(node) for node in alone.nodes & group.nodes) > 1
 
 
-def join_siblings(comp: Computation, roles: Mapping[Instruction, Role]) -> bool:
-    """Make one kernel of each group of siblings in a computation; True if there are any."""
+def sibling_groups(
+    comp: Computation,
+    roles: Mapping[Instruction, Role],
+    stands_alone: Callable[[Instruction], bool] = lambda _: False,
+) -> list[Group]:
+    """Return which kernels of a computation become one, in order: groups of two or more.
+
+    stands_alone: operations whose kernels have one result.
+    """
     position = {inst: n for n, inst in enumerate(comp.in_order())}
-    groups = _Siblings(comp, roles, position).find()
-    for group in groups:
-        _join(comp, group, position)
-    if groups:
-        comp.reorder(_sorted(position))
-    return bool(groups)
-
-
-def _join(comp: Computation, group: _Group, position: dict[Instruction, int]) -> None:
-    members = group.members
-    shape = TupleShape(tuple(m.shape for m in members))
-    last = members[-1]
-    joint = comp.add(
-        Instruction(last.name, "tuple", shape, members, annotations={JOINT: True}, span=last.span)
-    )
-    position[joint] = position[last]
-    for number, member in enumerate(members):
-        outside = [u for u in member.users if u is not joint and u not in group.nodes]
-        if not outside:
-            continue
-        result = Instruction(
-            member.name, "get-tuple-element", member.shape, [joint], {"index": number}
-        )
-        position[comp.add(result)] = position[last]
-        for user in outside:
-            for n, operand in enumerate(user.operands):
-                if operand is member:
-                    user.replace_operand(n, result)
-
-
-def _sorted(position: Mapping[Instruction, int]) -> list[Instruction]:
-    """Return instructions in an order that can be run, near to their positions."""
-    waits = {inst: len(set(inst.predecessors())) for inst in position}
-    numbered = {inst: n for n, inst in enumerate(position)}
-    ready = [(position[i], numbered[i], i) for i, count in waits.items() if not count]
-    heapq.heapify(ready)
-    order: list[Instruction] = []
-    while ready:
-        inst = heapq.heappop(ready)[2]
-        order.append(inst)
-        for after in dict.fromkeys((*inst.users, *inst.control_successors)):
-            waits[after] -= 1
-            if not waits[after]:
-                heapq.heappush(ready, (position[after], numbered[after], after))
-    assert len(order) == len(position)
-    return order
+    return _Siblings(comp, roles, position, stands_alone).find()

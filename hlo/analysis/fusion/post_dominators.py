@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from hlo.analysis.fusion.operations import is_pointwise
 from hlo.ir import Computation, Instruction
-from hlo.ops import Trait
-from hlo.types import ArrayShape
 
 # Paths that take more steps to come together again are taken for ones that do not.
 _MAX_DETOUR = 100
 # Paths of more than that in costly operations stay apart: a kernel that waits for long chains of
 # them loses more time than it takes to write what they share to memory.
 _MAX_DELAY = 20.0
-
-# An annotation of tuples whose elements one kernel computes, see `siblings`.
-JOINT = "joint"
-
-
-def is_joint(inst: Instruction) -> bool:
-    """True for a tuple that is a kernel."""
-    return JOINT in inst.annotations
 
 
 def rejoining(comp: Computation, cost: Callable[[Instruction], float]) -> dict[Instruction, int]:
@@ -63,16 +54,6 @@ def _longest_ways(
     for inst in order:
         ways[inst] = length(inst) + max((ways[o] for o in inst.operands), default=0)
     return ways
-
-
-def is_pointwise(user: Instruction, operand: Instruction) -> bool:
-    """True when an element of a value is used for the element of the same index only."""
-    before, after = operand.shape, user.shape
-    if is_joint(user):
-        return True
-    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
-        return False
-    return user.spec.has(Trait.ELEMENTWISE) and after.dims == before.dims
 
 
 def _meet(

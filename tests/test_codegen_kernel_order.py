@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hlo
-from hlo.codegen import recompute, schedule
+from hlo.codegen import kernel_order, recompute
 from hlo.compare import compare
 
 LAYERS, SIDE = 4, 16
@@ -40,7 +40,7 @@ def network() -> str:
 
 def run(monkeypatch: pytest.MonkeyPatch, scheduled: int, recomputed: int) -> int:
     """Check a run with other limits; returns the bytes of temporaries."""
-    monkeypatch.setattr(schedule, "_LARGE_BYTES", scheduled)
+    monkeypatch.setattr(kernel_order, "_LARGE_BYTES", scheduled)
     monkeypatch.setattr(recompute, "_LARGE_BYTES", recomputed)
     module = hlo.parse(network())
     exe = hlo.compile(module, cache=False, passes="")
@@ -80,7 +80,7 @@ ENTRY e {
 
 
 def test_what_is_updated_in_place_is_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "_LARGE_BYTES", 0)
+    monkeypatch.setattr(kernel_order, "_LARGE_BYTES", 0)
     module = hlo.parse(UPDATED)
     x = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
     exe = hlo.compile(module, cache=False, passes="")

@@ -14,11 +14,11 @@ from collections import ChainMap
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 
-from hlo.codegen.address import is_plain
-from hlo.codegen.fusion import CHEAP, Role, is_on_demand, own_cost
-from hlo.codegen.kernel import loop_order
-from hlo.codegen.merge import Places, operand_places
+from hlo.analysis.fusion.accesses import LoopDims, operand_loop_dims
+from hlo.analysis.fusion.operations import CHEAP, element_cost, is_on_demand
+from hlo.analysis.fusion.roles import Role
 from hlo.ir import Computation, Instruction
+from hlo.layout.plain import is_plain, loop_order
 from hlo.types import ArrayShape
 
 # A row's length, and how many there have to be so that threads have enough of them.
@@ -43,11 +43,11 @@ class Rows:
     space: ArrayShape
     order: tuple[int, ...]
     outer: int
-    uses: dict[Instruction, set[Places]] = field(default_factory=dict)
+    uses: dict[Instruction, set[LoopDims]] = field(default_factory=dict)
     count: dict[Instruction, int] = field(default_factory=dict)
 
     @property
-    def identity(self) -> Places:
+    def identity(self) -> LoopDims:
         return self.order
 
     @property
@@ -65,8 +65,8 @@ class Rows:
 
     def is_row_value(self, inst: Instruction) -> bool:
         """True when an instruction has one value for each row, always found in the same way."""
-        places = self.uses[inst]
-        return len(places) == 1 and all(p is None for p in next(iter(places))[self.outer :])
+        loop_dims = self.uses[inst]
+        return len(loop_dims) == 1 and all(p is None for p in next(iter(loop_dims))[self.outer :])
 
     def is_row_array(self, inst: Instruction) -> bool:
         """True when an instruction has an element for each of a row, always its own."""
@@ -88,10 +88,10 @@ class Rows:
         if any(o.array_shape.layout != self.space.layout for o in inst.operands[:1]):
             return False
         kept = [d for d in range(source.rank) if d not in inst.attrs["dimensions"]]
-        (places,) = self.uses.get(inst, {()})
-        return not places or all(
+        (loop_dims,) = self.uses.get(inst, {()})
+        return not loop_dims or all(
             p is not None and p >= 0 and kept[p] == d
-            for p, d in zip(places[: self.outer], self.order, strict=False)
+            for p, d in zip(loop_dims[: self.outer], self.order, strict=False)
         )
 
 
@@ -127,7 +127,9 @@ def locals_of(rows: Rows, roles: Mapping[Instruction, Role]) -> list[tuple[Instr
         if inst.opcode == "reduce":
             found.append((inst, False))
             continue
-        cost[inst] = own_cost(inst) + sum(cost.get(o, 0.0) for o in dict.fromkeys(inst.operands))
+        cost[inst] = element_cost(inst) + sum(
+            cost.get(o, 0.0) for o in dict.fromkeys(inst.operands)
+        )
         if cost[inst] <= CHEAP:
             continue
         if rows.is_row_value(inst):
@@ -162,10 +164,10 @@ def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
     rows.uses.clear()
     rows.count.clear()
     root = rows.root
-    todo: list[tuple[Instruction, Places]] = []
+    todo: list[tuple[Instruction, LoopDims]] = []
     edges: set[tuple[Instruction, int]] = set()
 
-    def visit(node: Instruction, places: Places) -> None:
+    def visit(node: Instruction, loop_dims: LoopDims) -> None:
         for n, operand in enumerate(node.operands):
             if not isinstance(operand.shape, ArrayShape) or not operand.shape.dims:
                 continue
@@ -175,20 +177,20 @@ def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
             if node.opcode == "reduce":
                 todo.append((operand, rows.identity))
             else:
-                todo.append((operand, operand_places(node, operand, places)))
+                todo.append((operand, operand_loop_dims(node, operand, loop_dims)))
 
     visit(root, rows.identity)
     while todo:
-        node, places = todo.pop()
+        node, loop_dims = todo.pop()
         known = rows.uses.setdefault(node, set())
-        if places in known:
+        if loop_dims in known:
             continue
-        known.add(places)
+        known.add(loop_dims)
         if len(rows.uses) > _NODES:
             return False
         renamed = roles[node] is Role.ALIAS and node.opcode in _RENAMED
         if roles[node] is Role.FUSED or renamed:
-            visit(node, places)
+            visit(node, loop_dims)
     return True
 
 

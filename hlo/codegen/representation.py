@@ -1,4 +1,4 @@
-"""How a value of each element type is held in SSA values, and how it lies in memory.
+"""How a value of each element type is represented: in SSA values, and in memory.
 
   pred            i1
   integers        an LLVM integer of exactly the type's bits, so that arithmetic wraps by itself
@@ -32,7 +32,7 @@ Value = Val | Cplx
 
 
 def ssa_type(et: ElementType) -> str:
-    """Return the LLVM type of a held value (of its parts, when complex)."""
+    """Return the LLVM type of an SSA value (of its parts, when complex)."""
     if et.is_pred:
         return "i1"
     if et.is_integer:
@@ -73,7 +73,7 @@ def store(b: Builder, et: ElementType, value: Value, base: str, index: Index) ->
 
 
 def from_memory(b: Builder, et: ElementType, raw: Val) -> Val:
-    """Return the held value of an element's bits in memory."""
+    """Return the SSA value of an element's bits in memory."""
     if et.is_pred:
         return b.icmp("ne", raw, 0)
     if et.is_integer:
@@ -82,7 +82,7 @@ def from_memory(b: Builder, et: ElementType, raw: Val) -> Val:
 
 
 def to_memory(b: Builder, et: ElementType, value: Val) -> Val:
-    """Return the bits in memory of a held value."""
+    """Return the bits in memory of an SSA value."""
     if et.is_pred:
         return b.cast("zext", value, "i8")
     if et.is_integer:

@@ -7,20 +7,21 @@ could have come long before, as the gradient of a weight does for its activation
 
 from __future__ import annotations
 
-from hlo.analysis.schedule import Graph, depth_first_order, list_order, reverse_list_order
-from hlo.codegen.address import size_bytes
-from hlo.codegen.fusion import Role, updated_operands
+from hlo.analysis.fusion.operations import updated_operands
+from hlo.analysis.fusion.roles import Role
+from hlo.analysis.list_scheduling import Graph, depth_first_order, list_order, reverse_list_order
 from hlo.codegen.liveness import Liveness, Path, Storage, array_leaves
 from hlo.codegen.recompute import recompute
 from hlo.codegen.tree import computations_of
 from hlo.ir import Computation, Instruction
+from hlo.layout.plain import size_bytes
 from hlo.ops import Trait
 
 # Less than that is not worth the look.
 _LARGE_BYTES = 1 << 24
 
 
-def schedule(entry: Computation, live: Liveness) -> None:
+def order_kernels(entry: Computation, live: Liveness) -> None:
     """Reorder the instructions of a flattened computation, and of loops and branches in it.
 
     What happens outside keeps its order, and what is updated in place is read before as it was.

@@ -1,8 +1,8 @@
-"""Loops over blocks, for arrays that lie across the innermost loop, as in a transpose.
+"""Tiled loops, for arrays that a kernel reads transposed: contiguous along an outer loop.
 
-Reading such an array element by element takes a cache line for each. So the loops go block by
-block, and at the beginning of each the array's part of it is turned over, in registers, to where
-the loops find it row by row.
+Reading such an array element by element takes a cache line for each. So the loops are tiled, and at
+the beginning of each tile the array's part of it is transposed, in registers, into a buffer on the
+stack where the innermost loop is contiguous.
 """
 
 from __future__ import annotations
@@ -10,45 +10,46 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from hlo.analysis.fusion.accesses import TransposedRead
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices, physical_index
-from hlo.codegen.kernel import Extent, Kernel, grouped, indices_of, loop_order, split_index
+from hlo.codegen.kernel import Extent, Kernel, grouped, indices_of, split_index
 from hlo.codegen.kernels.vectors import define
 from hlo.codegen.llvm import Builder, Index, Module, Val, i64, ptr
-from hlo.codegen.merge import Crossing
 from hlo.codegen.scalar import Value
+from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape
 
-# Elements on each side of a block: a cache line of those of four bytes, or of those of eight.
+# Elements on each side of a tile: a cache line of those of four bytes, or of those of eight.
 _SIDE, _SHORT_SIDE = 16, 8
-# So many blocks follow each other along the array: cache lines that are neighbours.
+# So many tiles follow each other along the array: cache lines that are neighbours.
 _TALL = 4
 
 
-class Blocks:
-    """The loops of a kernel over a shape, block by block.
+class TiledLoops:
+    """The loops of a kernel over a shape, tile by tile.
 
     merged: for each pair of neighbours among the dimensions, in memory order, whether one loop runs
-    over both. across: arrays that lie across the innermost loop, all along the same other loop.
+    over both. reads: the arrays that are read transposed, all along the same loop.
     """
 
     def __init__(
-        self, shape: ArrayShape, merged: Sequence[bool], across: Sequence[Crossing]
+        self, shape: ArrayShape, merged: Sequence[bool], reads: Sequence[TransposedRead]
     ) -> None:
         self.shape = shape
-        self.across = across
+        self.reads = reads
         self.order = loop_order(shape)
         self.groups = grouped(self.order, merged)
         self.sizes = [math.prod(shape.dims[d] for d in g) for g in self.groups]
-        along = self.order[across[0].along]
+        along = self.order[reads[0].along]
         self.row = next(n for n, group in enumerate(self.groups) if along in group)
         self.column = len(self.groups) - 1
-        widths = [c.shape.element_type.byte_width for c in across]
+        widths = [c.shape.element_type.byte_width for c in reads]
         self.side = _SIDE if max(widths) < 8 else _SHORT_SIDE
 
     @property
     def is_worthwhile(self) -> bool:
-        """True when there are whole blocks."""
+        """True when there are whole tiles."""
         return min(self.sizes[self.row], self.sizes[self.column]) >= self.side
 
     def run(self, k: Kernel, body: Callable[[Indices], None]) -> Extent:
@@ -57,7 +58,7 @@ class Blocks:
         side = self.side
         heights = {row: side * _TALL, column: side}
         counts = [-(-n // heights.get(d, 1)) for d, n in enumerate(sizes)]
-        blocks = [_Block(k, c, side) for c in self.across]
+        tiles = [_Tile(k, c, side) for c in self.reads]
         with b.loop(k.begin, k.end) as number:
             at = split_index(b, number, counts)
             for d, height in heights.items():
@@ -67,11 +68,11 @@ class Blocks:
             with b.loop(at[row], bottom, side, rolled=True) as top:
                 rows = _extent(b, top, side, sizes[row])
                 first = self._indices(b, [*at[:row], top, *at[row + 1 :]])
-                for block in blocks:
-                    block.fill([first[d] for d in self.order], rows, columns)
+                for tile in tiles:
+                    tile.fill([first[d] for d in self.order], rows, columns)
                 with b.loop(0, rows, rolled=True) as i, b.loop(0, columns) as j:
-                    for block in blocks:
-                        block.place = b.add(b.mul(i, side), j)
+                    for tile in tiles:
+                        tile.position = b.add(b.mul(i, side), j)
                     here = [*at[:row], b.add(top, i), *at[row + 1 : column], b.add(at[column], j)]
                     body(self._indices(b, here))
         return Extent(math.prod(counts), math.prod(sizes) / max(math.prod(counts), 1))
@@ -81,45 +82,45 @@ class Blocks:
 
 
 def _extent(b: Builder, first: Index, side: int, size: int) -> Index:
-    """Return how many elements a block has from the first one on: less than a side at the end."""
+    """Return how many elements a tile has from the first one on: less than a side at the end."""
     return b.minimum(b.sub(size, first), side) if size % side else side
 
 
-class _Block:
-    """A block of an array, turned over, on the stack."""
+class _Tile:
+    """A tile of an array, transposed, on the stack."""
 
-    def __init__(self, k: Kernel, crossing: Crossing, side: int) -> None:
+    def __init__(self, k: Kernel, read: TransposedRead, side: int) -> None:
         self.k = k
-        self.crossing = crossing
+        self.read = read
         self.side = side
-        self.shape = crossing.shape
-        self.word = f"i{8 * crossing.shape.element_type.byte_width}"
+        self.shape = read.shape
+        self.word = f"i{8 * read.shape.element_type.byte_width}"
         self.memory = k.b.alloca(self.word, side * side, align=64).name
-        # Which element the loops are at.
-        self.place: Index = 0
-        k.elements.kept[crossing.node] = self._read
+        # The element that the loops are at.
+        self.position: Index = 0
+        k.elements.kept[read.node] = self._load
 
-    def _read(self, indices: Indices) -> Value:
-        return scalar.load(self.k.b, self.shape.element_type, self.memory, self.place)
+    def _load(self, indices: Indices) -> Value:
+        return scalar.load(self.k.b, self.shape.element_type, self.memory, self.position)
 
     def fill(self, corner: Sequence[Index], rows: Index, columns: Index) -> None:
-        """Read the block. corner: where the loops are at its first element."""
-        b, places = self.k.b, self.crossing.places
-        first: list[Index] = list(self.crossing.origin)
-        for place, i in zip(places, corner, strict=True):
-            if place is not None:
-                first[place] = i
+        """Read the tile. corner: where the loops are at its first element."""
+        b, loop_dims = self.k.b, self.read.loop_dims
+        first: list[Index] = list(self.read.origin)
+        for dim, i in zip(loop_dims, corner, strict=True):
+            if dim is not None:
+                first[dim] = i
         start = physical_index(b, self.shape, tuple(first))
-        last = places[-1]
+        last = loop_dims[-1]
         assert last is not None
         stride = physical_index(
             b, self.shape, tuple(int(d == last) for d in range(self.shape.rank))
         )
-        base = self.k.pointer(self.crossing.node)
+        base = self.k.pointer(self.read.node)
 
-        def turn() -> Sequence[Val]:
+        def in_registers() -> Sequence[Val]:
             corner_at = b.element_address(base, self.word, start)
-            function = _turn(b.module, self.word, self.side)
+            function = _transpose(b.module, self.word, self.side)
             b.call_void(function, [ptr(self.memory), ptr(corner_at), i64(stride)])
             return ()
 
@@ -133,16 +134,16 @@ class _Block:
             return ()
 
         if rows == columns == self.side:
-            turn()
+            in_registers()
         else:
             is_whole = (b.compare("eq", n, self.side) for n in (rows, columns))
-            b.choose(b.both(*is_whole), turn, element_by_element)
+            b.choose(b.both(*is_whole), in_registers, element_by_element)
 
 
-def _turn(module: Module, word: str, side: int) -> str:
-    """Return the function `(to, from, stride)` that turns a whole block of words over.
+def _transpose(module: Module, word: str, side: int) -> str:
+    """Return the function `(to, from, stride)` that transposes a whole tile of words.
 
-    All kernels have it in common: of what they need to read a block it is the most code.
+    All kernels have it in common: of what they need to read a tile it is the most code.
     """
 
     def write(b: Builder) -> None:
@@ -167,7 +168,7 @@ def _turn(module: Module, word: str, side: int) -> str:
 
 
 def _interleave(b: Builder, x: Val, y: Val, side: int, first: int) -> Val:
-    """Return lanes of x and y in turn, as many of each as half a vector has."""
+    """Return lanes of x and y alternately, as many of each as half a vector has."""
     return b.shuffle_vector(
         x, y, [n for i in range(first, first + side // 2) for n in (i, side + i)]
     )

@@ -1,4 +1,4 @@
-"""Arrays that lie across the innermost loop, compiled: read in blocks, from where they begin."""
+"""Arrays that a kernel reads transposed, compiled: read in tiles, from where they begin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from run_compiled import check
 from hlo.sampling import random_value
 from hlo.text import parse
 
-# Some array of each lies across the loops of the result, and is large enough for blocks.
+# Each reads some array transposed, which is large enough for tiles.
 FORMS = {
     "a row": """
   x = T[3,16,16,64] parameter(0)

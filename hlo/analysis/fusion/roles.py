@@ -1,4 +1,4 @@
-"""Decide where each instruction of a flattened computation is computed.
+"""Where the value of each instruction of a computation is computed.
 
 What its consumers compute at the index they need takes no memory and no pass over it, but may be
 computed more than once; what is costly, or read by kernels that are no loop over their result, is
@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from hlo.codegen.address import is_plain
-from hlo.codegen.lower_movement import UNINITIALIZED
-from hlo.codegen.rejoining import is_joint, rejoining
+from hlo.analysis.fusion.operations import (
+    CHEAP,
+    element_cost,
+    is_multi_output,
+    is_on_demand,
+    is_uninitialized,
+    is_widening,
+    rereads,
+    updated_operands,
+)
+from hlo.analysis.fusion.post_dominators import rejoining
 from hlo.ir import Computation, Instruction
+from hlo.layout.plain import is_plain, minor_to_major
 from hlo.ops import Category, Trait
-from hlo.ops.casts import widens
 from hlo.types import ArrayShape
 
 
@@ -30,14 +38,7 @@ class Role(Enum):
     PARAMETER = auto()
 
 
-# Operations that can be computed at any index on demand, beside the elementwise ones.
-_ON_DEMAND = frozenset(
-    {
-        "broadcast", "reshape", "transpose", "reverse", "slice", "pad", "iota", "dynamic-slice",
-        "gather", "bitcast-convert", "map", "copy",
-    }
-)  # fmt: skip
-ALIASES = frozenset(
+_ALIASES = frozenset(
     {
         "tuple",
         "get-tuple-element",
@@ -50,55 +51,21 @@ ALIASES = frozenset(
 )
 # Consumers that read memory at any strides.
 _READS_VIEWS = frozenset({"dot", "convolution"})
-# Consumers that read an operand element several times, or not by a plain index.
-_REREADERS = frozenset(
-    {
-        "dot",
-        "convolution",
-        "reduce-window",
-        "select-and-scatter",
-        "sort",
-        "topk",
-        "fft",
-        "scatter",
-        "map",
-    }
-)
-
 # Operations that are simpler when their second operand is known.
 _STEERED = frozenset(
     {"shift-left", "shift-right-logical", "shift-right-arithmetic", "divide", "remainder", "power"}
 )
 
-# What several kernels compute again rather than read: to write an array and read it takes a
-# processor about as long as so many operations on vectors of it.
-CHEAP = 10.0
-_TRANSCENDENTAL = 20.0
-_COST = {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0, "gather": 6.0}
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 150
 # A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
 _MAX_READS = 48
 
 
-def is_uninitialized(inst: Instruction) -> bool:
-    """True for memory that holds nothing yet."""
-    return inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == UNINITIALIZED
-
-
-def is_on_demand(inst: Instruction) -> bool:
-    """True when any element of the result can be computed from its index alone."""
-    if not isinstance(inst.shape, ArrayShape):
-        return False
-    if inst.opcode == "copy" and inst.shape.dims and not is_plain(inst.shape):
-        return False  # written place by place
-    return inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _ON_DEMAND
-
-
 def roles_in(comp: Computation) -> dict[Instruction, Role]:
-    """Return the role of every instruction of one computation, but for rows: see `roles`."""
+    """Return the role of every instruction of one computation, but for rows: see `rows`."""
     roles: dict[Instruction, Role] = {}
-    rejoined = rejoining(comp, own_cost)
+    rejoined = rejoining(comp, element_cost)
     # What a kernel computes to have an element of an instruction: each operation once.
     work: dict[Instruction, frozenset[Instruction]] = {}
     depth: dict[Instruction, int] = {}
@@ -120,11 +87,11 @@ def roles_in(comp: Computation) -> dict[Instruction, Role]:
             continue
         inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
         work[inst] = frozenset({inst}).union(*(work[o] for o in inlined))
-        cost = sum(map(own_cost, work[inst]))
+        cost = sum(map(element_cost, work[inst]))
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
         apart = frozenset(o for o in inst.operands if roles[o] is not Role.FUSED)
         reads[inst] = apart.union(*(reads[o] for o in inlined))
-        if any(map(is_joint, inst.users)):
+        if any(map(is_multi_output, inst.users)):
             continue
         is_large = depth[inst] > _MAX_DEPTH or len(reads[inst]) > _MAX_READS
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
@@ -143,11 +110,10 @@ def _is_same_memory(inst: Instruction) -> bool:
         return False
     if not before.dims or not after.dims or not is_plain(before) or not is_plain(after):
         return False
-    assert before.layout is not None and after.layout is not None
-    if before.layout.memory_space != after.layout.memory_space:
+    if _memory_space(before) != _memory_space(after):
         return False
-    old = [d for d in before.layout.minor_to_major if before.dims[d] != 1]
-    new = [d for d in after.layout.minor_to_major if after.dims[d] != 1]
+    old = [d for d in minor_to_major(before) if before.dims[d] != 1]
+    new = [d for d in minor_to_major(after) if after.dims[d] != 1]
     if inst.opcode == "transpose":
         new = [inst.attrs["dimensions"][d] for d in new]
     if inst.opcode == "reshape":
@@ -155,12 +121,16 @@ def _is_same_memory(inst: Instruction) -> bool:
     return old == new
 
 
+def _memory_space(shape: ArrayShape) -> int:
+    return shape.layout.memory_space if shape.layout is not None else 0
+
+
 def _forced_role(inst: Instruction) -> Role | None:
     if inst.opcode == "parameter":
         return Role.PARAMETER
-    if is_joint(inst):
+    if is_multi_output(inst):
         return Role.KERNEL
-    if inst.opcode in ALIASES:
+    if inst.opcode in _ALIASES:
         return Role.ALIAS
     if inst.opcode in ("while", "conditional"):
         return Role.CONTROL
@@ -189,13 +159,6 @@ def _decides_code(constant: Instruction) -> bool:
     return steered
 
 
-def own_cost(inst: Instruction) -> float:
-    """Return what computing one element takes, in simple operations, operands aside."""
-    if inst.spec.has(Trait.VIEW) or inst.opcode == "iota":
-        return 0.0
-    return _COST.get(inst.opcode, _TRANSCENDENTAL if inst.spec.has(Trait.TRANSCENDENTAL) else 1.0)
-
-
 def _must_keep(
     inst: Instruction,
     roles: dict[Instruction, Role],
@@ -210,7 +173,7 @@ def _must_keep(
     if any(roles[u] in (Role.ALIAS, Role.CONTROL, Role.HOST) for u in users):
         return True
     if cost > CHEAP and not is_whole:
-        if len(users) > 1 or any(_rereads(u, inst) for u in users):
+        if len(users) > 1 or any(rereads(u, inst) for u in users):
             return True
     # What is updated in place has to be in memory, and so has what is read of it to that end: the
     # update would have to be of a copy otherwise.
@@ -225,20 +188,6 @@ def _must_keep(
         and u.opcode not in ("dynamic-update-slice", "scatter", "concatenate", "copy")
         for u in users
     )
-
-
-def updated_operands(inst: Instruction) -> dict[tuple[int, ...], Instruction]:
-    """Return the operands that an instruction changes in place to be its results, by result."""
-    if inst.opcode == "dynamic-update-slice":
-        return {(): inst.operands[0]}
-    if inst.opcode == "scatter":
-        if not inst.shape.is_tuple:
-            return {(): inst.operands[0]}
-        return {(n,): inst.operands[n] for n in range(len(inst.operands) // 2)}
-    if inst.opcode == "custom-call":
-        aliases = inst.attrs["output_to_operand_aliasing"]
-        return {tuple(a.output): inst.operands[a.operand] for a in aliases if not a.operand_index}
-    return {}
 
 
 def _reads_updated(user: Instruction, inst: Instruction, roles: dict[Instruction, Role]) -> bool:
@@ -256,7 +205,7 @@ def _reads_updated(user: Instruction, inst: Instruction, roles: dict[Instruction
 
 
 def _source(inst: Instruction) -> tuple[Instruction, tuple[int, ...]]:
-    """Return the tuple that a value is taken out of, and the place in it."""
+    """Return the tuple that a value is taken out of, and its index path in it."""
     path: tuple[int, ...] = ()
     while inst.opcode == "get-tuple-element":
         path = (inst.attrs["index"], *path)
@@ -271,23 +220,3 @@ def _is_view(inst: Instruction, roles: dict[Instruction, Role]) -> bool:
             return False
         inst = inst.operands[0]
     return isinstance(inst.shape, ArrayShape) and bool(inst.shape.dims)
-
-
-def is_widening(inst: Instruction) -> bool:
-    """True for a conversion that a view does as it reads: it keeps every value."""
-    if inst.opcode != "convert":
-        return False
-    (before,), after = inst.operand_shapes, inst.shape
-    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
-        return False
-    narrow, wide = before.element_type, after.element_type
-    is_read_so = wide.is_integer or wide.name in ("f32", "f64")
-    return is_read_so and (narrow.is_integer or narrow.is_float) and widens(narrow, wide)
-
-
-def _rereads(user: Instruction, operand: Instruction) -> bool:
-    if user.opcode in _REREADERS:
-        return True
-    if user.opcode in ("broadcast", "gather"):
-        return user.array_shape.num_elements > operand.array_shape.num_elements
-    return False

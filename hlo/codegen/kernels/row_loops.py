@@ -1,14 +1,14 @@
-"""Kernels that go row by row: see `hlo.codegen.rows`."""
+"""Kernels that go row by row: see `hlo.analysis.fusion.rows`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hlo.analysis.fusion.rows import Rows, locals_of, rows_of
 from hlo.codegen.element import Indices
 from hlo.codegen.kernel import Extent, Kernel, loop_nest, split_index
 from hlo.codegen.kernels.combiner import Accumulators, element_type
 from hlo.codegen.llvm import Index
-from hlo.codegen.rows import Rows, locals_of, rows_of
 from hlo.codegen.scalar import Value
 from hlo.ir import Instruction
 

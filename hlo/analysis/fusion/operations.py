@@ -1,0 +1,111 @@
+"""What is to know of an operation to fuse it: how it reads its operands, and what it costs."""
+
+from __future__ import annotations
+
+from hlo.ir import Instruction
+from hlo.layout.plain import is_plain
+from hlo.ops import Trait
+from hlo.ops.casts import widens
+from hlo.ops.custom_targets import UNINITIALIZED
+from hlo.types import ArrayShape
+
+# Operations that can be computed at any index on demand, beside the elementwise ones.
+_ON_DEMAND = frozenset(
+    {
+        "broadcast", "reshape", "transpose", "reverse", "slice", "pad", "iota", "dynamic-slice",
+        "gather", "bitcast-convert", "map", "copy",
+    }
+)  # fmt: skip
+# Consumers that read an operand element several times, or not by a plain index.
+_REREADERS = frozenset(
+    {
+        "dot",
+        "convolution",
+        "reduce-window",
+        "select-and-scatter",
+        "sort",
+        "topk",
+        "fft",
+        "scatter",
+        "map",
+    }
+)
+
+# What several kernels compute again rather than read: to write an array and read it takes a
+# processor about as long as so many operations on vectors of it.
+CHEAP = 10.0
+_TRANSCENDENTAL = 20.0
+_COST = {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0, "gather": 6.0}
+
+# An annotation of tuples whose elements one kernel computes, see `siblings`.
+MULTI_OUTPUT = "multi_output"
+
+
+def is_multi_output(inst: Instruction) -> bool:
+    """True for a tuple that is a kernel."""
+    return MULTI_OUTPUT in inst.annotations
+
+
+def is_uninitialized(inst: Instruction) -> bool:
+    """True for memory that holds nothing yet."""
+    return inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == UNINITIALIZED
+
+
+def is_on_demand(inst: Instruction) -> bool:
+    """True when any element of the result can be computed from its index alone."""
+    if not isinstance(inst.shape, ArrayShape):
+        return False
+    if inst.opcode == "copy" and inst.shape.dims and not is_plain(inst.shape):
+        return False  # written place by place
+    return inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _ON_DEMAND
+
+
+def is_pointwise(user: Instruction, operand: Instruction) -> bool:
+    """True when an element of a value is used for the element of the same index only."""
+    before, after = operand.shape, user.shape
+    if is_multi_output(user):
+        return True
+    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
+        return False
+    return user.spec.has(Trait.ELEMENTWISE) and after.dims == before.dims
+
+
+def element_cost(inst: Instruction) -> float:
+    """Return what computing one element takes, in simple operations, operands aside."""
+    if inst.spec.has(Trait.VIEW) or inst.opcode == "iota":
+        return 0.0
+    return _COST.get(inst.opcode, _TRANSCENDENTAL if inst.spec.has(Trait.TRANSCENDENTAL) else 1.0)
+
+
+def is_widening(inst: Instruction) -> bool:
+    """True for a conversion that a view does as it reads: it keeps every value."""
+    if inst.opcode != "convert":
+        return False
+    (before,), after = inst.operand_shapes, inst.shape
+    if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
+        return False
+    narrow, wide = before.element_type, after.element_type
+    is_read_so = wide.is_integer or wide.name in ("f32", "f64")
+    return is_read_so and (narrow.is_integer or narrow.is_float) and widens(narrow, wide)
+
+
+def updated_operands(inst: Instruction) -> dict[tuple[int, ...], Instruction]:
+    """Return the operands that an instruction changes in place to be its results, by result."""
+    if inst.opcode == "dynamic-update-slice":
+        return {(): inst.operands[0]}
+    if inst.opcode == "scatter":
+        if not inst.shape.is_tuple:
+            return {(): inst.operands[0]}
+        return {(n,): inst.operands[n] for n in range(len(inst.operands) // 2)}
+    if inst.opcode == "custom-call":
+        aliases = inst.attrs["output_to_operand_aliasing"]
+        return {tuple(a.output): inst.operands[a.operand] for a in aliases if not a.operand_index}
+    return {}
+
+
+def rereads(user: Instruction, operand: Instruction) -> bool:
+    if user.opcode in _REREADERS:
+        return True
+    if user.opcode in ("broadcast", "gather"):
+        return user.array_shape.num_elements > operand.array_shape.num_elements
+    return False
