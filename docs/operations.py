@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo.builder import XlaBuilder
-from hlo.codegen.target import Target
+from hlo.codegen.targets.cpu import cpu_target
 from hlo.compiler import Clock, emit
 from hlo.errors import HloError
 from hlo.eval import interpret
@@ -210,7 +210,7 @@ def _reference(opcode: str) -> str:
 def _compiled(opcode: str) -> str:
     """Return `yes` if LLVM IR is made of every example of an operation, and as what."""
     machine = host_machine()
-    target = Target.of(machine.triple, machine.data_layout, machine.features)
+    target = cpu_target(machine.triple, machine.data_layout, machine.features)
     emitted = _yes(opcode, lambda m: emit(m, "main", target, Clock(), passes=""))
     return f"{emitted}: {OPS[opcode].category.value}" if emitted == "yes" else emitted
 

@@ -30,7 +30,7 @@ from hlo.version import __version__
 # cache needs none of it, and starts in half the time.
 if TYPE_CHECKING:
     from hlo.codegen.pipeline import Observer, Program
-    from hlo.codegen.target import Target
+    from hlo.codegen.targets.base import LlvmTarget
     from hlo.constants import Constants
     from hlo.host import Host
     from hlo.ir import Module
@@ -285,9 +285,9 @@ def build(
     from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
     from hlo.analysis.elided import elided_constants
-    from hlo.codegen.target import Target
+    from hlo.codegen.targets.cpu import cpu_target
 
-    target = Target.of(machine.triple, machine.data_layout, machine.features)
+    target = cpu_target(machine.triple, machine.data_layout, machine.features)
     emitted = emit(module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify)
     with clock("compile"):
         code = machine.compile(emitted.llvm, default_threads())
@@ -430,7 +430,7 @@ def save(
 
 
 def emit(
-    module: Module, symbol: str, target: Target, clock: Clock, *, is_located: bool = False,
+    module: Module, symbol: str, target: LlvmTarget, clock: Clock, *, is_located: bool = False,
     is_watched: bool = False, passes: str = "default", verify: str = "strict",
     observe: Observer | None = None,
 ) -> Program:  # fmt: skip

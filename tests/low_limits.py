@@ -10,7 +10,6 @@ from importlib import import_module
 
 # Each constant's value instead of its own, by module of `hlo.codegen`.
 LOWER: dict[str, dict[str, int]] = {
-    "calls": {"_PARALLEL_COST": 16},
     "fusion": {"_MAX_DEPTH": 12, "_MAX_READS": 6},
     "lower_reduction": {"_LARGE_WINDOW": 4, "_SORTED_LINE": 16, "_SELECTED": 4,
                         "_SELECTED_PART": 8},
@@ -21,6 +20,7 @@ LOWER: dict[str, dict[str, int]] = {
     "rows": {"_SHORTEST": 2, "_ROWS": 2},
     "schedule": {"_LARGE_BYTES": 64},
     "siblings": {"_MOST_RESULTS": 3},
+    "targets.cpu.threads": {"_PARALLEL_COST": 16},
     "kernels.cholesky": {"_SHARED": 8},
     "kernels.columns": {"_SHORT": 8},
     "kernels.combiner": {"_SEQUENTIAL_MAX": 8, "_SEQUENTIAL_PICK_MAX": 4},

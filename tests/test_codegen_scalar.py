@@ -18,7 +18,7 @@ import pytest
 
 import hlo
 from hlo.codegen.pipeline import emit_program
-from hlo.codegen.target import Target
+from hlo.codegen.targets.cpu import cpu_target
 from hlo.errors import HloError
 from hlo.ops.casts import UNSIGNED_OF
 from hlo.runtime.jit import Machine
@@ -357,7 +357,7 @@ def test_no_target_needs_a_library(triple: str, cpu: str, features: str) -> None
     body = "\n".join([*lines, f"ROOT out = ({shapes}) tuple({names})"])
     module = hlo.parse(f"HloModule m\n\nENTRY e {{\n{body}\n}}\n")
     machine = Machine(triple, cpu, features)
-    target = Target.of(triple, machine.data_layout, features)
+    target = cpu_target(triple, machine.data_layout, features)
     text = machine.assembly(machine.optimize(emit_program(module.entry, "entry", target).llvm))
     defined_here = set(re.findall(r"^([\w.$@]+):", text, re.M))
     called = re.findall(

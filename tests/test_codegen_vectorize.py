@@ -8,7 +8,7 @@ from run_compiled import check
 
 import hlo
 from hlo.codegen.pipeline import emit_program
-from hlo.codegen.target import Target
+from hlo.codegen.targets.cpu import cpu_target
 from hlo.runtime.jit import host_machine
 from hlo.sampling import random_array
 from hlo.types import ELEMENT_TYPES
@@ -30,7 +30,7 @@ TYPES = "f32 f64 f16 bf16 f8e5m2 s1 u1 s8 u8 s16 s32 u32 s64 u64 pred c64".split
 
 def llvm(text: str, features: str = "+avx512bw,+avx512vl,+avx512f") -> str:
     machine = host_machine()
-    target = Target.of("x86_64-unknown-linux-gnu", machine.data_layout, features)
+    target = cpu_target("x86_64-unknown-linux-gnu", machine.data_layout, features)
     return emit_program(hlo.parse(text).entry, "entry", target).llvm
 
 
@@ -96,7 +96,7 @@ def test_which_loops_become_loops_over_vectors(text: str, expected: bool) -> Non
 @pytest.mark.parametrize("name", ["f32", "s8"])
 def test_machines_without_vectors_have_none(name: str) -> None:
     text = f"{name}[4096] add({name}[4096] a, {name}[4096] b)"
-    target = Target.of("riscv64-unknown-linux-gnu", "", "+m")
+    target = cpu_target("riscv64-unknown-linux-gnu", "", "+m")
     assert "\nvectors" not in emit_program(hlo.parse(text).entry, "entry", target).llvm
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import hlo
 from hlo.codegen.pipeline import emit_program
-from hlo.codegen.target import Target
+from hlo.codegen.targets.cpu import cpu_target
 from hlo.runtime import jit
 from hlo.runtime.jit import NativeCode, host_machine
 from hlo.runtime.parts import Effort, split
@@ -137,7 +137,7 @@ def test_an_error_of_llvm_is_raised() -> None:
 def test_loops_that_end_with_a_mask(text: str, is_folded: bool) -> None:
     """Elements that lie apart in memory would be loaded one by one under a mask."""
     machine = host_machine()
-    target = Target.of(machine.triple, machine.data_layout, "+avx512bw,+avx512vl,+avx512f")
+    target = cpu_target(machine.triple, machine.data_layout, "+avx512bw,+avx512vl,+avx512f")
     llvm = emit_program(hlo.parse(text).entry, "entry", target).llvm
     assert ("vectorize.predicate.enable" in llvm) == is_folded
 

@@ -70,22 +70,27 @@ def assign_buffers(
     live: Liveness,
     plans: Mapping[Instruction, KernelPlan],
     aliases: Mapping[Path, tuple[int, Path]],
+    alignment: int,
 ) -> BufferAssignment:
     """Return where the values of a flattened computation tree lie.
 
     aliases: the parameter, by number and path, that each of these outputs may overwrite.
+    alignment: what offsets are multiples of, in bytes: a power of two.
     """
-    return _Assigner(live, plans).assign(entry, aliases)
+    return _Assigner(live, plans, alignment).assign(entry, aliases)
 
 
 class _Assigner:
     """Visits instructions in execution order, as they will run."""
 
-    def __init__(self, live: Liveness, plans: Mapping[Instruction, KernelPlan]) -> None:
+    def __init__(
+        self, live: Liveness, plans: Mapping[Instruction, KernelPlan], alignment: int
+    ) -> None:
         self.live = live
         self.roles = live.roles
         self.plans = plans
-        self.constants = Constants()
+        self.constants = Constants(alignment)
+        self._alignment = alignment
         self.buffers: list[Buffer] = []
         self.values: dict[Storage, Buffer | None] = {}
         self._wishes: dict[Storage, Buffer] = {}
@@ -119,7 +124,7 @@ class _Assigner:
             self.wish(self.live.of(entry.root, path), buffer)
         block = self._block(entry)
         moves = self._deliver(entry, outputs)
-        spaces = assign_offsets(self.buffers)
+        spaces = assign_offsets(self.buffers, self._alignment)
         leaf_of = {path: n for n, path in enumerate(outputs)}
         return BufferAssignment(
             block, tuple(arguments), tuple(results), outputs,

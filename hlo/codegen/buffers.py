@@ -15,8 +15,6 @@ import numpy as np
 
 from hlo.codegen.liveness import Storage
 
-ALIGNMENT = 64
-
 
 class Origin(Enum):
     """Whose memory a buffer is."""
@@ -64,8 +62,8 @@ class Buffer:
 _PLACED_BY_SIZE = 8000
 
 
-def assign_offsets(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
-    """Give every temporary buffer an offset in the arena.
+def assign_offsets(buffers: Sequence[Buffer], alignment: int) -> dict[int, tuple[int, int]]:
+    """Give every temporary buffer an offset in the arena, a multiple of a power of two.
 
     Returns where the part of each memory space begins and ends: buffers of different spaces have no
     memory in common.
@@ -76,7 +74,8 @@ def assign_offsets(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
     start = 0
     for space in sorted({x.space for x in temps}):
         here = [x for x in temps if x.space == space]
-        size = _place_in_time(here[_PLACED_BY_SIZE:], _place_by_size(here[:_PLACED_BY_SIZE]))
+        size = _place_by_size(here[:_PLACED_BY_SIZE], alignment)
+        size = _place_in_time(here[_PLACED_BY_SIZE:], size, alignment)
         for buffer in here:
             buffer.offset += start
         parts[space] = (start, start + size)
@@ -84,11 +83,7 @@ def assign_offsets(buffers: Sequence[Buffer]) -> dict[int, tuple[int, int]]:
     return parts
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _place_by_size(buffers: Sequence[Buffer]) -> int:
+def _place_by_size(buffers: Sequence[Buffer], alignment: int) -> int:
     """Place each buffer, the largest first, at the lowest offset that is free all its life.
 
     The greedy rule that comes within a few percent of the peak in practice.
@@ -97,7 +92,7 @@ def _place_by_size(buffers: Sequence[Buffer]) -> int:
     first, last, low, high = (np.zeros(len(buffers), np.int64) for _ in range(4))
     total = 0
     for n, buffer in enumerate(buffers):
-        size = _aligned(buffer.size_bytes)
+        size = -(-buffer.size_bytes // alignment) * alignment
         together = (first[:n] <= buffer.last) & (last[:n] >= buffer.first)
         starts, ends = low[:n][together], high[:n][together]
         order = np.argsort(starts)
@@ -111,7 +106,7 @@ def _place_by_size(buffers: Sequence[Buffer]) -> int:
     return total
 
 
-def _place_in_time(buffers: Sequence[Buffer], start: int) -> int:
+def _place_in_time(buffers: Sequence[Buffer], start: int, alignment: int) -> int:
     """Place buffers behind an offset, in order of time, in blocks of powers of two that are used
     again when the buffer before is dead."""
     free: dict[int, list[int]] = {}
@@ -121,7 +116,7 @@ def _place_in_time(buffers: Sequence[Buffer], start: int) -> int:
         while dying and dying[0][0] < buffer.first:
             _, size, offset = heappop(dying)
             free.setdefault(size, []).append(offset)
-        size = max(ALIGNMENT, 1 << (buffer.size_bytes - 1).bit_length())
+        size = max(alignment, 1 << (buffer.size_bytes - 1).bit_length())
         if free.get(size):
             buffer.offset = free[size].pop()
         else:

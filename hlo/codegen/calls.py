@@ -1,55 +1,21 @@
-"""Calls of kernels: emitted once for each structure, run by one thread or by many."""
+"""Calls of kernels: emitted once for each structure, launched as the target does."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.kernel import (
-    SHARES,
-    Extent,
-    Inputs,
-    Kernel,
-    KernelEmitter,
-    scalar_parameter,
-    structure_key,
-)
-from hlo.codegen.llvm import PLACE_MARK, Builder, Module, Val, i64, ptr
+from hlo.codegen.kernel import Inputs, Kernel, KernelEmitter, scalar_parameter, structure_key
+from hlo.codegen.llvm import PLACE_MARK, Builder, Module, ptr
 from hlo.codegen.scalar import Cplx, Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, LlvmTarget
 from hlo.ir import Instruction
-
-# Work below this many rough scalar operations is done by the calling thread alone: waking another
-# takes some microseconds.
-_PARALLEL_COST = 60_000
 
 # A kernel's share. One that has no others is compiled for all iterations.
 _BEGIN, _END = re.compile(r"%begin\b"), re.compile(r"%end\b")
-
-_RUN = """\
-define internal void @hlo.run(
-    ptr %threads, ptr %task, ptr %context, i64 %n, i64 %chunk, i64 %piece) noinline nounwind {
-  %alone = icmp eq ptr %threads, null
-  br i1 %alone, label %here, label %shared
-here:
-  call void ALONE
-  ret void
-shared:
-  %run = load ptr, ptr %threads
-  %at = getelementptr inbounds ptr, ptr %threads, i64 1
-  %state = load ptr, ptr %at
-  call void %run(ptr %state, ptr %task, ptr %context, i64 %n, i64 %chunk)
-  ret void
-}"""
-
-_ALONE = "%task(ptr %context, i64 0, i64 %n)"
-_ALONE_WATCHED = "@hlo.alone(ptr %task, ptr %context, i64 %n, i64 %piece)"
-# What a thread that works alone does of a kernel before it looks whether to go on: milliseconds.
-_PIECE_COST = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -58,11 +24,6 @@ class Emitted:
 
     function: str
     extent: Extent
-
-
-def _is_shared(extent: Extent) -> bool:
-    """True when a kernel's iterations are worth sharing out over threads."""
-    return extent.iterations > 1 and extent.iterations * extent.cost >= _PARALLEL_COST
 
 
 @dataclass
@@ -84,23 +45,12 @@ class Kernels:
     """The calls of kernels from one function."""
 
     module: Module
-    target: Target
+    target: LlvmTarget
     b: Builder
     cache: KernelCache
-    # One block of memory holds the arguments of whichever kernel runs on threads.
-    context_slots: int = 0
 
     def __post_init__(self) -> None:
-        self.context = self.b.fresh()
-
-    def reserve_context(self) -> None:
-        """Reserve the memory for arguments, when all calls are known."""
-        self.b.alloca("i64", max(1, self.context_slots), align=8, name=self.context)
-
-    @property
-    def uses_threads(self) -> bool:
-        """True when some kernel is worth sharing out."""
-        return "hlo.run" in self.module.functions
+        self.launcher = self.target.launcher(self.b)
 
     def emit(
         self,
@@ -137,7 +87,7 @@ class Kernels:
         for n, leaf in enumerate(inputs.scalars):
             held = scalar_parameter(leaf, n)
             params += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
-        is_shared = _is_shared(extent)
+        is_shared = self.launcher.divides(extent)
         if is_shared:
             params += ["i64 %begin", "i64 %end"]
         # Inlined into its task and its callers, it would be compiled as many times.
@@ -165,61 +115,11 @@ class Kernels:
         )
 
     def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> float:
-        """Write the call of a kernel on buffers and scalars.
+        """Write the launch of a kernel on buffers and scalars.
 
         Returns what it costs at the most after it has last looked whether to go on.
         """
         args = [ptr(p) for p in pointers]
         for held in scalars:
             args += [held.re, held.im] if isinstance(held, Cplx) else [held]
-        extent = emitted.extent
-        if not _is_shared(extent):
-            self.b.call_void(emitted.function, args)
-            return extent.iterations * extent.cost
-        # A share is large enough to be worth handing out, and there are enough to balance.
-        chunk = max(
-            -(-extent.iterations // SHARES), math.ceil(_PARALLEL_COST / 4 / max(extent.cost, 1e-9))
-        )
-        chunk = min(chunk, extent.iterations)
-        # One that works alone looks up less often, as each piece prepares for itself.
-        piece = chunk * max(1, int(_PIECE_COST / max(chunk * extent.cost, 1e-9)))
-        context = self._context(args)
-        task = self._task(emitted.function, args)
-        if self.module.is_watched:
-            self.module.declare("hlo.alone", "void", ["ptr", "ptr", "i64", "i64"])
-        alone = _ALONE_WATCHED if self.module.is_watched else _ALONE
-        self.module.functions.setdefault("hlo.run", _RUN.replace("ALONE", alone))
-        counts = [i64(n) for n in (extent.iterations, chunk, piece)]
-        self.b.call_void("hlo.run", [ptr("%threads"), ptr(f"@{task}"), ptr(context), *counts])
-        return piece * extent.cost
-
-    def _context(self, args: Sequence[Val]) -> str:
-        """Store a kernel's arguments where its tasks find them; returns the address."""
-        if len(args) > self.context_slots:
-            self.context_slots = len(args)
-        for n, arg in enumerate(args):
-            at = self.b.element_address(self.context, "i64", n)
-            self.b.store(arg, at)
-        return self.context
-
-    def _task(self, function: str, args: Sequence[Val]) -> str:
-        """Return the function that runs a share of a kernel with arguments from its context."""
-        name = f"{function}.task"
-        if name not in self.module.functions:
-            lines, names = [], []
-            for n, arg in enumerate(args):
-                t = arg.type
-                lines += [
-                    f"  %p{n} = getelementptr inbounds i64, ptr %context, i64 {n}",
-                    f"  %a{n} = load {t}, ptr %p{n}",
-                ]
-                names.append(f"{t} %a{n}")
-            call = ", ".join([*names, "i64 %begin", "i64 %end"])
-            self.module.functions[name] = "\n".join(
-                [
-                    f"define internal void @{name}(ptr %context, i64 %begin, i64 %end) "
-                    "noinline nounwind {",
-                    *lines, f"  call void @{function}({call})", "  ret void", "}",
-                ]
-            )  # fmt: skip
-        return name
+        return self.launcher.launch(emitted.function, args, emitted.extent)

@@ -9,16 +9,15 @@ import numpy as np
 from hlo.codegen.llvm import Module
 from hlo.ir import Instruction
 
-_ALIGNMENT = 64
-
 
 class Constants:
-    """Arrays, each at its offset in bytes.
+    """Arrays, each at its offset in bytes, a multiple of the alignment.
 
     pieces: offsets and arrays in order. size: bytes of all together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alignment: int) -> None:
+        self._alignment = alignment
         self.pieces: list[tuple[int, np.ndarray]] = []
         self.size = 0
         self._tables: dict[tuple[str, bytes], int] = {}
@@ -26,7 +25,7 @@ class Constants:
         self._literals: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}
 
     def _place(self, data: np.ndarray) -> int:
-        offset = -(-self.size // _ALIGNMENT) * _ALIGNMENT
+        offset = -(-self.size // self._alignment) * self._alignment
         self.pieces.append((offset, data))
         self.size = offset + max(1, data.nbytes)
         return offset
@@ -65,6 +64,6 @@ class Constants:
         symbol = f"@{name}.constants"
         module.globals[symbol] = (
             f'{symbol} = internal unnamed_addr constant [{self.size} x i8] c"{text}", '
-            f"align {_ALIGNMENT}"
+            f"align {self._alignment}"
         )
         return symbol

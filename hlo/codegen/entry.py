@@ -38,7 +38,7 @@ from hlo.codegen.host import Imports, emit_host
 from hlo.codegen.liveness import Liveness, Path, Storage, array_leaves
 from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, Module, i32, i64, ptr
 from hlo.codegen.scalar import Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import LlvmTarget
 from hlo.ir import Instruction
 from hlo.layout.plain import is_empty, is_plain, size_bytes
 from hlo.types import ArrayShape
@@ -50,7 +50,7 @@ class EntryEmitter:
 
     module: Module
     symbol: str
-    target: Target
+    target: LlvmTarget
     live: Liveness
     assignment: BufferAssignment
     cache: KernelCache
@@ -86,7 +86,7 @@ class EntryEmitter:
         self.block(a.entry)
         self.moves(a.moves)
         b.ret(i32(0))
-        self.kernels.reserve_context()
+        self.kernels.launcher.finish()
         header = (
             f"define {self.linkage}i32 @{self.symbol}(ptr noalias %args, ptr noalias %results, "
             f"ptr noalias %arena, ptr noalias %constants, ptr %threads, ptr %host) nounwind"

@@ -242,9 +242,8 @@ class Description:
         self._module = module
         self._prefix = prefix
         self._parts = 0
-        arch = module.target_triple.split("-")[0]
         # What fills a union of eight bytes up behind a pointer.
-        self._pad = [("i32", "0")] if arch.endswith("32") or arch in ("i386", "i686", "arm") else []
+        self._pad = [("i32", "0")] if module.pointer_bits == 32 else []
 
     def op(self, inst: Instruction) -> str:
         """Return the name of the constant that describes a call."""

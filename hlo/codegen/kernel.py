@@ -1,8 +1,8 @@
 """One kernel: a native function that computes one stored value from others.
 
 The signature is `void k(buffers..., scalars..., i64 begin, i64 end)`; the range is a share of the
-kernel's outermost loop, so that threads can divide it. Kernels of equal structure are emitted once:
-the key is what the text would be made of, so that the second one costs no emission either.
+kernel's outermost loop, so that the target can divide it. Kernels of equal structure are emitted
+once: the key is what the text would be made of, so that the second one costs no emission either.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
@@ -27,32 +25,12 @@ from hlo.codegen.address import (
 from hlo.codegen.element import ElementEmitter
 from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.scalar import Cplx, Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, LlvmTarget, Plan, Target
 from hlo.ir import Computation, Instruction
 from hlo.layout import element_bits, physical_dims, physical_elements
 from hlo.layout.plain import loop_order
 from hlo.literal import Literal
 from hlo.types import ArrayShape
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How a kernel's work divides: iterations of the outermost loop, and the cost of one.
-
-    cost: in rough scalar operations; bytes count as one per four.
-    """
-
-    iterations: int
-    cost: float = 1.0
-
-
-# How many shares a large kernel is cut into at the most.
-SHARES = 64
-
-
-def slots(iterations: int) -> int:
-    """Return how many blocks of work space a kernel needs that has one for each share."""
-    return max(1, min(iterations, SHARES))
 
 
 @dataclass
@@ -78,7 +56,7 @@ class Kernel:
         inst: Instruction,
         roles: Mapping[Instruction, Role],
         inputs: Inputs,
-        target: Target,
+        target: LlvmTarget,
     ) -> None:
         self.b = Builder(module)
         self.b.vector_bits = target.vector_bits if target.has_vectors else 0
@@ -124,7 +102,7 @@ def slot_of(k: Kernel, iterations: int) -> Index:
 
     Shares begin at multiples of at least an equal part of all iterations, so no two have the same.
     """
-    return k.b.udiv(k.b.mul(k.begin, slots(iterations)), max(1, iterations))
+    return k.b.udiv(k.b.mul(k.begin, k.target.slots(iterations)), max(1, iterations))
 
 
 def scalar_parameter(inst: Instruction, number: int) -> Value:
@@ -209,10 +187,6 @@ def plain_loop(b: Builder, bounds: tuple[Index, Index], body: Callable[[str], No
         body(i)
 
 
-# Enough outer iterations to divide among any number of threads that a machine has.
-_ENOUGH_SHARES = 256
-
-
 def over_elements(
     k: Kernel,
     shape: ArrayShape,
@@ -234,9 +208,9 @@ def over_elements(
         return Extent(1)
     groups = grouped(order, merged or [False] * (len(order) - 1))
     sizes = [math.prod(shape.dims[d] for d in g) for g in groups]
-    # The leading loops run as one, which is what threads share out.
+    # The leading loops run as one, which is what is divided.
     lead, iterations = 1, sizes[0]
-    while iterations < _ENOUGH_SHARES and lead < len(groups) - 1:
+    while iterations < k.target.wanted_iterations and lead < len(groups) - 1:
         iterations *= sizes[lead]
         lead += 1
 
@@ -284,20 +258,6 @@ def split_index(b: Builder, at: Index, sizes: Sequence[int]) -> list[Index]:
 KernelEmitter = Callable[[Kernel], Extent]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How an instruction is computed: kernels one after the other, and memory that they share.
-
-    scratch_bytes: sizes of memory that lives for this instruction only. Threads wait for each other
-    between steps, so a later step may read all that an earlier one wrote. tables: constants that
-    the kernels read.
-    """
-
-    steps: tuple[KernelEmitter, ...]
-    scratch_bytes: tuple[int, ...] = ()
-    tables: tuple[np.ndarray, ...] = ()
-
-
 Planner = Callable[[Instruction, Mapping[Instruction, Role], Target], Plan]
 PLANNERS: dict[str, Planner] = {}
 
@@ -334,7 +294,7 @@ def copy_to_layout(k: Kernel) -> Extent:
     count = places(shape)
     if count and not prefix and element_bits(shape) >= 8 and not _tail(shape):
         return _in_order(k, source)
-    # The prefix is written with the first place, so that one thread does it.
+    # The prefix is written with the first place, so that one share does it.
     with k.b.loop(k.begin, k.end) as at:
         if prefix:
             with k.b.when(k.b.compare("eq", at, 0)):

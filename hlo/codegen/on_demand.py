@@ -12,10 +12,11 @@ from hlo.analysis.fusion.accesses import TransposedRead, transposed_reads
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices
-from hlo.codegen.kernel import Extent, Kernel, over_elements
+from hlo.codegen.kernel import Kernel, over_elements
 from hlo.codegen.llvm import Builder, Index, RareFlag
 from hlo.codegen.loop_collapse import collapsible, collapsible_reads
 from hlo.codegen.math.functions import has_rare_cases
+from hlo.codegen.targets.base import Extent
 from hlo.codegen.tiled_transpose import TiledLoops
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order

@@ -27,7 +27,7 @@ from hlo.codegen.llvm import Module
 from hlo.codegen.prepare import flatten
 from hlo.codegen.relayout import without_buffers
 from hlo.codegen.roles import assign_roles, fuse_siblings
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import LlvmTarget
 from hlo.errors import HloError
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
 from hlo.ir import Computation, Instruction
@@ -70,7 +70,7 @@ Observer = Callable[[str, Callable[[], str]], None]
 def emit_program(
     comp: Computation,
     symbol: str,
-    target: Target,
+    target: LlvmTarget,
     aliases: Mapping[Path, tuple[int, Path]] | None = None,
     *,
     is_located: bool = False,
@@ -105,13 +105,14 @@ def emit_program(
     # Where values lie, and what is copied.
     live = live_ranges(entry, roles)
     observe("schedule", lambda: report.schedule(entry, live))
-    assignment = assign_buffers(entry, live, plans, aliases)
+    assignment = assign_buffers(entry, live, plans, aliases, target.buffer_alignment)
     observe("buffers", lambda: report.buffers(assignment))
     observe("commands", lambda: report.commands(assignment.entry))
     # LLVM IR.
     module = Module(
-        target.triple, target.data_layout, features=target.features, is_located=is_located,
-        is_watched=is_watched,
+        target.triple, target.data_layout, target.pointer_bits,
+        has_half_conversion=target.has_half_conversion, folds_loops=target.folds_loops,
+        is_located=is_located, is_watched=is_watched,
     )  # fmt: skip
     functions = _Functions(module, target)
     emitter = EntryEmitter(module, symbol, target, live, assignment, functions.cache)
@@ -120,7 +121,7 @@ def emit_program(
     return Program(
         module.to_text(), symbol, assignment.arena_bytes, constants.pieces, constants.size,
         [leaf for _, leaf in assignment.arguments], list(assignment.results),
-        functions.cache.count, emitter.kernels.uses_threads, list(assignment.aliases),
+        functions.cache.count, emitter.kernels.launcher.is_parallel, list(assignment.aliases),
         _cost(entry, roles), imports.instructions, imports.uses_host, without_buffers(result),
         imports.checks,
     )  # fmt: skip
@@ -140,7 +141,7 @@ def _cost(entry: Computation, roles: Mapping[Instruction, Role]) -> Cost:
 class _Functions:
     """The functions of a module that kernels apply to elements, each written when first needed."""
 
-    def __init__(self, module: Module, target: Target) -> None:
+    def __init__(self, module: Module, target: LlvmTarget) -> None:
         self._module = module
         self._target = target
         self._known: dict[str, Function] = {}
@@ -156,7 +157,7 @@ class _Functions:
         roles = assign_roles(comp)
         plans = plan_kernels(comp, roles, self._target)
         live = live_ranges(comp, roles)
-        assignment = assign_buffers(comp, live, plans, {})
+        assignment = assign_buffers(comp, live, plans, {}, self._target.buffer_alignment)
         emitter = EntryEmitter(
             self._module, name, self._target, live, assignment, self.cache, linkage="internal "
         )

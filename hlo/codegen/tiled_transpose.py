@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from hlo.analysis.fusion.accesses import TransposedRead
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices, physical_index
-from hlo.codegen.kernel import Extent, Kernel, grouped, indices_of, split_index
+from hlo.codegen.kernel import Kernel, grouped, indices_of, split_index
 from hlo.codegen.kernels.vectors import define
 from hlo.codegen.llvm import Builder, Index, Module, Val, i64, ptr
 from hlo.codegen.scalar import Value
+from hlo.codegen.targets.base import Extent
 from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 
+from hlo.codegen.targets.cpu import architecture_of
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
 from hlo.objects.processor import check_function
-from hlo.objects.targets import ARCHITECTURES, architecture
 from hlo.runtime.outside import Import
 from hlo.version import __version__
 
@@ -247,4 +247,4 @@ def _size(n: int) -> str:
 
 
 def _pointer_bytes(interface: Interface) -> int:
-    return ARCHITECTURES[architecture(interface.triple)].pointer_bits // 8
+    return architecture_of(interface.triple).c_pointer_bits // 8

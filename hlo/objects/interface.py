@@ -12,10 +12,10 @@ from pathlib import PurePath
 from typing import Any
 
 from hlo.arguments import Parameter
+from hlo.codegen.targets.cpu import architecture_of
+from hlo.codegen.targets.cpu.x86 import CPUID_BITS, X86
 from hlo.errors import HloError, TextError
 from hlo.layout import element_bits, physical_bytes
-from hlo.objects.processor import FEATURES
-from hlo.objects.targets import X86, architecture
 from hlo.runtime.outside import Import
 from hlo.shape_text import parse_shape
 from hlo.signature import shown
@@ -186,7 +186,8 @@ class Interface:
     @property
     def asks_processor(self) -> bool:
         """True when the features can be tested at run time."""
-        return architecture(self.triple) in X86 and bool(FEATURES.intersection(self.features))
+        is_x86 = issubclass(architecture_of(self.triple), X86)
+        return is_x86 and not CPUID_BITS.keys().isdisjoint(self.features)
 
     @property
     def is_typed(self) -> bool:

@@ -8,32 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-# Features that LLVM's code generation depends on, by its names, with their `cpuid` bits: leaf and
-# subleaf, register and bit.
-_BITS: dict[str, tuple[int, int, str, int]] = {
-    name: (leaf, part, register, bit)
-    for leaf, part, register, names in (
-        (1, 0, "d", {"cx8": 8, "cmov": 15, "mmx": 23, "sse": 25, "sse2": 26}),
-        (1, 0, "c", {
-            "sse3": 0, "ssse3": 9, "fma": 12, "sse4.1": 19, "sse4.2": 20, "movbe": 22, "popcnt": 23,
-            "avx": 28, "f16c": 29,
-        }),
-        (7, 0, "b", {
-            "bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512ifma": 21,
-            "avx512cd": 28, "avx512bw": 30, "avx512vl": 31,
-        }),
-        (7, 0, "c", {
-            "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "avx512vnni": 11, "avx512bitalg": 12,
-            "avx512vpopcntdq": 14,
-        }),
-        (7, 0, "d", {"avx512fp16": 23}),
-        (7, 1, "a", {"avxvnni": 4, "avx512bf16": 5, "avxifma": 23}),
-        (7, 1, "d", {"avxvnniint8": 4, "avxneconvert": 5, "avxvnniint16": 10}),
-        (0x80000001, 0, "c", {"lzcnt": 5, "sse4a": 6, "xop": 11, "fma4": 16, "tbm": 21}),
-    )
-    for name, bit in names.items()
-}  # fmt: skip
-FEATURES = frozenset(_BITS)
+from hlo.codegen.targets.cpu.x86 import CPUID_BITS
+
 # The register state that the operating system has to save on context switches (XCR0), and the bit
 # that says that xgetbv exists.
 _OF_AVX = ("fma", "f16c", "xop", "fma4")
@@ -83,11 +59,11 @@ _KEPT = """\
 def check_function(name: str, features: Collection[str]) -> str:
     """Return a C function that returns 1 if the processor has all the given features, else 0."""
     masks: dict[tuple[int, int, str], int] = {}
-    for feature in sorted(FEATURES.intersection(features)):
-        leaf, part, register, bit = _BITS[feature]
+    for feature in sorted(CPUID_BITS.keys() & features):
+        leaf, part, register, bit = CPUID_BITS[feature]
         masks[leaf, part, register] = masks.get((leaf, part, register), 0) | 1 << bit
     kept = "  return 1;"
-    if any(_BITS.get(f) and (f.startswith("avx") or f in _OF_AVX) for f in features):
+    if any(CPUID_BITS.get(f) and (f.startswith("avx") or f in _OF_AVX) for f in features):
         masks[1, 0, "c"] = masks.get((1, 0, "c"), 0) | 1 << _CAN_BE_ASKED
         has_512 = any(f.startswith("avx512") for f in features)
         kept = _KEPT.format(mask=f"0x{_SAVES_AVX512 if has_512 else _SAVES_AVX:02x}")

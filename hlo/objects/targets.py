@@ -15,62 +15,17 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-from hlo.codegen.target import Target
+from hlo.codegen.targets.cpu import ARCHITECTURES, architecture_of, cpu_target
+from hlo.codegen.targets.cpu.base import Cpu
 from hlo.errors import HloError, did_you_mean
-from hlo.objects.processor import FEATURES as X86_FEATURES
 from hlo.runtime.jit import Machine, host_machine
-
-
-@dataclass(frozen=True)
-class _Architecture:
-    """The properties of an architecture, the first part of a triple.
-
-    base: baseline features of all supported processors. always: features that are enabled or
-    disabled for every processor. generic: LLVM's name of the baseline processor. abi: LLVM's name
-    of the ABI. flags: LLVM's module flags for it. tools: prefix of GNU's cross compiler and
-    linker.
-    """
-
-    base: str = ""
-    always: str = ""
-    generic: str = "generic"
-    abi: str = ""
-    flags: tuple[str, ...] = ()
-    pointer_bits: int = 64
-    tools: str = ""
-
-
-_PIC = '!{i32 8, !"PIC Level", i32 2}'
-ARCHITECTURES = {
-    "x86_64": _Architecture(generic="x86-64", flags=(_PIC,), tools="x86_64-linux-gnu"),
-    "aarch64": _Architecture(flags=(_PIC,), tools="aarch64-linux-gnu"),
-    "riscv64": _Architecture(
-        "+m,+a,+f,+d,+c", generic="generic-rv64", abi="lp64d",
-        flags=(_PIC, '!{i32 1, !"target-abi", !"lp64d"}'), tools="riscv64-linux-gnu",
-    ),
-    "wasm32": _Architecture(pointer_bits=32),
-    # x87 arithmetic rounds twice, so the code uses SSE2.
-    "i686": _Architecture(
-        "+sse2", generic="pentium4", flags=(_PIC,), pointer_bits=32, tools="i686-linux-gnu"
-    ),
-    # The baseline of the hard-float ABI: VFPv3 with 16 registers. NEON flushes denormals to zero,
-    # so it is not used for floats.
-    "armv7": _Architecture(
-        "+vfp3d16,-neon", "-neonfp", flags=(_PIC,), pointer_bits=32, tools="arm-linux-gnueabihf"
-    ),
-}  # fmt: skip
-X86 = ("x86_64", "i686")
-_SAME = {
-    "arm64": "aarch64", "amd64": "x86_64", "x86-64": "x86_64", "armv7a": "armv7", "armv7l": "armv7",
-    "i386": "i686", "i486": "i686", "i586": "i686",
-}  # fmt: skip
 
 
 def architecture(triple: str) -> str:
     """Return the name of a triple's architecture. Raises HloError for one that is not supported."""
-    first = triple.split("-")[0].lower()
-    name = _SAME.get(first, first)
-    if name not in ARCHITECTURES:
+    name = architecture_of(triple).name
+    if not name:
+        first = triple.split("-")[0].lower()
         raise HloError.at(
             "bad-target", f"target {triple!r}: code generation does not support {first!r}",
             hint=did_you_mean(first, ARCHITECTURES) or f"there are {', '.join(ARCHITECTURES)}",
@@ -100,7 +55,7 @@ class Platform:
     """
 
     machine: Machine
-    target: Target
+    target: Cpu
     is_native: bool = False
 
     @property
@@ -128,7 +83,7 @@ class Platform:
 
     @property
     def pointer_bits(self) -> int:
-        return ARCHITECTURES[self.arch].pointer_bits
+        return ARCHITECTURES[self.arch].c_pointer_bits
 
     @property
     def container(self) -> str:
@@ -195,14 +150,14 @@ def platform(triple: str | None = None, cpu: str | None = None, features: str = 
         generic = ARCHITECTURES[arch].generic
         if cpu == "generic":
             cpu = generic
-        least = ARCHITECTURES[arch].base if cpu == generic else ""
+        least = ARCHITECTURES[arch].baseline if cpu == generic else ""
         features = ",".join(filter(None, (least, ARCHITECTURES[arch].always, features)))
         names = _tried(triple, cpu, features)
         machine = Machine(triple, cpu, features, ARCHITECTURES[arch].abi)
     known = [*names, *features.split(",")]
     off = {f[1:] for f in known if f.startswith("-")}
     on = ",".join(f for f in known if f.startswith("+") and f[1:] not in off)
-    found = Platform(machine, Target.of(triple, machine.data_layout, on), is_native)
+    found = Platform(machine, cpu_target(triple, machine.data_layout, on), is_native)
     # The data layout says where pointers are shorter than registers.
     has_short = bool(re.search(r"-p:32:", machine.data_layout))
     if has_short != (found.pointer_bits == 32):
@@ -293,7 +248,6 @@ def _tried(triple: str, cpu: str, features: str) -> list[str]:
 
 
 def _features_in(arch: str, triple: str, cpu: str, assembly: str) -> list[str]:
-    found = []
     if re.search(r"__(muldf3|adddf3|aeabi_dmul)", assembly):
         raise HloError.at(
             "bad-target", f"target {triple} with cpu {cpu}: it has no double-precision arithmetic"
@@ -302,21 +256,12 @@ def _features_in(arch: str, triple: str, cpu: str, assembly: str) -> list[str]:
         raise HloError.at(
             "bad-target", f"target {triple} with cpu {cpu}: it has no SSE2, and x87 rounds twice"
         )
-    if arch in X86:
-        found += [f"+{name}" for name in assembly.rpartition("# has:")[2].split()]
-    elif arch == "riscv64":
-        found += ["+v"] if "vfadd.vv" in assembly else []
-        found += [] if "__extendhfsf2" in assembly else ["+zfhmin"]
-    elif arch == "armv7":
-        found += ["+fp16"] if "vcvtb.f32.f16" in assembly else []
-    elif arch == "wasm32":
-        found += ["+simd128"] if "f32x4.add" in assembly else []
-    return found
+    return ARCHITECTURES[arch].features_seen(assembly)
 
 
 def _run(triple: str, cpu: str, features: str) -> subprocess.CompletedProcess[str]:
     arch = architecture(triple)
-    asked = sorted(X86_FEATURES) if arch in X86 else []
+    asked = ARCHITECTURES[arch].probed
     return subprocess.run(
         [sys.executable, "-c", _SCRIPT, triple, cpu, features, ARCHITECTURES[arch].abi, *asked],
         capture_output=True, text=True, check=False,

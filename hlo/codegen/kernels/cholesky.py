@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
-from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
+from hlo.codegen.kernel import Kernel, planner, slot_of, split_index
 from hlo.codegen.kernels.matrices import (
     OUTER_ROWS,
     each_element,
@@ -30,7 +30,7 @@ from hlo.codegen.kernels.planes import (
     update,
 )
 from hlo.codegen.llvm import Builder, Index, Val, i64
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.types import ArrayShape
 
@@ -200,7 +200,7 @@ def _plan_cholesky(inst: Instruction, roles: Mapping[Instruction, Role], target:
         # What a step has to know of those before: the row it begins at, and what failed.
         state = 16 + f.batch
         return Plan(tuple(steps), (f.batch * f.matrix_bytes, f.batch * f.panel_bytes, state))
-    count = slots(f.batch)
+    count = target.slots(f.batch)
     return Plan((_factor_whole,), (count * f.matrix_bytes, count * f.panel_bytes))
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from hlo.codegen.kernel import Extent, Kernel, split_index
+from hlo.codegen.kernel import Kernel, split_index
 from hlo.codegen.kernels.combiner import Accumulators
 from hlo.codegen.kernels.reducer import ROWS_AT_ONCE, KernelReducer, Reducer
 from hlo.codegen.llvm import Index
 from hlo.codegen.loop_collapse import collapsible_reads
+from hlo.codegen.targets.base import Extent
 from hlo.layout.plain import loop_order
 
 # Rows of fewer elements are taken several at a time, to make so many.

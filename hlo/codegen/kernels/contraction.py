@@ -9,15 +9,7 @@ from dataclasses import dataclass, replace
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.element import Indices, physical_index
-from hlo.codegen.kernel import (
-    Extent,
-    Kernel,
-    Plan,
-    loop_nest,
-    over_elements,
-    planner,
-    split_index,
-)
+from hlo.codegen.kernel import Kernel, loop_nest, over_elements, planner, split_index
 from hlo.codegen.kernels.gemm import Steps, add_product
 from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.product import Dim, Dims, Leaf, Product, Source, Sums, count, sums_of
@@ -25,7 +17,7 @@ from hlo.codegen.kernels.views import View, common_digits, view_of, whole_view
 from hlo.codegen.liveness import collect_leaves
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.scalar import Cplx
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.types import ArrayShape, ElementType, complex_of
 

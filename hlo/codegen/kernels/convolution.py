@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.kernel import Plan, planner
+from hlo.codegen.kernel import planner
 from hlo.codegen.kernels.contraction import (
     add_contraction,
     fill_with_zeros,
@@ -29,7 +29,7 @@ from hlo.codegen.kernels.stencil import add_stencils
 from hlo.codegen.kernels.stencil_plan import Line, Stencil
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.kernels.views import View, element_strides
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Plan, Target
 from hlo.ir import Instruction
 from hlo.ops.attrs import ConvDims, WindowDim
 

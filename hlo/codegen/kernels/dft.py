@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hlo.codegen.llvm import Builder, Val, float_const
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Target
 from hlo.types import ELEMENT_TYPES, ElementType
 
 # Real and imaginary part: scalars or vectors.

@@ -19,7 +19,7 @@ import numpy as np
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.element import Indices, physical_index
-from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
+from hlo.codegen.kernel import Kernel, planner, slot_of, split_index
 from hlo.codegen.kernels.dft import (
     Complex,
     Lanes,
@@ -27,7 +27,7 @@ from hlo.codegen.kernels.dft import (
 from hlo.codegen.kernels.fft_engine import Engine, WorkSpace, roots_table
 from hlo.codegen.llvm import Index, Val, float_const
 from hlo.codegen.scalar import Cplx
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape, ElementType, complex_part
@@ -344,6 +344,6 @@ def _plan_fft(inst: Instruction, roles: Mapping[Instruction, Role], target: Targ
     tables: list[np.ndarray] = []
     for p in passes:
         steps.append(_Emit(p, len(sizes), len(tables)))
-        sizes += [slots(p.groups(target)) * p.work_bytes(target)] * 2
+        sizes += [target.slots(p.groups(target)) * p.work_bytes(target)] * 2
         tables += p.tables(target)
     return Plan(tuple(steps), tuple(sizes), tuple(tables))

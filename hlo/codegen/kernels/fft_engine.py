@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hlo.codegen import scalar
-from hlo.codegen.kernel import (
-    Kernel,
-)
+from hlo.codegen.kernel import Kernel
 from hlo.codegen.kernels.dft import (
     Complex,
     Lanes,
@@ -23,7 +21,7 @@ from hlo.codegen.kernels.dft import (
 )
 from hlo.codegen.kernels.microkernel import define, vector_at
 from hlo.codegen.llvm import POLLED_COST, Builder, Index, Val, float_const, ptr
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Target
 from hlo.types import ElementType
 
 # Of one element in one stage, in rough scalar operations.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hlo.codegen import scalar
-from hlo.codegen.kernel import Extent, Kernel, KernelEmitter, Plan, slot_of, slots, split_index
+from hlo.codegen.kernel import Kernel, KernelEmitter, slot_of, split_index
 from hlo.codegen.kernels.microkernel import Arithmetic, Dots, Tile, inner_block, outer_block
 from hlo.codegen.kernels.packing import Packer, segments
 from hlo.codegen.kernels.panels import Place, clear, copy
@@ -29,7 +29,7 @@ from hlo.codegen.kernels.schedule import (
 from hlo.codegen.kernels.scheduler import best_schedule, own_batches
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val, i64, ptr
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 
 
 @dataclass
@@ -55,7 +55,7 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
     """
     is_whole = count(p.batch) * count(p.m) * count(p.n) == elements
     s = best_schedule(replace(p, is_whole=is_whole), target)
-    own = steps.memory(s.slot_bytes * slots(s.tasks))
+    own = steps.memory(s.slot_bytes * target.slots(s.tasks))
     shared = partial = -1
     if s.b is Form.SHARED:
         strips = -(-count(s.p.n) // s.tile.columns)
@@ -80,7 +80,7 @@ def over_tasks(
 ) -> Extent:
     """Write the body for every task and the memory it may use, threads sharing the tasks.
 
-    memory: the address of `slots(tasks)` times `bytes_`. cost: of all tasks.
+    memory: the address of `Target.slots(tasks)` times `bytes_`. cost: of all tasks.
     """
     b = k.b
     slot = b.element_address(memory, "i8", b.mul(slot_of(k, tasks), bytes_))

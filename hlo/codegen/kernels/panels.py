@@ -22,7 +22,7 @@ from hlo.codegen.kernels.vectors import (
     vector_constant,
 )
 from hlo.codegen.llvm import FALSE, Builder, Index, Module, Val, i64, int_const, ptr
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import LlvmTarget
 from hlo.types import ELEMENT_TYPES, ElementType
 
 # Squares that are transposed in registers have at most so many rows.
@@ -40,7 +40,7 @@ class Place:
     column: Index
 
 
-def copy(b: Builder, target: Target, types: Types, to: Place, frm: Place,
+def copy(b: Builder, target: LlvmTarget, types: Types, to: Place, frm: Place,
          rows: Index, columns: Index) -> None:  # fmt: skip
     """Write the copy of a matrix; nothing is copied where rows or columns are not positive."""
     if to.column != 1 and to.row == 1:
@@ -60,12 +60,12 @@ def copy(b: Builder, target: Target, types: Types, to: Place, frm: Place,
     b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
 
 
-def _lanes(target: Target, types: Types) -> int:
+def _lanes(target: LlvmTarget, types: Types) -> int:
     """Return how many elements the widest of the types allows in a vector."""
     return max(1, target.vector_bits // max(8, *(t.bits for t in types.chain)))
 
 
-def _rows(module: Module, target: Target, types: Types, to_step: int, from_step: int) -> str:
+def _rows(module: Module, target: LlvmTarget, types: Types, to_step: int, from_step: int) -> str:
     """Return the function `f(to, from, to_row, from_row, rows, columns)`.
 
     Columns are contiguous in memory, or every second element of one side is taken.
@@ -74,7 +74,7 @@ def _rows(module: Module, target: Target, types: Types, to_step: int, from_step:
     lanes = _lanes(target, types)
     align = _bytes(types.chain[-1])
     in_vectors = types.has_vectors(module)
-    masked = in_vectors and (to_step, from_step) == (1, 1) and "avx512bw" in target.features
+    masked = in_vectors and (to_step, from_step) == (1, 1) and target.has_masked_memory
 
     def write(b: Builder) -> None:
         def load(base: str, at: Index, *, last: bool = False) -> Val:
@@ -136,7 +136,7 @@ def _rows(module: Module, target: Target, types: Types, to_step: int, from_step:
     return define(module, f"copy.{kind}{types}", parameters + "i64 %rows, i64 %columns", write)
 
 
-def _transpose(module: Module, target: Target, types: Types) -> str:
+def _transpose(module: Module, target: LlvmTarget, types: Types) -> str:
     """Return the function `f(to, from, to_row, from_column, rows, columns)`.
 
     Columns are contiguous in memory to copy from, rows in memory to copy to.
@@ -214,7 +214,7 @@ def _one_by_one(module: Module, types: Types) -> str:
     return define(module, f"move.{types}", parameters, write)
 
 
-def copy_pairs(b: Builder, target: Target, source: ElementType, to: Place, frm: Place,
+def copy_pairs(b: Builder, target: LlvmTarget, source: ElementType, to: Place, frm: Place,
                count: Index, columns: Index) -> None:  # fmt: skip
     """Write the copy of `count` rows of small integers as pairs: two rows become one of 32 bits.
 
@@ -226,7 +226,7 @@ def copy_pairs(b: Builder, target: Target, source: ElementType, to: Place, frm: 
     b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
 
 
-def _pairs(module: Module, target: Target, source: ElementType, *, contiguous: bool) -> str:
+def _pairs(module: Module, target: LlvmTarget, source: ElementType, *, contiguous: bool) -> str:
     mem = scalar.memory_type(source)
     lanes = target.vector_bits // 32
     types = Types.of(source, _S16)

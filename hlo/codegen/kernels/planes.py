@@ -14,7 +14,7 @@ from hlo.codegen.kernel import Kernel
 from hlo.codegen.kernels.microkernel import Arithmetic, Tile, outer_block, vector_at
 from hlo.codegen.llvm import TRUE, Builder, Index, Val, i64, ptr
 from hlo.codegen.scalar import Cplx, Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Target
 from hlo.types import ELEMENT_TYPES, ElementType, complex_part
 
 # One value in each plane: scalars or vectors.

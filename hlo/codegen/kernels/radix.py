@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlo.codegen.kernel import Extent, Kernel, Plan
+from hlo.codegen.kernel import Kernel
 from hlo.codegen.kernels.keys import SortKey
 from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.radix_long import plan_long_radix
 from hlo.codegen.kernels.records import Records, RecordSorter
 from hlo.codegen.kernels.variables import Variable, as_index
 from hlo.codegen.llvm import Index
+from hlo.codegen.targets.base import Extent, Plan
 from hlo.ir import Instruction
 
 # Lines sorted by one thread one after the other share memory; so many such groups at most.

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hlo.codegen.kernel import Extent, Kernel, Plan, split_index
+from hlo.codegen.kernel import Kernel, split_index
 from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.records import Records, RecordSorter
 from hlo.codegen.kernels.variables import Variable, as_index
 from hlo.codegen.llvm import Index, Val, i64
+from hlo.codegen.targets.base import Extent, Plan
 
 _BLOCKS, _LEAST_BLOCK = 32, 16384
 # Words of a line's state: which side its records are on, once the present pass has moved them;

@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 
 from hlo.codegen import scalar
-from hlo.codegen.kernel import Extent, Kernel, kernel, split_index
+from hlo.codegen.kernel import Kernel, kernel, split_index
 from hlo.codegen.llvm import Builder, Index, Val, int_const
+from hlo.codegen.targets.base import Extent
 from hlo.ops.random_eval import (
     PHILOX_MULTIPLIERS,
     PHILOX_ROUNDS,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.element import ElementEmitter, Indices, element_rule
-from hlo.codegen.kernel import Extent, Kernel, Plan, over_elements, planner, split_index
+from hlo.codegen.kernel import Kernel, over_elements, planner, split_index
 from hlo.codegen.kernels.columns import NARROW, reduce_columns
 from hlo.codegen.kernels.combiner import Accumulators
 from hlo.codegen.kernels.reducer import BLOCK, KernelReducer, Reducer, Reduction
@@ -22,7 +22,7 @@ from hlo.codegen.kernels.row_loops import prepare_row
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from hlo.analysis.fusion.rows import Rows, locals_of, rows_of
 from hlo.codegen.element import Indices
-from hlo.codegen.kernel import Extent, Kernel, loop_nest, split_index
+from hlo.codegen.kernel import Kernel, loop_nest, split_index
 from hlo.codegen.kernels.combiner import Accumulators, element_type
 from hlo.codegen.llvm import Index
 from hlo.codegen.scalar import Value
+from hlo.codegen.targets.base import Extent
 from hlo.ir import Instruction
 
 

@@ -14,11 +14,11 @@ from functools import cached_property
 
 from hlo.codegen import scalar
 from hlo.codegen.element import Indices
-from hlo.codegen.kernel import Extent, Kernel, Plan, split_index
+from hlo.codegen.kernel import Kernel, split_index
 from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val
 from hlo.codegen.scalar import Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order
 from hlo.ops.attrs import WindowDim

@@ -17,11 +17,11 @@ from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.address import physical_index
 from hlo.codegen.inline import inline
-from hlo.codegen.kernel import Extent, Kernel, Plan, loop_nest, planner, split_index
+from hlo.codegen.kernel import Kernel, loop_nest, planner, split_index
 from hlo.codegen.kernels.combiner import element_type
 from hlo.codegen.llvm import TRUE, Index, Val
 from hlo.codegen.scalar import Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order
 from hlo.ops.indexing import index_dims

@@ -15,7 +15,7 @@ from hlo.codegen.kernels.microkernel import Dots, Tile
 from hlo.codegen.kernels.product import Dim, Dims, Product, count, merged, uniform_stride
 from hlo.codegen.kernels.schedule import LINE, Cut, Form, Schedule, depth_of
 from hlo.codegen.kernels.vectors import Types
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Target
 
 # Bytes along k of a block: a strip of B of that depth stays in a first- or second-level cache.
 _DEPTH_BYTES = 2048

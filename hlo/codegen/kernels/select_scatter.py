@@ -14,13 +14,13 @@ from contextlib import ExitStack, contextmanager
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.address import Indices, physical_index
-from hlo.codegen.kernel import Extent, Kernel, Plan, loop_nest, over_elements, planner, split_index
+from hlo.codegen.kernel import Kernel, loop_nest, over_elements, planner, split_index
 from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
 from hlo.codegen.kernels.window import Windows
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order
 from hlo.types import S32, S64, ElementType

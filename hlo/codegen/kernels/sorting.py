@@ -15,7 +15,7 @@ from functools import cached_property
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.inline import inline
-from hlo.codegen.kernel import Extent, Kernel, Plan, planner, split_index
+from hlo.codegen.kernel import Kernel, planner, split_index
 from hlo.codegen.kernels.combiner import element_type
 from hlo.codegen.kernels.keys import SortKey
 from hlo.codegen.kernels.lines import Lines
@@ -24,7 +24,7 @@ from hlo.codegen.kernels.radix import plan_radix
 from hlo.codegen.kernels.variables import Variable, chosen
 from hlo.codegen.llvm import Index, Val, i64
 from hlo.codegen.scalar import Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 
 # Shorter lines are merged: counting digits would take longer. Radix sorts count in 32 bits.

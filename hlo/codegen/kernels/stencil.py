@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo.codegen.kernel import slots
 from hlo.codegen.kernels.gemm import AddShares, Steps
 from hlo.codegen.kernels.stencil_plan import Plan, Stencil
 from hlo.codegen.kernels.stencil_task import PackFactors, RunTasks
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Target
 
 
 def add_stencils(steps: Steps, stencils: Sequence[Stencil], target: Target) -> None:
@@ -28,10 +27,10 @@ def add_stencils(steps: Steps, stencils: Sequence[Stencil], target: Target) -> N
         # Phases that lie between each other are written while the result is in the cache.
         together.setdefault(tuple(plan.task_sizes), []).append(plan)
     for plans in together.values():
-        _add_plans(steps, plans)
+        _add_plans(steps, plans, target)
 
 
-def _add_plans(steps: Steps, plans: Sequence[Plan]) -> None:
+def _add_plans(steps: Steps, plans: Sequence[Plan], target: Target) -> None:
     first = plans[0]
     factors = []
     for plan in plans:
@@ -43,7 +42,7 @@ def _add_plans(steps: Steps, plans: Sequence[Plan]) -> None:
     if shares > 1:
         partial = steps.memory(shares * s.elements * s.arithmetic.bytes)
     slot_bytes = max(plan.slot_bytes for plan in plans)
-    own = steps.memory(slot_bytes * slots(first.tasks))
+    own = steps.memory(slot_bytes * target.slots(first.tasks))
     steps.emitters.append(RunTasks(tuple(plans), own, slot_bytes, tuple(factors), partial))
     if shares > 1:
         steps.emitters.append(AddShares(s.arithmetic, s.store, shares, partial, s.elements))

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from hlo.codegen import scalar
-from hlo.codegen.kernel import Extent, Kernel, split_index
+from hlo.codegen.kernel import Kernel, split_index
 from hlo.codegen.kernels.gemm import over_tasks
 from hlo.codegen.kernels.panels import Place, clear, copy
 from hlo.codegen.kernels.product import Source, count
@@ -20,6 +20,7 @@ from hlo.codegen.kernels.stencil_rows import (
 )
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.llvm import Index, i64, ptr
+from hlo.codegen.targets.base import Extent
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.kernel import Extent, Kernel, Plan, planner
+from hlo.codegen.kernel import Kernel, planner
 from hlo.codegen.kernels.keys import Order
 from hlo.codegen.kernels.lines import Lines
 from hlo.codegen.kernels.merging import MergeSort, Record
 from hlo.codegen.kernels.variables import Variable
 from hlo.codegen.llvm import FALSE, Index, Val, i64
 from hlo.codegen.scalar import convert
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.types import S32, S64
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.kernel import Extent, Kernel, Plan, planner, slot_of, slots, split_index
+from hlo.codegen.kernel import Kernel, planner, slot_of, split_index
 from hlo.codegen.kernels.matrices import (
     OUTER_ROWS,
     element_of,
@@ -28,7 +28,7 @@ from hlo.codegen.kernels.planes import (
     update,
 )
 from hlo.codegen.llvm import Builder, Index, Val
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 
 # Solutions are computed for so many bytes of the right-hand side at a time: they stay in a cache.
@@ -116,7 +116,7 @@ def _plan_solve(inst: Instruction, roles: Mapping[Instruction, Role], target: Ta
     if not inst.array_shape.num_elements:
         return Plan(())
     s = _Solve.of(inst, target)
-    count = slots(s.batch * s.chunks)
+    count = target.slots(s.batch * s.chunks)
     return Plan((_load_system, _solve), (s.batch * s.matrix_bytes, count * s.chunk_bytes))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from hlo.codegen.element import Indices, clamped_start
-from hlo.codegen.kernel import Extent, Kernel, kernel, loop_nest, over_elements, split_index
+from hlo.codegen.kernel import Kernel, kernel, loop_nest, over_elements, split_index
 from hlo.codegen.llvm import Index
+from hlo.codegen.targets.base import Extent
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order
 from hlo.types import ArrayShape

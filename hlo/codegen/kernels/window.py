@@ -16,13 +16,13 @@ from functools import cached_property
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.element import Indices
-from hlo.codegen.kernel import Extent, Kernel, Plan, over_elements, planner, split_index
+from hlo.codegen.kernel import Kernel, over_elements, planner, split_index
 from hlo.codegen.kernels.combiner import Accumulators, Combiner, element_type
 from hlo.codegen.kernels.running import plan_running
 from hlo.codegen.llvm import Builder, Index
 from hlo.codegen.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import Value
-from hlo.codegen.target import Target
+from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.layout.plain import loop_order
 from hlo.ops.attrs import Window, WindowDim

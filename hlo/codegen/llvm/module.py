@@ -16,6 +16,7 @@ class Module:
 
     target_triple: str
     data_layout: str
+    pointer_bits: int
     globals: dict[str, str] = field(default_factory=dict)
     declarations: dict[str, str] = field(default_factory=dict)
     functions: dict[str, str] = field(default_factory=dict)
@@ -28,22 +29,16 @@ class Module:
     # The result types of those that `Builder.shared` calls.
     shared: dict[str, str] = field(default_factory=dict)
     _notes: dict[str, str] = field(default_factory=dict)
-    # What the machine has, in LLVM's words.
-    features: frozenset[str] = frozenset()
+    # Whether LLVM converts between `half` and `float` without calling a library.
+    has_half_conversion: bool = False
+    # Whether the last turn of a vectorized loop is best a masked one.
+    folds_loops: bool = False
     # Whether code says which HLO it is for, see `Builder.locate`.
     is_located: bool = False
     # Whether code looks from time to time if it is to go on, see `Builder.poll`.
     is_watched: bool = False
     # Writes a computation as a function of its own: see `hlo.codegen.function`.
     write_function: Callable[[Any], Any] | None = None
-
-    @property
-    def has_half_conversion(self) -> bool:
-        """True when LLVM converts between `half` and `float` without calling a library."""
-        arch = self.target_triple.split("-")[0]
-        return arch in ("aarch64", "arm64") or not self.features.isdisjoint(
-            {"f16c", "fp16", "zfh", "zfhmin"}
-        )
 
     def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
         """Declare an intrinsic or a function of another object."""
@@ -63,9 +58,9 @@ class Module:
         """Return metadata with which LLVM vectorizes a loop so that its last turn is a masked one.
 
         Without, there are two further loops for what the vectors leave over, and half of the code
-        is theirs. Empty where the machine has no masks for every type.
+        is theirs. Empty where the machine has no use for it.
         """
-        if "avx512bw" not in self.features or "avx512vl" not in self.features:
+        if not self.folds_loops:
             return ""
         if "fold" not in self._notes:
             self._notes["fold"] = f"!{len(self.metadata)}"
