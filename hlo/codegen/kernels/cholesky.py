@@ -18,7 +18,7 @@ from hlo.codegen.kernels.matrices import (
     over_triangle,
     pitch_of,
 )
-from hlo.codegen.kernels.microkernel import Tile
+from hlo.codegen.kernels.microkernels import Microkernel
 from hlo.codegen.kernels.planes import (
     Field,
     Rows,
@@ -45,17 +45,17 @@ class _Factor:
     n: int
     batch: int
     field: Field
-    tile: Tile
+    microkernel: Microkernel
 
     @staticmethod
     def of(shape: ArrayShape, target: Target) -> _Factor:
         field = Field.of(shape.element_type, target)
         n = shape.dims[-1]
-        return _Factor(n, math.prod(shape.dims[:-2]), field, field.tile(target, n))
+        return _Factor(n, math.prod(shape.dims[:-2]), field, field.microkernel(target, n))
 
     @property
     def pitch(self) -> int:
-        return pitch_of(self.n, self.field, self.tile.columns)
+        return pitch_of(self.n, self.field, self.microkernel.nr)
 
     @property
     def matrix_bytes(self) -> int:
@@ -144,13 +144,13 @@ class _Factor:
         b = k.b
         first, last = inner
         update(
-            k, self.tile, _shifted(b, panel, first), u, u, rows=rows, inner=(first, last),
+            k, self.microkernel, _shifted(b, panel, first), u, u, rows=rows, inner=(first, last),
             columns=(self._column(b, rows[0]), self.n),
         )  # fmt: skip
 
     def _column(self, b: Builder, row: Index) -> Index:
         """Return the first column of the tile that has a column."""
-        return b.mul(b.udiv(row, self.tile.columns), self.tile.columns)
+        return b.mul(b.udiv(row, self.microkernel.nr), self.microkernel.nr)
 
     def store(self, k: Kernel, u: Rows, failed: Val, matrix: Index) -> None:
         """Write the factor, with zeros in the other triangle; or NaN everywhere."""

@@ -10,8 +10,8 @@ from hlo.analysis.fusion.roles import Role
 from hlo.codegen import scalar
 from hlo.codegen.element import Indices, physical_index
 from hlo.codegen.kernel import Kernel, loop_nest, over_elements, planner, split_index
+from hlo.codegen.kernels.arithmetic import Arithmetic
 from hlo.codegen.kernels.gemm import Steps, add_product
-from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.product import Dim, Dims, Leaf, Product, Source, Sums, count, sums_of
 from hlo.codegen.kernels.views import View, common_digits, view_of, whole_view
 from hlo.codegen.liveness import collect_leaves
@@ -157,15 +157,7 @@ def add_contraction(
     if sums.is_complex:
         p = _complex_product(steps, p, sums, result)
         elements *= 2 if result.element_type.is_complex else 1
-    pairs = sums.total.is_integer and sums.total.bits == 32
-    pairs = pairs and _fits_16(p.a.et) and _fits_16(p.b.et)
-    p = replace(p, arithmetic=Arithmetic(sums.total, pairs))
-    add_product(steps, p, elements, target)
-
-
-def _fits_16(et: ElementType) -> bool:
-    """True when every value of a type is one of s16."""
-    return et.is_pred or (et.is_integer and et.bits <= (16 if et.is_signed else 8))
+    add_product(steps, replace(p, arithmetic=Arithmetic(sums.total)), elements, target)
 
 
 def _complex_product(steps: Steps, p: Product, sums: Sums, result: ArrayShape) -> Product:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernel import planner
+from hlo.codegen.kernels.arithmetic import Arithmetic
 from hlo.codegen.kernels.contraction import (
     add_contraction,
     fill_with_zeros,
@@ -23,7 +24,6 @@ from hlo.codegen.kernels.contraction import (
     source_of,
 )
 from hlo.codegen.kernels.gemm import Steps
-from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.product import Bound, Dim, Product, Source, Sums, sums_of
 from hlo.codegen.kernels.stencil import add_stencils
 from hlo.codegen.kernels.stencil_plan import Line, Stencil

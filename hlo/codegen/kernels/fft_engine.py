@@ -19,7 +19,7 @@ from hlo.codegen.kernels.dft import (
     radices,
     roots_of_unity,
 )
-from hlo.codegen.kernels.microkernel import define, vector_at
+from hlo.codegen.kernels.vectors import define, vector_at
 from hlo.codegen.llvm import POLLED_COST, Builder, Index, Val, float_const, ptr
 from hlo.codegen.targets.base import Target
 from hlo.types import ElementType

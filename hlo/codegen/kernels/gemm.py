@@ -14,17 +14,16 @@ from dataclasses import dataclass, field, replace
 
 from hlo.codegen import scalar
 from hlo.codegen.kernel import Kernel, KernelEmitter, slot_of, split_index
-from hlo.codegen.kernels.microkernel import Arithmetic, Dots, Tile, inner_block, outer_block
+from hlo.codegen.kernels.arithmetic import Arithmetic
+from hlo.codegen.kernels.microkernels import Microkernel, Order, Writes, block_function
 from hlo.codegen.kernels.packing import Packer, segments
 from hlo.codegen.kernels.panels import Place, clear, copy
 from hlo.codegen.kernels.product import Dim, Product, count, merged, uniform_stride
 from hlo.codegen.kernels.schedule import (
-    LINE,
     Cut,
     Form,
     KBlock,
     Schedule,
-    depth_of,
 )
 from hlo.codegen.kernels.scheduler import best_schedule, own_batches
 from hlo.codegen.kernels.vectors import Types
@@ -58,10 +57,9 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
     own = steps.memory(s.slot_bytes * target.slots(s.tasks))
     shared = partial = -1
     if s.b is Form.SHARED:
-        strips = -(-count(s.p.n) // s.tile.columns)
-        depth = depth_of(s.p.arithmetic, count(s.p.k))
-        size = own_batches(s.p.batch) * strips * s.tile.columns * depth
-        shared = steps.memory(size * s.p.arithmetic.bytes)
+        strips = -(-count(s.p.n) // s.kernel.nr)
+        groups = own_batches(s.p.batch) * strips * s.kernel.nr * s.kernel.groups(count(s.p.k))
+        shared = steps.memory(groups * s.kernel.rhs.bytes)
         steps.emitters.append(_PackShared(s, shared))
     if s.shares > 1:
         partial = steps.memory(s.shares * elements * s.p.arithmetic.bytes)
@@ -98,24 +96,24 @@ class _PackShared:
 
     def __call__(self, k: Kernel) -> Extent:
         b, s, p = k.b, self.s, self.s.p
-        width, n = s.tile.columns, count(p.n)
+        kernel, width, n = s.kernel, s.kernel.nr, count(p.n)
         strips = -(-n // width)
-        depth = depth_of(p.arithmetic, count(p.k))
+        depth = kernel.groups(count(p.k))
         whole = Cut(p.k, 0, p.k[0].size)
         own = [d for d in p.batch if d.b]
-        packer = Packer(k, p, "b")
+        packer = Packer(k, p, "b", kernel.rhs)
         with b.loop(k.begin, k.end, plain=True) as at:
             *indices, strip = split_index(b, at, [*(d.size for d in own), strips])
             found = iter(indices)
             batch = [next(found) if d.b else 0 for d in p.batch]
             panel = b.element_address(
-                k.scratch[self.scratch], p.arithmetic.type, b.mul(at, depth * width)
+                k.scratch[self.scratch], kernel.rhs.type, b.mul(at, depth * width)
             )
             first = b.mul(strip, width)
             here = b.minimum(width, b.sub(n, first)) if n % width else width
-            if n % width or p.b.bounds:
-                clear(b, panel, p.arithmetic, depth * width)
-            packer.pack(panel, width, "free", first, here, whole.block(b, 0), batch)
+            if n % width or p.b.bounds or pads_groups(kernel, p):
+                clear(b, panel, kernel.rhs.bytes, depth * width)
+            packer.pack(panel, width, kernel.rhs.order, first, here, whole.block(b, 0), batch)
         return Extent(own_batches(p.batch) * strips, depth * width / 4)
 
 
@@ -172,6 +170,19 @@ class _Multiply:
             t.deliver(result, c)
 
 
+def pads_groups(kernel: Microkernel, p: Product) -> bool:
+    """True when there are groups of padding along k: packing fills up only the last one."""
+    return -(-count(p.k) // kernel.group) * kernel.group % kernel.k_multiple != 0
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Where B is, and those of its strides that the function of a block takes."""
+
+    address: str
+    strides: tuple[Index, ...]
+
+
 @dataclass(frozen=True)
 class _Result:
     """Where the sums of a batch go."""
@@ -187,14 +198,14 @@ class _Task:
         self, k: Kernel, s: Schedule, slot: str, shared: int, batch: Sequence[Index], m0: Index,
         n0: Index, rows: Index, columns: Index,
     ) -> None:  # fmt: skip
-        self.k, self.b, self.s, self.p = k, k.b, s, s.p
+        self.k, self.b, self.s, self.p, self.kernel = k, k.b, s, s.p, s.kernel
         self.shared, self.batch = shared, batch
         self.m0, self.n0, self.rows, self.columns = m0, n0, rows, columns
         self.type = s.p.arithmetic.type
         at, addresses = 0, []
-        for n in s.panels:
+        for size in s.panel_bytes:
             addresses.append(self.b.element_address(slot, "i8", at))
-            at += -(-n * s.p.arithmetic.bytes // LINE) * LINE
+            at += size
         self.a_panel, self.b_panel, self.sums = addresses
 
     def target(self, result: _Result) -> Place:
@@ -208,7 +219,7 @@ class _Task:
         return Place(b.element_address(result.address, self.type, at), row, column)
 
     def _origin(self, side: str, first: Index, block: KBlock) -> tuple[str, int, int]:
-        """Return the address of an operand's element in place, and its strides along free and k."""
+        """Return where an operand is in place: address, strides along free and k in groups."""
         b, p = self.b, self.p
         source = p.source(side)
         at: Index = 0
@@ -221,112 +232,136 @@ class _Task:
         free, step = uniform_stride(p.free(side), side), uniform_stride(cut.inner_dims, side)
         assert free is not None and step is not None
         at = b.add(at, b.mul(first, free))
-        return b.element_address(source.address(self.k), self.type, at), free, step
+        element, group = scalar.memory_type(source.et), self.kernel.group
+        address = b.element_address(source.address(self.k), element, at)
+        return (address, free, step) if group == 1 else (address, free // group, 1)
 
-    def _depth(self, length: Index) -> Index:
-        """Return how many elements of a panel so many of k are: half, where they are pairs."""
-        return self.b.udiv(self.b.add(length, 1), 2) if self.p.arithmetic.pairs else length
+    def _groups(self, length: Index) -> Index:
+        """Return how many groups so many indices of k take in a panel, with padding."""
+        b, unit = self.b, self.kernel.k_multiple
+        whole = b.udiv(b.add(length, unit - 1), unit)
+        return b.mul(whole, unit // self.kernel.group)
 
     def multiply(self, block: KBlock, c: Place, more: Val) -> None:
         """Add the products of a block of k."""
-        if isinstance(self.s.tile, Dots):
-            self._inner(self.s.tile, block, c, more)
-        else:
-            self._outer(self.s.tile, block, c, more)
+        b = self.b
+        depth = self._groups(block.length(b))
+        a, a_free, a_k = self._a(block, depth)
+        function = block_function(b.module, self.kernel)
+        a_strides = {
+            Order.K_INNERMOST: [a_free],
+            Order.K_OUTERMOST: [a_k],
+            Order.ANY: [a_free, a_k],
+        }[self.kernel.lhs.order]
+        lhs = [ptr(a), *map(i64, a_strides), i64(self.rows)]
+        c_strides = [c.row, c.column] if self.kernel.writes is Writes.SUMS else [c.row]
 
-    def _a(self, block: KBlock, length: Index) -> tuple[str, int, int]:
-        """Return where A is: address, strides along rows and k."""
-        s = self.s
+        def call(panel: _Panel, columns: Index, first: Index) -> None:
+            at = b.element_address(c.address, self.type, first)
+            rhs = [ptr(panel.address), *map(i64, panel.strides), i64(columns)]
+            result = [ptr(at), *map(i64, c_strides), more]
+            b.call_void(function, [*lhs, *rhs, i64(depth), *result])
+
+        if self.kernel.rhs.order is Order.K_INNERMOST:
+            call(self._columns(block, depth), self.columns, 0)
+        elif self.s.b is Form.DIRECT and self.s.has_rest:
+            self._whole_strips(block, depth, call)
+        else:
+            call(self._strips(block, depth), self._wide_columns(), 0)
+
+    def _a(self, block: KBlock, depth: Index) -> tuple[str, Index, Index]:
+        """Return where A is: address, strides along rows and k in groups."""
+        b, s, lhs = self.b, self.s, self.kernel.lhs
         if s.a is Form.DIRECT:
             return self._origin("a", self.m0, block)
-        if self.p.a.bounds or (self.p.arithmetic.pairs and count(self.p.k) % 2):
-            lines = self.rows if s.inside == "k" else self._depth(length)
-            clear(self.b, self.a_panel, self.p.arithmetic, self.b.mul(lines, s.a_pitch))
-        packer = Packer(self.k, self.p, "a")
-        packer.pack(self.a_panel, s.a_pitch, s.inside, self.m0, self.rows, block, self.batch)
-        return (self.a_panel, s.a_pitch, 1) if s.inside == "k" else (self.a_panel, 1, s.a_pitch)
+        has_zeros = self.p.a.bounds or count(self.p.k) % self.kernel.k_multiple
+        rows = self.rows
+        if lhs.is_padded and count(self.p.m) % self.kernel.mr:
+            has_zeros, rows = True, self._whole_tiles(self.rows, self.kernel.mr)
+        if has_zeros:
+            lines = rows if s.a_order is Order.K_INNERMOST else depth
+            clear(b, self.a_panel, lhs.bytes, b.mul(lines, s.a_pitch))
+        packer = Packer(self.k, self.p, "a", lhs)
+        packer.pack(self.a_panel, s.a_pitch, s.a_order, self.m0, self.rows, block, self.batch)
+        if s.a_order is Order.K_INNERMOST:
+            return self.a_panel, s.a_pitch, 1
+        return self.a_panel, 1, s.a_pitch
 
-    def _inner(self, dots: Dots, block: KBlock, c: Place, more: Val) -> None:
-        b, s, p = self.b, self.s, self.p
-        length = block.length(b)
-        a, a_row, _ = self._a(block, length)
+    def _whole_tiles(self, size: Index, unit: int) -> Index:
+        """Return a number of rows or columns rounded up to whole tiles."""
+        return self.b.mul(self.b.udiv(self.b.add(size, unit - 1), unit), unit)
+
+    def _wide_columns(self) -> Index:
+        """Return the columns to compute: whole tiles, if what is written has room for them."""
+        if self.s.direct or count(self.p.n) % self.kernel.nr == 0:
+            return self.columns
+        return self._whole_tiles(self.columns, self.kernel.nr)
+
+    def _pack_b(
+        self, pitch: int, first: Index, columns: Index, block: KBlock, cleared: Index
+    ) -> None:
+        """Copy columns of B to the panel. cleared: groups that are set to zero before."""
+        rhs = self.kernel.rhs
+        if cleared != 0:
+            clear(self.b, self.b_panel, rhs.bytes, cleared)
+        packer = Packer(self.k, self.p, "b", rhs)
+        packer.pack(self.b_panel, pitch, rhs.order, first, columns, block, self.batch)
+
+    def _columns(self, block: KBlock, depth: Index) -> _Panel:
+        """Return B column after column."""
+        b, s, p, rhs = self.b, self.s, self.p, self.kernel.rhs
         if s.b is Form.DIRECT:
             panel, b_column, _ = self._origin("b", self.n0, block)
-        else:
-            panel, b_column = self.b_panel, s.b_pitch
-            if p.b.bounds:
-                clear(b, panel, p.arithmetic, b.mul(self.columns, s.b_pitch))
-            packer = Packer(self.k, p, "b")
-            packer.pack(panel, s.b_pitch, "k", self.n0, self.columns, block, self.batch)
-        function = inner_block(b.module, p.arithmetic, dots)
-        b.call_void(
-            function,
-            [
-                ptr(a), i64(a_row), i64(self.rows), ptr(panel), i64(b_column), i64(self.columns),
-                i64(length), ptr(c.address), i64(c.row), i64(c.column), more,
-            ],
-        )  # fmt: skip
+            return _Panel(panel, (b_column,))
+        has_zeros = p.b.bounds or count(p.k) % self.kernel.k_multiple
+        columns = self.columns
+        if rhs.is_padded and count(p.n) % self.kernel.nr:
+            has_zeros, columns = True, self._whole_tiles(self.columns, self.kernel.nr)
+        cleared = b.mul(columns, s.b_pitch) if has_zeros else 0
+        self._pack_b(s.b_pitch, self.n0, self.columns, block, cleared)
+        return _Panel(self.b_panel, (s.b_pitch,))
 
-    def _outer(self, tile: Tile, block: KBlock, c: Place, more: Val) -> None:
-        b, s, p = self.b, self.s, self.p
-        length = block.length(b)
-        depth = self._depth(length)
-        a, a_row, a_k = self._a(block, length)
-        function = outer_block(b.module, p.arithmetic, tile)
-
-        def call(panel: str, b_k: Index, b_strip: Index, columns: Index, first: Index) -> None:
-            at = b.element_address(c.address, self.type, first)
-            b.call_void(
-                function,
-                [
-                    ptr(a), i64(a_row), i64(a_k), i64(self.rows), ptr(panel), i64(b_k),
-                    i64(b_strip), i64(columns), i64(depth), ptr(at), i64(c.row), more,
-                ],
-            )  # fmt: skip
-
-        wide = self.columns
-        if not s.direct and count(p.n) % tile.columns:
-            # The sums have room for whole tiles.
-            wide = b.mul(b.udiv(b.add(self.columns, tile.columns - 1), tile.columns), tile.columns)
+    def _strips(self, block: KBlock, depth: Index) -> _Panel:
+        """Return B in strips of a tile's columns: groups of k one after the other."""
+        b, s, p, kernel = self.b, self.s, self.p, self.kernel
         match s.b:
             case Form.SHARED:
-                strips, whole = -(-count(p.n) // tile.columns), depth_of(p.arithmetic, count(p.k))
+                strips, whole = -(-count(p.n) // kernel.nr), kernel.groups(count(p.k))
                 at: Index = 0
                 for d, i in zip(p.batch, self.batch, strict=True):
                     if d.b:
                         at = b.add(b.mul(at, d.size), i)
-                strip = b.add(b.mul(at, strips), b.udiv(self.n0, tile.columns))
-                before = b.udiv(block.linear, 2) if p.arithmetic.pairs else block.linear
-                at = b.mul(b.add(b.mul(strip, whole), before), tile.columns)
-                panel = b.element_address(self.k.scratch[self.shared], self.type, at)
-                call(panel, tile.columns, whole * tile.columns, wide, 0)
+                strip = b.add(b.mul(at, strips), b.udiv(self.n0, kernel.nr))
+                before = b.udiv(block.linear, kernel.group)
+                at = b.mul(b.add(b.mul(strip, whole), before), kernel.nr)
+                shared = self.k.scratch[self.shared]
+                panel = b.element_address(shared, kernel.rhs.type, at)
+                return _Panel(panel, (kernel.nr, whole * kernel.nr))
             case Form.LOCAL:
-                packer = Packer(self.k, p, "b")
-                if p.b.bounds or count(p.n) % tile.columns:
-                    clear(b, self.b_panel, p.arithmetic, b.mul(depth, s.b_pitch))
-                packer.pack(
-                    self.b_panel, s.b_pitch, "free", self.n0, self.columns, block, self.batch
-                )
-                call(self.b_panel, s.b_pitch, tile.columns, wide, 0)
+                has_zeros = p.b.bounds or count(p.n) % kernel.nr or pads_groups(kernel, p)
+                cleared = b.mul(depth, s.b_pitch) if has_zeros else 0
+                self._pack_b(s.b_pitch, self.n0, self.columns, block, cleared)
+                return _Panel(self.b_panel, (s.b_pitch, kernel.nr))
             case Form.DIRECT:
                 panel, _, b_k = self._origin("b", self.n0, block)
-                if count(p.n) % tile.columns == 0:
-                    call(panel, b_k, tile.columns, self.columns, 0)
-                    return
-                whole_columns = b.mul(b.udiv(self.columns, tile.columns), tile.columns)
-                call(panel, b_k, tile.columns, whole_columns, 0)
-                rest = b.sub(self.columns, whole_columns)
+                return _Panel(panel, (b_k, kernel.nr))
 
-                def last() -> None:
-                    # What is left of the columns is less than a tile may read.
-                    clear(b, self.b_panel, p.arithmetic, b.mul(depth, tile.columns))
-                    first = b.add(self.n0, whole_columns)
-                    packer = Packer(self.k, p, "b")
-                    packer.pack(self.b_panel, tile.columns, "free", first, rest, block, self.batch)
-                    width = rest if s.direct else tile.columns
-                    call(self.b_panel, tile.columns, tile.columns, width, whole_columns)
+    def _whole_strips(
+        self, block: KBlock, depth: Index, call: Callable[[_Panel, Index, Index], None]
+    ) -> None:
+        """Multiply strips of B in place, and what is left of its columns from a panel."""
+        b, nr = self.b, self.kernel.nr
+        whole_columns = b.mul(b.udiv(self.columns, nr), nr)
+        call(self._strips(block, depth), whole_columns, 0)
+        rest = b.sub(self.columns, whole_columns)
 
-                _when(b, b.compare("sgt", rest, 0), last)
+        def last() -> None:
+            # What is left of the columns is less than a tile may read.
+            self._pack_b(nr, b.add(self.n0, whole_columns), rest, block, b.mul(depth, nr))
+            width = rest if self.s.direct else nr
+            call(_Panel(self.b_panel, (nr, nr)), width, whole_columns)
+
+        _when(b, b.compare("sgt", rest, 0), last)
 
     def deliver(self, result: _Result, sums: Place) -> None:
         """Bring the sums to the result."""

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 
 from hlo.codegen import scalar
 from hlo.codegen.kernel import Kernel, split_index
-from hlo.codegen.kernels.panels import Place, copy, copy_pairs
+from hlo.codegen.kernels.microkernels import Order, PanelFormat
+from hlo.codegen.kernels.panels import Place, copy, copy_groups
 from hlo.codegen.kernels.product import Dim, Dims, Product, merged
 from hlo.codegen.kernels.schedule import KBlock
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.llvm import Builder, Index, Val
-from hlo.types import ELEMENT_TYPES
-
-_S16 = ELEMENT_TYPES["s16"]
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,13 @@ def segments(b: Builder, dims: Dims, first: Index, number: Index) -> Iterator[Se
 class Packer:
     """Writes the copy of a part of an operand to a panel."""
 
-    def __init__(self, k: Kernel, p: Product, side: str) -> None:
-        self.k, self.b, self.p, self.side = k, k.b, p, side
+    def __init__(self, k: Kernel, p: Product, side: str, panel: PanelFormat) -> None:
+        self.k, self.b, self.p, self.side, self.format = k, k.b, p, side, panel
         self.source = p.source(side)
         names = {x.free for x in self.source.bounds} | {x.tap for x in self.source.bounds}
         self.names = names
         self.free = merged(self._named(p.free(side)), side) or (Dim(1),)
-        self.types = Types.of(self.source.et, _S16 if p.arithmetic.pairs else p.arithmetic.total)
+        self.types = Types.of(self.source.et, panel.element)
 
     def _named(self, dims: Dims) -> Dims:
         return tuple(d if d.name in self.names else replace(d, name="") for d in dims)
@@ -67,12 +65,12 @@ class Packer:
         return d.stride(self.side)
 
     def pack(
-        self, panel: str, pitch: int, inside: str, first: Index, number: Index, block: KBlock,
+        self, panel: str, pitch: int, order: Order, first: Index, number: Index, block: KBlock,
         batch: Sequence[Index],
     ) -> None:  # fmt: skip
         """Copy `number` free indices from `first` on of a block of k.
 
-        Panels have k, or else the free dimension, inside; elsewhere the distance is `pitch`.
+        order: K_INNERMOST or K_OUTERMOST; pitch: the distance of what is outermost, in groups.
         """
         b = self.b
         at: Index = 0
@@ -114,9 +112,9 @@ class Packer:
                 low, length = ranges[-1]
                 base = b.add(base, b.mul(low, self._stride(dims[-1])))
                 piece = _Piece(segment, dims[-1], low, length, base, packed, names)
-                self._piece(panel, pitch, inside, piece)
+                self._piece(panel, pitch, order, piece)
 
-    def _piece(self, panel: str, pitch: int, inside: str, piece: _Piece) -> None:
+    def _piece(self, panel: str, pitch: int, order: Order, piece: _Piece) -> None:
         """Copy what is within the bounds of a range of free indices and one of k."""
         b = self.b
         f0, f1 = piece.segment.start, b.add(piece.segment.start, piece.segment.length)
@@ -140,19 +138,19 @@ class Packer:
             else:
                 slanted = bound
         if slanted is None:
-            self._copy(panel, pitch, inside, piece, (f0, f1), (t0, t1))
+            self._copy(panel, pitch, order, piece, (f0, f1), (t0, t1))
             return
         # Each free index has a range of its own along k.
         with b.loop(f0, f1, plain=True) as f:
             fixed = b.add(b.mul(f, slanted.step), slanted.low)
             here = _clip(b, t0, t1, fixed, slanted.jump, slanted.size, slanted.unit)
-            self._copy(panel, pitch, inside, piece, (f, b.add(f, 1)), here)
+            self._copy(panel, pitch, order, piece, (f, b.add(f, 1)), here)
 
     def _copy(
-        self, panel: str, pitch: int, inside: str, piece: _Piece, free: tuple[Index, Index],
+        self, panel: str, pitch: int, order: Order, piece: _Piece, free: tuple[Index, Index],
         taps: tuple[Index, Index],
     ) -> None:  # fmt: skip
-        b, pairs = self.b, self.p.arithmetic.pairs
+        b, group = self.b, self.format.group
         u, v = self._stride(self.free[-1]), self._stride(piece.dim)
         df, dt = b.sub(free[0], piece.segment.start), b.sub(taps[0], piece.low)
         at = b.add(piece.base, b.add(b.mul(df, u), b.mul(dt, v)))
@@ -161,15 +159,17 @@ class Packer:
         row, column = b.add(piece.segment.done, df), b.add(piece.packed, dt)
         number, length = b.sub(free[1], free[0]), b.sub(taps[1], taps[0])
         target = self.k.target
-        if pairs and inside == "free":
-            to = b.element_address(panel, "i32", b.add(b.mul(b.udiv(column, 2), pitch), row))
-            copy_pairs(
-                b, target, self.source.et, Place(to, pitch, 1), Place(address, v, u), length, number
-            )
+        if group > 1 and order is Order.K_OUTERMOST:
+            line = b.mul(b.udiv(column, group), pitch)
+            to = b.element_address(panel, self.format.type, b.add(line, row))
+            copy_groups(
+                b, target, self.types, group, Place(to, pitch, 1), Place(address, v, u), length,
+                number,
+            )  # fmt: skip
             return
         element = scalar.memory_type(self.types.chain[-1])
-        if inside == "k":
-            step = 2 * pitch if pairs else pitch
+        if order is Order.K_INNERMOST:
+            step = group * pitch
             to = b.element_address(panel, element, b.add(b.mul(row, step), column))
             place = Place(to, step, 1)
         else:

@@ -6,11 +6,10 @@ where the strides are: along rows in vectors, by transposing small squares, or o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hlo.codegen import scalar
-from hlo.codegen.kernels.microkernel import Arithmetic
 from hlo.codegen.kernels.vectors import (
     Types,
     define,
@@ -21,14 +20,12 @@ from hlo.codegen.kernels.vectors import (
     vector_at,
     vector_constant,
 )
-from hlo.codegen.llvm import FALSE, Builder, Index, Module, Val, i64, int_const, ptr
+from hlo.codegen.llvm import FALSE, Builder, Index, Module, Operand, Val, i64, int_const, ptr
 from hlo.codegen.targets.base import LlvmTarget
-from hlo.types import ELEMENT_TYPES, ElementType
+from hlo.types import ElementType
 
 # Squares that are transposed in registers have at most so many rows.
 _SQUARE = 8
-
-_S16, _F32 = ELEMENT_TYPES["s16"], ELEMENT_TYPES["f32"]
 
 
 @dataclass(frozen=True)
@@ -214,76 +211,101 @@ def _one_by_one(module: Module, types: Types) -> str:
     return define(module, f"move.{types}", parameters, write)
 
 
-def copy_pairs(b: Builder, target: LlvmTarget, source: ElementType, to: Place, frm: Place,
-               count: Index, columns: Index) -> None:  # fmt: skip
-    """Write the copy of `count` rows of small integers as pairs: two rows become one of 32 bits.
+def copy_groups(b: Builder, target: LlvmTarget, types: Types, group: int, to: Place, frm: Place,
+                count: Index, columns: Index) -> None:  # fmt: skip
+    """Write the copy of `count` rows with the elements of each `group` rows beside each other.
 
-    An odd last row is paired with zeros.
+    The rows of a group become one, whose elements are wider: as many bits as a group's elements
+    have, of which the first is in the lowest. The last group is filled up with zeros.
     """
     assert to.column == 1
-    function = _pairs(b.module, target, source, contiguous=frm.column == 1)
+    contiguous = frm.column == 1 and types.has_vectors(b.module)
+    function = _groups(b.module, target, types, group, contiguous=contiguous)
     numbers = [i64(n) for n in (to.row, frm.row, frm.column, count, columns)]
     b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
 
 
-def _pairs(module: Module, target: LlvmTarget, source: ElementType, *, contiguous: bool) -> str:
-    mem = scalar.memory_type(source)
-    lanes = target.vector_bits // 32
-    types = Types.of(source, _S16)
+def _groups(
+    module: Module, target: LlvmTarget, types: Types, group: int, *, contiguous: bool
+) -> str:
+    """Return the function `f(to, from, to_row, from_row, from_column, count, columns)`."""
+    mem, last = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
+    bits = 8 * _bytes(types.chain[-1])
+    assert last == f"i{bits}", "elements are put together as integers"
+    wide = f"i{group * bits}"
+    lanes = max(1, target.vector_bits // (group * bits))
 
     def write(b: Builder) -> None:
-        def vectors(at: Index, first: str, second: str, has_second: Val) -> None:
-            vector, wide = f"<{lanes} x {mem}>", f"<{lanes} x i32>"
-            zero = Val(vector, "zeroinitializer")
-            low = vector_at(b, vector, first, mem, at)
-            (high,) = b.choose(
-                has_second, lambda: [vector_at(b, vector, second, mem, at)], lambda: [zero]
-            )
-            parts = [types.convert(b, x) for x in (low, high)]
-            low, high = (b.cast("zext", x, wide) for x in parts)
-            high = b.binary("shl", high, vector_constant("i32", [16] * lanes))
-            pair = b.binary("or", low, high)
-            b.store(pair, b.element_address(to, "i32", at), align=4)
+        def joined(parts: list[Val], shift: Callable[[int], Operand]) -> Val:
+            """Return the group of elements that are zero-extended already."""
+            whole, *others = parts
+            for n, part in enumerate(others, 1):
+                whole = b.binary("or", whole, b.binary("shl", part, shift(n * bits)))
+            return whole
 
-        def single(at: Index, first: str, second: str, has_second: Val) -> None:
+        def vectors(at: Index, rows: list[str], present: list[Val]) -> None:
+            vector, result = f"<{lanes} x {mem}>", f"<{lanes} x {wide}>"
+            zero = Val(vector, "zeroinitializer")
+            raw = [vector_at(b, vector, rows[0], mem, at)]
+            for row, is_there in zip(rows[1:], present, strict=True):
+                raw += b.choose(
+                    is_there,
+                    lambda row=row: [vector_at(b, vector, row, mem, at)],  # type: ignore[misc]
+                    lambda: [zero],
+                )
+            parts = [types.convert(b, x) for x in raw]
+            parts = [b.cast("zext", x, result) for x in parts]
+            value = joined(parts, lambda by: vector_constant(wide, [by] * lanes))
+            b.store(value, b.element_address(to, wide, at), align=group * bits // 8)
+
+        def single(at: Index, rows: list[str], present: list[Val]) -> None:
             step = b.mul(at, "%from_column")
 
-            def half(base: str) -> list[Val]:
-                value = types.load(b, base, step)
-                assert isinstance(value, Val)
-                return [b.cast("zext", value, "i32")]
+            def element(base: str) -> list[Val]:
+                if len(types.chain) == 1:
+                    value = b.load(mem, b.element_address(base, mem, step))
+                else:
+                    converted = types.load(b, base, step)
+                    assert isinstance(converted, Val)
+                    value = scalar.to_memory(b, types.chain[-1], converted)
+                return [b.cast("zext", value, wide)]
 
-            (high,) = b.choose(has_second, lambda: half(second), lambda: [Val("i32", "0")])
-            (low,) = half(first)
-            high = b.binary("shl", high, 16)
-            pair = b.binary("or", low, high)
-            b.store(pair, b.element_address(to, "i32", at))
+            others: list[Val] = []
+            for row, is_there in zip(rows[1:], present, strict=True):
+                others += b.choose(
+                    is_there,
+                    lambda row=row: element(row),  # type: ignore[misc]
+                    lambda: [Val(wide, "0")],
+                )
+            value = joined([*element(rows[0]), *others], lambda by: by)
+            b.store(value, b.element_address(to, wide, at))
 
-        with b.loop(0, "%count", 2, plain=True) as r:
-            to = b.element_address("%to", "i32", b.mul(b.udiv(r, 2), "%to_row"))
-            first = b.element_address("%from", mem, b.mul(r, "%from_row"))
-            second = b.element_address(first, mem, "%from_row")
-            has_second = b.compare("slt", b.add(r, 1), "%count")
+        with b.loop(0, "%count", group, plain=True) as r:
+            to = b.element_address("%to", wide, b.mul(b.udiv(r, group), "%to_row"))
+            rows = [b.element_address("%from", mem, b.mul(r, "%from_row"))]
+            for _ in range(1, group):
+                rows.append(b.element_address(rows[-1], mem, "%from_row"))
+            present = [b.compare("slt", b.add(r, n), "%count") for n in range(1, group)]
             whole: Index = 0
             if contiguous:
                 whole = b.mul(b.udiv(b.maximum("%columns", 0), lanes), lanes)
                 with b.loop(0, whole, lanes, plain=True) as at:
-                    vectors(at, first, second, has_second)
+                    vectors(at, rows, present)
             with b.loop(whole, "%columns", plain=True) as at:
-                single(at, first, second, has_second)
+                single(at, rows, present)
 
     kind = "rows" if contiguous else "spread"
     parameters = (
         "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, i64 %from_column, "
         "i64 %count, i64 %columns"
     )
-    return define(module, f"pairs.{kind}.{source}", parameters, write)
+    return define(module, f"groups.{kind}.{types}.{group}", parameters, write)
 
 
-def clear(b: Builder, address: str, arithmetic: Arithmetic, count: Index) -> None:
-    """Write zeros to so many elements of a panel."""
+def clear(b: Builder, address: str, size: int, count: Index) -> None:
+    """Write zeros to so many groups of a panel, or elements, of `size` bytes."""
     b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
-    bytes_ = b.mul(count, arithmetic.bytes)
+    bytes_ = b.mul(count, size)
     b.call_void("llvm.memset.p0.i64", [ptr(address), int_const(8, 0), i64(bytes_), FALSE])
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from hlo.codegen import scalar
 from hlo.codegen.kernel import Kernel
-from hlo.codegen.kernels.microkernel import Arithmetic, Tile, outer_block, vector_at
+from hlo.codegen.kernels.microkernels import Microkernel, block_function
+from hlo.codegen.kernels.microkernels.outer_product import outer_product
+from hlo.codegen.kernels.vectors import vector_at
 from hlo.codegen.llvm import TRUE, Builder, Index, Val, i64, ptr
 from hlo.codegen.scalar import Cplx, Value
 from hlo.codegen.targets.base import Target
@@ -70,11 +72,12 @@ class Field:
             return Cplx(*parts)
         return scalar.convert(b, parts[0], self.part, self.et)
 
-    def tile(self, target: Target, columns: int) -> Tile:
-        """Return the register tile for updates of so many columns."""
+    def microkernel(self, target: Target, columns: int) -> Microkernel:
+        """Return the microkernel for updates of so many columns."""
         vectors = 1 if columns <= self.lanes else 2
         registers = target.vector_registers - 1 - vectors
-        return Tile(max(1, min(12, (registers - 1) // vectors)), vectors, self.lanes)
+        rows = max(1, min(12, (registers - 1) // vectors))
+        return outer_product(self.part, rows, vectors, self.lanes)
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ class Divisor:
 
 def update(
     k: Kernel,
-    tile: Tile,
+    kernel: Microkernel,
     left: Rows,
     right: Rows,
     target: Rows,
@@ -204,7 +207,7 @@ def update(
     `columns`. `left` has a third plane where there are two: minus the second.
     """
     b, f = k.b, target.field
-    block = outer_block(b.module, Arithmetic(f.part), tile)
+    block = block_function(b.module, kernel)
     (i0, i1), (k0, k1), (j0, j1) = rows, inner, columns
     count, depth, width = b.sub(i1, i0), b.sub(k1, k0), b.sub(j1, j0)
     products = [(0, 0, 0)] if f.planes == 1 else [(0, 0, 0), (2, 1, 0), (0, 1, 1), (1, 0, 1)]
@@ -213,7 +216,7 @@ def update(
             block,
             [
                 ptr(left.address(b, k0, i0, p)), i64(1), i64(left.pitch), i64(count),
-                ptr(right.address(b, k0, j0, q)), i64(right.pitch), i64(tile.columns), i64(width),
+                ptr(right.address(b, k0, j0, q)), i64(right.pitch), i64(kernel.nr), i64(width),
                 i64(depth), ptr(target.address(b, i0, j0, r)), i64(target.pitch), TRUE,
             ],
         )  # fmt: skip

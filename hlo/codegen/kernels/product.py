@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hlo.codegen.kernel import Kernel
-from hlo.codegen.kernels.microkernel import Arithmetic
+from hlo.codegen.kernels.arithmetic import Arithmetic
 from hlo.codegen.kernels.vectors import Types
 from hlo.codegen.scalar import memory_type
 from hlo.ops.rules import higher_precision

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from functools import cached_property
 
 from hlo.codegen.kernel import split_index
-from hlo.codegen.kernels.microkernel import Arithmetic, Dots, Tile
+from hlo.codegen.kernels.microkernels import Microkernel, Order
 from hlo.codegen.kernels.product import Dims, Product, count
 from hlo.codegen.llvm import Builder, Index
 
@@ -32,8 +32,11 @@ class Cut:
     step: int
 
     @staticmethod
-    def of(dims: Dims, most: int) -> Cut:
-        """Cut into blocks of about `most`, or not at all where it is little more."""
+    def of(dims: Dims, most: int, unit: int) -> Cut:
+        """Cut into blocks of about `most`, or not at all where it is little more.
+
+        unit: what blocks of the innermost dimension are a multiple of.
+        """
         if count(dims) <= most * 5 // 4:
             return Cut(dims, 0, dims[0].size)
         inside = 1
@@ -42,7 +45,7 @@ class Cut:
             if inside * size > most:
                 parts = -(-size * inside // most)
                 step = -(-size // parts)
-                return Cut(dims, level, -(-step // 16) * 16 if inside == 1 else step)
+                return Cut(dims, level, -(-step // unit) * unit if inside == 1 else step)
             inside *= size
         raise AssertionError(dims)
 
@@ -63,6 +66,12 @@ class Cut:
     def number(self) -> int:
         """How many blocks there are."""
         return count(self.dims[: self.level]) * self.parts
+
+    def steps(self, unit: int) -> int:
+        """Return how many steps there are of `unit` indices of k, or of a block's remainder."""
+        last = (self.dims[self.level].size - (self.parts - 1) * self.step) * self.inside
+        runs = (self.parts - 1) * -(-self.most // unit) + -(-last // unit)
+        return count(self.dims[: self.level]) * runs
 
     def block(self, b: Builder, number: Index) -> KBlock:
         """Return a block by its number."""
@@ -105,15 +114,15 @@ class Schedule:
     """How a product is computed. rows, columns: of a block of the result."""
 
     p: Product
-    tile: Tile | Dots
+    kernel: Microkernel
     cut: Cut
     rows: int
     columns: int
     shares: int
     a: Form
     b: Form
-    # What is contiguous in the panel of A: "k" or "free".
-    inside: str
+    # Of A's panel: what the microkernel wants, or what suits the operand where it wants any.
+    a_order: Order
     # True when the microkernel writes to the result itself.
     direct: bool
     cost: float
@@ -130,62 +139,61 @@ class Schedule:
     def tasks(self) -> int:
         return self.shares * count(self.p.batch) * self.row_blocks * self.column_blocks
 
-    # --- panels of a task, in elements ----------------------------------------------------------
+    # --- panels of a task -----------------------------------------------------------------------
 
     @property
     def depth(self) -> int:
-        """Elements of a panel along k: pairs count as one."""
-        return depth_of(self.p.arithmetic, self.cut.most)
+        """Groups of a panel along k."""
+        return self.kernel.groups(self.cut.most)
 
     @property
     def a_pitch(self) -> int:
-        """The distance between rows of A's panel (`inside` k), or its columns."""
-        if self.inside == "free":
+        """The distance of rows in A's panel, or of groups of k where those are outermost."""
+        if self.a_order is Order.K_OUTERMOST:
             return self.rows
-        return _pitch(self.depth, self.p.arithmetic.bytes)
+        return _pitch(self.depth, self.kernel.lhs.bytes)
 
     @property
     def b_pitch(self) -> int:
-        """The distance between rows of a local panel of B, along columns or, for dots, along k."""
-        if isinstance(self.tile, Dots):
-            return _pitch(self.depth, self.p.arithmetic.bytes)
-        return self.wide_columns
+        """The distance of columns in a local panel of B, or of groups of k, as for A."""
+        if self.kernel.rhs.order is Order.K_OUTERMOST:
+            return self.wide_columns
+        return _pitch(self.depth, self.kernel.rhs.bytes)
 
     @property
     def wide_columns(self) -> int:
         """Columns of a block, rounded up to whole tiles."""
-        width = self.tile.columns
+        width = self.kernel.nr
         return -(-self.columns // width) * width
 
     @property
-    def panels(self) -> tuple[int, int, int]:
-        """Elements of a task's panel of A, of B, and of its sums."""
+    def panel_bytes(self) -> tuple[int, int, int]:
+        """Bytes of a task's panel of A, of B, and of its sums, each in whole cache lines."""
+        kernel = self.kernel
         a = b = sums = 0
         if self.a is Form.LOCAL:
-            a = self.a_pitch * (self.rows if self.inside == "k" else self.depth)
+            a = self.a_pitch * (self.depth if self.a_order is Order.K_OUTERMOST else self.rows)
         if self.b is Form.LOCAL:
-            lines = self.columns if isinstance(self.tile, Dots) else self.depth
-            b = self.b_pitch * lines
-        elif self.b is Form.DIRECT and self._has_rest:
-            b = self.tile.columns * self.depth
+            is_outermost = kernel.rhs.order is Order.K_OUTERMOST
+            b = self.b_pitch * (self.depth if is_outermost else self.columns)
+        elif self.b is Form.DIRECT and self.has_rest:
+            b = kernel.nr * self.depth
         if not self.direct:
             sums = self.rows * self.wide_columns
-        return a, b, sums
+        sizes = (a * kernel.lhs.bytes, b * kernel.rhs.bytes, sums * kernel.arithmetic.bytes)
+        first, second, third = (-(-size // LINE) * LINE for size in sizes)
+        return first, second, third
 
     @property
-    def _has_rest(self) -> bool:
-        return isinstance(self.tile, Tile) and count(self.p.n) % self.tile.columns != 0
+    def has_rest(self) -> bool:
+        """True when the last columns of a B that is read in place are packed nevertheless."""
+        has_strips = self.kernel.rhs.order is Order.K_OUTERMOST
+        return has_strips and count(self.p.n) % self.kernel.nr != 0
 
     @property
     def slot_bytes(self) -> int:
-        """Bytes of a task's panels, each on lines of its own."""
-        size = self.p.arithmetic.bytes
-        return sum(-(-n * size // LINE) * LINE for n in self.panels)
-
-
-def depth_of(arithmetic: Arithmetic, length: int) -> int:
-    """Return the elements of a panel for so many indices of k."""
-    return -(-length // 2) if arithmetic.pairs else length
+        """Bytes of a task's panels."""
+        return sum(self.panel_bytes)
 
 
 def _pitch(length: int, size: int) -> int:

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from hlo.codegen.kernels.microkernel import Dots, Tile
+from hlo.codegen.kernels.microkernels import Microkernel, Order, Writes
 from hlo.codegen.kernels.product import Dim, Dims, Product, count, merged, uniform_stride
-from hlo.codegen.kernels.schedule import LINE, Cut, Form, Schedule, depth_of
-from hlo.codegen.kernels.vectors import Types
+from hlo.codegen.kernels.schedule import LINE, Cut, Form, Schedule
+from hlo.codegen.kernels.vectors import Types, lanes_of
 from hlo.codegen.targets.base import Target
 
 # Bytes along k of a block: a strip of B of that depth stays in a first- or second-level cache.
 _DEPTH_BYTES = 2048
+# Indices of k that blocks of its innermost dimension are multiples of.
+_UNIT = 16
 # Bytes of a task's panel, of its sums, and of a B that is read in place by many.
 _PANEL_BYTES, _SUMS_BYTES, _IN_PLACE_BYTES = 192 * 1024, 256 * 1024, 256 * 1024
 # Tasks of a product at the most, and the cost of one that is worth having.
@@ -34,11 +36,11 @@ def best_schedule(p: Product, target: Target) -> Schedule:
     """Return the cheapest way to compute a product whose sizes are all positive."""
     p, one = p.simplified(), (Dim(1),)
     p = replace(p, m=p.m or one, n=p.n or one, k=p.k or one)
-    choices = list(_schedules(p, target))
-    if not choices:
-        p = replace(p, arithmetic=replace(p.arithmetic, pairs=False))
-        choices = list(_schedules(p, target))
-    return min(choices, key=lambda s: s.cost)
+    for grouped in (True, False):
+        choices = list(_schedules(p, target, grouped=grouped))
+        if choices:
+            return min(choices, key=lambda s: s.cost)
+    raise AssertionError("no microkernel multiplies all products of these types")
 
 
 def own_batches(batch: Dims) -> int:
@@ -46,38 +48,31 @@ def own_batches(batch: Dims) -> int:
     return count([d for d in batch if d.b])
 
 
-def _tiles(p: Product, target: Target) -> Iterator[Tile]:
-    """Yield tiles that fill the registers of a target."""
-    lanes = max(1, target.vector_bits // max(p.arithmetic.total.bits, 8))
-    if target.vector_registers >= 32:
-        shapes = [(4, 4), (8, 2), (8, 1)]
-    else:
-        shapes = [(6, 2), (6, 1)]
-    if count(p.m) == 1:
-        shapes = [(1, 4), (1, 1)]
-    for rows, vectors in shapes:
-        yield Tile(rows, vectors, lanes)
-
-
-def _schedules(p: Product, target: Target) -> Iterator[Schedule]:
-    most = max(64, _DEPTH_BYTES // p.arithmetic.bytes)
-    lanes = max(1, target.vector_bits // max(p.arithmetic.total.bits, 8))
-    square = Dots(4, 4 if target.vector_registers >= 32 else 2, lanes)
+def _schedules(p: Product, target: Target, *, grouped: bool) -> Iterator[Schedule]:
+    """Yield the schedules with microkernels that take groups along k, or with all others."""
     for q in _variants(p):
-        cuts = [Cut.of(q.k, most)]
-        inner = q.k[-1].size
-        if len(q.k) > 1 and inner >= 64 and cuts[0].level < len(q.k) - 1:
-            cuts.append(Cut(q.k, len(q.k) - 1, Cut.of(q.k[-1:], most).step))
-        for cut in cuts:
-            for tile in _tiles(q, target):
-                s = _outer_schedule(q, tile, cut, target)
-                if not p.arithmetic.pairs or _makes_pairs(s):
+        for kernel in target.microkernels(q.a.et, q.b.et, q.arithmetic.total):
+            if (kernel.group > 1) is not grouped:
+                continue
+            if count(q.m) not in kernel.m or count(q.n) not in kernel.n:
+                continue
+            for cut in _cuts(q, kernel):
+                s = _schedule(q, kernel, cut, target)
+                if _has_whole_groups(s):
                     yield s
-            if not p.arithmetic.pairs:
-                yield _inner_schedule(q, square, cut, target)
-        if count(q.n) == 1 and not p.arithmetic.pairs:
-            whole = Cut(q.k, 0, q.k[0].size)
-            yield _inner_schedule(q, Dots(8, 1, lanes), whole, target)
+
+
+def _cuts(p: Product, kernel: Microkernel) -> list[Cut]:
+    """Return ways to cut k into blocks."""
+    if not kernel.blocks_k:
+        return [Cut(p.k, 0, p.k[0].size)]
+    most = max(64, _DEPTH_BYTES // p.arithmetic.bytes)
+    unit = max(_UNIT, kernel.k_multiple)
+    cuts = [Cut.of(p.k, most, unit)]
+    inner = p.k[-1].size
+    if len(p.k) > 1 and inner >= 64 and cuts[0].level < len(p.k) - 1:
+        cuts.append(Cut(p.k, len(p.k) - 1, Cut.of(p.k[-1:], most, unit).step))
+    return cuts
 
 
 def _variants(p: Product) -> Iterator[Product]:
@@ -103,27 +98,43 @@ def _outer_columns(p: Product) -> int:
     return 0
 
 
-def _copy_cost(p: Product, side: str, inside: str, lanes: int) -> float:
-    """Return the cost of packing an element with k, or else the free dimension, inside."""
-    source = p.source(side)
-    along = p.k[-1].stride(side) if inside == "k" else p.free(side)[-1].stride(side)
-    across = p.free(side)[-1].stride(side) if inside == "k" else p.k[-1].stride(side)
-    through = 0.0 if source.et is p.arithmetic.total else 0.1
+def _copy_cost(p: Product, side: str, kernel: Microkernel, order: Order, lanes: int) -> float:
+    """Return the cost of packing an element of an operand."""
+    source, is_inner = p.source(side), order is Order.K_INNERMOST
+    along, across = p.k[-1].stride(side), p.free(side)[-1].stride(side)
+    if not is_inner:
+        along, across = across, along
+    through = 0.0 if source.et is kernel.total else 0.1
     if along == 1:
         return 2.5 / lanes + through
     return (0.6 if across == 1 else 1.5) + through
 
 
-def _is_plain(p: Product, side: str, cut: Cut) -> bool:
-    """True when the microkernel can read an operand itself: of the type, at constant strides."""
-    source = p.source(side)
-    return (
-        not p.arithmetic.pairs
-        and source.et is p.arithmetic.total
-        and not source.bounds
-        and uniform_stride(p.free(side), side) is not None
-        and uniform_stride(cut.inner_dims, side) is not None
-    )
+def _can_read(p: Product, side: str, kernel: Microkernel, cut: Cut) -> bool:
+    """True when the microkernel can read an operand itself.
+
+    The operand has to be of the panel's type, at strides that the format allows, and to need no
+    zeros; but columns of B that make no whole tile are packed on their own.
+    """
+    source, panel = p.source(side), kernel.panel(side)
+    free, step = uniform_stride(p.free(side), side), uniform_stride(cut.inner_dims, side)
+    if source.et is not panel.element or source.bounds or free is None or step is None:
+        return False
+    if count(p.k) % kernel.k_multiple:
+        return False
+    tile, has_strips = (kernel.mr if side == "a" else kernel.nr), panel.order is Order.K_OUTERMOST
+    if panel.is_padded and count(p.free(side)) % tile and not (side == "b" and has_strips):
+        return False
+    if kernel.group > 1:
+        # Strides are in groups.
+        return panel.order is Order.K_INNERMOST and step == 1 and free % kernel.group == 0
+    match panel.order:
+        case Order.K_INNERMOST:
+            return step == 1 or count(cut.inner_dims) == 1
+        case Order.K_OUTERMOST:
+            return free == 1 or (free == 0 and count(p.free(side)) == 1)
+        case Order.ANY:
+            return True
 
 
 def _crowded(stride_bytes: int, lines: int) -> bool:
@@ -135,112 +146,92 @@ def _crowded(stride_bytes: int, lines: int) -> bool:
     return lines > 4 * sets
 
 
-def _reads_rows(p: Product, cut: Cut, rows: int, strips: int) -> bool:
-    """True when A is best read in place."""
-    if not _is_plain(p, "a", cut):
-        return False
+def _pays_in_place(p: Product, kernel: Microkernel, cut: Cut, strips: int) -> bool:
+    """True when A, which the microkernel can read at any strides, is best read in place."""
     row, step = uniform_stride(p.m, "a"), uniform_stride(cut.inner_dims, "a")
     assert row is not None and step is not None
     if strips == 1:
         return True
-    size = p.arithmetic.bytes
+    size = kernel.lhs.bytes
     if step == 1:
-        return not _crowded(row * size, rows)
+        return not _crowded(row * size, kernel.mr)
     return abs(row) == 1 and not _crowded(step * size, cut.most)
 
 
-def _outer_schedule(p: Product, tile: Tile, cut: Cut, target: Target) -> Schedule:
-    m, n, batch, lanes = count(p.m), count(p.n), count(p.batch), tile.lanes
-    size = p.arithmetic.bytes
-    strips, bands = -(-n // tile.columns), -(-m // tile.rows)
-    depth = depth_of(p.arithmetic, count(p.k))
-    cycles = max(tile.rows * tile.vectors, 0.6 * (tile.rows + tile.vectors), 4.0)
-    tiles = bands * strips * batch
-    cost = tiles * (depth * cycles + cut.number * (15 + tile.rows * tile.vectors))
+def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Schedule:
+    """Return the schedule of a product with a microkernel and blocks of k."""
+    m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
+    lanes, size = lanes_of(target, kernel.total), kernel.arithmetic.bytes
+    bands, strips = -(-m // kernel.mr), -(-n // kernel.nr)
+    cost = batch * bands * strips * (
+        cut.steps(kernel.kr) * kernel.cycles + cut.number * kernel.tile_cycles
+    )  # fmt: skip
 
-    a = Form.DIRECT if _reads_rows(p, cut, tile.rows, strips) else Form.LOCAL
-    inside = "k" if p.k[-1].a == 1 or p.m[-1].a != 1 else "free"
-    panel = max(tile.rows, _PANEL_BYTES // (depth_of(p.arithmetic, cut.most) * size))
-    rows = _share(m, panel, tile.rows)
-    plain_b = _is_plain(p, "b", cut) and uniform_stride(p.n, "b") in ((0, 1) if n == 1 else (1,))
-    if plain_b and (bands <= 2 or count(p.k) * n * size <= _IN_PLACE_BYTES):
-        b = Form.DIRECT
-    elif p.b.bounds or -(-m // rows) <= 2:
-        b = Form.LOCAL
+    # Which operands are read in place, and how large blocks are.
+    has_strips = kernel.rhs.order is Order.K_OUTERMOST
+    a_order = kernel.lhs.order
+    a = Form.DIRECT if _can_read(p, "a", kernel, cut) else Form.LOCAL
+    if a_order is Order.ANY:
+        runs = p.k[-1].a == 1 or p.m[-1].a != 1
+        a_order = Order.K_INNERMOST if runs else Order.K_OUTERMOST
+        if a is Form.DIRECT and not _pays_in_place(p, kernel, cut, strips):
+            a = Form.LOCAL
+    panel = _PANEL_BYTES // (kernel.groups(cut.most) * kernel.lhs.bytes)
+    rows = _share(m, panel * (4 if a is Form.DIRECT and not has_strips else 1), kernel.mr)
+    b = Form.DIRECT if _can_read(p, "b", kernel, cut) else Form.LOCAL
+    panel = _PANEL_BYTES // (cut.most * size)
+    if not has_strips:
+        columns = _share(n, panel * (4 if b is Form.DIRECT else 1), kernel.nr)
     else:
-        b = Form.SHARED
-    columns = -(-n // tile.columns) * tile.columns
-    if b is Form.LOCAL:
-        columns = _share(n, max(tile.columns, _PANEL_BYTES // (cut.most * size)), tile.columns)
+        if b is Form.DIRECT and bands > 2 and k * n * kernel.rhs.bytes > _IN_PLACE_BYTES:
+            b = Form.LOCAL
+        if b is Form.LOCAL and not p.b.bounds and -(-m // rows) > 2:
+            b = Form.SHARED
+        columns = _share(n, panel, kernel.nr) if b is Form.LOCAL else strips * kernel.nr
+
     c_row, c_column = uniform_stride(p.m, "c"), uniform_stride(p.n, "c")
-    direct = (
-        p.store == Types.of(p.arithmetic.total) and c_row is not None and (c_column == 1 or n == 1)
-    )
-    if not direct:
-        columns = min(columns, _share(n, max(tile.columns, _SUMS_BYTES // (rows * size)),
-                                      tile.columns))  # fmt: skip
-    rows, columns, shares = _enough_tasks(p, tile, cut, cost, rows, columns)
+    direct = p.store == Types.of(kernel.total) and c_row is not None and c_column is not None
+    if kernel.writes is not Writes.SUMS:
+        direct = direct and (c_column == 1 or n == 1)
+        if not direct:
+            columns = min(columns, _share(n, _SUMS_BYTES // (rows * size), kernel.nr))
+    rows, columns, shares = _enough_tasks(p, kernel, cut, cost, rows, columns)
+
+    # What is copied.
     if a is Form.LOCAL:
-        cost += batch * m * count(p.k) * -(-n // columns) * _copy_cost(p, "a", inside, lanes)
+        each = _copy_cost(p, "a", kernel, a_order, lanes)
+        cost += batch * m * k * -(-n // columns) * each
+    each = _copy_cost(p, "b", kernel, kernel.rhs.order, lanes)
     if b is Form.LOCAL:
-        cost += batch * n * count(p.k) * -(-m // rows) * _copy_cost(p, "b", "free", lanes)
+        cost += batch * n * k * -(-m // rows) * each
     elif b is Form.SHARED:
-        each = _copy_cost(p, "b", "free", lanes) + 2 / lanes
-        cost += own_batches(p.batch) * n * count(p.k) * each
-    elif n % tile.columns:
+        cost += own_batches(p.batch) * n * k * (each + 2 / lanes)
+    elif has_strips and n % kernel.nr:
         # The last strip is packed, after as many zeros.
-        rest = n % tile.columns * _copy_cost(p, "b", "free", lanes) + tile.columns / lanes
-        cost += batch * -(-m // rows) * count(p.k) * rest
+        rest = n % kernel.nr * each + kernel.nr / lanes
+        cost += batch * -(-m // rows) * k * rest
     if not direct:
         cost += batch * m * n * (0.2 if c_column == 1 else 0.7 if c_row == 1 else 1.5)
-    return Schedule(p, tile, cut, rows, columns, shares, a, b, inside, direct, cost)
+    return Schedule(p, kernel, cut, rows, columns, shares, a, b, a_order, direct, cost)
 
 
-def _inner_schedule(p: Product, dots: Dots, cut: Cut, target: Target) -> Schedule:
-    m, n, batch, lanes = count(p.m), count(p.n), count(p.batch), dots.lanes
-    size = p.arithmetic.bytes
-    bands, strips = -(-m // dots.rows), -(-n // dots.columns)
-    # As many loads as the square's sides in each step, and the sums of lanes for each block.
-    each = max(dots.rows * dots.columns, 1.1 * (dots.rows + dots.columns), 4.0)
-    steps = cut.number * -(-cut.most // lanes)
-    squares = batch * bands * strips
-    cost = squares * (steps * each + cut.number * (30 + 4 * dots.rows * dots.columns))
+def _has_whole_groups(s: Schedule) -> bool:
+    """True when blocks of k are as long as the microkernel asks, and groups in one run.
 
-    def form(side: str) -> Form:
-        step = uniform_stride(cut.inner_dims, side)
-        plain = _is_plain(p, side, cut) and (step == 1 or count(cut.inner_dims) == 1)
-        return Form.DIRECT if plain else Form.LOCAL
-
-    a, b = form("a"), form("b")
-    panel = max(1, _PANEL_BYTES // (cut.most * size))
-    rows = _share(m, panel if a is Form.LOCAL else 4 * panel, dots.rows)
-    columns = _share(n, panel if b is Form.LOCAL else 4 * panel, dots.columns)
-    direct = (
-        p.store == Types.of(p.arithmetic.total)
-        and uniform_stride(p.m, "c") is not None
-        and uniform_stride(p.n, "c") is not None
-    )
-    rows, columns, shares = _enough_tasks(p, dots, cut, cost, rows, columns)
-    if a is Form.LOCAL:
-        cost += batch * m * count(p.k) * -(-n // columns) * _copy_cost(p, "a", "k", lanes)
-    if b is Form.LOCAL:
-        cost += batch * n * count(p.k) * -(-m // rows) * _copy_cost(p, "b", "k", lanes)
-    if not direct:
-        cost += batch * m * n * 0.7
-    return Schedule(p, dots, cut, rows, columns, shares, a, b, "k", direct, cost)
-
-
-def _makes_pairs(s: Schedule) -> bool:
-    """True when neighbours along k can be paired: in one run, where they are not in a row."""
-    cut = s.cut
+    Groups are made where their elements lie in one run, unless each goes to its place in a row.
+    """
+    cut, unit = s.cut, s.kernel.k_multiple
+    if unit == 1:
+        return True
     length = cut.dims[cut.level].size * cut.inside
-    if cut.number > 1 and (cut.most % 2 or (cut.level > 0 and length % 2)):
+    if cut.number > 1 and (cut.most % unit or (cut.level > 0 and length % unit)):
         return False
 
-    def in_one_run(side: str) -> bool:
-        return uniform_stride(cut.dims, side) is not None and not s.p.source(side).bounds
+    def can_group(side: str, order: Order) -> bool:
+        is_run = uniform_stride(cut.dims, side) is not None and not s.p.source(side).bounds
+        return s.kernel.group == 1 or order is Order.K_INNERMOST or is_run
 
-    return in_one_run("b") and (s.inside == "k" or in_one_run("a"))
+    return can_group("a", s.a_order) and can_group("b", s.kernel.rhs.order)
 
 
 def _share(size: int, most: int, unit: int) -> int:
@@ -250,7 +241,7 @@ def _share(size: int, most: int, unit: int) -> int:
 
 
 def _enough_tasks(
-    p: Product, tile: Tile | Dots, cut: Cut, cost: float, rows: int, columns: int
+    p: Product, kernel: Microkernel, cut: Cut, cost: float, rows: int, columns: int
 ) -> tuple[int, int, int]:
     """Return rows and columns of blocks, and shares of k, that give enough tasks.
 
@@ -270,12 +261,12 @@ def _enough_tasks(
     whole, (down, across) = (rows, columns), blocks()
     shares = max(1, min(most, -(-want // tasks())))
     is_enough = shares * tasks() >= want
-    while tasks() < want and rows > 4 * tile.rows and rows >= min(m, columns):
-        rows = _share(m, rows // 2, tile.rows)
-    while tasks() < want and columns > 2 * tile.columns:
-        columns = _share(n, columns // 2, tile.columns)
-    while tasks() < want and rows > 2 * tile.rows:
-        rows = _share(m, rows // 2, tile.rows)
+    while tasks() < want and rows > 4 * kernel.mr and rows >= min(m, columns):
+        rows = _share(m, rows // 2, kernel.mr)
+    while tasks() < want and columns > 2 * kernel.nr:
+        columns = _share(n, columns // 2, kernel.nr)
+    while tasks() < want and rows > 2 * kernel.mr:
+        rows = _share(m, rows // 2, kernel.mr)
     down, across = blocks()[0] - down, blocks()[1] - across
     if is_enough and _SHARE_MOVES * shares * m * n < (across * m + down * n) * k:
         return *whole, shares

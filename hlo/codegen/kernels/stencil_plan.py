@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hlo.codegen.kernels.microkernel import Arithmetic
+from hlo.codegen.kernels.arithmetic import Arithmetic
 from hlo.codegen.kernels.product import Dim, Dims, Source, count
 from hlo.codegen.kernels.schedule import LINE
 from hlo.codegen.kernels.stencil_rows import (

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hlo.codegen.kernels.microkernel import Arithmetic, add_lanes
+from hlo.codegen.kernels.arithmetic import Arithmetic
 from hlo.codegen.kernels.vectors import (
     define,
     lanes_below,
@@ -193,7 +193,7 @@ def correlate_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
 
             row.values = b.choose(b.compare("sgt", rest, 0), last, lambda: main)
         for i, total in enumerate(row.values):
-            (sums,) = add_lanes(b, arithmetic, [total], lanes)
+            (sums,) = arithmetic.add_lanes(b, [total], lanes)
             new = b.extract_element(sums, 0)
             address = b.element_address("%c", s, i)
             old = b.load(s, address)

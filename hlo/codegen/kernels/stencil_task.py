@@ -36,7 +36,7 @@ class PackFactors:
         types = Types.of(s.b.et, s.arithmetic.total)
         base = k.scratch[self.scratch]
         if plan.across and width != groups:
-            clear(b, base, s.arithmetic, plan.factor_count)
+            clear(b, base, s.arithmetic.bytes, plan.factor_count)
         with b.loop(k.begin, k.end, plain=True) as at:
             sizes = [*(d.size for d in plan.factor_dims), s.y.few, s.x.few]
             *outer, i, j = split_index(b, at, sizes)
@@ -134,7 +134,7 @@ class _Task:
         b, s, plan = self.b, self.s, self.plan
         y, x = s.y, s.x
         if not (y.is_whole and x.is_whole):
-            clear(b, self.panel, s.arithmetic, plan.panel)
+            clear(b, self.panel, s.arithmetic.bytes, plan.panel)
         types = Types.of(s.a.et, s.arithmetic.total)
         row0 = b.mul(first, y.step)
         above = b.add(row0, y.low)
@@ -230,7 +230,7 @@ class _Task:
 
     def _correlate(self) -> None:
         b, s, plan = self.b, self.s, self.plan
-        clear(b, self.sums, s.arithmetic, plan.sums)
+        clear(b, self.sums, s.arithmetic.bytes, plan.sums)
         images = count(s.summed)
         low = b.udiv(b.mul(self.share, images), plan.shares) if plan.shares > 1 else 0
         high = (
@@ -258,7 +258,7 @@ class _Task:
             types = Types.of(s.b.et, s.arithmetic.total)
             if plan.across:
                 if s.groups.size % plan.width:
-                    clear(b, self.other, s.arithmetic, plan.other)
+                    clear(b, self.other, s.arithmetic.bytes, plan.other)
                 with b.loop(0, rows, plain=True) as r:
                     place = self._element(self.other, b.mul(r, plan.other_row))
                     frm = self._in(s.b, b.add(other, b.mul(r, y_row)))

@@ -15,7 +15,7 @@ from hlo.codegen.kernels.matrices import (
     over_triangle,
     pitch_of,
 )
-from hlo.codegen.kernels.microkernel import Tile
+from hlo.codegen.kernels.microkernels import Microkernel
 from hlo.codegen.kernels.planes import (
     Divisor,
     Field,
@@ -46,7 +46,7 @@ class _Solve:
     columns: int
     batch: int
     field: Field
-    tile: Tile
+    microkernel: Microkernel
     chunk: int
     left: bool
     lower: bool
@@ -61,11 +61,11 @@ class _Solve:
         left, transpose = attrs["left_side"], attrs["transpose_a"]
         columns = x.dims[-1 if left else -2]
         field = Field.of(a.element_type, target)
-        tile = field.tile(target, columns)
-        row_bytes = tile.columns * field.bytes * field.planes
-        tiles = max(1, min(-(-columns // tile.columns), _CHUNK_BYTES // (row_bytes * max(n, 1))))
+        kernel = field.microkernel(target, columns)
+        row_bytes = kernel.nr * field.bytes * field.planes
+        tiles = max(1, min(-(-columns // kernel.nr), _CHUNK_BYTES // (row_bytes * max(n, 1))))
         return _Solve(
-            n, columns, math.prod(a.dims[:-2]), field, tile, tiles * tile.columns, left,
+            n, columns, math.prod(a.dims[:-2]), field, kernel, tiles * kernel.nr, left,
             attrs["lower"], attrs["unit_diagonal"], transpose == "ADJOINT",
             (transpose != "NO_TRANSPOSE") == left,
         )  # fmt: skip
@@ -161,11 +161,27 @@ def _solve(k: Kernel) -> Extent:
 
         def inside(begin: Index, last: Index, end: Index) -> None:
             update(
-                k, s.tile, matrix, x, x, rows=(last, end), inner=(begin, last), columns=(0, count)
+                k,
+                s.microkernel,
+                matrix,
+                x,
+                x,
+                rows=(last, end),
+                inner=(begin, last),
+                columns=(0, count),
             )
 
         def after(begin: Index, end: Index) -> None:
-            update(k, s.tile, matrix, x, x, rows=(end, s.n), inner=(begin, end), columns=(0, count))
+            update(
+                k,
+                s.microkernel,
+                matrix,
+                x,
+                x,
+                rows=(end, s.n),
+                inner=(begin, end),
+                columns=(0, count),
+            )
 
         over_blocks(b, s.n, finish, inside, after)
         _exchange(k, s, x, number, first, count, to_memory=True)

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from hlo.codegen import scalar
 from hlo.codegen.llvm import Builder, Index, Module, Val, i32, i64, ptr
+from hlo.codegen.targets.base import Target
 from hlo.types import ElementType
 
 
@@ -49,8 +50,22 @@ def _suffix(element: str) -> str:
     return {"float": "f32", "double": "f64"}.get(element, element)
 
 
-def define(module: Module, name: str, parameters: str, write: Callable[[Builder], None]) -> str:
-    """Add an internal function to a module, unless it is there; returns its name."""
+def lanes_of(target: Target, et: ElementType) -> int:
+    """Return how many elements a vector register holds."""
+    return max(1, target.vector_bits // max(et.bits, 8))
+
+
+def define(
+    module: Module,
+    name: str,
+    parameters: str,
+    write: Callable[[Builder], None],
+    attributes: str = "",
+) -> str:
+    """Add an internal function to a module, unless it is there; returns its name.
+
+    attributes: of the function, besides those that all have.
+    """
     if name not in module.functions:
         # A place in the order of functions, and an end to recursion.
         module.functions[name] = ""
@@ -58,7 +73,7 @@ def define(module: Module, name: str, parameters: str, write: Callable[[Builder]
         write(b)
         b.ret()
         module.functions[name] = b.finish(
-            f"define internal void @{name}({parameters}) noinline nounwind"
+            f"define internal void @{name}({parameters}) noinline nounwind {attributes}".rstrip()
         )
     return name
 

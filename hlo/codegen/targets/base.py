@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hlo.analysis.fusion.roles import Role
+    from hlo.codegen.kernels.microkernels import Microkernel
     from hlo.codegen.llvm import Builder, Val
     from hlo.ir import Instruction
+    from hlo.types import ElementType
 
 # --- what a kernel is ---------------------------------------------------------------------------
 
@@ -92,6 +94,15 @@ class Target(ABC):
 
         Raises HloError, code `unsupported`, for an operation that the machine has no kernels for.
         """
+
+    def microkernels(
+        self, lhs: ElementType, rhs: ElementType, total: ElementType
+    ) -> Sequence[Microkernel]:
+        """Return the ways to compute a tile of a matrix product, for blocked products.
+
+        lhs, rhs: the types of the operands as they lie in memory; total: that of the sums.
+        """
+        return ()
 
     def slots(self, iterations: int) -> int:
         """Return how many blocks of work space a kernel needs that has one for each share."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,8 +10,10 @@ from hlo.codegen.targets.base import Launcher, LlvmTarget, Plan
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
+    from hlo.codegen.kernels.microkernels import Microkernel
     from hlo.codegen.llvm import Builder
     from hlo.ir import Instruction
+    from hlo.types import ElementType
 
 # What stands for the width of vectors where there are none.
 SCALAR_BITS = 32
@@ -62,6 +64,13 @@ class Cpu(LlvmTarget):
         from hlo.codegen.planners import plan_of
 
         return plan_of(inst, roles, self)
+
+    def microkernels(
+        self, lhs: ElementType, rhs: ElementType, total: ElementType
+    ) -> Sequence[Microkernel]:
+        from hlo.codegen.kernels.microkernels import microkernels
+
+        return microkernels(self, lhs, rhs, total)
 
     def launcher(self, b: Builder) -> Launcher:
         from hlo.codegen.targets.cpu.threads import ThreadLauncher
