@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.kernels.microkernels import Microkernel
+    from hlo.codegen.kernels.microkernels.record import Microkernel
     from hlo.codegen.llvm import Builder, Val
     from hlo.ir import Instruction
     from hlo.types import ElementType

@@ -10,7 +10,7 @@ from hlo.codegen.targets.base import Launcher, LlvmTarget, Plan
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.kernels.microkernels import Microkernel
+    from hlo.codegen.kernels.microkernels.record import Microkernel
     from hlo.codegen.llvm import Builder
     from hlo.ir import Instruction
     from hlo.types import ElementType
