@@ -35,28 +35,28 @@ operations: $(BIN)/pytest  ## write docs/operations.md
 	mv docs/operations.md.new docs/operations.md
 
 compatibility: $(BIN)/pytest  ## ask the installed jaxlib what it takes, write docs/compatibility.md
-	$(BIN)/python tests/drift.py --record
+	$(BIN)/python -m tests.sweeps.drift --record
 	$(BIN)/python docs/compatibility.py > docs/compatibility.md.new
 	mv docs/compatibility.md.new docs/compatibility.md
 
 fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 valid ones compiled and run
-	$(BIN)/python tests/fuzz.py --count 20000
-	$(BIN)/python tests/fuzz_run.py --count 8000 --quick
-	$(BIN)/python tests/fuzz_run.py --first 8000 --count 2000
-	$(BIN)/python tests/fuzz_protos.py --count 5000
-	$(BIN)/python tests/fuzz_stablehlo.py --count 20000
-	$(BIN)/python tests/fuzz_files.py --count 5000
+	$(BIN)/python -m tests.sweeps.fuzz --count 20000
+	$(BIN)/python -m tests.sweeps.fuzz_run --count 8000 --quick
+	$(BIN)/python -m tests.sweeps.fuzz_run --first 8000 --count 2000
+	$(BIN)/python -m tests.sweeps.fuzz_protos --count 5000
+	$(BIN)/python -m tests.sweeps.fuzz_stablehlo --count 20000
+	$(BIN)/python -m tests.sweeps.fuzz_files --count 5000
 
 sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, interpreted, on XLA:CPU
-	$(BIN)/python tests/compare_generated.py --count 1000 --xla
-	$(BIN)/python tests/compare_generated.py --count 250 --passes default
-	$(BIN)/python tests/compare_generated.py --count 1000 --quick --low-limits
-	$(BIN)/python tests/compare_passes.py --count 1250
-	$(BIN)/python tests/compare_layouts.py --count 10
-	$(BIN)/python tests/compare_protos.py --count 100
-	$(BIN)/python tests/compare_stablehlo.py
-	$(BIN)/python tests/guard_pages.py --count 300
-	$(BIN)/python tests/guard_pages.py --count 300 --quick --threads 4
+	$(BIN)/python -m tests.sweeps.compare_generated --count 1000 --xla
+	$(BIN)/python -m tests.sweeps.compare_generated --count 250 --passes default
+	$(BIN)/python -m tests.sweeps.compare_generated --count 1000 --quick --low-limits
+	$(BIN)/python -m tests.sweeps.compare_passes --count 1250
+	$(BIN)/python -m tests.sweeps.compare_layouts --count 10
+	$(BIN)/python -m tests.sweeps.compare_protos --count 100
+	$(BIN)/python -m tests.sweeps.compare_stablehlo
+	$(BIN)/python -m tests.sweeps.guard_pages --count 300
+	$(BIN)/python -m tests.sweeps.guard_pages --count 300 --quick --threads 4
 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py

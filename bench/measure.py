@@ -25,7 +25,7 @@ Run = Callable[[], list[np.ndarray]]
 
 def ours(text: str, args: list[np.ndarray], passes: str = "default") -> Run:
     """Return a function that runs the program compiled by this package."""
-    from hlo.compiler import compile_text
+    from hlo.compiler.pipeline import compile_text
 
     exe = compile_text(text.encode(), "case", cache=False, passes=passes)
 
@@ -115,7 +115,7 @@ def both(text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
 
 def difference(got: list[np.ndarray], want: list[np.ndarray]) -> str | None:
     """Return how results differ from what they should be, None if they do not."""
-    from hlo.compare import compare
+    from hlo.testing.compare import compare
 
     for n, (g, w) in enumerate(zip(got, want, strict=True)):
         found = compare(g, w)

@@ -2,7 +2,7 @@
 
     python docs/compatibility.py > docs/compatibility.md
 
-What XLA accepts is in docs/compatibility/, written by `python tests/drift.py --record`; the
+What XLA accepts is in docs/compatibility/, written by `python -m tests.sweeps.drift --record`; the
 reasons for differences are in docs/compatibility.txt.
 """
 
@@ -16,11 +16,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from drift import Difference, explained, forms, records, verdict  # noqa: E402
+from tests.sweeps.drift import Difference, explained, forms, records, verdict  # noqa: E402
 
 _HEAD = """# Compatibility
 
-What the XLA in jaxlib accepts, and what this project accepts. `python tests/drift.py` asks the
+What the XLA in jaxlib accepts, and what this project accepts. `python -m tests.sweeps.drift` asks the
 parsers of the installed jaxlib (`--python PYTHON` for another one) for opcodes, types, attributes,
 keywords, forms of text and StableHLO operations, and fails for each difference that
 `docs/compatibility.txt` does not explain. `make compatibility` writes this page, from that file and
@@ -49,7 +49,7 @@ _DIFFERENCES = """## Differences
 """
 _FORMS = """## Forms of text
 
-Each is a small module of `tests/xla_forms.txt`, given to XLA's parser, which does not verify.
+Each is a small module of `tests/harness/xla_forms.txt`, given to XLA's parser, which does not verify.
 """
 
 

@@ -3,7 +3,7 @@
     python docs/operations.py > docs/operations.md
 
 The names come from docs/operations.txt, all else from the builder, the op table and the tests:
-`Types` from tests/type_probes.txt, programs that are tried with every type.
+`Types` from tests/harness/type_probes.txt, programs that are tried with every type.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hlo.builder import XlaBuilder
 from hlo.codegen.targets.cpu import cpu_target
-from hlo.compiler import Clock, emit
+from hlo.compiler.pipeline import Clock, emit
 from hlo.errors import HloError
 from hlo.eval import interpret
+from hlo.frontends.builder import XlaBuilder
+from hlo.frontends.text import parse
 from hlo.ir import Module
 from hlo.ops import OPS
 from hlo.ops.spec import Category
 from hlo.runtime.jit import host_machine
-from hlo.text import parse
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType, Shape
-from hlo.types.element import Kind
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType, Shape
+from hlo.values.types.element import Kind
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from builder_cases import CASES, NOT_RUN, all_cases  # noqa: E402
-from test_op_table import arguments, host  # noqa: E402
-from type_probes import Probe, accepted, probes  # noqa: E402
+from tests.harness.builder_cases import CASES, NOT_RUN, all_cases  # noqa: E402
+from tests.harness.type_probes import Probe, accepted, probes  # noqa: E402
+from tests.ops.test_op_table import arguments, host  # noqa: E402
 
 DOCUMENTS = {"4": "004", "0": "000", "2": "002", "3": "003"}
 NOT_THERE = "-"
@@ -52,13 +52,13 @@ writes this page, from `docs/operations.txt`, the builder, the op table and the 
   after `to` those of the result, where they are other ones. Without operands it is the result's.
 - *Tests*: programs of the builder's tests, compared with XLA:CPU or only read by XLA's parser, and
   examples of the op table, which are parsed, verified, interpreted, compiled and compared with
-  XLA:CPU. Its types are tested by `tests/test_types.py`.
+  XLA:CPU. Its types are tested by `tests/values/test_types.py`.
 - *Beside the page*: where XLA, or this project, does other than a page says, and in parentheses the
   test that shows it.
 
 A test is named by its file in `tests/` and what stands in brackets after its name there, or by its
-name. `pytest tests/test_op_table.py -k "[abs-0] or [abs-1]"` runs `test_op_table[abs-0, abs-1]`,
-`pytest tests/test_verify.py -k test_x` would run `test_verify::test_x`; ids of several words are
+name. `pytest tests/ops/test_op_table.py -k "[abs-0] or [abs-1]"` runs `test_op_table[abs-0, abs-1]`,
+`pytest tests/verifier/test_verify.py -k test_x` would run `test_verify::test_x`; ids of several words are
 written as `pytest --collect-only` prints them.
 """.format(dash=f"`{NOT_THERE}`")
 

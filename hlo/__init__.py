@@ -32,20 +32,20 @@ if TYPE_CHECKING:
         to_stablehlo,
         verify,
     )
-    from hlo.builder import XlaBuilder, XlaComputation, XlaOp
     from hlo.client import Client, GlobalData
-    from hlo.compiler import compile
+    from hlo.compiler.library import load_library
+    from hlo.compiler.pipeline import compile
     from hlo.errors import Diagnostic, ElidedConstantsWarning, HloError
     from hlo.eval import Host
-    from hlo.frontend import from_jax
+    from hlo.frontends.builder import XlaBuilder, XlaComputation, XlaOp
+    from hlo.frontends.jax import from_jax
+    from hlo.frontends.stablehlo import from_stablehlo
+    from hlo.frontends.text import PrintOptions, print_module
     from hlo.ir import Computation, Instruction, Module
-    from hlo.layout.physical import pack, parse_shape, unpack
-    from hlo.literal import Literal
-    from hlo.objects.library import load_library
     from hlo.ops import OPS
-    from hlo.stablehlo import from_stablehlo
-    from hlo.text import PrintOptions, print_module
-    from hlo.types import ArrayShape, Layout, Shape, TupleShape
+    from hlo.values.layout.physical import pack, parse_shape, unpack
+    from hlo.values.literal import Literal
+    from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
 __all__ = [
     "OPS",
@@ -104,20 +104,20 @@ _HOMES = {
         "to_stablehlo",
         "verify",
     ),
-    "hlo.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),
+    "hlo.frontends.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),
     "hlo.client": ("Client", "GlobalData"),
-    "hlo.compiler": ("compile",),
+    "hlo.compiler.pipeline": ("compile",),
     "hlo.errors": ("Diagnostic", "ElidedConstantsWarning", "HloError"),
     "hlo.eval": ("Host",),
-    "hlo.frontend": ("from_jax",),
+    "hlo.frontends.jax": ("from_jax",),
     "hlo.ir": ("Computation", "Instruction", "Module"),
-    "hlo.literal": ("Literal",),
-    "hlo.objects.library": ("load_library",),
+    "hlo.values.literal": ("Literal",),
+    "hlo.compiler.library": ("load_library",),
     "hlo.ops": ("OPS",),
-    "hlo.layout.physical": ("pack", "parse_shape", "unpack"),
-    "hlo.stablehlo": ("from_stablehlo",),
-    "hlo.text": ("PrintOptions", "print_module"),
-    "hlo.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),
+    "hlo.values.layout.physical": ("pack", "parse_shape", "unpack"),
+    "hlo.frontends.stablehlo": ("from_stablehlo",),
+    "hlo.frontends.text": ("PrintOptions", "print_module"),
+    "hlo.values.types": ("ArrayShape", "Layout", "Shape", "TupleShape"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -129,12 +129,12 @@ if not TYPE_CHECKING:  # what checks types is to know which names there are
         if home is None:
             raise AttributeError(f"module 'hlo' has no attribute {name!r}")
         if home != "hlo.errors":
-            from hlo.memory import need_address_space
+            from hlo.support.memory import need_address_space
 
             need_address_space("hlo")
         value = globals()[name] = getattr(importlib.import_module(home), name)
         if "hlo.ir" in sys.modules:
-            importlib.import_module("hlo.reports")  # has methods of modules
+            importlib.import_module("hlo.reports.module")  # has methods of modules
         return value
 
 

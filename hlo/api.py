@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hlo import constants
 from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
-from hlo.arguments import Parameter, bind_call
-from hlo.deadline import check_timeout
-from hlo.distribution import Distributions
+from hlo.compiler import constants
+from hlo.compiler.weights import bake_given
 from hlo.eval import Host
 from hlo.eval import interpret as evaluate
-from hlo.files import read_bytes
-from hlo.inputs import Sampler
+from hlo.frontends.sources import read_module, write_module
+from hlo.frontends.text import parse as parse_text
+from hlo.io.arguments import Parameter, bind_call
+from hlo.io.files import read_bytes
+from hlo.io.inputs import Sampler
+from hlo.io.random import Distributions
 from hlo.ir import Module
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.passes.validate import Validate
-from hlo.signature import checked
-from hlo.sources import read_module, write_module
-from hlo.text import parse as parse_text
-from hlo.trees import given_by
-from hlo.values import DynamicArray
+from hlo.support.deadline import check_timeout
+from hlo.support.signature import checked
+from hlo.support.trees import given_by
+from hlo.values.arrays import DynamicArray
 from hlo.verifier import verify as verify_module
 from hlo.verifier import verify_as
-from hlo.weights import bake_given
 
 
 @checked
@@ -110,7 +110,7 @@ def to_proto(module: Module) -> bytes:
     >>> b"seven" in data, hlo.from_proto(data)
     (True, <Module seven: () -> s32[], 1 instruction in 1 computation>)
     """
-    from hlo import proto  # not before it is needed: see `hlo.sources`
+    from hlo.frontends import proto  # not before it is needed: see `hlo.sources`
 
     verify_module(module)
     return proto.to_proto(module)
@@ -133,7 +133,7 @@ def to_stablehlo(module: Module) -> str:
     }
     <BLANKLINE>
     """
-    from hlo import stablehlo  # not before it is needed: see `hlo.sources`
+    from hlo.frontends import stablehlo  # not before it is needed: see `hlo.sources`
 
     verify_module(module)
     return stablehlo.to_stablehlo(module)
@@ -156,7 +156,7 @@ def from_proto(data: bytes, name: str = "<bytes>") -> Module:
     >>> hlo.from_proto(hlo.to_proto(module)).entry.root
     <Instruction c = s32[] constant()>
     """
-    from hlo import proto
+    from hlo.frontends import proto
 
     return proto.from_proto(data, name)
 

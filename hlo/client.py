@@ -23,19 +23,19 @@ import numpy as np
 
 from hlo.analysis.devices import devices_of
 from hlo.api import parameters_of, run_values, verify
-from hlo.arguments import Parameter, bind_arguments
-from hlo.builder import XlaComputation
-from hlo.builder.data import literal_of, literal_of_result
-from hlo.builder.meanings import type_of
-from hlo.compiler import compile, on_host
-from hlo.deadline import check_timeout
+from hlo.compiler.pipeline import compile, on_host
 from hlo.errors import HloError, InferError
+from hlo.frontends.builder import XlaComputation
+from hlo.frontends.builder.data import literal_of, literal_of_result
+from hlo.frontends.builder.meanings import type_of
 from hlo.host import Host, run_together
+from hlo.io.arguments import Parameter, bind_arguments
 from hlo.ir import Module
-from hlo.literal import Literal
-from hlo.signature import checked
-from hlo.types import Shape, signature_text
-from hlo.types import array as array_shape
+from hlo.support.deadline import check_timeout
+from hlo.support.signature import checked
+from hlo.values.literal import Literal
+from hlo.values.types import Shape, signature_text
+from hlo.values.types import array as array_shape
 
 _T = TypeVar("_T")
 Run = Callable[[Sequence[Any], float | None], Any]

@@ -38,7 +38,7 @@ import pytest
 # Test helpers (`oracle`, `generate`) are imported by name from any test file.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from oracle import assert_same, leaves
+from tests.harness.oracle import assert_same, leaves
 
 _SPLIT = re.compile(r"^//\s*-{5,}\s*$")
 _ERROR = re.compile(r"//\s*ERROR(?:@([+-]\d+))?:\s*(\d+):\s*([a-z0-9-]+):\s*(.*?)\s*$")
@@ -126,7 +126,7 @@ class HloCase(pytest.Item):
 
     def runtest(self) -> None:
         from hlo.errors import HloError
-        from hlo.text import parse
+        from hlo.frontends.text import parse
 
         self._reject_misspelt_directives()
         expected = self._expected_errors()
@@ -191,7 +191,7 @@ class HloCase(pytest.Item):
     def _run_evals(self, module: Any) -> None:
         from hlo.errors import HloError
         from hlo.eval import Interpreter
-        from hlo.literal import read_literal
+        from hlo.values.literal import read_literal
 
         for offset, line in enumerate(self.lines):
             m = _EVAL.search(line)
@@ -244,10 +244,10 @@ class HloCase(pytest.Item):
 
     def _run_passes(self, command: str) -> None:
         """Fail unless the passes of a command keep results, validity, and reach a fixed point."""
+        from hlo.frontends.text import parse
         from hlo.passes import parse_pipeline, run_pipeline
         from hlo.passes.observers import VerifyEach
         from hlo.passes.validate import Validate
-        from hlo.text import parse
         from hlo.verifier import verify
 
         words = shlex.split(_PASSES.sub("--passes=", command))

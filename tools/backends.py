@@ -13,12 +13,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlo.arguments import Parameter, Path
-    from hlo.constants import Constants
-    from hlo.distribution import Domain
+    from hlo.compiler.constants import Constants
     from hlo.host import Host
+    from hlo.io.arguments import Parameter, Path
+    from hlo.io.random import Domain
     from hlo.ir import Module
-    from hlo.types import Shape
+    from hlo.values.types import Shape
 
 
 @dataclass
@@ -65,7 +65,7 @@ def compiled(
     host: makes what a device sees besides arguments. device_counts: by default those that the
     module needs. constants: gives elided ones values.
     """
-    from hlo.compiler import compile_text, on_host
+    from hlo.compiler.pipeline import compile_text, on_host
 
     exe = compile_text(
         source,
@@ -120,8 +120,8 @@ def reference(
     from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
     from hlo.analysis.elided import elided_constants
-    from hlo.arguments import known_bytes
-    from hlo.sources import read_module
+    from hlo.frontends.sources import read_module
+    from hlo.io.arguments import known_bytes
 
     start = time.perf_counter()
     module = read_module(source, name)

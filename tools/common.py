@@ -68,7 +68,7 @@ class Tool(click.Command):
 
     def _exit_code(self, args: list[str]) -> int:
         from hlo.errors import HloError
-        from hlo.memory import need_address_space
+        from hlo.support.memory import need_address_space
 
         debug = "--debug" in args
         if sys.stderr is None:  # closed by whoever started us
@@ -164,7 +164,7 @@ def emit(content: str | bytes) -> None:
     With PYTHONUNBUFFERED the stream itself writes what a pipe takes and forgets the rest.
     """
     from hlo.errors import HloError
-    from hlo.scan import to_bytes
+    from hlo.values.scan import to_bytes
 
     if sys.stdout is None:
         raise HloError.at("bad-file", "cannot write to standard output: it is closed")
@@ -252,7 +252,7 @@ def diagnostics_json(error: HloError) -> list[dict[str, Any]]:
 def read_source(path: str) -> tuple[bytes, str]:
     """Return what is in a file, or on standard input for `-`, and what errors are to call it."""
     from hlo.errors import HloError
-    from hlo.files import read_bytes
+    from hlo.io.files import read_bytes
 
     if path != "-":
         return read_bytes(path), path
@@ -263,7 +263,7 @@ def read_source(path: str) -> tuple[bytes, str]:
 
 def load(path: str) -> Module:
     """Return the module in a file, or on standard input for `-`."""
-    from hlo.sources import read_module
+    from hlo.frontends.sources import read_module
 
     return read_module(*read_source(path))
 

@@ -110,8 +110,8 @@ def main(
       hlo-compile model.hlo --example demo && make -C demo
     """
     from hlo.errors import HloError
-    from hlo.files import make_folder, need_places, write_files
-    from hlo.forms import is_module_file
+    from hlo.io.files import make_folder, need_places, write_files
+    from hlo.io.formats import is_module_file
 
     if not (outputs or header or example):
         raise click.UsageError("Nothing to write: give -o, --header or --example.")
@@ -184,11 +184,11 @@ def _compile(
     passes: str, verify: str, constants: str | None, weights: tuple[str, ...],
 ) -> tuple[dict[str, bytes], Code]:  # fmt: skip
     """Return what to write, by path."""
-    from hlo.compiler import translate
-    from hlo.constants import fill
+    from hlo.compiler.constants import fill
+    from hlo.compiler.pipeline import translate
+    from hlo.compiler.weights import bake, read_weights
     from hlo.objects.headers import headers
     from hlo.objects.targets import platform
-    from hlo.weights import bake, read_weights
 
     # What can be wrong without a look at the module is said first.
     check_pipeline(passes)

@@ -59,7 +59,7 @@ def install(command: click.Command, shell: str) -> str:
     and where a file cannot be written.
     """
     from hlo.errors import HloError
-    from hlo.files import make_folder, read_bytes, write_files
+    from hlo.io.files import make_folder, read_bytes, write_files
 
     if shell == "auto":
         shell = Path(os.environ.get("SHELL", "")).name

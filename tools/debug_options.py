@@ -100,8 +100,8 @@ class XlaDump:
     """
 
     def __init__(self, options: DebugOptions, module: Module, number: int) -> None:
-        from hlo.files import make_folder
-        from hlo.text import PrintOptions
+        from hlo.frontends.text import PrintOptions
+        from hlo.io.files import make_folder
 
         self._options, self._module = options, module
         self._folder = Path(options.values[_TO])
@@ -139,13 +139,13 @@ class XlaDump:
             self._count += 1
 
     def _write(self, what: str) -> None:
-        from hlo.files import write_text
-        from hlo.text import print_module
+        from hlo.frontends.text import print_module
+        from hlo.io.files import write_text
 
         write_text(self._folder / f"{self._stem}.{what}", print_module(self._module, self._form))
 
     def _write_options(self) -> None:
-        from hlo.files import write_text
+        from hlo.io.files import write_text
 
         values = self._options.values
         # As in XLA's file, what is about dumps comes last.
@@ -158,7 +158,7 @@ def _environment() -> dict[str, str]:
     """Return the options in the environment: arguments, or the name of a file of them."""
     flags = os.environ.get("XLA_FLAGS", "")
     if flags.strip() and not flags.lstrip().startswith("-"):
-        from hlo.files import decode, read_bytes
+        from hlo.io.files import decode, read_bytes
 
         flags = decode(read_bytes(flags.strip()), flags.strip())
     found = (_FLAG.fullmatch(word) for word in shlex.split(flags))
@@ -173,7 +173,7 @@ def _quoted(value: str) -> str:
 def _read(path: str) -> dict[str, str]:
     """Return the options in a file of lines `name: value`."""
     from hlo.errors import HloError
-    from hlo.files import decode, read_bytes
+    from hlo.io.files import decode, read_bytes
 
     found = {}
     for number, line in enumerate(decode(read_bytes(path), path).splitlines(), 1):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hlo.arguments import Parameter
-    from hlo.inputs import Sampler
-    from hlo.types import Shape
+    from hlo.io.arguments import Parameter
+    from hlo.io.inputs import Sampler
+    from hlo.values.types import Shape
 
 
 def for_devices(
@@ -22,7 +22,7 @@ def for_devices(
     """
     if replicas is None and partitions is None:
         return source, None
-    from hlo.sources import read_module
+    from hlo.frontends.sources import read_module
     from hlo.verifier import verify_as
 
     module = read_module(source, name)
@@ -38,7 +38,7 @@ def inputs_by_device(
     sampler: Sampler, *, vary: bool,
 ) -> tuple[list[list[Any]], list[str]]:  # fmt: skip
     """Return the values of the parameters for each device, and the names of those made up."""
-    from hlo.inputs import read_inputs
+    from hlo.io.inputs import read_inputs
 
     if len(archives) not in (0, 1, count):
         raise click.UsageError(
@@ -58,7 +58,7 @@ def inputs_by_device(
 
 def named_results(shape: Shape, results: Sequence[Any]) -> dict[str, Any]:
     """Return the arrays of results: `out0`, `out1`, ..; of several devices `device0.out0`, .."""
-    from hlo.arguments import named_leaves
+    from hlo.io.arguments import named_leaves
 
     return {
         name if len(results) == 1 else f"device{device}.{name}": leaf

@@ -14,8 +14,8 @@ def read_expected(path: str, results: Mapping[str, Any]) -> dict[str, Any]:
     The file is an npy for one result, an npz or safetensors file whose keys are the names of
     results, or text: a literal for each, as `-o -` writes them.
     """
-    from hlo.arguments import as_leaf
-    from hlo.types import array, element_type_of
+    from hlo.io.arguments import as_leaf
+    from hlo.values.types import array, element_type_of
 
     found = _arrays(path, list(results))
     values = {}
@@ -33,8 +33,8 @@ def read_expected(path: str, results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
-    from hlo.archives import SAFETENSORS, read_archive
-    from hlo.files import read_npy
+    from hlo.io.archives import SAFETENSORS, read_archive
+    from hlo.io.files import read_npy
 
     if path.endswith((".npz", SAFETENSORS)):
         return read_archive(path)
@@ -48,8 +48,8 @@ def _arrays(path: str, names: Sequence[str]) -> dict[str, Any]:
 
 def read_values(path: str) -> list[Any]:
     """Return the values in a text of literals, a line each, with their shapes."""
-    from hlo.files import read_text
-    from hlo.inputs import literal_with_shape
+    from hlo.io.files import read_text
+    from hlo.io.inputs import literal_with_shape
 
     lines = read_text(path).splitlines()
     # With the breaks in front of a line errors have its number.
@@ -64,8 +64,8 @@ def read_queue(paths: Sequence[str]) -> list[Any]:
     An npy is one value, a text as many as it has literals. An npz has values by number, `0`, `1`,
     ..., those that are tuples by number and index, `1.0`, `1.1`, ... Raises HloError.
     """
-    from hlo.archives import SAFETENSORS, read_archive
-    from hlo.files import read_npy
+    from hlo.io.archives import SAFETENSORS, read_archive
+    from hlo.io.files import read_npy
 
     values: list[Any] = []
     for path in paths:
@@ -110,7 +110,7 @@ def _in_order(path: str, tree: Mapping[int, Any]) -> list[Any]:
 
 def queue_arrays(values: Sequence[Any], prefix: str = "") -> dict[str, Any]:
     """Return the arrays in the values of a queue, by number and index path: `0`, `1.0`, ..."""
-    from hlo.values import TOKEN_VALUE, DynamicArray
+    from hlo.values.arrays import TOKEN_VALUE, DynamicArray
 
     found: dict[str, Any] = {}
     for n, value in enumerate(values):

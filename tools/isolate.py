@@ -24,9 +24,9 @@ def isolated(
     inside of fusions and reducers do not. What other devices, the host or random state have part in
     is left out, and what is there already but for its name. Raises HloError.
     """
+    from hlo.frontends.sources import read_module
+    from hlo.frontends.text import PrintOptions, print_module
     from hlo.ir.extract import extract
-    from hlo.sources import read_module
-    from hlo.text import PrintOptions, print_module
     from hlo.verifier import verify_as
 
     module = read_module(source, name, form)

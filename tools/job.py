@@ -16,10 +16,10 @@ from .devices import for_devices, inputs_by_device, named_results
 from .outcome import Outcome, assumed_text, made_up_text, nan_counts
 
 if TYPE_CHECKING:
-    from hlo.compare import Comparison
-    from hlo.constants import Constants
+    from hlo.compiler.constants import Constants
     from hlo.host import Host
-    from hlo.literal import Literal
+    from hlo.testing.compare import Comparison
+    from hlo.values.literal import Literal
 
     from .debug_options import DebugOptions
 
@@ -90,7 +90,7 @@ class Job:
         """Return what gives elided constants values."""
         if self.constants is None:
             return None
-        from hlo.constants import Constants
+        from hlo.compiler.constants import Constants
 
         return Constants(self.constants, self.seed, self.random)
 
@@ -100,9 +100,9 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
 
     source: what is in the file. name: stands for it in errors.
     """
-    from hlo.arguments import bind_arguments
-    from hlo.distribution import Distributions
-    from hlo.inputs import Sampler
+    from hlo.io.arguments import bind_arguments
+    from hlo.io.inputs import Sampler
+    from hlo.io.random import Distributions
 
     outcome = Outcome(file)
     with progress(f"preparing {file}"):
@@ -168,7 +168,7 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
 
 def _note_what_is_made_up(outcome: Outcome, job: Job) -> None:
     if outcome.elided:
-        from hlo.constants import elided_text
+        from hlo.compiler.constants import elided_text
 
         note(
             f"{outcome.file}: warning: {elided_text(outcome.elided)}; placeholders are used, "
@@ -214,7 +214,7 @@ def _fed_out(module: Runnable) -> dict[str, Any]:
 
 def _expected(results: Mapping[str, Any], job: Job) -> dict[str, Comparison]:
     """Compare results with those in a file."""
-    from hlo.compare import compare
+    from hlo.testing.compare import compare
 
     from .expected import read_expected
 
@@ -225,9 +225,9 @@ def _expected(results: Mapping[str, Any], job: Job) -> dict[str, Comparison]:
 
 def _dump_passes(source: bytes, name: str, job: Job) -> None:
     """Write the module before and after the passes, as the debug options say."""
+    from hlo.frontends.sources import read_module
     from hlo.passes import run_pipeline
     from hlo.passes.default import pipeline_of
-    from hlo.sources import read_module
     from hlo.verifier import verify_as
 
     module = read_module(source, name)
@@ -242,7 +242,7 @@ def _dump_passes(source: bytes, name: str, job: Job) -> None:
 
 def _as_text(source: bytes, name: str, form: str) -> tuple[bytes, str]:
     """Return a module, in the form that was said, as HLO text, and what errors are to call it."""
-    from hlo.sources import read_module
+    from hlo.frontends.sources import read_module
 
     return str(read_module(source, name, form)).encode(), f"{name} (printed)"
 
@@ -266,8 +266,8 @@ def _compared(
     by a few times what that changes, unless it was said what they may be off by.
     """
     from hlo.analysis.rounding import rounded_digits
-    from hlo.compare import compare, nudged, spread
-    from hlo.sources import read_module
+    from hlo.frontends.sources import read_module
+    from hlo.testing.compare import compare, nudged, spread
 
     other = replace(job, backend=job.against, passes=job.reference_passes)
     results = outcome.results | outcome.outfeed

@@ -12,7 +12,7 @@ from .common import BAD_INPUT, Tool, common_options, diagnostics_json, emit, emi
 if TYPE_CHECKING:
     import numpy as np
 
-    from hlo.types import ArrayShape, TupleShape
+    from hlo.values.types import ArrayShape, TupleShape
 
 # The index of every place is part of --json up to so many places.
 _LISTED = 4096
@@ -69,8 +69,8 @@ def main(
         raise click.UsageError("-o OUT goes with one of --pack IN and --unpack IN.")
     if sum(map(bool, (files, svg, at, place is not None))) > 1:
         raise click.UsageError("--svg, --at, --place and --pack or --unpack: one of them.")
-    from hlo.layout.physical import array_shape, layout_errors, parse_shape
-    from hlo.types import TupleShape
+    from hlo.values.layout.physical import array_shape, layout_errors, parse_shape
+    from hlo.values.types import TupleShape
 
     try:
         with layout_errors():
@@ -101,8 +101,8 @@ def main(
 def _show(
     shape: ArrayShape, svg: str | None, limit: int, letters: bool, padding: str, as_json: bool
 ) -> None:
-    from hlo import explorer
-    from hlo.files import write_text
+    from hlo.io.files import write_text
+    from hlo.reports import explorer
 
     view = explorer.layout_view(shape, limit, letters=letters, padding=padding)
     if svg is not None:
@@ -115,7 +115,7 @@ def _show(
 
 def _stored(shape: ArrayShape) -> ArrayShape:
     """Return the shape whose places can be shown: another one if the layout names it."""
-    from hlo.layout.physical import array_shape
+    from hlo.values.layout.physical import array_shape
 
     if shape.layout is None or shape.layout.physical_shape is None:
         return shape
@@ -125,8 +125,8 @@ def _stored(shape: ArrayShape) -> ArrayShape:
 
 
 def _show_tuple(shape: TupleShape, limit: int, letters: bool, as_json: bool) -> None:
-    from hlo import explorer
-    from hlo.types import ArrayShape
+    from hlo.reports import explorer
+    from hlo.values.types import ArrayShape
 
     views = [
         (list(index), explorer.layout_view(leaf, limit, letters=letters))
@@ -144,7 +144,7 @@ def _show_tuple(shape: TupleShape, limit: int, letters: bool, as_json: bool) -> 
 
 
 def _padded(shape: ArrayShape, sizes: str) -> ArrayShape:
-    from hlo.layout import with_padded_dims
+    from hlo.values.layout import with_padded_dims
 
     return with_padded_dims(shape, _index("--padded", sizes))
 
@@ -152,8 +152,8 @@ def _padded(shape: ArrayShape, sizes: str) -> ArrayShape:
 def _filler(shape: ArrayShape, value: str) -> np.ndarray:
     """Return a literal of the element type as an array of no dimensions."""
     from hlo.errors import HloError, TextError
-    from hlo.literal import read_literal
-    from hlo.types import array
+    from hlo.values.literal import read_literal
+    from hlo.values.types import array
 
     try:
         return read_literal(value, array(shape.element_type, ())).array
@@ -163,7 +163,7 @@ def _filler(shape: ArrayShape, value: str) -> np.ndarray:
 
 def _indices(shape: ArrayShape, places: int) -> list[tuple[int, ...] | None] | None:
     """Return the index of the element in each place, None where padding is; None for many."""
-    from hlo.layout import multi_index
+    from hlo.values.layout import multi_index
 
     return [multi_index(shape, place) for place in range(places)] if places <= _LISTED else None
 
@@ -172,8 +172,8 @@ def _indices(shape: ArrayShape, places: int) -> list[tuple[int, ...] | None] | N
 
 
 def _show_element(shape: ArrayShape, at: str | None, place: int | None, as_json: bool) -> None:
-    from hlo.explorer import layout_facts
-    from hlo.layout import linear_index, multi_index
+    from hlo.reports.explorer import layout_facts
+    from hlo.values.layout import linear_index, multi_index
 
     if place is None:
         place = int(linear_index(shape, _index("--at", at or "")))
@@ -202,10 +202,10 @@ def _packed(
     shape: ArrayShape, filler: np.ndarray | None, source: str, output: str
 ) -> dict[str, np.ndarray]:
     """Return the buffers of the arrays in a file, by name."""
-    from hlo.arguments import as_leaf
-    from hlo.files import read_raw
-    from hlo.layout.packing import pack
-    from hlo.values import actual
+    from hlo.io.arguments import as_leaf
+    from hlo.io.files import read_raw
+    from hlo.values.arrays import actual
+    from hlo.values.layout.packing import pack
 
     arrays = _read(source, output, lambda: read_raw(source, shape))
     return {
@@ -218,8 +218,8 @@ def _unpacked(shape: ArrayShape, source: str, output: str) -> dict[str, np.ndarr
     """Return the arrays whose buffers are in a file, by name."""
     import numpy as np
 
-    from hlo.files import read_bytes
-    from hlo.layout.packing import unpack
+    from hlo.io.files import read_bytes
+    from hlo.values.layout.packing import unpack
 
     buffers = _read(source, output, lambda: np.frombuffer(read_bytes(source), np.uint8))
     # Buffers may come as elements of any type: what counts is their bytes.
@@ -231,7 +231,7 @@ def _unpacked(shape: ArrayShape, source: str, output: str) -> dict[str, np.ndarr
 
 def _read(source: str, output: str, raw: Callable[[], np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays in a file, by name; one without names is called `` alone."""
-    from hlo.files import need_places, read_npy, read_npz
+    from hlo.io.files import need_places, read_npy, read_npz
 
     need_places([output], [source])
     if source.endswith(".npz"):
@@ -245,7 +245,7 @@ def _read(source: str, output: str, raw: Callable[[], np.ndarray]) -> dict[str, 
 
 
 def _write(output: str, arrays: dict[str, np.ndarray]) -> None:
-    from hlo.files import write_files, write_npy, write_npz
+    from hlo.io.files import write_files, write_npy, write_npz
 
     if output.endswith(".npz"):
         write_npz(output, {name or "arr_0": array for name, array in arrays.items()})

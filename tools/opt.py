@@ -29,9 +29,9 @@ from .printing import FORMS, print_options, print_toggles
 from .stages import STAGES, is_compiled, is_hlo, runs_passes, stage_content
 
 if TYPE_CHECKING:
+    from hlo.frontends.text import PrintOptions
     from hlo.ir import Module
     from hlo.ops import OpSpec
-    from hlo.text import PrintOptions
 
 _SEPARATOR = "// -----"
 _VERIFY = {"verify=lenient": "--lenient", "verify=strict": "--verify"}
@@ -165,9 +165,9 @@ def main(
     if flags.any_without_passes:
         raise click.UsageError("This needs --passes, for example --passes=default.")
     from hlo.errors import HloError
-    from hlo.files import write_files
-    from hlo.forms import is_module_file
-    from hlo.sources import module_content
+    from hlo.frontends.sources import module_content
+    from hlo.io.files import write_files
+    from hlo.io.formats import is_module_file
 
     parts: list[bytes] = []
     options = print_options(form, limit, rest, debug_options)
@@ -231,8 +231,8 @@ def _separator(form: str, report: str | None, stage: str | None) -> bytes:
 
 def _modules(file: str, split: bool, form: str | None) -> Iterator[Module]:
     """Yield the modules in a file, one if it is not to be split; places are those in the file."""
-    from hlo.files import decode
-    from hlo.sources import read_module
+    from hlo.frontends.sources import read_module
+    from hlo.io.files import decode
 
     data, name = read_source(file)
     if not split:
@@ -257,13 +257,13 @@ def _verify(module: Any, *, rules: bool, lenient: bool) -> None:
 
 
 def _debug_string(module: Module) -> str:
-    from hlo.proto import to_debug_string
+    from hlo.frontends.proto import to_debug_string
 
     return to_debug_string(module)
 
 
 def _print(module: Any, options: PrintOptions) -> str:
-    from hlo.text import print_module
+    from hlo.frontends.text import print_module
 
     return print_module(module, options)
 
@@ -295,7 +295,7 @@ def _report(module: Module, report: str, as_json: bool) -> str:
 
         found = signature(module)
         return _shown(found, signature_text(found), as_json)
-    from hlo.reports import module_cost, statistics
+    from hlo.reports.module import module_cost, statistics
 
     if report == "stats":
         stats = statistics(module)
@@ -310,7 +310,7 @@ def _shown(found: Any, text: str, as_json: bool) -> str:
 
 def _list_unsupported(as_json: bool) -> int:
     """Print which operations have no native code in which types; returns 1 if there are any."""
-    from hlo.support import supported
+    from hlo.compiler.coverage import supported
 
     missing, count = [], 0
     with progress("compiling examples"):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlo.compare import Comparison
-    from hlo.distribution import Domain
+    from hlo.io.random import Domain
+    from hlo.testing.compare import Comparison
 
 _NAMED_INPUTS = 6
 
@@ -49,7 +49,7 @@ class Outcome:
 
 def nan_counts(results: Mapping[str, Any]) -> dict[str, int]:
     """Return how many elements are NaN, of those results that have any."""
-    from hlo.compare import nan_count
+    from hlo.testing.compare import nan_count
 
     counts = {name: nan_count(value) for name, value in results.items()}
     return {name: count for name, count in counts.items() if count}

@@ -131,13 +131,13 @@ def run_passes(
 
 
 def _compiled(module: Module, values: Sequence[Any]) -> Any:
-    from hlo.compiler import compile
+    from hlo.compiler.pipeline import compile
 
     return compile(module, cache=False, passes="")(*values)
 
 
 def _dump(folder: str, number: int) -> Any:
-    from hlo.files import make_folder, write_text
+    from hlo.io.files import make_folder, write_text
     from hlo.passes.observers import Dump
 
     make_folder(folder)

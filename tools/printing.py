@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from hlo.text import PrintOptions
+    from hlo.frontends.text import PrintOptions
 
     from .debug_options import DebugOptions
 
@@ -44,7 +44,7 @@ def print_options(
 
     limit: of the elements of constants; None for the form's own.
     """
-    from hlo.text import PrintOptions
+    from hlo.frontends.text import PrintOptions
 
     options = {
         "default": PrintOptions,

@@ -13,7 +13,7 @@ _JSON_ELEMENTS = 100
 
 def shown(results: Mapping[str, Any]) -> str:
     """Return a line for each small result, and a table of the others."""
-    from hlo.files import literal_text
+    from hlo.io.files import literal_text
 
     small = {name: value for name, value in results.items() if _is_short(value, _SHOWN_ELEMENTS)}
     lines = [f"{name} = {literal_text(value)}\n" for name, value in small.items()]
@@ -23,14 +23,14 @@ def shown(results: Mapping[str, Any]) -> str:
 
 def _is_short(value: Any, most: int) -> bool:
     """True for a result of few elements, and of few braces around none."""
-    from hlo.literal import brace_pairs
+    from hlo.values.literal import brace_pairs
 
     return (value.size or brace_pairs(value.shape)) <= most
 
 
 def _table(results: Mapping[str, Any]) -> str:
     """Return what is in results, a line for each."""
-    from hlo.summary import summarize
+    from hlo.testing.summary import summarize
 
     rows = [["name", "shape", "min", "max", "mean", "NaN", "inf"]]
     for name, value in results.items():
@@ -54,8 +54,8 @@ def entries(results: Mapping[str, Any], literals: bool | None) -> list[dict[str,
 
     literals: whether their elements are in it; None for those of small ones.
     """
-    from hlo.files import literal_text
-    from hlo.summary import summarize
+    from hlo.io.files import literal_text
+    from hlo.testing.summary import summarize
 
     found = []
     for name, value in results.items():

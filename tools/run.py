@@ -186,7 +186,7 @@ def _run(
     as_json: bool, rest: dict[str, Any],
 ) -> int:  # fmt: skip
     from hlo.errors import HloError
-    from hlo.memory import enough_memory
+    from hlo.support.memory import enough_memory
 
     flags = ModuleFlags.take(rest)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
@@ -250,7 +250,7 @@ def _run_isolated(
 ) -> int:  # fmt: skip
     """Run each instruction of a module alone; returns how many fail."""
     from hlo.errors import HloError
-    from hlo.memory import enough_memory
+    from hlo.support.memory import enough_memory
 
     from .isolate import isolated
 
@@ -302,14 +302,14 @@ def _tell(outcome: Outcome, job: Job, *, show_time: bool) -> None:
 def _loaded(files: tuple[str, ...]) -> Host | None:
     if not files:
         return None
-    from hlo.plugins import host_of
+    from hlo.host.plugins import host_of
 
     return host_of(files)
 
 
 def _check_output(files: tuple[str, ...], job: Job) -> None:
-    from hlo.archives import SAFETENSORS
-    from hlo.files import make_folder, need_places
+    from hlo.io.archives import SAFETENSORS
+    from hlo.io.files import make_folder, need_places
 
     for file in files:
         if file.endswith((".npy", ".npz", SAFETENSORS)):
@@ -350,7 +350,7 @@ def _is_folder(output: str) -> bool:
 
 def _deliver(outcome: Outcome, job: Job, quiet: bool) -> None:
     """Write the results where they are wanted, or show them."""
-    from hlo.files import literal_text, write_npy, write_npz
+    from hlo.io.files import literal_text, write_npy, write_npz
 
     output, results = job.output, outcome.results
     if job.compile_only:

@@ -12,7 +12,7 @@ from .common import emit, note
 from .platforms import backend_of
 
 if TYPE_CHECKING:
-    from hlo.proto import Iteration
+    from hlo.frontends.proto import Iteration
 
     from .job import Job
     from .outcome import Outcome
@@ -175,7 +175,7 @@ class ModuleFlags:
             return
         if len(files) > 1:
             raise click.UsageError("--output-literals-file holds those of one module.")
-        from hlo.files import need_places
+        from hlo.io.files import need_places
 
         read = [] if self.input_literals_file is None else [self.input_literals_file]
         need_places([path], [*files, *read])
@@ -202,9 +202,9 @@ class ModuleFlags:
             note(f"{bad}/{self.iterations} runs failed.")
         path = self.output_literals_file
         if path is not None:
-            from hlo.files import write_files
-            from hlo.forms import PROTO_TEXT
-            from hlo.proto import write_runs
+            from hlo.frontends.proto import write_runs
+            from hlo.io.files import write_files
+            from hlo.io.formats import PROTO_TEXT
 
             runs = [_kept(outcome) for outcome in outcomes]
             write_files({path: write_runs(runs, as_text=path.endswith(PROTO_TEXT))})
@@ -221,7 +221,7 @@ class ModuleFlags:
 
 def _text(value: Any) -> str:
     """Return a value as literals, a line for each array."""
-    from hlo.files import literal_text
+    from hlo.io.files import literal_text
 
     plain = _plain(value)
     if isinstance(plain, tuple):
@@ -231,7 +231,7 @@ def _text(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value whose arrays of dynamic size hold what is meant of them."""
-    from hlo.values import DynamicArray
+    from hlo.values.arrays import DynamicArray
 
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
@@ -240,8 +240,8 @@ def _plain(value: Any) -> Any:
 
 def _kept(outcome: Outcome) -> Iteration:
     """Return the values of a run on its first device."""
-    from hlo.literal import Literal
-    from hlo.proto import Iteration
+    from hlo.frontends.proto import Iteration
+    from hlo.values.literal import Literal
 
     whole, other = (
         [Literal.of(_plain(v)) for v in values[:1]]
@@ -254,9 +254,9 @@ def _kept(outcome: Outcome) -> Iteration:
 def _read_literals(path: str | None) -> list[Iteration]:
     if path is None:
         return []
-    from hlo.files import decode, read_bytes
-    from hlo.forms import PROTO_TEXT, is_proto
-    from hlo.proto import read_runs
+    from hlo.frontends.proto import read_runs
+    from hlo.io.files import decode, read_bytes
+    from hlo.io.formats import PROTO_TEXT, is_proto
 
     data = read_bytes(path)
     is_text = path.endswith(PROTO_TEXT) or not is_proto(data)

@@ -54,26 +54,26 @@ def is_compiled(stage: str | None) -> bool:
 
 def stage_content(module: Module, stage: str, target: str | None) -> bytes:
     """Return a module, on which passes have run, in the form of a stage that is not HLO."""
-    from hlo.scan import to_bytes
+    from hlo.values.scan import to_bytes
 
     content = _FORMS[stage](module, target)
     return content if isinstance(content, bytes) else to_bytes(content)
 
 
 def _json(module: Module, target: str | None) -> str:
-    from hlo.proto import to_json
+    from hlo.frontends.proto import to_json
 
     return to_json(module)
 
 
 def _dot(module: Module, target: str | None) -> str:
-    from hlo.graph import to_dot
+    from hlo.reports.graph import to_dot
 
     return to_dot(module)
 
 
 def _html(module: Module, target: str | None) -> str:
-    from hlo.graph import to_html
+    from hlo.reports.graph import to_html
 
     return to_html(module)
 
@@ -102,7 +102,7 @@ def _emitted(
     module: Module, target: str | None, *, is_located: bool = False,
     observe: Observer | None = None,
 ) -> Program:  # fmt: skip
-    from hlo.compiler import Clock, emit
+    from hlo.compiler.pipeline import Clock, emit
     from hlo.objects.targets import platform
 
     machine = platform(target).target
@@ -125,7 +125,7 @@ def _obj(module: Module, target: str | None) -> bytes:
 
 
 def _code(module: Module, target: str | None) -> Code:
-    from hlo.compiler import translate
+    from hlo.compiler.pipeline import translate
     from hlo.objects.targets import platform
 
     return translate(module, platform(target), _SYMBOL, passes="", verify=_VERIFIED)

@@ -78,9 +78,9 @@ def main(
       hlo-translate model.mlir -o model.pb
       hlo-translate -mlir-to-hlo model.mlir --print-layouts
     """
-    from hlo.files import write_files
-    from hlo.forms import is_module_file
-    from hlo.sources import module_content
+    from hlo.frontends.sources import module_content
+    from hlo.io.files import write_files
+    from hlo.io.formats import is_module_file
 
     if emit_mhlo:
         raise click.UsageError("--emit-mhlo: StableHLO is written, MHLO is not.")
@@ -104,9 +104,9 @@ def main(
 
 def _modules(file: str, split: bool) -> list[tuple[Module, bool]]:
     """Return the modules in a file, verified, and whether each was StableHLO."""
-    from hlo.files import decode
-    from hlo.forms import MLIR, is_proto, is_stablehlo
-    from hlo.sources import read_module
+    from hlo.frontends.sources import read_module
+    from hlo.io.files import decode
+    from hlo.io.formats import MLIR, is_proto, is_stablehlo
     from hlo.verifier import verify
 
     data, name = read_source(file)
@@ -140,14 +140,14 @@ def _result(direction: str | None, output: str, emit_proto: bool, *, is_mlir: bo
 
 def _written(module: Module, result: str, direction: str | None, form: dict[str, bool]) -> str:
     if result == _MLIR:
-        from hlo.stablehlo import to_stablehlo
+        from hlo.frontends.stablehlo import to_stablehlo
 
         return to_stablehlo(module)
     if result == _PROTO:
-        from hlo.proto import to_debug_string
+        from hlo.frontends.proto import to_debug_string
 
         return to_debug_string(module)
-    from hlo.text import PrintOptions, print_module
+    from hlo.frontends.text import PrintOptions, print_module
 
     options = replace(
         PrintOptions.xla(), layouts=form["print_layouts"], async_sugar=form["print_sugar"]

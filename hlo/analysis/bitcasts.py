@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hlo.ir import Instruction
-from hlo.layout.bitcasts import is_order, layout_of, reshape_is_bitcast
-from hlo.types import ArrayShape
+from hlo.values.layout.bitcasts import is_order, layout_of, reshape_is_bitcast
+from hlo.values.types import ArrayShape
 
 
 def is_bitcast(inst: Instruction) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
-from hlo.types import without_layout
+from hlo.values.types import without_layout
 
 # Attributes and annotations that do not affect the value.
 _NOTES = frozenset({"metadata", "statistics", "original_value", "origin"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hlo.ir import Instruction
-from hlo.literal import Literal
-from hlo.numerals import bits_of
-from hlo.types import ArrayShape
+from hlo.values.literal import Literal
+from hlo.values.numerals import bits_of
+from hlo.values.types import ArrayShape
 
 
 def splat(inst: Instruction) -> np.ndarray | None:

@@ -17,7 +17,7 @@ from hlo.analysis.trips import trip_count
 from hlo.ir import Computation, Instruction
 from hlo.ops import Category, Trait
 from hlo.ops.attrs import WindowDim
-from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.values.types import ArrayShape, Shape, TupleShape
 
 
 @dataclass(frozen=True)

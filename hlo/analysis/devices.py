@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hlo.ir import Instruction, Module
 from hlo.ops import Trait
-from hlo.ops.device_groups import exchanges, names_devices
-from hlo.sharding import NamedSharding, TiledSharding, TupleSharding
+from hlo.ops.collective.device_groups import exchanges, names_devices
+from hlo.values.sharding import NamedSharding, TiledSharding, TupleSharding
 
 
 def devices_of(module: Module) -> tuple[int, int]:

@@ -15,11 +15,11 @@ from dataclasses import replace
 
 from hlo.analysis.constants import splat
 from hlo.analysis.elided import is_elided
-from hlo.distribution import Domain
+from hlo.io.random import Domain
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
-from hlo.ops.indexing import INDEX_ATTRS, index_dims
-from hlo.types import UNBOUNDED, ArrayShape
+from hlo.ops.movement.gather_scatter import INDEX_ATTRS, index_dims
+from hlo.values.types import UNBOUNDED, ArrayShape
 
 Path = tuple[int, ...]
 Demand = tuple[Instruction, Path, Domain]

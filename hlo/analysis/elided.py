@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
-from hlo.literal import Literal
+from hlo.values.literal import Literal
 
 
 def elided_constants(module: Module) -> list[Instruction]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from hlo.analysis.bitcasts import is_bitcast
 from hlo.ir import Computation, Instruction
-from hlo.layout import physical_bytes
 from hlo.ops import Trait
-from hlo.types import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
+from hlo.values.layout import physical_bytes
+from hlo.values.types import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
 
 _PASS_ON = frozenset(
     "get-tuple-element tuple while copy-done async-done async-update send-done recv-done "

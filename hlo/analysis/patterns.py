@@ -12,7 +12,7 @@ import numpy as np
 
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 
 def single_binary_op(comp: Computation) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 
 from hlo.ir import Module
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 # Narrower types are quantized on purpose, not approximations of more precise numbers.
 _FEWEST_DIGITS = 7

@@ -8,7 +8,7 @@ from typing import Any
 
 from hlo.ir import Instruction
 from hlo.ops import Trait
-from hlo.types import ArrayShape, ElementType
+from hlo.values.types import ArrayShape, ElementType
 
 # Instructions that forward their operand's value.
 _SAME = frozenset({"copy", "opt-barrier"})

@@ -15,23 +15,23 @@ from hlo.analysis.cost import Cost, cost_of
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import report
-from hlo.codegen.assignment import assign_buffers
-from hlo.codegen.calls import KernelCache
-from hlo.codegen.entry import EntryEmitter
-from hlo.codegen.function import Function
-from hlo.codegen.kernel import computation_key
-from hlo.codegen.kernel_order import order_kernels
-from hlo.codegen.kernel_plans import plan_kernels
-from hlo.codegen.liveness import Path, live_ranges
+from hlo.codegen.entry.assignment import assign_buffers
+from hlo.codegen.entry.calls import KernelCache
+from hlo.codegen.entry.emitter import EntryEmitter
+from hlo.codegen.entry.kernel_plans import plan_kernels
 from hlo.codegen.llvm import Module
-from hlo.codegen.prepare import flatten
-from hlo.codegen.relayout import without_buffers
-from hlo.codegen.roles import assign_roles, fuse_siblings
+from hlo.codegen.loops.function import Function
+from hlo.codegen.loops.kernel import computation_key
+from hlo.codegen.lower.prepare import flatten
+from hlo.codegen.lower.relayout import without_buffers
+from hlo.codegen.plan.kernel_order import order_kernels
+from hlo.codegen.plan.liveness import Path, live_ranges
+from hlo.codegen.plan.roles import assign_roles, fuse_siblings
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.errors import HloError
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
 from hlo.ir import Computation, Instruction
-from hlo.types import TOKEN, ArrayShape, Shape
+from hlo.values.types import TOKEN, ArrayShape, Shape
 
 
 @dataclass

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.assignment import BufferAssignment
-from hlo.codegen.buffers import Buffer, Origin
-from hlo.codegen.commands import (
+from hlo.codegen.entry.assignment import BufferAssignment
+from hlo.codegen.entry.buffers import Buffer, Origin
+from hlo.codegen.entry.commands import (
     Block,
     Branches,
     ComputeScalar,
@@ -19,10 +19,10 @@ from hlo.codegen.commands import (
     Move,
     UseConstant,
 )
-from hlo.codegen.kernel import KernelEmitter
-from hlo.codegen.kernel_plans import KernelPlan
-from hlo.codegen.liveness import Liveness, Storage
-from hlo.codegen.tree import computations_of
+from hlo.codegen.entry.kernel_plans import KernelPlan
+from hlo.codegen.loops.kernel import KernelEmitter
+from hlo.codegen.plan.liveness import Liveness, Storage
+from hlo.codegen.plan.tree import computations_of
 from hlo.ir import Computation, Instruction
 
 

@@ -17,13 +17,14 @@ import numpy as np
 
 from hlo.errors import HloError, InferError
 from hlo.eval.dynamic_rules import RULES, Arg, as_it_is, elementwise, share
-from hlo.ops import OPS, Category, Trait, reduction_eval
-from hlo.ops.dynamic import SIZE_MAKERS
-from hlo.ops.reduction_eval import Parts, as_parts
+from hlo.ops import OPS, Category, Trait
+from hlo.ops.movement.dimension_sizes import SIZE_MAKERS
+from hlo.ops.reduce import reduction_eval
+from hlo.ops.reduce.reduction_eval import Parts, as_parts
 from hlo.ops.rules import array_result
 from hlo.ops.spec import EvalContext, OpView
-from hlo.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
-from hlo.values import DynamicArray, actual, at_bounds, bounded, with_sizes
+from hlo.values.arrays import DynamicArray, actual, at_bounds, bounded, with_sizes
+from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 # These forward values, or handle dynamic sizes themselves.
 _DIRECT = frozenset(

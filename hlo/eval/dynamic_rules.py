@@ -18,11 +18,11 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops.attrs import SliceDim
-from hlo.ops.reshape_groups import dimension_groups, varying_dimension
+from hlo.ops.movement.reshape_groups import dimension_groups, varying_dimension
 from hlo.ops.rules import array_result
 from hlo.ops.spec import OpView
-from hlo.types import UNBOUNDED, ArrayShape, Shape
-from hlo.values import DynamicArray, actual, at_bounds
+from hlo.values.arrays import DynamicArray, actual, at_bounds
+from hlo.values.types import UNBOUNDED, ArrayShape, Shape
 
 
 class Arg:

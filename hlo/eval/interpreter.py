@@ -17,16 +17,16 @@ import numpy as np
 from hlo.analysis.effects import Effects
 from hlo.analysis.patterns import OrderTerm, order_terms, picks_an_argument, single_binary_op
 from hlo.analysis.trips import never_ends
-from hlo.deadline import Deadline
 from hlo.errors import HloError, InferError, Span
 from hlo.eval import dynamic
 from hlo.host import Host, run_together
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
-from hlo.ops.conversion import bitcasts_a_scalar
+from hlo.ops.elementwise.conversion import bitcasts_a_scalar
 from hlo.ops.rules import need_memory
 from hlo.ops.spec import Evaluate, SortKey
-from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.support.deadline import Deadline
+from hlo.values.types import ArrayShape, Shape, TupleShape
 
 # Maximum call depth of computations. Some operations recurse on the C stack, so this does not
 # grow with memory.

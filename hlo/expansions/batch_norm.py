@@ -8,7 +8,7 @@ import numpy as np
 
 from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
-from hlo.types import ELEMENT_TYPES, ArrayShape, TupleShape, array
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, TupleShape, array
 
 
 class _Batch(Draft):

@@ -14,15 +14,8 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.custom_targets import CHECK_SIZE
-from hlo.types import (
-    TOKEN,
-    ArrayShape,
-    BufferShape,
-    ElementType,
-    Shape,
-    TupleShape,
-)
+from hlo.ops.host.custom_targets import CHECK_SIZE
+from hlo.values.types import TOKEN, ArrayShape, BufferShape, ElementType, Shape, TupleShape
 
 # Returns None where an instruction has an emitter of its own after all.
 Expansion = Callable[[Instruction], Computation | None]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder, build_computation
-from hlo.types import S32, S64, ElementType, TupleShape, array
+from hlo.values.types import S32, S64, ElementType, TupleShape, array
 
 # Appends a step, from its number, the values so far and the constants, and returns new values.
 Step = Callable[

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
-from hlo.ops.contraction import DEFAULT_PRECISIONS
-from hlo.ops.contraction_eval import DotDims, ragged_prefix
-from hlo.ops.operand_configs import blocks_of, is_packed, need_dense, scaling
+from hlo.ops.contract.contraction import DEFAULT_PRECISIONS
+from hlo.ops.contract.contraction_eval import DotDims, ragged_prefix
+from hlo.ops.contract.operand_configs import blocks_of, is_packed, need_dense, scaling
 from hlo.ops.rules import higher_precision
-from hlo.types import ELEMENT_TYPES, S64, ArrayShape, Shape, array
+from hlo.values.types import ELEMENT_TYPES, S64, ArrayShape, Shape, array
 
 _F64 = ELEMENT_TYPES["f64"]
 

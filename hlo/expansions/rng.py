@@ -14,8 +14,8 @@ import numpy as np
 from hlo.expansions.draft import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
-from hlo.ops.random_eval import RNG_KEY
-from hlo.types import ELEMENT_TYPES, F32, U32, U64, ElementType, TupleShape, array
+from hlo.ops.random.bits import RNG_KEY
+from hlo.values.types import ELEMENT_TYPES, F32, U32, U64, ElementType, TupleShape, array
 
 
 class _Random(Draft):

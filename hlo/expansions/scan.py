@@ -7,7 +7,7 @@ from hlo.expansions.dynamic.sized import static, static_array
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
-from hlo.types import S32, ArrayShape, array
+from hlo.values.types import S32, ArrayShape, array
 
 
 @expansion("scan")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlo.expansions.draft import Draft
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import SliceDim
-from hlo.types import PRED, S32, array
+from hlo.values.types import PRED, S32, array
 
 
 def sorted_topk(inst: Instruction) -> Computation:

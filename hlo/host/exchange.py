@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hlo.errors import HloError, InferError
-from hlo.ops.device_groups import Line
+from hlo.ops.collective.device_groups import Line
 from hlo.ops.spec import OpView
 
 

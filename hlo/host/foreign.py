@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError, InferError
-from hlo.files import named_file
-from hlo.ops.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
+from hlo.io.files import named_file
+from hlo.ops.host.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.ops.rules import need_one_size
 from hlo.ops.spec import OpView
-from hlo.scan import to_bytes
-from hlo.types import ArrayShape, Shape, TupleShape
-from hlo.values import TOKEN_VALUE
+from hlo.values.arrays import TOKEN_VALUE
+from hlo.values.scan import to_bytes
+from hlo.values.types import ArrayShape, Shape, TupleShape
 
 # Stands for the functions of the process itself in a list of libraries.
 PROCESS = "process"

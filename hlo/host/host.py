@@ -12,7 +12,7 @@ from typing import Any
 from hlo.errors import HloError
 from hlo.host import foreign, lapack
 from hlo.host.exchange import Exchange, run_devices
-from hlo.ops.device_groups import Line
+from hlo.ops.collective.device_groups import Line
 from hlo.ops.spec import OpView
 
 Target = Callable[..., Any]

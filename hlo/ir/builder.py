@@ -10,9 +10,9 @@ import numpy as np
 
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
-from hlo.layout.bitcasts import layout_after_reshape, layout_of, reshape_is_bitcast
-from hlo.literal import Literal
-from hlo.types import (
+from hlo.values.layout.bitcasts import layout_after_reshape, layout_of, reshape_is_bitcast
+from hlo.values.literal import Literal
+from hlo.values.types import (
     HOST_MEMORY_SPACE,
     PRED,
     TOKEN,

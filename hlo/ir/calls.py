@@ -10,9 +10,9 @@ from hlo.ir.builder import Builder
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.ir.module import Module
-from hlo.layout.bitcasts import is_order
 from hlo.ops import Trait
-from hlo.types import ArrayShape
+from hlo.values.layout.bitcasts import is_order
+from hlo.values.types import ArrayShape
 
 _RUN_AS_THEY_ARE = frozenset({"call", "while", "conditional", "async-start", "fusion"})
 

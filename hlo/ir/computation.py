@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hlo.errors import Span, did_you_mean
 from hlo.ir.instruction import Instruction
-from hlo.types import TYPE_NAMES, Shape, signature_text
+from hlo.values.types import TYPE_NAMES, Shape, signature_text
 
 if TYPE_CHECKING:
     from hlo.ir.module import Module
@@ -266,7 +266,7 @@ class Computation:
         self._numbers[base] = number + 1
         return f"{base}.{number}"
 
-    # Set by `hlo.text`, which stands above this package.
+    # Set by `hlo.frontends.text`, which stands above this package.
     to_text: ClassVar[Callable[[Computation], str]]
 
     def __str__(self) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hlo.errors import InstructionSpan, did_you_mean
 from hlo.ops import OPS, OpSpec
-from hlo.signature import shown
-from hlo.types import ArrayShape, Shape
+from hlo.support.signature import shown
+from hlo.values.types import ArrayShape, Shape
 
 if TYPE_CHECKING:
     from hlo.ir.computation import Computation
@@ -217,7 +217,7 @@ class Instruction:
         yield from self.operands
         yield from self.control_predecessors
 
-    # Set by `hlo.text`, which stands above this package.
+    # Set by `hlo.frontends.text`, which stands above this package.
     to_text: ClassVar[Callable[[Instruction], str]]
 
     def __str__(self) -> str:

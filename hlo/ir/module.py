@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from hlo.errors import Source
 from hlo.ir.computation import Computation, counted, unknown_name
 from hlo.ir.instruction import Instruction
-from hlo.signature import need
-from hlo.trees import Trees
-from hlo.types import Shape, with_layouts_of
+from hlo.support.signature import need
+from hlo.support.trees import Trees
+from hlo.values.types import Shape, with_layouts_of
 
 
 def need_module(value: object) -> None:
@@ -259,14 +259,14 @@ class Module:
     def __reduce__(self) -> tuple[Callable[[str], Module], tuple[str]]:
         return type(self).from_text, (str(self),)
 
-    # Set by `hlo.text`, which stands above this package: `str(module)` is text that parses back.
+    # Set by `hlo.frontends.text`, which stands above this package: `str(module)` is text that parses back.
     to_text: ClassVar[Callable[[Module], str]]
     from_text: ClassVar[Callable[[str], Module]]
 
     def __str__(self) -> str:
         return type(self).to_text(self)
 
-    # Set by `hlo.reports`, which stands above as well.
+    # Set by `hlo.reports.module`, which stands above as well.
     stats: ClassVar[Callable[[Module], Any]]
     cost: ClassVar[Callable[[Module], Any]]
     graph: ClassVar[Callable[[Module], Any]]

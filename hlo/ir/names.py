@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
-from hlo.types import TYPE_NAMES
+from hlo.values.types import TYPE_NAMES
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 

@@ -11,15 +11,15 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
-from hlo.arguments import Parameter
 from hlo.codegen.targets.cpu import architecture_of
 from hlo.codegen.targets.cpu.x86 import CPUID_BITS, X86
 from hlo.errors import HloError, TextError
-from hlo.layout import element_bits, physical_bytes
+from hlo.io.arguments import Parameter
 from hlo.runtime.outside import Import
-from hlo.shape_text import parse_shape
-from hlo.signature import shown
-from hlo.types import ArrayShape, Shape, arrays_of, complex_part
+from hlo.support.signature import shown
+from hlo.values.layout import element_bits, physical_bytes
+from hlo.values.shape_text import parse_shape
+from hlo.values.types import ArrayShape, Shape, arrays_of, complex_part
 
 # Constants and temporary memory are aligned to so many bytes.
 ALIGNMENT = 64

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from hlo.codegen.llvm import PLACE_MARK as MARK
 from hlo.errors import Span
-from hlo.scan import to_bytes
+from hlo.values.scan import to_bytes
 
 _DWARF_VERSION, _INFO_VERSION = 5, 3
 _NUMBERED = re.compile(r"^!(\d+) = ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.objects.header import comment, guard
 from hlo.objects.interface import Interface, Leaf, c_type, identifiers
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 from hlo.version import __version__
 
 # Suffixes of C++ headers.

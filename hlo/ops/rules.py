@@ -10,10 +10,10 @@ from typing import Any
 import ml_dtypes
 
 from hlo.errors import InferError
-from hlo.memory import check_memory, fits
 from hlo.ops.attrs import OutputAlias, write_index
 from hlo.ops.spec import ComputationView, OpView
-from hlo.types import (
+from hlo.support.memory import check_memory, fits
+from hlo.values.types import (
     UNBOUNDED,
     ArrayShape,
     BufferShape,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from hlo.errors import InferError
 from hlo.ops.attrs import Attr
-from hlo.types import ElementType, Shape
+from hlo.values.types import ElementType, Shape
 
 
 class Category(Enum):

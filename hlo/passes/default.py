@@ -7,7 +7,7 @@ from functools import partial
 
 from hlo.passes.pipeline import Fix, Step, parse_pipeline, step
 from hlo.passes.registry import Pass, registered
-from hlo.signature import shown
+from hlo.support.signature import shown
 
 
 def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hlo.ir import Module
-from hlo.memory import collector_paused
 from hlo.passes.pipeline import Fix, Step
 from hlo.passes.rewrites import Rewrite, Rewrites
-from hlo.signature import checked
+from hlo.support.memory import collector_paused
+from hlo.support.signature import checked
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from hlo.errors import HloError, Source, Span, did_you_mean
 from hlo.passes.registry import Option, Pass, find_pass
-from hlo.signature import checked, need
+from hlo.support.signature import checked, need
 
 # XLA's own bound for its simplification pipeline.
 DEFAULT_MAX_ITERS = 25

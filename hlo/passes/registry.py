@@ -28,10 +28,10 @@ from types import FunctionType
 from typing import Any
 
 from hlo.errors import HloError, Span, did_you_mean
-from hlo.files import read_bytes
+from hlo.io.files import read_bytes
 from hlo.ir import Module
 from hlo.passes.rewrites import Rewrites
-from hlo.signature import checked, need
+from hlo.support.signature import checked, need
 
 _TYPES: Mapping[type, str] = {bool: "true|false", int: "N", float: "X", str: "WORD"}
 

@@ -18,10 +18,10 @@ from hlo.analysis.effects import Effects
 from hlo.eval.dynamic import may_be_dynamic
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.ops.dynamic import SIZE_MAKERS
-from hlo.ops.operand_configs import is_packed
+from hlo.ops.contract.operand_configs import is_packed
+from hlo.ops.movement.dimension_sizes import SIZE_MAKERS
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, Shape, compatible, without_layout
+from hlo.values.types import ArrayShape, Shape, compatible, without_layout
 
 Rewriter = Callable[[Instruction, Builder], Instruction | None]
 

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from hlo.analysis.devices import devices_of
-from hlo.compare import compare
 from hlo.errors import HloError
 from hlo.eval import interpret, interpret_devices
 from hlo.ir import Module
 from hlo.passes.manager import PassRun
 from hlo.passes.pipeline import Step
 from hlo.passes.rewrites import Rewrites
-from hlo.sampling import random_value
-from hlo.values import TOKEN_VALUE, actual
+from hlo.testing.compare import compare
+from hlo.testing.sampling import random_value
+from hlo.values.arrays import TOKEN_VALUE, actual
 
 # Runs a module on one value for each parameter.
 Execute = Callable[[Module, Sequence[Any]], Any]

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from hlo.layout import element_bits, physical_bytes, physical_elements
-from hlo.layout.packing import pack, unpack
 from hlo.runtime.blocks import Supply
-from hlo.types import ArrayShape
+from hlo.values.layout import element_bits, physical_bytes, physical_elements
+from hlo.values.layout.packing import pack, unpack
+from hlo.values.types import ArrayShape
 
 
 class Port:

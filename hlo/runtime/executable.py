@@ -11,10 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hlo.arguments import Parameter, bind_call
-from hlo.deadline import check_timeout, late
 from hlo.errors import HloError
-from hlo.memory import check_available
+from hlo.io.arguments import Parameter, bind_call
 from hlo.runtime.blocks import block
 from hlo.runtime.boundary import Port, port
 from hlo.runtime.jit import NativeCode
@@ -36,10 +34,12 @@ from hlo.runtime.watch import (
     Ended,
     now_ms,
 )  # fmt: skip
-from hlo.signature import need
-from hlo.trees import Trees, given_by
-from hlo.types import ArrayShape, Shape, TokenShape, TupleShape, signature_text
-from hlo.values import TOKEN_VALUE
+from hlo.support.deadline import check_timeout, late
+from hlo.support.memory import check_available
+from hlo.support.signature import need
+from hlo.support.trees import Trees, given_by
+from hlo.values.arrays import TOKEN_VALUE
+from hlo.values.types import ArrayShape, Shape, TokenShape, TupleShape, signature_text
 
 # Calls that need more memory than this check first that it is available.
 _CHECKED_BYTES = 1 << 26

@@ -13,8 +13,8 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from hlo.errors import HloError, did_you_mean
-from hlo.memory import check_address_space, threads_that_fit
 from hlo.runtime.parts import Effort, Part, split
+from hlo.support.memory import check_address_space, threads_that_fit
 
 # Memory that LLVM needs for the smallest module, threads included.
 _LLVM_BYTES = 32 << 20

@@ -17,7 +17,7 @@ import numpy as np
 
 from hlo.errors import HloError
 from hlo.runtime.jit import NativeCode, host_machine
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 MESSAGE_BYTES = 4096
 

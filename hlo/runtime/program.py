@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from hlo.arguments import Parameter, Path
-from hlo.distribution import Domain
 from hlo.errors import TextError
+from hlo.io.arguments import Parameter, Path
+from hlo.io.random import Domain
 from hlo.runtime.blocks import ALIGNMENT, block
 from hlo.runtime.outside import Import
-from hlo.shape_text import parse_shape
-from hlo.types import ArrayShape, Shape, arrays_of
+from hlo.values.shape_text import parse_shape
+from hlo.values.types import ArrayShape, Shape, arrays_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo.ir import Computation, Instruction, Module
-from hlo.types import BufferShape, Shape, compatible
+from hlo.values.types import BufferShape, Shape, compatible
 from hlo.verifier.report import Report
 
 Index = tuple[int, ...]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
-from hlo.types import Shape
+from hlo.values.types import Shape
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.shapes import same
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from hlo.errors import Diagnostic, InferError, Span
 from hlo.ir import Computation, Instruction, Module
-from hlo.layout import physical_bytes
-from hlo.layout.bitcasts import layout_of
-from hlo.types import ArrayShape, Layout, Shape
+from hlo.values.layout import physical_bytes
+from hlo.values.layout.bitcasts import layout_of
+from hlo.values.types import ArrayShape, Layout, Shape
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.shapes import mismatch, same, shape_problem, shown, without_space
 

@@ -7,9 +7,16 @@ from dataclasses import replace
 
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction, Module
-from hlo.layout.bitcasts import layout_of, reshape_is_bitcast
 from hlo.ops import Trait
-from hlo.types import HOST_MEMORY_SPACE, ArrayShape, ElementType, Shape, TupleShape, compatible
+from hlo.values.layout.bitcasts import layout_of, reshape_is_bitcast
+from hlo.values.types import (
+    HOST_MEMORY_SPACE,
+    ArrayShape,
+    ElementType,
+    Shape,
+    TupleShape,
+    compatible,
+)
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.shapes import (
     in_host_memory,

@@ -9,15 +9,15 @@ from itertools import chain
 
 from hlo.errors import InferError
 from hlo.ir import Instruction, Module
-from hlo.ops.collective_rules import PARTIAL, UNEVEN, parts_problem
-from hlo.ops.device_groups import (
+from hlo.ops.collective.device_groups import (
     CROSS_BOTH,
     CROSS_PARTITION,
     CROSS_REPLICA,
     FLATTENED,
     group_mode,
 )
-from hlo.types import ArrayShape, TupleShape
+from hlo.ops.collective.rules import PARTIAL, UNEVEN, parts_problem
+from hlo.values.types import ArrayShape, TupleShape
 from hlo.verifier.report import Report
 
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 
 from hlo.errors import InferError
-from hlo.layout import layout_problem, physical_elements
-from hlo.layout.bitcasts import layout_of
-from hlo.types import (
+from hlo.values.layout import layout_problem, physical_elements
+from hlo.values.layout.bitcasts import layout_of
+from hlo.values.types import (
     HOST_MEMORY_SPACE,
     MAX_ELEMENTS,
     MAX_RANK,

@@ -1,7 +1,7 @@
 """Fusion: what is computed in one kernel, what it costs there, and what kernels read.
 
 It is decided here once, for two drivers: code generation carries it out on the flattened tree
-(`hlo.codegen.roles`), passes write it into the module as `fusion` instructions
+(`hlo.codegen.plan.roles`), passes write it into the module as `fusion` instructions
 (`hlo.passes.fusion`). In the order to read them:
 
   operations       single operations: computed at any index? how costly? how do they read operands?

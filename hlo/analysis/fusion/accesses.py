@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from hlo.analysis.fusion.roles import Role
 from hlo.ir import Instruction
-from hlo.layout.plain import is_plain, strides_of
 from hlo.ops import Trait
 from hlo.ops.attrs import PadDim
-from hlo.types import ArrayShape
+from hlo.values.layout.plain import is_plain, strides_of
+from hlo.values.types import ArrayShape
 
 # For each loop, the dimension of an array that it runs over: a number, None when the array does not
 # depend on it, or `IRREGULAR` when it depends on it in another way than by plain index.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hlo.ir import Instruction
-from hlo.layout.plain import is_plain
 from hlo.ops import Trait
-from hlo.ops.casts import widens
-from hlo.ops.custom_targets import UNINITIALIZED
-from hlo.types import ArrayShape
+from hlo.ops.elementwise.casts import widens
+from hlo.ops.host.custom_targets import UNINITIALIZED
+from hlo.values.layout.plain import is_plain
+from hlo.values.types import ArrayShape
 
 # Operations that can be computed at any index on demand, beside the elementwise ones.
 _ON_DEMAND = frozenset(

@@ -21,9 +21,9 @@ from hlo.analysis.fusion.operations import (
 )
 from hlo.analysis.fusion.post_dominators import rejoining
 from hlo.ir import Computation, Instruction
-from hlo.layout.plain import is_plain, minor_to_major
 from hlo.ops import Category, Trait
-from hlo.types import ArrayShape
+from hlo.values.layout.plain import is_plain, minor_to_major
+from hlo.values.types import ArrayShape
 
 
 class Role(Enum):

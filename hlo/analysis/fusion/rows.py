@@ -18,8 +18,8 @@ from hlo.analysis.fusion.accesses import LoopDims, operand_loop_dims
 from hlo.analysis.fusion.operations import CHEAP, element_cost, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.ir import Computation, Instruction
-from hlo.layout.plain import is_plain, loop_order
-from hlo.types import ArrayShape
+from hlo.values.layout.plain import is_plain, loop_order
+from hlo.values.types import ArrayShape
 
 # A row's length, and how many there have to be so that threads have enough of them.
 _SHORTEST, _LONGEST, _ROWS = 32, 16384, 64

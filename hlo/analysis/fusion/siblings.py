@@ -13,8 +13,8 @@ from hlo.analysis.fusion.operations import element_cost, is_on_demand, is_pointw
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import readers_of, rows_of
 from hlo.ir import Computation, Instruction
-from hlo.layout.plain import is_plain, loop_order, minor_to_major, size_bytes
-from hlo.types import ArrayShape
+from hlo.values.layout.plain import is_plain, loop_order, minor_to_major, size_bytes
+from hlo.values.types import ArrayShape
 
 # What one loop computes and reads, at the most: code size and registers are finite.
 _MOST_RESULTS, _MOST_NODES, _MOST_LEAVES = 8, 150, 24

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from hlo.analysis.fusion.operations import is_widening
 from hlo.analysis.fusion.roles import Role
 from hlo.ir import Instruction
-from hlo.layout.plain import is_plain
 from hlo.ops import Trait
-from hlo.types import ArrayShape, ElementType
+from hlo.values.layout.plain import is_plain
+from hlo.values.types import ArrayShape, ElementType
 
 # A size, and strides in elements of as many arrays as are looked at together.
 Digit = tuple[int, ...]

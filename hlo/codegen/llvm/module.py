@@ -37,7 +37,7 @@ class Module:
     is_located: bool = False
     # Whether code looks from time to time if it is to go on, see `Builder.poll`.
     is_watched: bool = False
-    # Writes a computation as a function of its own: see `hlo.codegen.function`.
+    # Writes a computation as a function of its own: see `hlo.codegen.loops.function`.
     write_function: Callable[[Any], Any] | None = None
 
     def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:

@@ -23,9 +23,9 @@ from hlo.expansions.dynamic.sized import (
 )
 from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
-from hlo.ops.custom_targets import verify_target
-from hlo.ops.dynamic import SIZE_OPS
-from hlo.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
+from hlo.ops.host.custom_targets import verify_target
+from hlo.ops.movement.dimension_sizes import SIZE_OPS
+from hlo.values.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape
 
 # How many calls may be in each other.
 _MAX_DEPTH = 100

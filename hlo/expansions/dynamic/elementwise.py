@@ -10,7 +10,7 @@ from hlo.expansions.dynamic.sized import Size, Sized, Value, declared_flags, sta
 from hlo.ir import Instruction
 from hlo.ops import OPS, Trait
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.types import array
+from hlo.values.types import array
 
 
 @sized("map", *(name for name, spec in OPS.items() if spec.has(Trait.ELEMENTWISE)))

@@ -8,7 +8,7 @@ from hlo.errors import HloError, InferError
 from hlo.expansions.dynamic.draft import SizedDraft
 from hlo.expansions.dynamic.sized import declared_flags, flags_of, marked, need_bounds, packed_shape
 from hlo.ir import Computation, Module
-from hlo.types import ArrayShape, Shape
+from hlo.values.types import ArrayShape, Shape
 
 Path = tuple[int, ...]
 Aliases = Mapping[Path, tuple[int, Path]]

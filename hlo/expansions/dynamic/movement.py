@@ -11,8 +11,8 @@ from hlo.expansions.dynamic.draft import SizedDraft, shared_size, sized, unsuppo
 from hlo.expansions.dynamic.sized import Size, Sized, Value, static_array
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.ops.indexing import index_dims
-from hlo.types import S32, integer_range
+from hlo.ops.movement.gather_scatter import index_dims
+from hlo.values.types import S32, integer_range
 
 
 @sized("transpose")

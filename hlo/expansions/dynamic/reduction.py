@@ -16,7 +16,7 @@ from hlo.expansions.dynamic.sized import Size, Sized, Value, static, static_arra
 from hlo.expansions.scan import scan_loop
 from hlo.ir import Computation, Instruction
 from hlo.ops.attrs import WindowDim
-from hlo.types import PRED, ArrayShape, ElementType, Shape, TupleShape, array, integer_range
+from hlo.values.types import PRED, ArrayShape, ElementType, Shape, TupleShape, array, integer_range
 
 
 def _identity(opcode: str | None, et: ElementType) -> Any:

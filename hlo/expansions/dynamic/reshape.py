@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from hlo.expansions.dynamic.draft import SizedDraft, sized, unsupported
 from hlo.expansions.dynamic.sized import Size, Sized, Value, static_array
 from hlo.ir import Instruction
-from hlo.ops.reshape_groups import dimension_groups, varying_dimension
-from hlo.types import S32, ArrayShape, array
+from hlo.ops.movement.reshape_groups import dimension_groups, varying_dimension
+from hlo.values.types import S32, ArrayShape, array
 
 
 @sized("reshape")

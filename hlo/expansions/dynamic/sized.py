@@ -7,8 +7,8 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
-from hlo.ops.dynamic import SIZE_OPS
-from hlo.types import S32, UNBOUNDED, ArrayShape, Shape, TupleShape, array
+from hlo.ops.movement.dimension_sizes import SIZE_OPS
+from hlo.values.types import S32, UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 # Custom calls that make or read sizes.
 SIZED_CALLS = ("PadToStatic", "SliceToDynamic")

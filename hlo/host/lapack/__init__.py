@@ -16,9 +16,9 @@ import numpy as np
 from hlo.host.lapack.call import Call, need_library
 from hlo.host.lapack.factors import geqp3, geqrf, getrf, gtsv, orgqr, ormqr
 from hlo.host.lapack.spectra import gees, geev, gehrd, gesdd, gesvd, syevd, sytrd
-from hlo.ops.lapack_targets import is_lapack, lapack_targets, routine
+from hlo.ops.host.lapack_targets import is_lapack, lapack_targets, routine
 from hlo.ops.spec import OpView
-from hlo.types import TupleShape
+from hlo.values.types import TupleShape
 
 __all__ = ["Target", "lapack_targets", "need_library", "target"]
 

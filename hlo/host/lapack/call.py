@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.ffi_attributes import ffi_values
-from hlo.ops.lapack_targets import Routine
+from hlo.ops.host.ffi_attributes import ffi_values
+from hlo.ops.host.lapack_targets import Routine
 from hlo.ops.spec import OpView
-from hlo.types import ArrayShape, TupleShape
+from hlo.values.types import ArrayShape, TupleShape
 
 _TYPES = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
 _REALS = {"s": np.float32, "d": np.float64, "c": np.float32, "z": np.float64}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import TextError, did_you_mean
-from hlo.scan import Scanner, escape
+from hlo.values.scan import Scanner, escape
 
 
 @dataclass(frozen=True)

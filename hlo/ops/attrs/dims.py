@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.ops.attrs.codec import Codec, enum, listed
-from hlo.scan import Scanner
+from hlo.values.scan import Scanner
 
 # --- windows, padding, slices -------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from hlo.errors import TextError
 from hlo.ops.attrs.codec import Codec
-from hlo.scan import Scanner
+from hlo.values.scan import Scanner
 
 _T = TypeVar("_T")
 _SIDES = ("lhs", "rhs")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hlo.literal import write_literal
 from hlo.ops.attrs.codec import Codec, listed
-from hlo.scan import Scanner
-from hlo.shape_text import read_shape
+from hlo.values.literal import write_literal
+from hlo.values.scan import Scanner
+from hlo.values.shape_text import read_shape
 
 # --- computations -------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.literal import Literal
 from hlo.passes.algsimp._match import (
     dims_of,
     filled,
@@ -13,7 +12,8 @@ from hlo.passes.algsimp._match import (
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
-from hlo.types import array
+from hlo.values.literal import Literal
+from hlo.values.types import array
 
 
 @rule("constant", "constant({c, c, ...}) = broadcast(c)")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.device_groups import CROSS_BOTH, group_mode
+from hlo.ops.collective.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.algsimp._rules import rule
-from hlo.types import compatible
+from hlo.values.types import compatible
 
 
 def _is_alone(inst: Instruction) -> bool:

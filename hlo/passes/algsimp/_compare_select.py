@@ -6,8 +6,8 @@ import numpy as np
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.casts import widens
-from hlo.ops.selection import FLOAT_ORDERS
+from hlo.ops.elementwise.casts import widens
+from hlo.ops.elementwise.selection import FLOAT_ORDERS
 from hlo.passes.algsimp._facts import integers_of, type_range
 from hlo.passes.algsimp._match import (
     compute,
@@ -24,7 +24,7 @@ from hlo.passes.algsimp._match import (
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
-from hlo.types import ElementType
+from hlo.values.types import ElementType
 
 _SWAPPED = {"EQ": "EQ", "NE": "NE", "LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}
 _NEGATED = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.casts import float_info, has_zero, widens
-from hlo.ops.conversion import reduction_type
+from hlo.ops.elementwise.casts import float_info, has_zero, widens
+from hlo.ops.elementwise.conversion import reduction_type
 from hlo.passes.algsimp._match import dims_of, filled, type_of
 from hlo.passes.algsimp._rules import rule
-from hlo.types import ElementType, array, integer_range
+from hlo.values.types import ElementType, array, integer_range
 
 # --- convert ------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from hlo.passes.algsimp._match import dims_of, filled, is_splat, type_of
 from hlo.passes.algsimp._reducers import by_type
 from hlo.passes.algsimp._rules import rule
 from hlo.passes.algsimp._window import with_padding
-from hlo.types import array
+from hlo.values.types import array
 
 
 def _convolution(

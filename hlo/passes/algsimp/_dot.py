@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder, build_computation
-from hlo.ops.casts import widens
+from hlo.ops.elementwise.casts import widens
 from hlo.passes.algsimp._match import (
     dims_of,
     filled,
@@ -18,7 +18,7 @@ from hlo.passes.algsimp._match import (
 )
 from hlo.passes.algsimp._reducers import by_type
 from hlo.passes.algsimp._rules import rule
-from hlo.types import ElementType, array
+from hlo.values.types import ElementType, array
 
 STRENGTH = "dot_strength_reduction"
 

@@ -20,7 +20,7 @@ from hlo.passes.algsimp._match import (
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
-from hlo.types import array
+from hlo.values.types import array
 
 
 def _starts(inst: Instruction) -> list[Instruction] | None:

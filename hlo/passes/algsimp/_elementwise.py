@@ -17,7 +17,7 @@ from hlo.passes.algsimp._match import (
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
-from hlo.types import array
+from hlo.values.types import array
 
 _IDEMPOTENT = " ".join(s.name for s in OPS.values() if s.has(Trait.IDEMPOTENT))
 _INVOLUTIONS = " ".join(s.name for s in OPS.values() if s.has(Trait.INVOLUTION))

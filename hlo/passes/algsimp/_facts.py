@@ -15,7 +15,7 @@ from hlo.passes.algsimp._match import (
     is_exact,
     type_of,
 )
-from hlo.types import ArrayShape, ElementType, integer_range
+from hlo.values.types import ArrayShape, ElementType, integer_range
 
 _DEPTH = 5
 

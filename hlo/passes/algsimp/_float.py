@@ -11,7 +11,7 @@ import numpy as np
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.casts import float_info
+from hlo.ops.elementwise.casts import float_info
 from hlo.passes.algsimp._facts import has_no_sign, is_integral, never_minus_zero
 from hlo.passes.algsimp._match import (
     compute,

@@ -16,7 +16,7 @@ from hlo.passes.algsimp._match import (
 )
 from hlo.passes.algsimp._reducers import by_type
 from hlo.passes.algsimp._rules import rule
-from hlo.types import array
+from hlo.values.types import array
 
 
 @rule("gather", "gather(broadcast(v), i) = broadcast(v), for a scalar v")

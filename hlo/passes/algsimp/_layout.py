@@ -6,7 +6,7 @@ from hlo.analysis.bitcasts import is_bitcast
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.passes.algsimp._rules import rule
-from hlo.types import ArrayShape, Layout
+from hlo.values.types import ArrayShape, Layout
 
 SENSITIVE = "layout_sensitive"
 

@@ -15,7 +15,7 @@ from hlo.analysis.constants import splat
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ops import OPS, Trait
-from hlo.types import ElementType, array, element_type_of, integer_range
+from hlo.values.types import ElementType, array, element_type_of, integer_range
 
 # --- shapes -------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import math
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.attrs import PadDim
-from hlo.ops.casts import float_info
+from hlo.ops.elementwise.casts import float_info
 from hlo.passes.algsimp._match import (
     dims_of,
     filled,

@@ -19,7 +19,7 @@ from hlo.passes.algsimp._match import (
 )
 from hlo.passes.algsimp._rules import rule
 from hlo.passes.rules import Rewriter
-from hlo.types import ArrayShape, ElementType
+from hlo.values.types import ArrayShape, ElementType
 
 
 def combiner(inst: Instruction) -> str | None:

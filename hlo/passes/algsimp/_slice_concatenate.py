@@ -19,7 +19,7 @@ from hlo.passes.algsimp._match import (
 )
 from hlo.passes.algsimp._reshape_transpose import matched_groups
 from hlo.passes.algsimp._rules import rule
-from hlo.types import array
+from hlo.values.types import array
 
 Slices = Sequence[SliceDim]
 

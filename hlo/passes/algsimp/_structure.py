@@ -7,7 +7,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.algsimp._match import returns_constant
 from hlo.passes.algsimp._rules import rule
 from hlo.passes.cleanup.tuple_simplifier import element_of_tuple, tuple_of_elements
-from hlo.types import S32
+from hlo.values.types import S32
 
 rule("get-tuple-element", "tuple(x0, x1, ...)[i] = xi", dynamic=True)(element_of_tuple)
 rule("tuple", "tuple(t[0], t[1], ...) = t, for all of t's elements in order", dynamic=True)(

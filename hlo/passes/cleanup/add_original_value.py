@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlo.ir import Instruction, Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import Shape, TupleShape
+from hlo.values.types import Shape, TupleShape
 
 
 @module_pass

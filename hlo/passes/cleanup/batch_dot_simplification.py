@@ -7,7 +7,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import array
+from hlo.values.types import array
 
 _RULES = RuleSet("batch_dot_simplification")
 

@@ -14,12 +14,12 @@ from hlo.errors import HloError, InferError
 from hlo.eval import Interpreter
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.literal import Literal, brace_pairs
 from hlo.ops.rules import need_memory
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape, Shape, TupleShape
+from hlo.values.literal import Literal, brace_pairs
+from hlo.values.types import ArrayShape, Shape, TupleShape
 
 # Cheaper to compute where they are used than to load; they fold only into something else.
 _GENERATED = frozenset({"broadcast", "iota"})

@@ -12,7 +12,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 # Barriers are not merged: they keep rematerialized values separate from the original.
 _KEPT_APART = frozenset({"parameter", "opt-barrier"})

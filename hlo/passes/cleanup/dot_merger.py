@@ -11,7 +11,7 @@ from hlo.ops.attrs import SliceDim
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-from hlo.types import array
+from hlo.values.types import array
 
 # How far it is looked whether one product needs another; further away they are not merged.
 _MAX_STEPS = 2000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hlo.ir import Module
-from hlo.literal import Literal
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.literal import Literal
+from hlo.values.types import ArrayShape
 
 
 @module_pass

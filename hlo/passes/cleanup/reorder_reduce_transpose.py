@@ -7,7 +7,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 _RULES = RuleSet("reorder_reduce_transpose")
 

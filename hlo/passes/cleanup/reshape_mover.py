@@ -8,7 +8,7 @@ from hlo.ops import OPS, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import array
+from hlo.values.types import array
 
 _RULES = RuleSet("reshape_mover")
 _ELEMENTWISE = " ".join(

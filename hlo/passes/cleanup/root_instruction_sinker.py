@@ -7,7 +7,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape, TupleShape
+from hlo.values.types import ArrayShape, TupleShape
 
 
 @module_pass

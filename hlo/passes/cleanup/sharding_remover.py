@@ -7,7 +7,7 @@ from hlo.ir import Instruction, Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-from hlo.types import without_layout
+from hlo.values.types import without_layout
 
 _TARGETS = frozenset(
     {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding"}

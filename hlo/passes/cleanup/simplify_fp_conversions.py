@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.ops.casts import widens
+from hlo.ops.elementwise.casts import widens
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ElementType
+from hlo.values.types import ElementType
 
 _RULES = RuleSet("simplify_fp_conversions")
 

@@ -10,7 +10,7 @@ from hlo.ir.calls import Calls, copy_cone
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 
 @module_pass

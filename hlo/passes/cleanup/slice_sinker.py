@@ -12,7 +12,7 @@ from hlo.ops import Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-from hlo.types import ElementType, array
+from hlo.values.types import ElementType, array
 
 
 @module_pass

@@ -8,7 +8,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import S32
+from hlo.values.types import S32
 
 _RULES = RuleSet("topk_rewriter")
 

@@ -8,11 +8,11 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.effects import Effects
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.literal import Literal, brace_pairs
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape
+from hlo.values.literal import Literal, brace_pairs
+from hlo.values.types import ArrayShape
 
 # A constant of f32[1000000000,0] would have that many in its text.
 _MOST_BRACES = 1 << 16

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.ir import Instruction, Module
-from hlo.ops.device_groups import MOST_LISTED, Devices, group_mode, id_groups
-from hlo.sharding.replica_groups import ListedGroups, ReplicaGroups
-from hlo.types import ArrayShape
+from hlo.ops.collective.device_groups import MOST_LISTED, Devices, group_mode, id_groups
+from hlo.values.sharding.replica_groups import ListedGroups, ReplicaGroups
+from hlo.values.types import ArrayShape
 
 # What XLA puts into frontend attributes to keep collectives of different groups apart counts as a
 # note of the instruction; where they come from does not.

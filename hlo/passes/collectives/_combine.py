@@ -12,7 +12,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.collectives._collective import is_movable
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape, TupleShape, array
+from hlo.values.types import ArrayShape, TupleShape, array
 
 # Kinds of collectives are processed one at a time: combining changes the order that the others
 # depend on, so each takes a walk over the computation.

@@ -9,7 +9,7 @@ from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder, build_reducer
 from hlo.ops import Trait
-from hlo.ops.casts import widens
+from hlo.ops.elementwise.casts import widens
 from hlo.passes.collectives._collective import is_movable, meeting, rounds
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused

@@ -12,7 +12,13 @@ from hlo.eval import Host, Interpreter
 from hlo.ir import Computation, Instruction
 from hlo.ir.calls import copy_cone
 from hlo.ops import Trait
-from hlo.ops.device_groups import CROSS_PARTITION, CROSS_REPLICA, FLATTENED, Devices, group_mode
+from hlo.ops.collective.device_groups import (
+    CROSS_PARTITION,
+    CROSS_REPLICA,
+    FLATTENED,
+    Devices,
+    group_mode,
+)
 from hlo.passes.collectives._collective import groups_in
 
 _IDS = frozenset({"partition-id", "replica-id"})

@@ -8,7 +8,7 @@ from hlo.passes.collectives._collective import is_movable
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import array
+from hlo.values.types import array
 
 _RULES = RuleSet("all_gather_bcast_reorder")
 

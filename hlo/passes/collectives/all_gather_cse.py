@@ -11,7 +11,7 @@ from hlo.passes.collectives._collective import is_movable, meeting
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ElementType
+from hlo.values.types import ElementType
 
 
 @module_pass

@@ -7,12 +7,12 @@ from hlo.analysis.patterns import applies, single_binary_op
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ops import Trait
-from hlo.ops.device_groups import CROSS_BOTH, group_mode
+from hlo.ops.collective.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.collectives._collective import is_movable, meeting, next_channel, rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-from hlo.sharding.replica_groups import ListedGroups
+from hlo.values.sharding.replica_groups import ListedGroups
 
 
 @module_pass

@@ -6,13 +6,13 @@ from hlo.analysis.patterns import applies, single_binary_op
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ops import Trait
-from hlo.ops.device_groups import CROSS_BOTH, group_mode
+from hlo.ops.collective.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.collectives._collective import groups_in, is_movable
 from hlo.passes.collectives._replicated import is_constant
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import compatible
+from hlo.values.types import compatible
 
 _RULES = RuleSet("all_reduce_simp")
 

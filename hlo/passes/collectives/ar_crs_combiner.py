@@ -6,7 +6,13 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.ops.device_groups import CROSS_BOTH, CROSS_PARTITION, CROSS_REPLICA, FLATTENED, group_mode
+from hlo.ops.collective.device_groups import (
+    CROSS_BOTH,
+    CROSS_PARTITION,
+    CROSS_REPLICA,
+    FLATTENED,
+    group_mode,
+)
 from hlo.passes.collectives._collective import groups_in, is_movable, next_channel, rounds
 from hlo.passes.collectives._replicated import is_constant
 from hlo.passes.registry import module_pass

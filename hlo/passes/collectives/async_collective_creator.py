@@ -11,7 +11,7 @@ from hlo.ir.calls import Calls
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import U32, ArrayShape, Shape, TupleShape, array
+from hlo.values.types import U32, ArrayShape, Shape, TupleShape, array
 
 # Those that have a start and a done of their own.
 _OWN_STARTS = frozenset({"all-gather", "all-reduce", "collective-permute"})

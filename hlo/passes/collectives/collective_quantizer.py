@@ -10,7 +10,7 @@ from hlo.passes.collectives._replicated import is_constant
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 _RULES = RuleSet("collective_quantizer")
 _COLLECTIVES = "all-gather all-to-all collective-broadcast collective-permute"

@@ -11,7 +11,7 @@ from hlo.passes.collectives._collective import is_movable
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape, array
+from hlo.values.types import ArrayShape, array
 
 _RULES = RuleSet("collective_transformation_reorderer")
 

@@ -10,7 +10,7 @@ from hlo.passes.collectives._replicated import parts_by_place
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import array
+from hlo.values.types import array
 
 _RULES = RuleSet("reduce_scatter_creator")
 

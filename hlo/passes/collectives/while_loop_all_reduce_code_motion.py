@@ -9,7 +9,7 @@ from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_reducer
 from hlo.ir.calls import Calls
-from hlo.ops.casts import widens
+from hlo.ops.elementwise.casts import widens
 from hlo.passes.collectives._collective import is_movable, rounds
 from hlo.passes.control_flow._loops import is_element, is_tuple_loop, loops_of
 from hlo.passes.registry import module_pass

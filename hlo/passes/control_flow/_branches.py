@@ -9,7 +9,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, inline
-from hlo.types import S32, ArrayShape, Shape, TupleShape
+from hlo.values.types import S32, ArrayShape, Shape, TupleShape
 
 
 def branches_of(inst: Instruction) -> list[Computation]:

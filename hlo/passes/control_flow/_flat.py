@@ -9,9 +9,9 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone, remove_unused_tuples
-from hlo.ops.host import is_open_transfer
+from hlo.ops.host.transfer import is_open_transfer
 from hlo.passes.control_flow._loops import annotations_for, exchange
-from hlo.types import Shape, TupleShape
+from hlo.values.types import Shape, TupleShape
 
 
 def has_nested_state(loop: Instruction) -> bool:

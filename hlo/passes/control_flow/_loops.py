@@ -13,7 +13,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
 from hlo.passes.rules import unfused
-from hlo.types import Shape, TupleShape
+from hlo.values.types import Shape, TupleShape
 
 
 def loops_of(module: Module) -> list[Instruction]:

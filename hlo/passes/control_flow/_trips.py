@@ -14,7 +14,7 @@ from hlo.errors import InferError
 from hlo.eval import Interpreter
 from hlo.ir import Computation, Instruction
 from hlo.passes.control_flow._loops import is_tuple_loop
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 # XLA's bound on iterations; the others keep a loop's share of the time below milliseconds.
 _MAX_TRIPS = 128

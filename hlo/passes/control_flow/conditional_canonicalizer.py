@@ -9,7 +9,7 @@ from hlo.passes.control_flow._branches import branches_of, keep_order, with_bran
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import TupleShape
+from hlo.values.types import TupleShape
 
 
 @module_pass

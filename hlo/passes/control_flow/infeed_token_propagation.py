@@ -15,7 +15,7 @@ from hlo.passes.control_flow._loops import annotations_for
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import TOKEN, Shape, TupleShape
+from hlo.values.types import TOKEN, Shape, TupleShape
 
 # Where the token goes in.
 _OPERAND = {"infeed": 0, "outfeed": 1}

@@ -8,7 +8,7 @@ from hlo.ops import Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape, Shape, array
+from hlo.values.types import ArrayShape, Shape, array
 
 _RULES = RuleSet("map_inline")
 

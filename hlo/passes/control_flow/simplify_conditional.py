@@ -19,7 +19,7 @@ from hlo.passes.control_flow._branches import (
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused
-from hlo.types import ArrayShape, TupleShape
+from hlo.values.types import ArrayShape, TupleShape
 
 # Branches of so many operations on scalars cost less than the decision.
 _FEW = 8

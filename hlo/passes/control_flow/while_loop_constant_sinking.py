@@ -17,7 +17,7 @@ from hlo.passes.control_flow._loops import (
 )
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 
 @module_pass

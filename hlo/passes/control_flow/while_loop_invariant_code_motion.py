@@ -20,7 +20,7 @@ from hlo.passes.control_flow._loops import (
 )
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, Shape
+from hlo.values.types import ArrayShape, Shape
 
 # As cheap inside as it would be to read the value; moved only with something that they are for.
 _CHEAP = frozenset({

@@ -14,7 +14,7 @@ from hlo.passes.control_flow._loops import is_tuple_loop, until_unchanged
 from hlo.passes.control_flow._trips import known_trips
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 
 @module_pass

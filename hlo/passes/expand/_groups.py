@@ -6,8 +6,8 @@ import numpy as np
 
 from hlo.expansions import Draft
 from hlo.ir import Instruction
-from hlo.ops.device_groups import CROSS_PARTITION, CROSS_REPLICA, FLATTENED, group_mode
-from hlo.types import U32
+from hlo.ops.collective.device_groups import CROSS_PARTITION, CROSS_REPLICA, FLATTENED, group_mode
+from hlo.values.types import U32
 
 
 def place_in_group(d: Draft, inst: Instruction) -> Instruction | None:

@@ -10,7 +10,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import is_configured, replace_instruction, unfused
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 
 def expand_instructions(

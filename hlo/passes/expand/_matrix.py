@@ -6,7 +6,7 @@ import math
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder, build_computation
-from hlo.types import ELEMENT_TYPES, S32, ElementType, array, complex_part
+from hlo.values.types import ELEMENT_TYPES, S32, ElementType, array, complex_part
 
 
 def wide_type(et: ElementType) -> ElementType:

@@ -8,7 +8,7 @@ from typing import Any
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder, build_reducer
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType, integer_range
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType, integer_range
 
 _WITH_ENDS = ("bf16", "f16", "f32", "f64")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.indexing_eval import IndexDims
-from hlo.types import S32, S64, ElementType
+from hlo.ops.movement.gather_scatter_eval import IndexDims
+from hlo.values.types import S32, S64, ElementType
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from hlo.passes.expand._groups import place_in_group
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ELEMENT_TYPES, U32, ArrayShape, ElementType, array
+from hlo.values.types import ELEMENT_TYPES, U32, ArrayShape, ElementType, array
 
 
 @module_pass

@@ -8,7 +8,7 @@ from hlo.ops.attrs import SliceDim
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import TupleShape, array
+from hlo.values.types import TupleShape, array
 
 
 @module_pass

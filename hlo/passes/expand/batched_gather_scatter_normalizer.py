@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
-from hlo.ops.indexing import INDEX_ATTRS, index_dims
+from hlo.ops.movement.gather_scatter import INDEX_ATTRS, index_dims
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import S32, S64, array
+from hlo.values.types import S32, S64, array
 
 
 @module_pass

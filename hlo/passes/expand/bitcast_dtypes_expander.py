@@ -8,7 +8,7 @@ from hlo.ir.builder import build_reducer
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType
 
 
 @module_pass

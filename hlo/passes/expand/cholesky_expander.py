@@ -12,7 +12,7 @@ from hlo.passes.expand import _matrix as mx
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import PRED, array
+from hlo.values.types import PRED, array
 
 
 @module_pass

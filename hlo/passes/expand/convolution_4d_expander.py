@@ -11,7 +11,7 @@ from hlo.ops.attrs import ConvDims, WindowDim
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import array
+from hlo.values.types import array
 
 # Kernels have up to three.
 _MANY = 4

@@ -9,7 +9,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.expand._inline import expand_instructions, rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import array
+from hlo.values.types import array
 
 
 @module_pass

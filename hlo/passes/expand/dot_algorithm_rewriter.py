@@ -10,7 +10,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ELEMENT_TYPES, ElementType
+from hlo.values.types import ELEMENT_TYPES, ElementType
 
 _F32, _U32, _BF16 = (ELEMENT_TYPES[name] for name in ("f32", "u32", "bf16"))
 

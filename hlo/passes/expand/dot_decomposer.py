@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
-from hlo.ops.contraction_eval import DotDims
+from hlo.ops.contract.contraction_eval import DotDims
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import array
+from hlo.values.types import array
 
 _KEYS = ("lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims")
 

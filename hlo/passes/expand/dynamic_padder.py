@@ -15,11 +15,11 @@ from hlo.expansions.dynamic import (
     whole,
 )
 from hlo.ir import Computation, Instruction, Module
-from hlo.ops.dynamic import SIZE_OPS
+from hlo.ops.movement.dimension_sizes import SIZE_OPS
 from hlo.passes.expand._inline import inline, rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import S32, ArrayShape, Shape, TupleShape, array
+from hlo.values.types import S32, ArrayShape, Shape, TupleShape, array
 
 _FROM, _TO = SIZED_CALLS
 

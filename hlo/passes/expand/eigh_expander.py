@@ -16,7 +16,7 @@ from hlo.passes.expand import _matrix as mx
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import PRED, S32, ArrayShape, TupleShape, array, complex_part
+from hlo.values.types import PRED, S32, ArrayShape, TupleShape, array, complex_part
 
 
 @module_pass

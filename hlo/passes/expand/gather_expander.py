@@ -9,12 +9,12 @@ from hlo.expansions import Draft
 from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
-from hlo.ops.indexing import index_dims
+from hlo.ops.movement.gather_scatter import index_dims
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.expand._starts import Starts
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import array
+from hlo.values.types import array
 
 
 @module_pass

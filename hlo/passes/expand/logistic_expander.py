@@ -7,7 +7,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ELEMENT_TYPES
+from hlo.values.types import ELEMENT_TYPES
 
 
 @module_pass

@@ -8,7 +8,7 @@ from hlo.passes.expand._groups import place_in_group
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import U32, ArrayShape
+from hlo.values.types import U32, ArrayShape
 
 
 @module_pass

@@ -8,7 +8,7 @@ from hlo.ops.attrs import WindowDim
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 _RULES = RuleSet("reduce_window_resizer")
 

@@ -11,7 +11,7 @@ from hlo.passes.expand._inline import rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
-from hlo.types import ArrayShape, array
+from hlo.values.types import ArrayShape, array
 
 _RULES = RuleSet("reduce_window_to_reduce_and_broadcast")
 # Operations that are not idempotent, but do not change with an initial value of:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
-from hlo.layout.bitcasts import is_order, layout_after_reshape, reshape_is_bitcast
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import Layout
+from hlo.values.layout.bitcasts import is_order, layout_after_reshape, reshape_is_bitcast
+from hlo.values.types import Layout
 
 
 @module_pass

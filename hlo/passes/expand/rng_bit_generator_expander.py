@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops.attrs import SliceDim
-from hlo.ops.random_eval import (
+from hlo.ops.random.bits import (
     PHILOX_MULTIPLIERS,
     PHILOX_ROUNDS,
     PHILOX_WEYL,
@@ -19,7 +19,7 @@ from hlo.ops.random_eval import (
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ELEMENT_TYPES, U32, U64, ArrayShape, TupleShape, array
+from hlo.values.types import ELEMENT_TYPES, U32, U64, ArrayShape, TupleShape, array
 
 
 @module_pass

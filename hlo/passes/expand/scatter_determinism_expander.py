@@ -16,7 +16,7 @@ from hlo.passes.expand._inline import expand_instructions, rounds
 from hlo.passes.expand._reducers import identity_of
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import PRED, S64, array
+from hlo.values.types import PRED, S64, array
 
 
 @module_pass

@@ -9,12 +9,12 @@ from hlo.expansions.loop import counted_loop
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
 from hlo.ops import OPS, Trait
-from hlo.ops.indexing import index_dims
+from hlo.ops.movement.gather_scatter import index_dims
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.expand._starts import Starts
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import PRED, array
+from hlo.values.types import PRED, array
 
 _MODES = ("all", "simple", "indeterminate")
 

@@ -10,7 +10,7 @@ from hlo.ir.builder import Builder, build_computation, build_reducer
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ELEMENT_TYPES, ElementType, array
+from hlo.values.types import ELEMENT_TYPES, ElementType, array
 
 
 @module_pass

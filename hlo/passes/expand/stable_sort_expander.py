@@ -8,7 +8,7 @@ from hlo.ir.builder import Builder, build_computation
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import PRED, S32, S64, array
+from hlo.values.types import PRED, S32, S64, array
 
 
 @module_pass

@@ -16,7 +16,7 @@ from hlo.analysis.cost import cost_of_instruction
 from hlo.analysis.effects import Effects
 from hlo.ir import Instruction
 from hlo.ops import Trait
-from hlo.types import ArrayShape, Shape
+from hlo.values.types import ArrayShape, Shape
 
 # The unit of time is a byte of traffic.
 _OPERATION = 0.8

@@ -13,7 +13,7 @@ from hlo.passes.fusion._build import FusionBuilder, fusible_computations
 from hlo.passes.fusion._kernels import MAX_MEMBERS, is_fusible, is_scalar_constant
 from hlo.passes.fusion._order import Group, Order
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 Pair = tuple[Instruction, Instruction]
 

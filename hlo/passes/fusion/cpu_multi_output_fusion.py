@@ -7,7 +7,7 @@ from hlo.ir import Computation, Module
 from hlo.passes.fusion._siblings import Pair, merge_all, neighbours
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 _MAX_OUTPUTS = 20
 _MAX_OPERANDS = 20

@@ -11,7 +11,7 @@ from hlo.passes.fusion._build import FusionBuilder, fusible_computations
 from hlo.passes.fusion._kernels import is_contraction, is_fusible, is_scalar_constant
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 
 @module_pass

@@ -8,7 +8,7 @@ from hlo.ops import Trait
 from hlo.passes.fusion._siblings import Pair, merge_all, neighbours, root_of
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 _MAX_OUTPUTS = 16
 _MAX_OPERANDS = 48

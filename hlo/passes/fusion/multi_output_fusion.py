@@ -8,7 +8,7 @@ from hlo.ops import Trait
 from hlo.passes.fusion._siblings import Pair, loop_key, merge_all, neighbours
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 _MAX_OUTPUTS = 8
 _MAX_OPERANDS = 20

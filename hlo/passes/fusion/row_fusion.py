@@ -11,7 +11,7 @@ from hlo.ops import Trait
 from hlo.passes.fusion._siblings import Pair, loop_key, merge_all
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, Shape
+from hlo.values.types import ArrayShape, Shape
 
 _MAX_MEMBERS = 16
 _MAX_OPERANDS = 20

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from hlo.analysis.congruence import has_control_edges
 from hlo.ir import Computation, Instruction
-from hlo.layout.bitcasts import layout_of
-from hlo.types import HOST_MEMORY_SPACE, ArrayShape, Shape, TupleShape
+from hlo.values.layout.bitcasts import layout_of
+from hlo.values.types import HOST_MEMORY_SPACE, ArrayShape, Shape, TupleShape
 
 TO_HOST, TO_DEVICE = "MoveToHost", "MoveToDevice"
 # An instruction, and where in its tuple the buffer is.

@@ -10,7 +10,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape
+from hlo.values.types import ArrayShape
 
 # A value: the instruction that makes it, and where in its tuple it is.
 Buffer = tuple[Instruction, tuple[int, ...]]

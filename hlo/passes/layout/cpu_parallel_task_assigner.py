@@ -9,12 +9,12 @@ import os
 from hlo.analysis.cost import cost_of_instruction
 from hlo.analysis.memory import shape_bytes
 from hlo.ir import Instruction, Module
-from hlo.layout.bitcasts import layout_of
 from hlo.ops import Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import ArrayShape
+from hlo.values.layout.bitcasts import layout_of
+from hlo.values.types import ArrayShape
 
 # What fits into a processor's second cache, in bytes, and 100 us of work, in cycles.
 _LEAST_BYTES = 256 << 10

@@ -8,7 +8,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import U32, TupleShape, array
+from hlo.values.types import U32, TupleShape, array
 
 
 @module_pass

@@ -15,7 +15,7 @@ from hlo.passes.layout._host_memory import (
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
-from hlo.types import HOST_MEMORY_SPACE
+from hlo.values.types import HOST_MEMORY_SPACE
 
 # They read parts out of the host's memory.
 _READS = frozenset({"dynamic-slice"})

@@ -9,11 +9,18 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import applied_computations
-from hlo.layout.bitcasts import is_order, layout_of
 from hlo.ops import Category, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import HOST_MEMORY_SPACE, ArrayShape, Layout, Shape, TupleShape, with_layouts_of
+from hlo.values.layout.bitcasts import is_order, layout_of
+from hlo.values.types import (
+    HOST_MEMORY_SPACE,
+    ArrayShape,
+    Layout,
+    Shape,
+    TupleShape,
+    with_layouts_of,
+)
 
 _MAX_ROUNDS = 5
 _RULE = "layout_assignment.assign"

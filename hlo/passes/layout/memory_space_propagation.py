@@ -7,7 +7,7 @@ from dataclasses import replace
 from hlo.ir import Instruction, Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, Layout, Shape, TupleShape
+from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
 # What has the memory of its operand.
 _SHARES = frozenset({"bitcast", "get-tuple-element", "tuple", "opt-barrier"})

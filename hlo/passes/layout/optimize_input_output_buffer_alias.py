@@ -6,7 +6,7 @@ from hlo.ir import Module
 from hlo.ir.aliases import BufferDonor, InputOutputAlias
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, Shape
+from hlo.values.types import ArrayShape, Shape
 
 Place = tuple[int, tuple[int, ...]]
 

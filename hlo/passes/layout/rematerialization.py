@@ -11,11 +11,11 @@ from hlo.analysis.effects import Effects
 from hlo.analysis.memory import Peaks, Value, Values, passes_on, peak_memory, shape_bytes
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls, clone_computation
-from hlo.memory import memory_bytes
 from hlo.ops import Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape
+from hlo.support.memory import memory_bytes
+from hlo.values.types import ArrayShape
 
 # With this many instructions at the most a value is computed again.
 _MAX_CHAIN = 12

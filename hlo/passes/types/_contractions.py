@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hlo.ir import Instruction
-from hlo.ops.casts import widens
-from hlo.types import ArrayShape, ElementType
+from hlo.ops.elementwise.casts import widens
+from hlo.values.types import ArrayShape, ElementType
 
 CONTRACTIONS = frozenset({"dot", "ragged-dot", "convolution"})
 

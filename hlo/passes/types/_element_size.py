@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hlo.ir import Instruction, Module
 from hlo.passes.rewrites import Rewrites
-from hlo.types import ArrayShape, ElementType, Shape, TupleShape
+from hlo.values.types import ArrayShape, ElementType, Shape, TupleShape
 
 
 def set_element_sizes(

@@ -10,7 +10,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Category, Trait
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._retype import Retyper, has_type
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType
 
 # Bits of the significand, the hidden one included, and of the exponent.
 _FORMS = {

@@ -7,7 +7,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._float_normalization import computes
 from hlo.passes.types._retype import Retyper, has_type
-from hlo.types import ElementType
+from hlo.values.types import ElementType
 
 # What depends on how many bits there are in front. All else keeps its lowest bits.
 _BY_WIDTH = frozenset({"count-leading-zeros", "popcnt", "shift-right-logical"})

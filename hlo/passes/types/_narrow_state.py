@@ -17,7 +17,7 @@ from hlo.passes.control_flow._loops import (
 )
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._retype import Types, converted, retyped
-from hlo.types import ArrayShape, TupleShape
+from hlo.values.types import ArrayShape, TupleShape
 
 # Whether an instruction converts to, or from, the narrow type.
 Test = Callable[[Instruction], bool]

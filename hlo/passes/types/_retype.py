@@ -12,7 +12,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
 from hlo.ir.calls import Calls, copy_cone
 from hlo.passes.rules import is_configured
-from hlo.types import ArrayShape, ElementType, Shape, TupleShape
+from hlo.values.types import ArrayShape, ElementType, Shape, TupleShape
 
 # What each element type becomes; types without an entry stay.
 Types = Mapping[ElementType, ElementType]

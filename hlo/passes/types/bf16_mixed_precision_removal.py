@@ -6,7 +6,7 @@ from hlo.ir import Instruction, Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._float_normalization import computes, float_types, normalize
-from hlo.types import F32, ArrayShape
+from hlo.values.types import F32, ArrayShape
 
 
 @module_pass

@@ -8,7 +8,7 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
 from hlo.passes.types._contractions import CONTRACTIONS
-from hlo.types import ELEMENT_TYPES, F32, ArrayShape
+from hlo.values.types import ELEMENT_TYPES, F32, ArrayShape
 
 _RULES = RuleSet("bfloat16_fold")
 _BF16 = ELEMENT_TYPES["bf16"]

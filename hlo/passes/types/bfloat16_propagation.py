@@ -11,7 +11,7 @@ from hlo.passes.rules import unfused
 from hlo.passes.types._contractions import CONTRACTIONS
 from hlo.passes.types._narrow_state import narrow_states
 from hlo.passes.types._retype import converted, retyped
-from hlo.types import ELEMENT_TYPES, F32, ArrayShape
+from hlo.values.types import ELEMENT_TYPES, F32, ArrayShape
 
 _BF16 = ELEMENT_TYPES["bf16"]
 _TYPES = {F32: _BF16}

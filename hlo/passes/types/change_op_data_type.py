@@ -9,7 +9,7 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._contractions import CONTRACTIONS
 from hlo.passes.types._retype import Retyper
-from hlo.types import ELEMENT_TYPES, ArrayShape, ElementType
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType
 
 # Computing these in more digits and rounding once more is what they are for narrow floats.
 _DEFAULT = "dot+convolution"

@@ -8,7 +8,7 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
 from hlo.passes.types._contractions import has_values_of
-from hlo.types import ArrayShape, ElementType
+from hlo.values.types import ArrayShape, ElementType
 
 _RULES = RuleSet("convert_operand_folding")
 

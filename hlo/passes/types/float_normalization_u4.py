@@ -6,7 +6,7 @@ from hlo.ir import Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._integer_normalization import normalize_integers
-from hlo.types import ELEMENT_TYPES
+from hlo.values.types import ELEMENT_TYPES
 
 
 @module_pass

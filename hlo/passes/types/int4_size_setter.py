@@ -6,7 +6,7 @@ from hlo.ir import Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._element_size import set_element_sizes
-from hlo.types import ElementType
+from hlo.values.types import ElementType
 
 
 @module_pass

@@ -6,7 +6,7 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction, Module
 from hlo.ops import OPS, Trait
-from hlo.ops.casts import widens
+from hlo.ops.elementwise.casts import widens
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import replace_instruction, unfused

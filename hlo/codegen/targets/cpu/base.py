@@ -10,10 +10,10 @@ from hlo.codegen.targets.base import Launcher, LlvmTarget, Plan
 
 if TYPE_CHECKING:
     from hlo.analysis.fusion.roles import Role
-    from hlo.codegen.kernels.microkernels.record import Microkernel
+    from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
     from hlo.codegen.llvm import Builder
     from hlo.ir import Instruction
-    from hlo.types import ElementType
+    from hlo.values.types import ElementType
 
 # What stands for the width of vectors where there are none.
 SCALAR_BITS = 32
@@ -61,14 +61,14 @@ class Cpu(LlvmTarget):
         return False
 
     def plan(self, inst: Instruction, roles: Mapping[Instruction, Role]) -> Plan:
-        from hlo.codegen.planners import plan_of
+        from hlo.codegen.kernels.planners import plan_of
 
         return plan_of(inst, roles, self)
 
     def microkernels(
         self, lhs: ElementType, rhs: ElementType, total: ElementType
     ) -> Sequence[Microkernel]:
-        from hlo.codegen.kernels.microkernels import microkernels
+        from hlo.codegen.kernels.matmul.microkernels import microkernels
 
         return microkernels(self, lhs, rhs, total)
 

@@ -1,0 +1,1 @@
+"""The entry function: kernel plans, buffers, commands, and their emission."""

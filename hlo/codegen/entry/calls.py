@@ -1,0 +1,125 @@
+"""Calls of kernels: emitted once for each structure, launched as the target does."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hlo.analysis.fusion.roles import Role
+from hlo.codegen.llvm import PLACE_MARK, Builder, Module, ptr
+from hlo.codegen.loops.kernel import Inputs, Kernel, KernelEmitter, scalar_parameter, structure_key
+from hlo.codegen.scalar.operations import Cplx, Value
+from hlo.codegen.targets.base import Extent, LlvmTarget
+from hlo.ir import Instruction
+
+# A kernel's share. One that has no others is compiled for all iterations.
+_BEGIN, _END = re.compile(r"%begin\b"), re.compile(r"%end\b")
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A finished kernel: its function and how its work divides."""
+
+    function: str
+    extent: Extent
+
+
+@dataclass
+class KernelCache:
+    """The kernels of an LLVM module, by what they are emitted from, and by their code."""
+
+    # Steps are functions, or values that are equal when they emit the same.
+    by_key: dict[tuple[KernelEmitter, str, tuple[int, ...]], Emitted] = field(default_factory=dict)
+    by_body: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many kernels there are."""
+        return len(self.by_body)
+
+
+@dataclass
+class Kernels:
+    """The calls of kernels from one function."""
+
+    module: Module
+    target: LlvmTarget
+    b: Builder
+    cache: KernelCache
+
+    def __post_init__(self) -> None:
+        self.launcher = self.target.launcher(self.b)
+
+    def emit(
+        self,
+        inst: Instruction,
+        roles: Mapping[Instruction, Role],
+        step: KernelEmitter,
+        inputs: Inputs,
+        outputs: list[int],
+        places: int,
+        scratch: int,
+        tables: int = 0,
+    ) -> Emitted:
+        """Return the kernel of one step of an instruction.
+
+        outputs: buffer numbers of the results. places, scratch, tables: how many buffers of
+        each it takes.
+        """
+        key = (step, structure_key(inst, roles, inputs), tuple(outputs))
+        found = self.cache.by_key.get(key)
+        if found is not None:
+            return found
+        k = Kernel(self.module, inst, roles, inputs, self.target)
+        k.outputs = [f"%buf{n}" for n in outputs]
+        k.scratch = [f"%buf{places + n}" for n in range(scratch)]
+        k.tables = [f"%buf{places + scratch + n}" for n in range(tables)]
+        k.b.locate(inst.span)
+        extent = step(k)
+        k.b.ret()
+        params = [
+            f"ptr {'noalias ' if n in outputs or n >= places else 'readonly '}%buf{n}"
+            for n in range(places + scratch)
+        ]
+        params += [f"ptr noalias readonly {table}" for table in k.tables]
+        for n, leaf in enumerate(inputs.scalars):
+            held = scalar_parameter(leaf, n)
+            params += [str(held.re), str(held.im)] if isinstance(held, Cplx) else [str(held)]
+        is_shared = self.launcher.divides(extent)
+        if is_shared:
+            params += ["i64 %begin", "i64 %end"]
+        # Inlined into its task and its callers, it would be compiled as many times.
+        body = k.b.finish(f"define internal void @NAME({', '.join(params)}) noinline nounwind")
+        if not is_shared:
+            body = _BEGIN.sub("0", _END.sub(str(extent.iterations), body))
+        code = body
+        if self.module.is_located:
+            code = "\n".join(x for x in body.split("\n") if not x.startswith(PLACE_MARK))
+        name = self.cache.by_body.get(code)
+        if name is None:
+            name = self.cache.by_body[code] = self._name(inst)
+            self.module.functions[name] = body.replace("@NAME(", f"@{name}(", 1)
+        emitted = self.cache.by_key[key] = Emitted(name, extent)
+        return emitted
+
+    def _name(self, inst: Instruction) -> str:
+        """Return a new function's name: that of its instruction, for debuggers and profilers."""
+        stem = f"kernel.{re.sub(r'[^A-Za-z0-9_.-]', '_', inst.name)}"
+        # By far most names are free.
+        return next(
+            name
+            for name in itertools.chain([stem], (f"{stem}.{n}" for n in itertools.count(1)))
+            if name not in self.module.functions
+        )
+
+    def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> float:
+        """Write the launch of a kernel on buffers and scalars.
+
+        Returns what it costs at the most after it has last looked whether to go on.
+        """
+        args = [ptr(p) for p in pointers]
+        for held in scalars:
+            args += [held.re, held.im] if isinstance(held, Cplx) else [held]
+        return self.launcher.launch(emitted.function, args, emitted.extent)

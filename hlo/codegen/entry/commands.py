@@ -1,0 +1,112 @@
+"""What an entry function does, in order: one record for each kernel, copy, loop and branch.
+
+The buffers of all of them are known, so that writing the code decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hlo.codegen.entry.buffers import Buffer
+from hlo.codegen.entry.kernel_plans import KernelPlan
+from hlo.codegen.loops.kernel import Inputs
+from hlo.codegen.plan.liveness import Path, Storage
+from hlo.ir import Computation, Instruction
+from hlo.values.types import ArrayShape
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copies an array between two buffers."""
+
+    source: Buffer
+    target: Buffer
+    shape: ArrayShape
+
+
+@dataclass(frozen=True)
+class StoreScalar:
+    """Writes a scalar to a buffer."""
+
+    value: Storage
+    target: Buffer
+    shape: ArrayShape
+
+
+Move = Copy | StoreScalar
+
+
+@dataclass(frozen=True)
+class ComputeScalar:
+    """Computes a scalar in registers."""
+
+    inst: Instruction
+
+
+@dataclass(frozen=True)
+class UseConstant:
+    """Begins the use of a constant, which lies in a buffer of its own."""
+
+    inst: Instruction
+    buffer: Buffer
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """Runs the kernels of an instruction, one step after the other.
+
+    moves: what the kernels change in place is brought to their results first. buffers: those of the
+    results, then those that are read. results: the number of each result's buffer among them.
+    scratch: memory for this call alone. tables: offsets of the plan's tables in the constants.
+    """
+
+    inst: Instruction
+    plan: KernelPlan
+    moves: tuple[Move, ...]
+    buffers: tuple[Buffer, ...]
+    results: tuple[int, ...]
+    inputs: Inputs
+    scratch: tuple[Buffer, ...]
+    tables: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """Runs an instruction outside. results: buffers of its array leaves, scalars included."""
+
+    inst: Instruction
+    results: Mapping[Path, Buffer]
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a computation does."""
+
+    comp: Computation
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A `while` whose arrays stay in the buffers of its state.
+
+    enter: moves of the initial values. carry: moves of what a turn of the body has computed.
+    """
+
+    inst: Instruction
+    enter: tuple[Copy, ...]
+    condition: Block
+    body: Block
+    carry: tuple[Copy, ...]
+
+
+@dataclass(frozen=True)
+class Branches:
+    """A `conditional`. branches: each with the moves to where the results are expected."""
+
+    inst: Instruction
+    branches: tuple[tuple[Block, tuple[Copy, ...]], ...]
+
+
+Command = ComputeScalar | UseConstant | KernelCall | HostCall | Loop | Branches

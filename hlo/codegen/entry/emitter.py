@@ -1,0 +1,191 @@
+"""Writes the entry function: one native function with native control flow that calls the kernels.
+
+Its signature is `i32 entry(ptr args, ptr results, ptr arena, ptr constants, ptr threads, ptr
+host)`: arrays of pointers to the argument and result leaves, the arena of all temporaries, the data
+of large constants, and null or the caller's `Threads`: `{ void (*run)(state, task, context, n,
+chunk), void *state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n)
+that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what
+the program calls outside, null where it calls nothing (see `hlo.codegen.entry.host`). It returns 0, or
+one more than the number of the outside function that failed, or a number below -15 where a size is
+outside its bound, or a loop would never end. Rank-0 values are SSA values here; scalar loop state
+lives in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hlo.codegen import kernels  # noqa: F401  (kernels registers its emitters)
+from hlo.codegen.entry.assignment import BufferAssignment
+from hlo.codegen.entry.buffers import Buffer, Origin
+from hlo.codegen.entry.calls import KernelCache, Kernels
+from hlo.codegen.entry.commands import (
+    Block,
+    Branches,
+    ComputeScalar,
+    HostCall,
+    KernelCall,
+    Loop,
+    Move,
+    StoreScalar,
+    UseConstant,
+)
+from hlo.codegen.entry.control import emit_conditional, emit_while
+from hlo.codegen.entry.host import Imports, emit_host
+from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, Module, i32, i64, ptr
+from hlo.codegen.loops.address import Indices, load, places, store, store_place, store_prefix
+from hlo.codegen.loops.element import ElementEmitter
+from hlo.codegen.plan.liveness import Liveness, Path, Storage, array_leaves
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.scalar.operations import Value
+from hlo.codegen.targets.base import LlvmTarget
+from hlo.ir import Instruction
+from hlo.values.layout.plain import is_empty, is_plain, size_bytes
+from hlo.values.types import ArrayShape
+
+
+@dataclass
+class EntryEmitter:
+    """Writes the commands of an entry as a function of an LLVM module."""
+
+    module: Module
+    symbol: str
+    target: LlvmTarget
+    live: Liveness
+    assignment: BufferAssignment
+    cache: KernelCache
+    linkage: str = ""
+    imports: Imports = field(default_factory=Imports)
+
+    def __post_init__(self) -> None:
+        self.b = Builder(self.module)
+        # Scalars are computed one at a time: nothing is gained without branches.
+        self.b.is_careful = True
+        self.kernels = Kernels(self.module, self.target, self.b, self.cache)
+        self.pointers: dict[Buffer, str] = {}
+        self.scalars: dict[Storage, Value] = {}
+        # What has been done since the code last looked whether to go on: see `spend`.
+        self.spent = 0.0
+
+    # --- the whole ------------------------------------------------------------------------------
+
+    def emit(self) -> None:
+        """Write the function."""
+        b, a = self.b, self.assignment
+        for buffer in a.buffers:
+            if buffer.origin is Origin.TEMP:
+                self.pointers[buffer] = b.address("%arena", buffer.offset)
+        for buffer in a.outputs.values():
+            self.pointers[buffer] = self._pointer_from("%results", buffer.number)
+        for buffer in a.buffers:
+            if buffer.origin is Origin.PARAMETER:
+                self.pointers[buffer] = self._pointer_from("%args", buffer.number)
+                stored, leaf = a.arguments[buffer.number]
+                if not leaf.dims:
+                    self.scalars[stored] = load(b, leaf, self.pointers[buffer], ())
+        self.block(a.entry)
+        self.moves(a.moves)
+        b.ret(i32(0))
+        self.kernels.launcher.finish()
+        header = (
+            f"define {self.linkage}i32 @{self.symbol}(ptr noalias %args, ptr noalias %results, "
+            f"ptr noalias %arena, ptr noalias %constants, ptr %threads, ptr %host) nounwind"
+        )
+        self.module.functions[self.symbol] = b.finish(header)
+
+    def _pointer_from(self, table: str, number: int) -> str:
+        at = self.b.element_address(table, "ptr", number)
+        return self.b.load("ptr", at, is_invariant=True).name
+
+    # --- values ---------------------------------------------------------------------------------
+
+    def buffer(self, inst: Instruction, path: Path = ()) -> Buffer | None:
+        """Return the buffer of a leaf, None if it is a scalar."""
+        return self.assignment.values[self.live.of(inst, path)]
+
+    def scalar(self, inst: Instruction, path: Path = ()) -> Value:
+        """Return the value of a scalar that has been computed."""
+        return self.scalars[self.live.of(inst, path)]
+
+    def spend(self, cost: float) -> None:
+        """Say that the code that was last written costs so much, in rough scalar operations."""
+        self.spent += cost
+        if self.spent >= POLLED_COST:
+            self.b.poll(POLLED_COST + 1)
+            self.spent = 0.0
+
+    def moves(self, moves: Sequence[Move]) -> None:
+        """Write copies and stores."""
+        for move in moves:
+            target = self.pointers[move.target]
+            if isinstance(move, StoreScalar):
+                self._store(move.shape, self.scalars[move.value], target)
+            elif not is_empty(move.shape):
+                self.copy_bytes(self.pointers[move.source], target, move.shape)
+
+    def _store(self, shape: ArrayShape, value: Value, base: str) -> None:
+        if is_plain(shape):
+            store(self.b, shape, value, base, ())
+            return
+        store_prefix(self.b, shape, base)
+        with self.b.loop(0, places(shape)) as at:
+            store_place(self.b, shape, base, at, lambda _: value)
+
+    def copy_bytes(self, source: str, target: str, shape: ArrayShape) -> None:
+        """Copy an array between two addresses."""
+        self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
+        args = [ptr(target), ptr(source), i64(size_bytes(shape)), FALSE]
+        self.b.call_void("llvm.memcpy.p0.p0.i64", args)
+        self.spend(size_bytes(shape) / 4)
+
+    # --- commands -------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        """Write what a computation does."""
+        for command in block.commands:
+            self.b.locate(command.inst.span)
+            match command:
+                case KernelCall():
+                    self._kernel(command)
+                case ComputeScalar(inst):
+                    self.spent += 1
+                    self.scalars[inst, ()] = self._computed(inst)
+                case UseConstant(_, buffer):
+                    address = self.b.element_address("%constants", "i8", buffer.offset)
+                    self.pointers[buffer] = address
+                case HostCall():
+                    emit_host(self, command)
+                    # Nobody knows for how long that ran.
+                    self.spend(POLLED_COST)
+                case Loop():
+                    emit_while(self, command)
+                case Branches():
+                    emit_conditional(self, command)
+
+    def _computed(self, inst: Instruction) -> Value:
+        def read(leaf: Instruction, indices: Indices) -> Value:
+            buffer = self.buffer(leaf)
+            if buffer is None:
+                return self.scalar(leaf)
+            return load(self.b, leaf.array_shape, self.pointers[buffer], indices)
+
+        # Loads are not remembered between instructions: memory changes in between.
+        with self.b.unremembered():
+            return ElementEmitter(self.b, self.live.roles, read).compute(inst, ())
+
+    def _kernel(self, call: KernelCall) -> None:
+        self.moves(call.moves)
+        plan, inputs = call.plan.plan, call.inputs
+        tables = [self.b.element_address("%constants", "i8", at) for at in call.tables]
+        for step in plan.steps:
+            emitted = self.kernels.emit(
+                call.inst, self.live.roles, step, inputs, list(call.results), len(call.buffers),
+                len(call.scratch), len(tables),
+            )  # fmt: skip
+            pointers = [*(self.pointers[x] for x in (*call.buffers, *call.scratch)), *tables]
+            self.spend(self.kernels.call(emitted, pointers, list(map(self.scalar, inputs.scalars))))
+        for (path, leaf), number in zip(array_leaves(call.inst), call.results, strict=True):
+            if not leaf.dims:
+                pointer = self.pointers[call.buffers[number]]
+                self.scalars[call.inst, path] = scalar.load(self.b, leaf.element_type, pointer, 0)

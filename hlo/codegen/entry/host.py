@@ -1,0 +1,352 @@
+"""Calls out of the program: custom calls, queues, random state.
+
+The entry knows functions outside by number alone: its caller passes a table of them, so that an
+object needs no symbol of anybody's and keeps no state. What a function gets is declared in
+`hlo/include/hlo_ffi.h`, which says the same as this file in C. A call that fails ends the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hlo.codegen.entry.commands import HostCall
+from hlo.codegen.llvm import Module, Val, i32, i64, ptr
+from hlo.codegen.plan.liveness import Path
+from hlo.codegen.scalar import operations as scalar
+from hlo.errors import HloError, InferError
+from hlo.ir import Instruction
+from hlo.ops import Trait
+from hlo.ops.collective.device_groups import names_devices
+from hlo.ops.host.custom_targets import CHECK_SIZE
+from hlo.ops.host.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
+from hlo.ops.rules import need_one_size
+from hlo.values.scan import to_bytes
+from hlo.values.types import ArrayShape, Shape, TupleShape
+
+if TYPE_CHECKING:
+    from hlo.codegen.entry.emitter import EntryEmitter
+
+_CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, i64 }"
+_HOST = "{ ptr, i64, i32, i32, [0 x { ptr, ptr }] }"
+_CALL_OUT = f"""\
+define internal i32 @hlo.call_out(ptr %host, i64 %n, ptr %op, ptr %operands, ptr %results)
+    nounwind {{
+  %call = alloca {_CALL}
+  %none = icmp eq ptr %host, null
+  br i1 %none, label %missing, label %look
+look:
+  %handler.at = getelementptr {_HOST}, ptr %host, i64 0, i32 4, i64 %n, i32 0
+  %handler = load ptr, ptr %handler.at
+  %empty = icmp eq ptr %handler, null
+  br i1 %empty, label %missing, label %go
+missing:
+  ret i32 1
+go:
+  %state.at = getelementptr {_HOST}, ptr %host, i64 0, i32 4, i64 %n, i32 1
+  %state = load ptr, ptr %state.at
+  %message = load ptr, ptr %host
+  %room.at = getelementptr {_HOST}, ptr %host, i64 0, i32 1
+  %room = load i64, ptr %room.at
+  %size.at = getelementptr {_CALL}, ptr null, i64 1
+  %size = ptrtoint ptr %size.at to i64
+  store i64 %size, ptr %call
+  %f1 = getelementptr {_CALL}, ptr %call, i64 0, i32 1
+  store ptr %state, ptr %f1
+  %f2 = getelementptr {_CALL}, ptr %call, i64 0, i32 2
+  store ptr %op, ptr %f2
+  %f3 = getelementptr {_CALL}, ptr %call, i64 0, i32 3
+  store ptr %operands, ptr %f3
+  %f4 = getelementptr {_CALL}, ptr %call, i64 0, i32 4
+  store ptr %results, ptr %f4
+  %f5 = getelementptr {_CALL}, ptr %call, i64 0, i32 5
+  store ptr %message, ptr %f5
+  %f6 = getelementptr {_CALL}, ptr %call, i64 0, i32 6
+  store i64 %room, ptr %f6
+  %failed = call i32 %handler(ptr %call)
+  ret i32 %failed
+}}"""
+_DEVICE_ID = f"""\
+define internal i32 @hlo.device_id(ptr %host, i64 %offset) nounwind {{
+  %none = icmp eq ptr %host, null
+  br i1 %none, label %zero, label %look
+zero:
+  ret i32 0
+look:
+  %ids = getelementptr {_HOST}, ptr %host, i64 0, i32 2
+  %at = getelementptr i32, ptr %ids, i64 %offset
+  %id = load i32, ptr %at
+  ret i32 %id
+}}"""
+# What an entry returns where the first of its checks fails; less by one for each further one.
+_CHECKS = -16
+_DEVICE_IDS = {"replica-id": 0, "partition-id": 1}
+
+
+@dataclass
+class Imports:
+    """What a program asks its caller for, in the order of the table.
+
+    instructions: one for each entry of the table, which stands for all of the same structure.
+    """
+
+    instructions: list[Instruction] = field(default_factory=list)
+    uses_host: bool = False
+    # The code of an error and what is wrong, by what the entry returns then.
+    checks: dict[int, tuple[str, str]] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def check(self, code: str, message: str) -> int:
+        """Return what the entry returns where an error of that code ends the program."""
+        number = _CHECKS - len(self.checks)
+        self.checks[number] = code, message
+        return number
+
+    def number(self, inst: Instruction) -> int:
+        """Return the number of the function that an instruction calls."""
+        notes = inst.annotations
+        key = f"{_structure(inst)} {notes.get('backend_config', '')}"
+        if inst.spec.has(Trait.COLLECTIVE) or names_devices(inst):
+            # Who waits for others is known by name.
+            key += f" {notes.get('frontend_attributes', '')} {inst.name}"
+        if key not in self._numbers:
+            self._numbers[key] = len(self.instructions)
+            self.instructions.append(inst)
+        return self._numbers[key]
+
+
+def _emit_check(e: EntryEmitter, inst: Instruction) -> None:
+    """Emit the end of the program for a size that is outside of its bound."""
+    b, (size, bound) = e.b, map(e.scalar, inst.operands)
+    assert isinstance(size, Val) and isinstance(bound, Val)
+    stop, go = b.new_label("outside"), b.new_label("inside")
+    bad = b.icmp("ugt", size, bound)
+    b.branch(bad, stop, go)
+    b.place(stop)
+    message = str(inst.annotations["backend_config"])
+    b.ret(i32(e.imports.check("index-out-of-range", message)))
+    b.place(go)
+
+
+def _structure(inst: Instruction) -> str:
+    """Return a text that is equal for instructions that ask the host for the same.
+
+    Computations are told apart by which they are.
+    """
+    shapes = ",".join(map(str, inst.operand_shapes))
+    attrs = ",".join(f"{k}={v!r}" for k, v in inst.attrs.items())
+    return f"{inst.opcode}({shapes}){inst.shape}{attrs}"
+
+
+def emit_host(e: EntryEmitter, command: HostCall) -> None:
+    """Emit an instruction that the host runs, or that asks who the host is."""
+    inst, targets = command.inst, command.results
+    if inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == CHECK_SIZE:
+        _emit_check(e, inst)
+        return
+    e.imports.uses_host = True
+    if inst.opcode in _DEVICE_IDS:
+        e.module.functions.setdefault("hlo.device_id", _DEVICE_ID)
+        args = [ptr("%host"), i64(_DEVICE_IDS[inst.opcode])]
+        e.scalars[inst, ()] = e.b.call("hlo.device_id", args, "i32")
+        return
+    b, number = e.b, e.imports.number(inst)
+    pointers = {path: e.pointers[buffer] for path, buffer in targets.items()}
+    operands = _operand_addresses(e, inst)
+    _check(inst)
+    # What the call changes in place has to be where its result is wanted.
+    leaf_number = _leaf_numbers(inst.operand_shapes)
+    for alias in inst.attrs.get("output_to_operand_aliasing", ()):
+        at = leaf_number[alias.operand, tuple(alias.operand_index)]
+        target, leaf = pointers[tuple(alias.output)], inst.shape.at(alias.output)
+        assert isinstance(leaf, ArrayShape)
+        if operands[at] != target:
+            e.copy_bytes(operands[at], target, leaf)
+        operands[at] = target
+    tables = [_table(e, addresses) for addresses in (operands, list(pointers.values()))]
+    e.module.functions.setdefault("hlo.call_out", _CALL_OUT)
+    try:
+        op = Description(e.module, f"hlo.op.{number}").op(inst)
+    except InferError as error:
+        message = f"{inst.name}: {error.message}"
+        raise HloError.at(error.code, message, inst.span, error.hint) from None
+    args = [ptr("%host"), i64(number), ptr(op), *map(ptr, tables)]
+    failed = b.call("hlo.call_out", args, "i32")
+    stop, go = b.new_label("failed"), b.new_label("called")
+    bad = b.icmp("ne", failed, 0)
+    b.branch(bad, stop, go)
+    b.place(stop)
+    b.ret(i32(number + 1))
+    b.place(go)
+    for path, pointer in pointers.items():
+        leaf = inst.shape.at(path)
+        assert isinstance(leaf, ArrayShape)
+        if not leaf.dims:
+            e.scalars[inst, path] = scalar.load(b, leaf.element_type, pointer, 0)
+
+
+def _check(inst: Instruction) -> None:
+    """Raise HloError unless what a call changes in place is of one shape before and after."""
+    for alias in inst.attrs.get("output_to_operand_aliasing", ()):
+        try:
+            need_one_size(inst, alias)
+        except InferError as e:
+            raise HloError.at(e.code, f"{inst.name}: {e.message}", inst.span) from None
+
+
+def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, Path], int]:
+    """Return the numbers of array leaves by operand and index path."""
+    found: dict[tuple[int, Path], int] = {}
+    for n, shape in enumerate(shapes):
+        for path, leaf in shape.leaves():
+            if isinstance(leaf, ArrayShape):
+                found[n, path] = len(found)
+    return found
+
+
+def _operand_addresses(e: EntryEmitter, inst: Instruction) -> list[str]:
+    """Return the addresses of all array leaves of the operands; scalars are stored first."""
+    found = []
+    for operand in inst.operands:
+        for path, leaf in operand.shape.leaves():
+            if not isinstance(leaf, ArrayShape):
+                continue
+            buffer = e.buffer(operand, path)
+            if buffer is not None:
+                found.append(e.pointers[buffer])
+                continue
+            value = e.scalar(operand, path)
+            et = leaf.element_type
+            slot = e.b.alloca(scalar.memory_type(et), 2 if et.is_complex else 1, align=16)
+            scalar.store(e.b, et, value, slot.name, 0)
+            found.append(slot.name)
+    return found
+
+
+def _table(e: EntryEmitter, pointers: Sequence[str]) -> str:
+    """Store addresses one after the other; returns the address of the first."""
+    table = e.b.alloca("ptr", max(1, len(pointers)))
+    for n, pointer in enumerate(pointers):
+        e.b.store(ptr(pointer), e.b.element_address(table.name, "ptr", n))
+    return table.name
+
+
+# --- what a function is told about its call -----------------------------------------------------
+
+
+class Description:
+    """Writes the constants that describe an instruction: shapes and attributes."""
+
+    def __init__(self, module: Module, prefix: str) -> None:
+        self._module = module
+        self._prefix = prefix
+        self._parts = 0
+        # What fills a union of eight bytes up behind a pointer.
+        self._pad = [("i32", "0")] if module.pointer_bits == 32 else []
+
+    def op(self, inst: Instruction) -> str:
+        """Return the name of the constant that describes a call."""
+        name = f"@{self._prefix}"
+        if name in self._module.globals:
+            return name
+        attrs = inst.attrs
+        typed = attrs.get("api_version") == "API_VERSION_TYPED_FFI"
+        config = to_bytes(str(inst.annotations.get("backend_config", "")))
+        target = to_bytes(str(attrs.get("custom_call_target", inst.opcode)))
+        results = _array_leaves([inst.shape])
+        operands = _array_leaves(inst.operand_shapes)
+        attributes = ffi_attributes(inst) if typed else {}
+        fields = [
+            ("ptr", self._string(target)), ("ptr", self._string(config)), ("i64", str(len(config))),
+            ("i32", str(API_NUMBERS.get(str(attrs.get("api_version")), 0))),
+            ("i32", str(int(isinstance(inst.shape, TupleShape)))),
+            ("i64", str(len(operands))), ("ptr", self._shapes(operands)),
+            ("i64", str(len(results))), ("ptr", self._shapes(results)),
+            ("i64", str(len(attributes))), ("ptr", self._attributes(attributes)),
+        ]  # fmt: skip
+        return self._constant(_struct(fields), name)
+
+    def _constant(self, value: str, name: str | None = None) -> str:
+        if name is None:
+            self._parts += 1
+            name = f"@{self._prefix}.{self._parts}"
+        self._module.globals[name] = f"{name} = private constant {value}"
+        return name
+
+    def _string(self, data: bytes) -> str:
+        body = "".join(
+            chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in (*data, 0)
+        )
+        return self._constant(f'[{len(data) + 1} x i8] c"{body}"')
+
+    def _numbers(self, type_: str, values: Sequence[str]) -> str:
+        if not values:
+            return "null"
+        items = ", ".join(f"{type_} {v}" for v in values)
+        return self._constant(f"[{len(values)} x {type_}] [{items}]")
+
+    def _shapes(self, shapes: Sequence[ArrayShape]) -> str:
+        if not shapes:
+            return "null"
+        items = []
+        for shape in shapes:
+            order = shape.layout.minor_to_major if shape.layout is not None else ()
+            items.append(
+                _struct(
+                    [
+                        ("i32", str(TYPE_NUMBERS[shape.element_type.name])),
+                        ("i32", str(shape.rank)),
+                        ("ptr", self._numbers("i64", [str(n) for n in shape.dims])),
+                        ("ptr", self._numbers("i64", [str(d) for d in order])),
+                    ]
+                )
+            )
+        return self._constant(f"[{len(items)} x {{ i32, i32, ptr, ptr }}] [{', '.join(items)}]")
+
+    def _attributes(self, attributes: Mapping[str, FfiAttribute]) -> str:
+        if not attributes:
+            return "null"
+        items = [self._attribute(name, a) for name, a in attributes.items()]
+        # C's union has two forms here, so that what C sees as an array is a struct.
+        types = ", ".join(i.type for i in items)
+        return self._constant(f"{{ {types} }} {{ {', '.join(map(str, items))} }}")
+
+    def _attribute(self, name: str, a: FfiAttribute) -> _Constant:
+        kind, count, value = a.in_c()
+        data: list[tuple[str, str]]
+        if isinstance(value, int):
+            data = [("i64", str(value))]
+        elif isinstance(value, bytes):
+            data = [("ptr", self._string(value)), *self._pad]
+        elif isinstance(value, dict):
+            data = [("ptr", self._attributes(value)), *self._pad]
+        else:
+            data = [("ptr", self._numbers("i64", [str(x) for x in value])), *self._pad]
+        fields = [
+            ("ptr", self._string(to_bytes(name))), ("i32", str(kind)), ("i32", str(a.type_number)),
+            ("i64", str(count)), *data,
+        ]  # fmt: skip
+        return _Constant(fields)
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A constant of a literal struct type."""
+
+    fields: Sequence[tuple[str, str]]
+
+    @property
+    def type(self) -> str:
+        return "{ " + ", ".join(t for t, _ in self.fields) + " }"
+
+    def __str__(self) -> str:
+        return f"{self.type} " + "{ " + ", ".join(f"{t} {v}" for t, v in self.fields) + " }"
+
+
+def _struct(fields: Sequence[tuple[str, str]]) -> str:
+    return str(_Constant(fields))
+
+
+def _array_leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:
+    return [s for shape in shapes for _, s in shape.leaves() if isinstance(s, ArrayShape)]

@@ -1,0 +1,1 @@
+"""Cholesky factors and triangular systems."""

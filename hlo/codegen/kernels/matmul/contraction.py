@@ -1,0 +1,259 @@
+"""dot: which product of strided matrices it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hlo.analysis.fusion.roles import Role
+from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
+from hlo.codegen.kernels.matmul.gemm import Steps, add_product
+from hlo.codegen.kernels.matmul.product import (
+    Dim,
+    Dims,
+    Leaf,
+    Product,
+    Source,
+    Sums,
+    count,
+    sums_of,
+)
+from hlo.codegen.kernels.views import View, common_digits, view_of, whole_view
+from hlo.codegen.llvm import Index, Val
+from hlo.codegen.loops.element import Indices, physical_index
+from hlo.codegen.loops.kernel import Kernel, loop_nest, over_elements, planner, split_index
+from hlo.codegen.plan.liveness import collect_leaves
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.scalar.operations import Cplx
+from hlo.codegen.targets.base import Extent, Plan, Target
+from hlo.ir import Instruction
+from hlo.values.types import ArrayShape, ElementType, complex_of
+
+# Of each dimension of an array, what it is called: equal names are counted together.
+Labels = Sequence[str]
+
+
+@planner("dot")
+def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
+    """Bring operands into memory that are not there yet, then multiply."""
+    lhs, rhs = (o.array_shape for o in inst.operands)
+    result = inst.array_shape
+    if result.num_elements == 0:
+        return Plan(())
+    if lhs.num_elements == 0:
+        return Plan((fill_with_zeros,))
+    sums = sums_of(lhs.element_type, rhs.element_type, result.element_type)
+    labels = _labels(inst, lhs.rank, rhs.rank)
+    steps = Steps()
+    views = [operand_view(steps, inst, n, roles, sums) for n in (0, 1)]
+    c = whole_view(inst, result)
+    loops = _loops([*views, c], labels)
+    if loops is None:
+        views = [settled(steps, inst, n, sums) for n in (0, 1)]
+        loops = _loops([*views, c], labels)
+        assert loops is not None
+    a, b = (source_of(v, inst, roles) for v in views)
+    parts = {kind: tuple(d for k, d in loops if k == kind) for kind in "bmnk"}
+    product = Product(
+        a, b, parts["b"], parts["m"], parts["n"], parts["k"], Arithmetic(sums.total), sums.store
+    )
+    add_contraction(steps, product, sums, result, target)
+    return steps.plan()
+
+
+def _labels(inst: Instruction, lhs_rank: int, rhs_rank: int) -> tuple[Labels, Labels, Labels]:
+    """Return the labels of both operands and the result: batch, contracting (k), free (m, n)."""
+    named = []
+    for side, rank, free in (("lhs", lhs_rank, "m"), ("rhs", rhs_rank, "n")):
+        labels = [""] * rank
+        for kind, key in (("b", "batch"), ("k", "contracting")):
+            for i, d in enumerate(inst.attrs[f"{side}_{key}_dims"]):
+                labels[d] = f"{kind}{i}"
+        frees = (f"{free}{i}" for i in range(rank))
+        named.append([label or next(frees) for label in labels])
+    lhs, rhs = named
+    batch = [f"b{i}" for i in range(len(inst.attrs["lhs_batch_dims"]))]
+    kept = [label for label in (*lhs, *rhs) if label[0] in "mn"]
+    return lhs, rhs, [*batch, *kept]
+
+
+def _loops(views: Sequence[View], labels: Sequence[Labels]) -> list[tuple[str, Dim]] | None:
+    """Return the dimensions of a product's loops by kind, if all arrays count them alike."""
+    result: list[tuple[str, Dim]] = []
+    for label in dict.fromkeys(name for names in labels for name in names):
+        sides = [n for n, names in enumerate(labels) if label in names]
+        digits = common_digits([views[n].dims[labels[n].index(label)] for n in sides])
+        if digits is None:
+            return None
+        for size, *strides in digits:
+            by_side = dict(zip(sides, strides, strict=True))
+            dim = Dim(size, by_side.get(0, 0), by_side.get(1, 0), by_side.get(2, 0))
+            result.append((label[0], dim))
+    return result
+
+
+# --- operands -----------------------------------------------------------------------------------
+
+
+def operand_view(
+    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: Sums
+) -> View:
+    """Return an operand as memory, computed by a step before if it is not there."""
+    found = view_of(inst.operands[number], roles)
+    if found is None or (sums.is_complex and found.et is not complex_of(sums.total)):
+        return settled(steps, inst, number, sums)
+    return found
+
+
+def settled(steps: Steps, inst: Instruction, number: int, sums: Sums) -> View:
+    """Return an operand as scratch memory, which a step before fills."""
+    shape = inst.operands[number].array_shape
+    et = shape.element_type
+    if sums.is_complex:
+        et = complex_of(sums.total)
+    elif sums.total.is_float:
+        et = sums.total
+    memory = steps.memory(shape.num_elements * et.byte_width)
+    steps.emitters.append(_Settle(number, et, memory))
+    return whole_view(memory, shape, et)
+
+
+def source_of(view: View, inst: Instruction, roles: Mapping[Instruction, Role]) -> Source:
+    """Return where the elements of a view of an operand are."""
+    memory = view.memory
+    if isinstance(memory, Instruction):
+        return Source(Leaf(collect_leaves(inst, roles).index(memory)), view.et, view.offset)
+    return Source(memory, view.et, view.offset)
+
+
+@dataclass(frozen=True)
+class _Settle:
+    """Computes a fused operand, in another type if that is what sums are taken in."""
+
+    operand: int
+    et: ElementType
+    scratch: int
+
+    def __call__(self, k: Kernel) -> Extent:
+        inst = k.inst.operands[self.operand]
+        shape = inst.array_shape
+
+        def body(at: Indices) -> None:
+            value = k.elements.at(inst, at)
+            value = scalar.convert(k.b, value, shape.element_type, self.et)
+            place = physical_index(k.b, shape, at)
+            scalar.store(k.b, self.et, value, k.scratch[self.scratch], place)
+
+        return over_elements(k, shape, body)
+
+
+def fill_with_zeros(k: Kernel) -> Extent:
+    """Write the sums of nothing."""
+    et = k.shape.element_type
+    zero = scalar.constant(et, et.dtype.type(0))
+    return over_elements(k, k.shape, lambda at: k.store(zero, at))
+
+
+# --- types --------------------------------------------------------------------------------------
+
+
+def add_contraction(
+    steps: Steps, p: Product, sums: Sums, result: ArrayShape, target: Target
+) -> None:
+    """Append the steps of a product of any element types, given in the arrays' own elements."""
+    elements = result.num_elements
+    if sums.is_complex:
+        p = _complex_product(steps, p, sums, result)
+        elements *= 2 if result.element_type.is_complex else 1
+    add_product(steps, replace(p, arithmetic=Arithmetic(sums.total)), elements, target)
+
+
+def _complex_product(steps: Steps, p: Product, sums: Sums, result: ArrayShape) -> Product:
+    """Return a product of complex numbers as one of real numbers.
+
+    A complex row of A is twice as long a row of its parts, as it lies in memory. Each element of B
+    becomes a square: what its real part, and what its imaginary part, makes of the parts of A.
+    """
+    flip = p.a.bounds == () and (
+        p.b.bounds != () or count(p.m) < count(p.n)
+    )  # The smaller operand becomes four times its size.
+    if flip:
+        p = p.flipped()
+    both = result.element_type.is_complex
+    factor = 2 if both else 1
+    own = [d for d in p.batch if d.b]
+    # What an index of each dimension steps over in the new B.
+    inner = list(_row_major([*own, *p.k, Dim(2), *p.n], factor))
+    batch = iter(inner[: len(own)])
+    number = steps.memory(math.prod([inner[0], ([*own, *p.k, Dim(2)])[0].size])
+                          * sums.total.byte_width)  # fmt: skip
+    steps.emitters.append(_Expand(p, tuple(own), sums.total, number, both))
+
+    def turn(dims: Dims, strides: Iterable[int]) -> Dims:
+        found = zip(dims, strides, strict=True)
+        return tuple(replace(d, a=2 * d.a, b=s, c=factor * d.c) for d, s in found)
+
+    b_batch = [next(batch) if d.b else 0 for d in p.batch]
+    of_k, (of_part, *of_n) = inner[len(own) : -len(p.n) - 1], inner[-len(p.n) - 1 :]
+    n = turn(p.n, of_n)
+    return replace(
+        p,
+        a=replace(p.a, et=sums.total, offset=2 * p.a.offset),
+        b=Source(number, sums.total),
+        batch=turn(p.batch, b_batch),
+        m=turn(p.m, [0] * len(p.m)),
+        n=(*n, Dim(2, b=1, c=1)) if both else n,
+        k=(*turn(p.k, of_k), Dim(2, a=1, b=of_part)),
+        c_offset=factor * p.c_offset,
+    )
+
+
+def _row_major(dims: Sequence[Dim], unit: int) -> list[int]:
+    """Return the strides of an array of these dimensions, outermost first."""
+    strides: list[int] = []
+    for d in reversed(dims):
+        strides.insert(0, unit)
+        unit *= d.size
+    return strides
+
+
+@dataclass(frozen=True)
+class _Expand:
+    """Writes complex B as [batch][k][part of A][n][part of C]."""
+
+    p: Product
+    batch: Dims
+    part: ElementType
+    scratch: int
+    both: bool
+
+    def __call__(self, k: Kernel) -> Extent:
+        b, p = k.b, self.p
+        rows = (*self.batch, *p.k)
+        width = count(p.n)
+        parts = 2 if self.both else 1
+        base = p.b.address(k)
+        with b.loop(k.begin, k.end) as row:
+            start: Index = 0
+            for d, i in zip(rows, split_index(b, row, [d.size for d in rows]), strict=False):
+                start = b.add(start, b.mul(i, d.b))
+
+            def element(found: tuple[str, ...], row: Index = row, start: Index = start) -> None:
+                at: Index = start
+                linear: Index = 0
+                for d, i in zip(p.n, found, strict=True):
+                    at = b.add(at, b.mul(i, d.b))
+                    linear = b.add(b.mul(linear, d.size), i)
+                value = scalar.load(b, p.b.et, base, at)
+                assert isinstance(value, Cplx)
+                minus = b.unary("fneg", value.im)
+                square: list[list[Val]] = [[value.re, value.im], [minus, value.re]]
+                for part, line in enumerate(square):
+                    place = b.add(b.mul(b.add(b.mul(row, 2), part), width), linear)
+                    for j in range(parts):
+                        to = b.add(b.mul(place, parts), j)
+                        scalar.store(b, self.part, line[j], k.scratch[self.scratch], to)
+
+            loop_nest(b, [(0, d.size) for d in p.n], element)
+        return Extent(count(rows), 4 * width)

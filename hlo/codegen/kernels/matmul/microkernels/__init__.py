@@ -1,0 +1,24 @@
+"""Microkernels: the innermost parts of matrix products, one file for each family.
+
+`docs/adding-a-microkernel.md` tells what a file has to have.
+"""
+
+# Importing a family registers its microkernels.
+from hlo.codegen.kernels.matmul.microkernels import (
+    dot_product,
+    outer_product,
+    pairs,  # noqa: F401
+)
+from hlo.codegen.kernels.matmul.microkernels.block import block_function
+from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, Order, PanelFormat, Writes
+from hlo.codegen.kernels.matmul.microkernels.registry import family, microkernels
+
+__all__ = [
+    "Microkernel",
+    "Order",
+    "PanelFormat",
+    "Writes",
+    "block_function",
+    "family",
+    "microkernels",
+]

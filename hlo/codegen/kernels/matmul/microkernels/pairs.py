@@ -1,0 +1,48 @@
+"""Outer products of pairs of s16: two products are added to a sum of 32 bits in one instruction.
+
+x86 has it as pmaddwd and vpdpwssd, AArch64 as smlal and smlal2; LLVM selects what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hlo.codegen.kernels.matmul.microkernels.outer_product import outer_product, register_tiles
+from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
+from hlo.codegen.kernels.matmul.microkernels.registry import family
+from hlo.codegen.llvm import Builder, Val
+from hlo.codegen.loops.vectors import lanes_of
+from hlo.codegen.targets.base import LlvmTarget
+from hlo.values.types import ELEMENT_TYPES, ElementType
+
+_S16 = ELEMENT_TYPES["s16"]
+
+
+@family
+def pairs(
+    target: LlvmTarget, lhs: ElementType, rhs: ElementType, total: ElementType
+) -> Iterator[Microkernel]:
+    """Yield microkernels for operands whose values are s16, summed in 32 bits."""
+    if not (total.is_integer and total.bits == 32 and _fits_s16(lhs) and _fits_s16(rhs)):
+        return
+    for (rows, vectors), m in register_tiles(target):
+        yield outer_product(
+            total, rows, vectors, lanes_of(target, total), m=m,
+            element=_S16, group=2, kind=".pairs", multiply_add=_add_pair_products,
+        )  # fmt: skip
+
+
+def _fits_s16(et: ElementType) -> bool:
+    """True when every value of a type is one of s16."""
+    return et.is_pred or (et.is_integer and et.bits <= (16 if et.is_signed else 8))
+
+
+def _add_pair_products(b: Builder, x: Val, y: Val, total: Val) -> Val:
+    """Return total + x.low * y.low + x.high * y.high in each lane."""
+    lanes = int(x.type[1:].split(" ")[0])
+    narrow, wide = f"<{2 * lanes} x i16>", f"<{2 * lanes} x i32>"
+    halves = [b.cast("bitcast", v, narrow) for v in (x, y)]
+    p, q = (b.cast("sext", v, wide) for v in halves)
+    product = b.binary("mul", p, q, "nsw")
+    even, odd = (b.shuffle_vector(product, product, range(i, 2 * lanes, 2)) for i in (0, 1))
+    return b.binary("add", total, b.binary("add", even, odd))

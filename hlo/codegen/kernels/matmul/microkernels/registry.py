@@ -1,0 +1,45 @@
+"""Which microkernels there are for a target and element types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from hlo.codegen.kernels.matmul.microkernels.record import Microkernel
+from hlo.codegen.targets.base import LlvmTarget
+from hlo.values.types import ElementType
+
+# Yields the microkernels of one kind for a target and the types of A, B and the sums.
+Family = Callable[[LlvmTarget, ElementType, ElementType, ElementType], Iterable[Microkernel]]
+
+_FAMILIES: list[Family] = []
+
+
+def family(yields: Family) -> Family:
+    """Register a family of microkernels."""
+    _FAMILIES.append(yields)
+    return yields
+
+
+def microkernels(
+    target: LlvmTarget, lhs: ElementType, rhs: ElementType, total: ElementType
+) -> tuple[Microkernel, ...]:
+    """Return the microkernels that a target can run for products of some element types.
+
+    lhs, rhs: the types of the operands as they lie in memory; total: that of the sums. For any
+    types that products are computed in there is at least one. Which is best for a product is a
+    matter of its sizes and strides, see `scheduler.best_schedule`.
+    """
+    return _enumerated(tuple(_FAMILIES), target, lhs, rhs, total)
+
+
+@lru_cache(maxsize=256)
+def _enumerated(
+    families: tuple[Family, ...],
+    target: LlvmTarget,
+    lhs: ElementType,
+    rhs: ElementType,
+    total: ElementType,
+) -> tuple[Microkernel, ...]:
+    found = (kernel for f in families for kernel in f(target, lhs, rhs, total))
+    return tuple(kernel for kernel in found if kernel.features <= target.features)

@@ -1,0 +1,208 @@
+"""Packing: the copy of a part of an operand to a panel, whatever its dimensions and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from hlo.codegen.kernels.matmul.microkernels import Order, PanelFormat
+from hlo.codegen.kernels.matmul.panels import Place, copy, copy_groups
+from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, merged
+from hlo.codegen.kernels.matmul.schedule import KBlock
+from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.loops.vectors import Types
+from hlo.codegen.scalar import operations as scalar
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a run of free indices that lies within one run of the innermost dimension.
+
+    done: indices of the run before it; outer: those of the outer dimensions; start, length: its
+    range in the innermost one.
+    """
+
+    done: Index
+    outer: tuple[Index, ...]
+    start: Index
+    length: Index
+
+
+@contextmanager
+def segments(b: Builder, dims: Dims, first: Index, number: Index) -> Iterator[Segment]:
+    """Run the body for the segments of `number` free indices from `first` on."""
+    if len(dims) == 1:
+        yield Segment(0, (), first, number)
+        return
+    inner = dims[-1].size
+    end = b.add(first, number)
+    last = b.udiv(b.add(end, inner - 1), inner)
+    with b.loop(b.udiv(first, inner), last, plain=True) as at:
+        begin = b.mul(at, inner)
+        start = b.maximum(first, begin)
+        length = b.sub(b.minimum(end, b.add(begin, inner)), start)
+        outer = split_index(b, at, [d.size for d in dims[:-1]])
+        yield Segment(b.sub(start, first), tuple(outer), b.sub(start, begin), length)
+
+
+class Packer:
+    """Writes the copy of a part of an operand to a panel."""
+
+    def __init__(self, k: Kernel, p: Product, side: str, panel: PanelFormat) -> None:
+        self.k, self.b, self.p, self.side, self.format = k, k.b, p, side, panel
+        self.source = p.source(side)
+        names = {x.free for x in self.source.bounds} | {x.tap for x in self.source.bounds}
+        self.names = names
+        self.free = merged(self._named(p.free(side)), side) or (Dim(1),)
+        self.types = Types.of(self.source.et, panel.element)
+
+    def _named(self, dims: Dims) -> Dims:
+        return tuple(d if d.name in self.names else replace(d, name="") for d in dims)
+
+    def _stride(self, d: Dim) -> int:
+        return d.stride(self.side)
+
+    def pack(
+        self, panel: str, pitch: int, order: Order, first: Index, number: Index, block: KBlock,
+        batch: Sequence[Index],
+    ) -> None:  # fmt: skip
+        """Copy `number` free indices from `first` on of a block of k.
+
+        order: K_INNERMOST or K_OUTERMOST; pitch: the distance of what is outermost, in groups.
+        """
+        b = self.b
+        at: Index = 0
+        for d, i in zip(self.p.batch, batch, strict=True):
+            at = b.add(at, b.mul(i, self._stride(d)))
+        cut = block.cut
+        outer_k = cut.dims[: cut.level]
+        known: dict[str, Index] = {}
+        for d, i in zip(outer_k, block.outer, strict=True):
+            at = b.add(at, b.mul(i, self._stride(d)))
+            known[d.name] = i
+        level, *rest = self._named(cut.inner_dims)
+        dims = [level]
+        for d in rest:
+            # The range in the dimension that is cut becomes one in what it merges to.
+            if d.size == 1 and not d.name:
+                continue
+            joined = not d.name and not dims[-1].name
+            if joined and self._stride(dims[-1]) == self._stride(d) * d.size:
+                dims[-1] = replace(d, size=dims[-1].size * d.size)
+            else:
+                dims.append(d)
+        factor = dims[0].size // level.size if level.size else 1
+        start, here = b.mul(block.start, factor), b.mul(block.here, factor)
+        with segments(b, self.free, first, number) as segment:
+            base, names = at, dict(known)
+            for d, i in zip(self.free[:-1], segment.outer, strict=True):
+                base = b.add(base, b.mul(i, self._stride(d)))
+                names[d.name] = i
+            base = b.add(base, b.mul(segment.start, self._stride(self.free[-1])))
+            with ExitStack() as loops:
+                packed: Index = 0
+                ranges = [(start, here), *((0, d.size) for d in dims[1:])]
+                for d, (low, length), inner in zip(dims, ranges, dims[1:], strict=False):
+                    i = loops.enter_context(b.loop(low, b.add(low, length), plain=True))
+                    base = b.add(base, b.mul(i, self._stride(d)))
+                    packed = b.mul(b.add(packed, b.sub(i, low)), inner.size)
+                    names[d.name] = i
+                low, length = ranges[-1]
+                base = b.add(base, b.mul(low, self._stride(dims[-1])))
+                piece = _Piece(segment, dims[-1], low, length, base, packed, names)
+                self._piece(panel, pitch, order, piece)
+
+    def _piece(self, panel: str, pitch: int, order: Order, piece: _Piece) -> None:
+        """Copy what is within the bounds of a range of free indices and one of k."""
+        b = self.b
+        f0, f1 = piece.segment.start, b.add(piece.segment.start, piece.segment.length)
+        t0, t1 = piece.low, b.add(piece.low, piece.length)
+        slanted = None
+        for bound in self.source.bounds:
+            at_free, at_tap = piece.names.get(bound.free), piece.names.get(bound.tap)
+            if at_tap is not None:
+                at_tap = b.udiv(at_tap, bound.unit)
+            if at_free is not None and at_tap is not None:
+                fixed = b.add(b.mul(at_free, bound.step), b.mul(at_tap, bound.jump))
+                fixed = b.add(fixed, bound.low)
+                inside_it = b.both(b.compare("sge", fixed, 0), b.compare("slt", fixed, bound.size))
+                f1 = b.select(inside_it, _i64(f1), _i64(f0)).name
+            elif at_tap is not None:
+                fixed = b.add(b.mul(at_tap, bound.jump), bound.low)
+                f0, f1 = _clip(b, f0, f1, fixed, bound.step, bound.size)
+            elif at_free is not None:
+                fixed = b.add(b.mul(at_free, bound.step), bound.low)
+                t0, t1 = _clip(b, t0, t1, fixed, bound.jump, bound.size, bound.unit)
+            else:
+                slanted = bound
+        if slanted is None:
+            self._copy(panel, pitch, order, piece, (f0, f1), (t0, t1))
+            return
+        # Each free index has a range of its own along k.
+        with b.loop(f0, f1, plain=True) as f:
+            fixed = b.add(b.mul(f, slanted.step), slanted.low)
+            here = _clip(b, t0, t1, fixed, slanted.jump, slanted.size, slanted.unit)
+            self._copy(panel, pitch, order, piece, (f, b.add(f, 1)), here)
+
+    def _copy(
+        self, panel: str, pitch: int, order: Order, piece: _Piece, free: tuple[Index, Index],
+        taps: tuple[Index, Index],
+    ) -> None:  # fmt: skip
+        b, group = self.b, self.format.group
+        u, v = self._stride(self.free[-1]), self._stride(piece.dim)
+        df, dt = b.sub(free[0], piece.segment.start), b.sub(taps[0], piece.low)
+        at = b.add(piece.base, b.add(b.mul(df, u), b.mul(dt, v)))
+        mem = scalar.memory_type(self.source.et)
+        address = b.element_address(self.source.address(self.k), mem, at)
+        row, column = b.add(piece.segment.done, df), b.add(piece.packed, dt)
+        number, length = b.sub(free[1], free[0]), b.sub(taps[1], taps[0])
+        target = self.k.target
+        if group > 1 and order is Order.K_OUTERMOST:
+            line = b.mul(b.udiv(column, group), pitch)
+            to = b.element_address(panel, self.format.type, b.add(line, row))
+            copy_groups(
+                b, target, self.types, group, Place(to, pitch, 1), Place(address, v, u), length,
+                number,
+            )  # fmt: skip
+            return
+        element = scalar.memory_type(self.types.chain[-1])
+        if order is Order.K_INNERMOST:
+            step = group * pitch
+            to = b.element_address(panel, element, b.add(b.mul(row, step), column))
+            place = Place(to, step, 1)
+        else:
+            to = b.element_address(panel, element, b.add(b.mul(column, pitch), row))
+            place = Place(to, 1, pitch)
+        copy(b, target, self.types, place, Place(address, u, v), number, length)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A segment of free indices, and a range of the innermost dimension of k.
+
+    base: the offset of its first element in the operand; packed: the first's place along k in the
+    panel; names: the indices of all other dimensions that have one.
+    """
+
+    segment: Segment
+    dim: Dim
+    low: Index
+    length: Index
+    base: Index
+    packed: Index
+    names: dict[str, Index]
+
+
+def _i64(at: Index) -> Val:
+    return Val("i64", str(at))
+
+
+def _clip(
+    b: Builder, low: Index, high: Index, fixed: Index, step: int, size: int, unit: int = 1
+) -> tuple[Index, Index]:
+    """Return the part of a range whose indices i have 0 <= fixed + (i / unit) * step < size."""
+    first = b.udiv(b.add(b.maximum(b.sub(0, fixed), 0), step - 1), step)
+    end = b.udiv(b.add(b.maximum(b.sub(size, fixed), 0), step - 1), step)
+    return b.maximum(low, b.mul(first, unit)), b.minimum(high, b.mul(end, unit))

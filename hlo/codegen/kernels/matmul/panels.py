@@ -1,0 +1,313 @@
+"""Copies between arrays and panels, as functions that depend on no shape.
+
+Each copies a matrix from strides to strides and converts its elements. Which one is called is known
+where the strides are: along rows in vectors, by transposing small squares, or one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hlo.codegen.llvm import FALSE, Builder, Index, Module, Operand, Val, i64, int_const, ptr
+from hlo.codegen.loops.vectors import (
+    Types,
+    define,
+    lanes_below,
+    masked_load,
+    masked_store,
+    prefetch,
+    vector_at,
+    vector_constant,
+)
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.targets.base import LlvmTarget
+from hlo.values.types import ElementType
+
+# Squares that are transposed in registers have at most so many rows.
+_SQUARE = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """A matrix in memory: the address of its first element, and strides in elements."""
+
+    address: str
+    row: Index
+    column: Index
+
+
+def copy(b: Builder, target: LlvmTarget, types: Types, to: Place, frm: Place,
+         rows: Index, columns: Index) -> None:  # fmt: skip
+    """Write the copy of a matrix; nothing is copied where rows or columns are not positive."""
+    if to.column != 1 and to.row == 1:
+        to, frm = Place(to.address, to.column, to.row), Place(frm.address, frm.column, frm.row)
+        rows, columns = columns, rows
+    steps = (to.column, frm.column)
+    if steps == (1, 1) or (steps in ((1, 2), (2, 1)) and types.has_vectors(b.module)):
+        function = _rows(b.module, target, types, *steps)
+        strides: tuple[Index, ...] = (to.row, frm.row)
+    elif to.column == 1 and frm.row == 1 and types.has_vectors(b.module):
+        function = _transpose(b.module, target, types)
+        strides = (to.row, frm.column)
+    else:
+        function = _one_by_one(b.module, types)
+        strides = (to.row, to.column, frm.row, frm.column)
+    numbers = [i64(n) for n in (*strides, rows, columns)]
+    b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
+
+
+def _lanes(target: LlvmTarget, types: Types) -> int:
+    """Return how many elements the widest of the types allows in a vector."""
+    return max(1, target.vector_bits // max(8, *(t.bits for t in types.chain)))
+
+
+def _rows(module: Module, target: LlvmTarget, types: Types, to_step: int, from_step: int) -> str:
+    """Return the function `f(to, from, to_row, from_row, rows, columns)`.
+
+    Columns are contiguous in memory, or every second element of one side is taken.
+    """
+    source, result = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
+    lanes = _lanes(target, types)
+    align = _bytes(types.chain[-1])
+    in_vectors = types.has_vectors(module)
+    masked = in_vectors and (to_step, from_step) == (1, 1) and target.has_masked_memory
+
+    def write(b: Builder) -> None:
+        def load(base: str, at: Index, *, last: bool = False) -> Val:
+            if from_step == 1:
+                return vector_at(b, f"<{lanes} x {source}>", base, source, at)
+            # The last element that is read is the last that is wanted.
+            first = b.sub(b.mul(at, 2), 1) if last else b.mul(at, 2)
+            wide = vector_at(b, f"<{2 * lanes} x {source}>", base, source, first)
+            return b.shuffle_vector(wide, wide, range(int(last), 2 * lanes, 2))
+
+        def store(value: Val, base: str, at: Index) -> None:
+            address = b.element_address(base, result, b.mul(at, to_step))
+            if to_step == 1:
+                b.store(value, address, align=align)
+                return
+            wide = b.shuffle_vector(value, value, [i // 2 for i in range(2 * lanes)])
+            mask = ", ".join(["i1 true, i1 false"] * lanes)
+            masked_store(b, wide, address, Val(f"<{2 * lanes} x i1>", f"<{mask}>"), align)
+
+        def one_by_one(to: str, frm: str) -> None:
+            with b.loop(0, "%columns", plain=in_vectors, rolled=True) as at:
+                value = types.load(b, frm, b.mul(at, from_step))
+                types.store(b, value, to, b.mul(at, to_step))
+
+        mask = lanes_below(b, 0, "%columns", lanes) if masked else None
+        with b.loop(0, "%rows", plain=True) as r:
+            to = types.result_address(b, "%to", b.mul(r, "%to_row"))
+            frm = b.element_address("%from", source, b.mul(r, "%from_row"))
+            following = b.element_address(frm, source, "%from_row")
+
+            def whole(to: str = to, frm: str = frm) -> Sequence[Val]:
+                last = b.sub("%columns", lanes)
+                with b.loop(0, last, lanes, plain=True) as at:
+                    if from_step == 1:
+                        # Processors guess what is next in a row, not which row is.
+                        prefetch(b, b.element_address(following, source, at))
+                    store(types.convert(b, load(frm, at)), to, at)
+                # The last vector ends where the row ends: what it has twice is the same.
+                store(types.convert(b, load(frm, last, last=True)), to, last)
+                return ()
+
+            def short(to: str = to, frm: str = frm) -> Sequence[Val]:
+                if mask is None:
+                    one_by_one(to, frm)
+                else:
+                    raw = masked_load(b, f"<{lanes} x {source}>", frm, mask, _bytes(types.chain[0]))
+                    masked_store(b, types.convert(b, raw), to, mask, align)
+                return ()
+
+            if in_vectors:
+                # To read from an odd place takes one element more.
+                least = lanes if from_step == 1 else lanes + 1
+                b.choose(b.compare("sge", "%columns", least), whole, short)
+            else:
+                one_by_one(to, frm)
+
+    kind = {(1, 1): "", (1, 2): "gather.", (2, 1): "spread."}[to_step, from_step]
+    parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, "
+    return define(module, f"copy.{kind}{types}", parameters + "i64 %rows, i64 %columns", write)
+
+
+def _transpose(module: Module, target: LlvmTarget, types: Types) -> str:
+    """Return the function `f(to, from, to_row, from_column, rows, columns)`.
+
+    Columns are contiguous in memory to copy from, rows in memory to copy to.
+    """
+    source, result = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
+    side = min(_SQUARE, _lanes(target, types))
+
+    def write(b: Builder) -> None:
+        def square(r: Index, c: Index) -> None:
+            lines = []
+            for i in range(side):
+                at = b.add(b.mul(b.add(c, i), "%from_column"), r)
+                raw = vector_at(b, f"<{side} x {source}>", "%from", source, at)
+                lines.append(types.convert(b, raw))
+            for i, line in enumerate(_transposed(b, lines)):
+                at = b.add(b.mul(b.add(r, i), "%to_row"), c)
+                address = b.element_address("%to", result, at)
+                b.store(line, address, align=_bytes(types.chain[-1]))
+
+        def single(rows: tuple[Index, Index], columns: tuple[Index, Index]) -> None:
+            with b.loop(*rows, plain=True) as r, b.loop(*columns, plain=True) as c:
+                value = types.load(b, "%from", b.add(b.mul(c, "%from_column"), r))
+                types.store(b, value, "%to", b.add(b.mul(r, "%to_row"), c))
+
+        whole_rows, whole_columns = (
+            b.mul(b.udiv(b.maximum(n, 0), side), side) for n in ("%rows", "%columns")
+        )
+        with (
+            b.loop(0, whole_rows, side, plain=True) as r,
+            b.loop(0, whole_columns, side, plain=True) as c,
+        ):
+            square(r, c)
+        single((0, whole_rows), (whole_columns, "%columns"))
+        single((whole_rows, "%rows"), (0, "%columns"))
+
+    parameters = "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_column, "
+    return define(module, f"transpose.{types}", parameters + "i64 %rows, i64 %columns", write)
+
+
+def _transposed(b: Builder, lines: list[Val]) -> list[Val]:
+    """Return the columns of a square of vectors: halves of ever smaller squares change places."""
+    n = len(lines)
+    half = n // 2
+    while half:
+        low = [i if not i & half else n + (i ^ half) for i in range(n)]
+        high = [n + i if i & half else i ^ half for i in range(n)]
+        result = list(lines)
+        for i in range(n):
+            if not i & half:
+                x, y = lines[i], lines[i | half]
+                result[i], result[i | half] = (
+                    b.shuffle_vector(x, y, low),
+                    b.shuffle_vector(x, y, high),
+                )
+        lines, half = result, half // 2
+    return lines
+
+
+def _one_by_one(module: Module, types: Types) -> str:
+    """Return the function for any strides.
+
+    It is `f(to, from, to_row, to_column, from_row, from_column, rows, columns)`.
+    """
+
+    def write(b: Builder) -> None:
+        with b.loop(0, "%rows", plain=True) as r, b.loop(0, "%columns", plain=True) as c:
+            at = b.add(b.mul(r, "%from_row"), b.mul(c, "%from_column"))
+            to = b.add(b.mul(r, "%to_row"), b.mul(c, "%to_column"))
+            types.store(b, types.load(b, "%from", at), "%to", to)
+
+    parameters = (
+        "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %to_column, i64 %from_row, "
+        "i64 %from_column, i64 %rows, i64 %columns"
+    )
+    return define(module, f"move.{types}", parameters, write)
+
+
+def copy_groups(b: Builder, target: LlvmTarget, types: Types, group: int, to: Place, frm: Place,
+                count: Index, columns: Index) -> None:  # fmt: skip
+    """Write the copy of `count` rows with the elements of each `group` rows beside each other.
+
+    The rows of a group become one, whose elements are wider: as many bits as a group's elements
+    have, of which the first is in the lowest. The last group is filled up with zeros.
+    """
+    assert to.column == 1
+    contiguous = frm.column == 1 and types.has_vectors(b.module)
+    function = _groups(b.module, target, types, group, contiguous=contiguous)
+    numbers = [i64(n) for n in (to.row, frm.row, frm.column, count, columns)]
+    b.call_void(function, [ptr(to.address), ptr(frm.address), *numbers])
+
+
+def _groups(
+    module: Module, target: LlvmTarget, types: Types, group: int, *, contiguous: bool
+) -> str:
+    """Return the function `f(to, from, to_row, from_row, from_column, count, columns)`."""
+    mem, last = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))
+    bits = 8 * _bytes(types.chain[-1])
+    assert last == f"i{bits}", "elements are put together as integers"
+    wide = f"i{group * bits}"
+    lanes = max(1, target.vector_bits // (group * bits))
+
+    def write(b: Builder) -> None:
+        def joined(parts: list[Val], shift: Callable[[int], Operand]) -> Val:
+            """Return the group of elements that are zero-extended already."""
+            whole, *others = parts
+            for n, part in enumerate(others, 1):
+                whole = b.binary("or", whole, b.binary("shl", part, shift(n * bits)))
+            return whole
+
+        def vectors(at: Index, rows: list[str], present: list[Val]) -> None:
+            vector, result = f"<{lanes} x {mem}>", f"<{lanes} x {wide}>"
+            zero = Val(vector, "zeroinitializer")
+            raw = [vector_at(b, vector, rows[0], mem, at)]
+            for row, is_there in zip(rows[1:], present, strict=True):
+                raw += b.choose(
+                    is_there,
+                    lambda row=row: [vector_at(b, vector, row, mem, at)],  # type: ignore[misc]
+                    lambda: [zero],
+                )
+            parts = [types.convert(b, x) for x in raw]
+            parts = [b.cast("zext", x, result) for x in parts]
+            value = joined(parts, lambda by: vector_constant(wide, [by] * lanes))
+            b.store(value, b.element_address(to, wide, at), align=group * bits // 8)
+
+        def single(at: Index, rows: list[str], present: list[Val]) -> None:
+            step = b.mul(at, "%from_column")
+
+            def element(base: str) -> list[Val]:
+                if len(types.chain) == 1:
+                    value = b.load(mem, b.element_address(base, mem, step))
+                else:
+                    converted = types.load(b, base, step)
+                    assert isinstance(converted, Val)
+                    value = scalar.to_memory(b, types.chain[-1], converted)
+                return [b.cast("zext", value, wide)]
+
+            others: list[Val] = []
+            for row, is_there in zip(rows[1:], present, strict=True):
+                others += b.choose(
+                    is_there,
+                    lambda row=row: element(row),  # type: ignore[misc]
+                    lambda: [Val(wide, "0")],
+                )
+            value = joined([*element(rows[0]), *others], lambda by: by)
+            b.store(value, b.element_address(to, wide, at))
+
+        with b.loop(0, "%count", group, plain=True) as r:
+            to = b.element_address("%to", wide, b.mul(b.udiv(r, group), "%to_row"))
+            rows = [b.element_address("%from", mem, b.mul(r, "%from_row"))]
+            for _ in range(1, group):
+                rows.append(b.element_address(rows[-1], mem, "%from_row"))
+            present = [b.compare("slt", b.add(r, n), "%count") for n in range(1, group)]
+            whole: Index = 0
+            if contiguous:
+                whole = b.mul(b.udiv(b.maximum("%columns", 0), lanes), lanes)
+                with b.loop(0, whole, lanes, plain=True) as at:
+                    vectors(at, rows, present)
+            with b.loop(whole, "%columns", plain=True) as at:
+                single(at, rows, present)
+
+    kind = "rows" if contiguous else "spread"
+    parameters = (
+        "ptr noalias %to, ptr readonly %from, i64 %to_row, i64 %from_row, i64 %from_column, "
+        "i64 %count, i64 %columns"
+    )
+    return define(module, f"groups.{kind}.{types}.{group}", parameters, write)
+
+
+def clear(b: Builder, address: str, size: int, count: Index) -> None:
+    """Write zeros to so many groups of a panel, or elements, of `size` bytes."""
+    b.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
+    bytes_ = b.mul(count, size)
+    b.call_void("llvm.memset.p0.i64", [ptr(address), int_const(8, 0), i64(bytes_), FALSE])
+
+
+def _bytes(et: ElementType) -> int:
+    return max(8, et.bits) // 8

@@ -1,0 +1,274 @@
+"""How a matrix product is cut into blocks, and which of its operands are packed.
+
+What is cheapest is estimated, in cycles of vector operations, from shapes, strides and the target
+alone, so that the number of threads never shows in a result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from hlo.codegen.kernels.matmul.microkernels import Microkernel, Order, Writes
+from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, count, merged, uniform_stride
+from hlo.codegen.kernels.matmul.schedule import LINE, Cut, Form, Schedule
+from hlo.codegen.loops.vectors import Types, lanes_of
+from hlo.codegen.targets.base import Target
+
+# Bytes along k of a block: a strip of B of that depth stays in a first- or second-level cache.
+_DEPTH_BYTES = 2048
+# Indices of k that blocks of its innermost dimension are multiples of.
+_UNIT = 16
+# Bytes of a task's panel, of its sums, and of a B that is read in place by many.
+_PANEL_BYTES, _SUMS_BYTES, _IN_PLACE_BYTES = 192 * 1024, 256 * 1024, 256 * 1024
+# Tasks of a product at the most, and the cost of one that is worth having.
+_TASKS, _TASK_COST = 16, 20_000
+# How often a sum of a share of k is moved: written for each of some blocks of k, read to be added.
+_SHARE_MOVES = 3
+# Sets of a first-level cache: lines so far apart that they share one displace each other.
+_SETS = 64
+
+
+@lru_cache(maxsize=512)
+def best_schedule(p: Product, target: Target) -> Schedule:
+    """Return the cheapest way to compute a product whose sizes are all positive."""
+    p, one = p.simplified(), (Dim(1),)
+    p = replace(p, m=p.m or one, n=p.n or one, k=p.k or one)
+    for grouped in (True, False):
+        choices = list(_schedules(p, target, grouped=grouped))
+        if choices:
+            return min(choices, key=lambda s: s.cost)
+    raise AssertionError("no microkernel multiplies all products of these types")
+
+
+def own_batches(batch: Dims) -> int:
+    """Return how many different matrices B has."""
+    return count([d for d in batch if d.b])
+
+
+def _schedules(p: Product, target: Target, *, grouped: bool) -> Iterator[Schedule]:
+    """Yield the schedules with microkernels that take groups along k, or with all others."""
+    for q in _variants(p):
+        for kernel in target.microkernels(q.a.et, q.b.et, q.arithmetic.total):
+            if (kernel.group > 1) is not grouped:
+                continue
+            if count(q.m) not in kernel.m or count(q.n) not in kernel.n:
+                continue
+            for cut in _cuts(q, kernel):
+                s = _schedule(q, kernel, cut, target)
+                if _has_whole_groups(s):
+                    yield s
+
+
+def _cuts(p: Product, kernel: Microkernel) -> list[Cut]:
+    """Return ways to cut k into blocks."""
+    if not kernel.blocks_k:
+        return [Cut(p.k, 0, p.k[0].size)]
+    most = max(64, _DEPTH_BYTES // p.arithmetic.bytes)
+    unit = max(_UNIT, kernel.k_multiple)
+    cuts = [Cut.of(p.k, most, unit)]
+    inner = p.k[-1].size
+    if len(p.k) > 1 and inner >= 64 and cuts[0].level < len(p.k) - 1:
+        cuts.append(Cut(p.k, len(p.k) - 1, Cut.of(p.k[-1:], most, unit).step))
+    return cuts
+
+
+def _variants(p: Product) -> Iterator[Product]:
+    """Yield the product with its dimensions in other roles and orders."""
+    for q in (p, p.flipped()):
+        orders = {tuple(sorted(q.k, key=lambda d: -abs(d.stride(s)))) for s in "ab"}
+        for k in sorted(orders, key=lambda order: [-abs(d.a) for d in order]):
+            r = replace(q, k=merged(k, "ab") or q.k)
+            yield r
+            outer = _outer_columns(r)
+            if outer:
+                # Columns that are not in one run are products of their own.
+                yield replace(r, batch=(*r.batch, *r.n[:outer]), n=r.n[outer:])
+
+
+def _outer_columns(p: Product) -> int:
+    """Return how many outer dimensions of n keep it from being one run in the result or in B."""
+    for outer in range(len(p.n)):
+        rest = p.n[outer:]
+        own = p.b.bounds or uniform_stride(rest, "b") is not None
+        if uniform_stride(rest, "c") is not None and own:
+            return 0 if any(d.name for d in p.n[:outer]) else outer
+    return 0
+
+
+def _copy_cost(p: Product, side: str, kernel: Microkernel, order: Order, lanes: int) -> float:
+    """Return the cost of packing an element of an operand."""
+    source, is_inner = p.source(side), order is Order.K_INNERMOST
+    along, across = p.k[-1].stride(side), p.free(side)[-1].stride(side)
+    if not is_inner:
+        along, across = across, along
+    through = 0.0 if source.et is kernel.total else 0.1
+    if along == 1:
+        return 2.5 / lanes + through
+    return (0.6 if across == 1 else 1.5) + through
+
+
+def _can_read(p: Product, side: str, kernel: Microkernel, cut: Cut) -> bool:
+    """True when the microkernel can read an operand itself.
+
+    The operand has to be of the panel's type, at strides that the format allows, and to need no
+    zeros; but columns of B that make no whole tile are packed on their own.
+    """
+    source, panel = p.source(side), kernel.panel(side)
+    free, step = uniform_stride(p.free(side), side), uniform_stride(cut.inner_dims, side)
+    if source.et is not panel.element or source.bounds or free is None or step is None:
+        return False
+    if count(p.k) % kernel.k_multiple:
+        return False
+    tile, has_strips = (kernel.mr if side == "a" else kernel.nr), panel.order is Order.K_OUTERMOST
+    if panel.is_padded and count(p.free(side)) % tile and not (side == "b" and has_strips):
+        return False
+    if kernel.group > 1:
+        # Strides are in groups.
+        return panel.order is Order.K_INNERMOST and step == 1 and free % kernel.group == 0
+    match panel.order:
+        case Order.K_INNERMOST:
+            return step == 1 or count(cut.inner_dims) == 1
+        case Order.K_OUTERMOST:
+            return free == 1 or (free == 0 and count(p.free(side)) == 1)
+        case Order.ANY:
+            return True
+
+
+def _crowded(stride_bytes: int, lines: int) -> bool:
+    """True when lines at a stride share so few cache sets that they would not stay."""
+    step = abs(stride_bytes) // LINE
+    if step == 0 or lines <= 4:
+        return False
+    sets = _SETS // math.gcd(step, _SETS)
+    return lines > 4 * sets
+
+
+def _pays_in_place(p: Product, kernel: Microkernel, cut: Cut, strips: int) -> bool:
+    """True when A, which the microkernel can read at any strides, is best read in place."""
+    row, step = uniform_stride(p.m, "a"), uniform_stride(cut.inner_dims, "a")
+    assert row is not None and step is not None
+    if strips == 1:
+        return True
+    size = kernel.lhs.bytes
+    if step == 1:
+        return not _crowded(row * size, kernel.mr)
+    return abs(row) == 1 and not _crowded(step * size, cut.most)
+
+
+def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Schedule:
+    """Return the schedule of a product with a microkernel and blocks of k."""
+    m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
+    lanes, size = lanes_of(target, kernel.total), kernel.arithmetic.bytes
+    bands, strips = -(-m // kernel.mr), -(-n // kernel.nr)
+    cost = batch * bands * strips * (
+        cut.steps(kernel.kr) * kernel.cycles + cut.number * kernel.tile_cycles
+    )  # fmt: skip
+
+    # Which operands are read in place, and how large blocks are.
+    has_strips = kernel.rhs.order is Order.K_OUTERMOST
+    a_order = kernel.lhs.order
+    a = Form.DIRECT if _can_read(p, "a", kernel, cut) else Form.LOCAL
+    if a_order is Order.ANY:
+        runs = p.k[-1].a == 1 or p.m[-1].a != 1
+        a_order = Order.K_INNERMOST if runs else Order.K_OUTERMOST
+        if a is Form.DIRECT and not _pays_in_place(p, kernel, cut, strips):
+            a = Form.LOCAL
+    panel = _PANEL_BYTES // (kernel.groups(cut.most) * kernel.lhs.bytes)
+    rows = _share(m, panel * (4 if a is Form.DIRECT and not has_strips else 1), kernel.mr)
+    b = Form.DIRECT if _can_read(p, "b", kernel, cut) else Form.LOCAL
+    panel = _PANEL_BYTES // (cut.most * size)
+    if not has_strips:
+        columns = _share(n, panel * (4 if b is Form.DIRECT else 1), kernel.nr)
+    else:
+        if b is Form.DIRECT and bands > 2 and k * n * kernel.rhs.bytes > _IN_PLACE_BYTES:
+            b = Form.LOCAL
+        if b is Form.LOCAL and not p.b.bounds and -(-m // rows) > 2:
+            b = Form.SHARED
+        columns = _share(n, panel, kernel.nr) if b is Form.LOCAL else strips * kernel.nr
+
+    c_row, c_column = uniform_stride(p.m, "c"), uniform_stride(p.n, "c")
+    direct = p.store == Types.of(kernel.total) and c_row is not None and c_column is not None
+    if kernel.writes is not Writes.SUMS:
+        direct = direct and (c_column == 1 or n == 1)
+        if not direct:
+            columns = min(columns, _share(n, _SUMS_BYTES // (rows * size), kernel.nr))
+    rows, columns, shares = _enough_tasks(p, kernel, cut, cost, rows, columns)
+
+    # What is copied.
+    if a is Form.LOCAL:
+        each = _copy_cost(p, "a", kernel, a_order, lanes)
+        cost += batch * m * k * -(-n // columns) * each
+    each = _copy_cost(p, "b", kernel, kernel.rhs.order, lanes)
+    if b is Form.LOCAL:
+        cost += batch * n * k * -(-m // rows) * each
+    elif b is Form.SHARED:
+        cost += own_batches(p.batch) * n * k * (each + 2 / lanes)
+    elif has_strips and n % kernel.nr:
+        # The last strip is packed, after as many zeros.
+        rest = n % kernel.nr * each + kernel.nr / lanes
+        cost += batch * -(-m // rows) * k * rest
+    if not direct:
+        cost += batch * m * n * (0.2 if c_column == 1 else 0.7 if c_row == 1 else 1.5)
+    return Schedule(p, kernel, cut, rows, columns, shares, a, b, a_order, direct, cost)
+
+
+def _has_whole_groups(s: Schedule) -> bool:
+    """True when blocks of k are as long as the microkernel asks, and groups in one run.
+
+    Groups are made where their elements lie in one run, unless each goes to its place in a row.
+    """
+    cut, unit = s.cut, s.kernel.k_multiple
+    if unit == 1:
+        return True
+    length = cut.dims[cut.level].size * cut.inside
+    if cut.number > 1 and (cut.most % unit or (cut.level > 0 and length % unit)):
+        return False
+
+    def can_group(side: str, order: Order) -> bool:
+        is_run = uniform_stride(cut.dims, side) is not None and not s.p.source(side).bounds
+        return s.kernel.group == 1 or order is Order.K_INNERMOST or is_run
+
+    return can_group("a", s.a_order) and can_group("b", s.kernel.rhs.order)
+
+
+def _share(size: int, most: int, unit: int) -> int:
+    """Return the size of equal parts of at most about `most`, a multiple of `unit`."""
+    parts = -(-size // max(most, unit))
+    return -(-size // (parts * unit)) * unit
+
+
+def _enough_tasks(
+    p: Product, kernel: Microkernel, cut: Cut, cost: float, rows: int, columns: int
+) -> tuple[int, int, int]:
+    """Return rows and columns of blocks, and shares of k, that give enough tasks.
+
+    Smaller blocks read operands again, shares of k write sums that are added up: what moves less
+    elements is chosen. Sums are added up for whole results only.
+    """
+    m, n, k, batch = count(p.m), count(p.n), count(p.k), count(p.batch)
+    want = min(_TASKS, int(cost / _TASK_COST))
+
+    def blocks() -> tuple[int, int]:
+        return -(-m // rows), -(-n // columns)
+
+    def tasks() -> int:
+        return batch * math.prod(blocks())
+
+    most = cut.number if p.is_whole else 1
+    whole, (down, across) = (rows, columns), blocks()
+    shares = max(1, min(most, -(-want // tasks())))
+    is_enough = shares * tasks() >= want
+    while tasks() < want and rows > 4 * kernel.mr and rows >= min(m, columns):
+        rows = _share(m, rows // 2, kernel.mr)
+    while tasks() < want and columns > 2 * kernel.nr:
+        columns = _share(n, columns // 2, kernel.nr)
+    while tasks() < want and rows > 2 * kernel.mr:
+        rows = _share(m, rows // 2, kernel.mr)
+    down, across = blocks()[0] - down, blocks()[1] - across
+    if is_enough and _SHARE_MOVES * shares * m * n < (across * m + down * n) * k:
+        return *whole, shares
+    shares = max(1, min(most, want // tasks()))
+    return rows, columns, shares

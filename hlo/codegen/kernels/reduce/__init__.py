@@ -1,0 +1,1 @@
+"""Reductions over dimensions, rows and windows."""

@@ -1,0 +1,177 @@
+"""Reductions by columns: neighbouring results together, row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from hlo.codegen.kernels.reduce.combiner import Accumulators
+from hlo.codegen.kernels.reduce.reducer import ROWS_AT_ONCE, KernelReducer, Reducer
+from hlo.codegen.llvm import Index
+from hlo.codegen.loops.kernel import Kernel, split_index
+from hlo.codegen.plan.loop_collapse import collapsible_reads
+from hlo.codegen.targets.base import Extent
+from hlo.values.layout.plain import loop_order
+
+# Rows of fewer elements are taken several at a time, to make so many.
+NARROW, _WIDENED = 32, 128
+# Rows that a pass over a strip takes together, by how many operations are fused into a read, at
+# most. Of short rows, which lie close to each other, fewer are read ahead better.
+_FUSED_READS, _SHORT, _SHORT_AT_ONCE = (1, 6), 512, 4
+
+
+def reduce_columns(k: Kernel) -> Extent:
+    """Reduce strips of neighbouring results together, row by row."""
+    w = KernelReducer(k)
+    b, r = k.b, w.r
+    outer = r.kept[:-1]
+    outer_sizes = [r.size([g]) for g in outer]
+    strips = -(-r.width // r.strip)
+    count = math.prod(outer_sizes)
+    rows = _rows_in_one(w)
+    strip = Accumulators(b, w.combiner.held, r.strip * rows)
+    with b.loop(k.begin, k.end) as at:
+        line, number, part = split_index(b, at, [count, strips, r.parts])
+        place = w.indices(outer, split_index(b, line, outer_sizes)) if outer else {}
+        first = b.mul(number, r.strip)
+        here = r.strip if r.width % r.strip == 0 else b.minimum(r.strip, b.sub(r.width, first))
+        lo = b.mul(part, r.part)
+        hi = b.minimum(b.add(lo, r.part), r.length) if r.parts > 1 else r.length
+
+        def kept(j: Index) -> dict[int, Index]:
+            return place | w.indices(r.kept[-1:], [b.add(first, j)])
+
+        lo = _begin_strip(w, strip, kept, here, rows, lo)
+        if rows > 1:
+            _narrow_rows(w, strip, line, rows, lo, hi)
+            _fold_rows(w, strip, rows)
+        else:
+            _strip_rows(w, strip, kept, here, lo, hi)
+        with b.loop(0, here, folded=True) as j:
+            if r.parts == 1:
+                w.store(strip.get(j), kept(j))
+            else:
+                w.leave(strip.get(j), part, b.add(b.mul(line, r.width), b.add(first, j)))
+    cost = float(r.strip * max(1, r.part))
+    return Extent(count * strips * r.parts, cost)
+
+
+def _rows_in_one(w: Reducer) -> int:
+    """Return how many rows are taken as one because they are narrow and lie behind each other."""
+    r = w.r
+    if not w.combiner.known or r.width >= NARROW or r.length * r.width < 4 * _WIDENED:
+        return 1
+    order = [d for group in (*r.kept[:-1], *r.reduced, r.kept[-1]) for d in group]
+    flags = collapsible_reads(r.operands, r.roles, order)
+    if order != loop_order(r.source) or not all(flags):
+        return 1
+    whole_vectors = NARROW // math.gcd(NARROW, r.width)
+    return -(-_WIDENED // (r.width * whole_vectors)) * whole_vectors
+
+
+def _begin_strip(
+    w: Reducer,
+    strip: Accumulators,
+    kept: Callable[[Index], dict[int, Index]],
+    here: Index,
+    rows: int,
+    lo: Index,
+) -> Index:
+    """Set the accumulators of a strip; returns the row that comes next."""
+    b = w.b
+    whole = w.r.parts == 1
+    # Several rows in one: the initial value counts once.
+    identity = w.combiner.known and (not whole or rows > 1)
+    size = w.r.strip * rows if rows > 1 else here
+    with b.loop(0, size, folded=True) as j:
+        if identity:
+            strip.put(w.combiner.identity(), j)
+        elif whole:
+            strip.put(w.inits(), j)
+        else:
+            strip.put(w.element(kept(j), w.reduced_at(lo)), j)
+    return lo if identity or whole else b.add(lo, 1)
+
+
+def _strip_rows(
+    w: Reducer,
+    strip: Accumulators,
+    kept: Callable[[Index], dict[int, Index]],
+    here: Index,
+    lo: Index,
+    hi: Index,
+) -> None:
+    """Add rows to a strip, several in one pass."""
+    b = w.b
+    single, several = _FUSED_READS
+    together = 1
+    if w.r.fused_reads <= several:
+        is_long = w.r.strip >= _SHORT and w.r.fused_reads <= single
+        together = ROWS_AT_ONCE if is_long else _SHORT_AT_ONCE
+
+    def add(numbers: Sequence[Index]) -> None:
+        places = [w.reduced_at(row) for row in numbers]
+        with b.loop(0, here, folded=True) as j:
+            rows = [w.element(kept(j), place) for place in places]
+            strip.put(w.apply_all(strip.get(j), rows), j)
+
+    if together > 1:
+        passes = b.udiv(b.sub(hi, lo), together)
+        with b.loop(0, passes) as n:
+            row = b.add(lo, b.mul(n, together))
+            add([b.add(row, i) for i in range(together)])
+        lo = b.add(lo, b.mul(passes, together))
+    with b.loop(lo, hi) as row:
+        add([row])
+
+
+def _narrow_rows(
+    w: Reducer,
+    strip: Accumulators,
+    line: Index,
+    rows: int,
+    lo: Index,
+    hi: Index,
+) -> None:
+    """Add rows to a strip that has a place for every element of `rows` rows.
+
+    All of the operand is one run of elements: indices are taken apart from the position in it, so
+    that they can be put together again.
+    """
+    b, r, width = w.b, w.r, w.r.width
+
+    def add(first: Index, count: Index) -> None:
+        start = b.mul(b.add(b.mul(line, r.length), first), width)
+        with b.loop(0, count) as j:
+            at = b.add(start, j)
+            kept, row = w.indices(r.kept[-1:], [b.urem(at, width)]), b.udiv(at, width)
+            if len(r.kept) > 1:
+                kept |= w.indices(r.kept[:-1], [b.udiv(row, r.length)])
+                row = b.urem(row, r.length)
+            new = w.element(kept, w.reduced_at(row))
+            strip.put(w.apply(strip.get(j), new), j)
+
+    passes = b.udiv(b.sub(hi, lo), rows)
+    with b.loop(0, passes) as n:
+        add(b.add(lo, b.mul(n, rows)), rows * width)
+    done = b.add(lo, b.mul(passes, rows))
+    add(done, b.mul(b.sub(hi, done), width))
+
+
+def _fold_rows(w: Reducer, strip: Accumulators, rows: int) -> None:
+    """Reduce the rows of a strip to its first one."""
+    b, width = w.b, w.r.width
+    with b.loop(0, width) as j:
+        acc = Accumulators(b, w.combiner.held)
+        acc.put(w.inits() if w.r.parts == 1 else w.combiner.identity())
+
+        def add(numbers: Sequence[Index]) -> None:
+            new = [strip.get(b.add(b.mul(row, width), j)) for row in numbers]
+            acc.put(w.apply_all(acc.get(), new))
+
+        passes = rows // ROWS_AT_ONCE
+        with b.loop(0, passes) as n:
+            add([b.add(b.mul(n, ROWS_AT_ONCE), i) for i in range(ROWS_AT_ONCE)])
+        if rows % ROWS_AT_ONCE:
+            add(range(passes * ROWS_AT_ONCE, rows))
+        strip.put(acc.get(), j)

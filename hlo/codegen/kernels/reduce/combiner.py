@@ -1,0 +1,260 @@
+"""Functions that reductions apply, and where they keep what they have so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from hlo.analysis.patterns import picks_an_argument, single_binary_op
+from hlo.codegen.llvm import Builder, Index, Val
+from hlo.codegen.loops.element import ElementEmitter
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.scalar.operations import Cplx, Value
+from hlo.ir import Computation, Instruction
+from hlo.values.types import ELEMENT_TYPES, ElementType
+
+# Reductions of more elements may be taken apart, although their function is not known to be
+# associative: the specification lets backends do so. Shorter ones go in row-major order.
+_SEQUENTIAL_MAX = 4096
+# A function that only picks one of its arguments loses nothing by it.
+_SEQUENTIAL_PICK_MAX = 64
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """The function of a reduction: `n` accumulators and `n` elements to `n` accumulators.
+
+    known: the opcode when it is a single operation that may be applied in any order; sums of narrow
+    floats and of integers below a byte are held wider and rounded once. held: the types in which
+    accumulators are kept; parameters: those that the function declares.
+    """
+
+    computation: Computation
+    parameters: tuple[ElementType, ...]
+    held: tuple[ElementType, ...]
+    known: str | None
+
+    @staticmethod
+    def of(computation: Computation) -> Combiner:
+        """Describe a reduction function."""
+        types = tuple(element_type(p) for p in computation.parameters)
+        n = len(types) // 2
+        opcode = single_binary_op(computation) if n == 1 else None
+        if opcode not in _IDENTITY or not _any_order(opcode, types[0]):
+            return Combiner(computation, types, types[:n], None)
+        return Combiner(computation, types, (_wider(types[0]),), opcode)
+
+    @property
+    def count(self) -> int:
+        """How many values are reduced together."""
+        return len(self.held)
+
+    @property
+    def rounds(self) -> bool:
+        """True for sums of floats, whose error grows with the length of chains of additions."""
+        return self.known == "add" and (self.held[0].is_float or self.held[0].is_complex)
+
+    def splits(self, length: int) -> bool:
+        """True when a reduction of `length` elements may be put together from those of its parts.
+
+        The parts are in order; a part begins with its first element, or with `identity`.
+        """
+        if self.known:
+            return True
+        if self.parameters[: self.count] != self.parameters[self.count :]:
+            return False
+        if length > _SEQUENTIAL_MAX:
+            return True
+        return length > _SEQUENTIAL_PICK_MAX and picks_an_argument(self.computation)
+
+    def neutral(self) -> np.ndarray:
+        """Return the number that changes nothing, for a known operation."""
+        assert self.known is not None
+        return np.asarray(_IDENTITY[self.known](self.held[0]))
+
+    def identity(self) -> list[Value]:
+        """Return that number as a value."""
+        return [scalar.constant(self.held[0], self.neutral())]
+
+    def start(
+        self, b: Builder, values: Sequence[Value], given: Sequence[ElementType]
+    ) -> list[Value]:
+        """Return initial values of some types as they are held."""
+        return self._hold(b, values, given, self.parameters[: self.count])
+
+    def elements(
+        self, b: Builder, values: Sequence[Value], given: Sequence[ElementType]
+    ) -> list[Value]:
+        """Return elements of some types as `apply` takes them."""
+        wanted = self.parameters[self.count :]
+        if self.known:
+            return self._hold(b, values, given, wanted)
+        return [
+            scalar.convert(b, v, have, want)
+            for v, have, want in zip(values, given, wanted, strict=True)
+        ]
+
+    def _hold(
+        self,
+        b: Builder,
+        values: Sequence[Value],
+        given: Sequence[ElementType],
+        declared: Sequence[ElementType],
+    ) -> list[Value]:
+        return [
+            scalar.convert(b, scalar.convert(b, v, have, want), want, held)
+            for v, have, want, held in zip(values, given, declared, self.held, strict=True)
+        ]
+
+    def result(
+        self, b: Builder, values: Sequence[Value], wanted: Sequence[ElementType]
+    ) -> list[Value]:
+        """Return accumulators as results of some types."""
+        return [
+            scalar.convert(b, scalar.convert(b, v, held, declared), declared, want)
+            for v, held, declared, want in zip(
+                values, self.held, self.parameters[: self.count], wanted, strict=True
+            )
+        ]
+
+    def apply(
+        self,
+        elements: ElementEmitter,
+        held: Sequence[Value],
+        new: Sequence[Value],
+        *,
+        in_order: bool = False,
+    ) -> list[Value]:
+        """Return the accumulators after one more element, which may be other accumulators.
+
+        in_order: LLVM must not change the order of a sum. Else it may keep partial sums in vector
+        lanes, since which order is not stated.
+        """
+        b, flags = elements.b, "contract" if in_order else "reassoc contract"
+        if self.known is None:
+            return elements.call(self.computation, [*held, *new])
+        (x,), (y,), et = held, new, self.held[0]
+        if isinstance(x, Cplx) and isinstance(y, Cplx):
+            return [Cplx(_add(b, flags, x.re, y.re), _add(b, flags, x.im, y.im))]
+        assert isinstance(x, Val) and isinstance(y, Val)
+        if et.is_float and self.known == "add":
+            return [_add(b, flags, x, y)]
+        return [scalar.combine(b, self.known, et, x, y)]
+
+    def apply_all(
+        self, elements: ElementEmitter, held: Sequence[Value], new: Sequence[Sequence[Value]]
+    ) -> list[Value]:
+        """Return the accumulators after some elements: those of a sum are added in pairs first.
+
+        It takes no more additions than one by one, and the accumulators, which are large, are
+        rounded less often.
+        """
+        if self.known is None or not new:
+            for element in new:
+                held = self.apply(elements, held, element)
+            return list(held)
+        rest = list(new)
+        while len(rest) > 1:
+            pairs = zip(rest[::2], rest[1::2], strict=False)
+            odd = rest[len(rest) // 2 * 2 :]
+            rest = [self.apply(elements, x, y, in_order=True) for x, y in pairs] + odd
+        return self.apply(elements, held, rest[0], in_order=True)
+
+
+def _add(b: Builder, flags: str, x: Val, y: Val) -> Val:
+    return b.binary("fadd", x, y, flags)
+
+
+def _any_order(opcode: str, et: ElementType) -> bool:
+    """True when an operation is associative and commutative, sums of floats taken as exact.
+
+    Products of floats are not: they overflow on the way or not by the order.
+    """
+    if et.is_complex:
+        return opcode == "add"
+    return opcode != "multiply" or not et.is_float
+
+
+def _wider(et: ElementType) -> ElementType:
+    if et.is_float and et.bits < 32:
+        return ELEMENT_TYPES["f32"]
+    if et.is_integer and et.bits < 8:
+        return ELEMENT_TYPES["s8" if et.is_signed else "u8"]
+    return et
+
+
+def _extreme(et: ElementType, *, lowest: bool) -> object:
+    if et.is_pred:
+        return not lowest
+    if et.is_float:
+        return -math.inf if lowest else math.inf
+    signed = int(et.is_signed)
+    if lowest:
+        return -(1 << et.bits - 1) * signed
+    return (1 << et.bits - signed) - 1
+
+
+_IDENTITY: dict[str, Callable[[ElementType], object]] = {
+    # -0 changes nothing; +0 would turn -0 into +0.
+    "add": lambda et: complex(-0.0, -0.0) if et.is_complex else -0.0 if et.is_float else 0,
+    "multiply": lambda et: 1,
+    "maximum": partial(_extreme, lowest=True),
+    "minimum": partial(_extreme, lowest=False),
+    "and": lambda et: True if et.is_pred else -1,
+    "or": lambda et: 0,
+    "xor": lambda et: 0,
+}
+
+
+def element_type(inst: Instruction) -> ElementType:
+    """Return the element type of an instruction that gives an array."""
+    return inst.array_shape.element_type
+
+
+class Accumulators:
+    """Values on the stack, which LLVM turns into registers where it can.
+
+    A single set is held as SSA types; with a `count`, there is a row for each value.
+    """
+
+    def __init__(self, b: Builder, types: Sequence[ElementType], count: int | None = None) -> None:
+        self.b = b
+        self.types = types
+        self.count = count
+        self._slots = [self._reserve(et) for et in types]
+
+    def _reserve(self, et: ElementType) -> list[str]:
+        if self.count is None:
+            t = scalar.ssa_type(et)
+            return [self.b.alloca(t).name for _ in range(2 if et.is_complex else 1)]
+        parts = 2 if et.is_complex else 1
+        return [self.b.alloca(scalar.memory_type(et), self.count * parts, align=64).name]
+
+    def addresses(self) -> list[str]:
+        """Return where the rows lie, or the single values of types that are not complex."""
+        return [slots[0] for slots in self._slots]
+
+    def get(self, at: Index = 0) -> list[Value]:
+        """Return the values, of one place of the rows."""
+        return [self._get(et, slots, at) for et, slots in zip(self.types, self._slots, strict=True)]
+
+    def _get(self, et: ElementType, slots: list[str], at: Index) -> Value:
+        if self.count is not None:
+            return scalar.load(self.b, et, slots[0], at)
+        t = scalar.ssa_type(et)
+        parts = [self.b.load(t, slot) for slot in slots]
+        return Cplx(*parts) if et.is_complex else parts[0]
+
+    def put(self, values: Sequence[Value], at: Index = 0) -> None:
+        """Set the values, of one place of the rows."""
+        for et, slots, v in zip(self.types, self._slots, values, strict=True):
+            if self.count is not None:
+                scalar.store(self.b, et, v, slots[0], at)
+                continue
+            parts = [v.re, v.im] if isinstance(v, Cplx) else [v]
+            for slot, part in zip(slots, parts, strict=True):
+                self.b.store(part, slot)

@@ -1,0 +1,70 @@
+"""Kernels that go row by row: see `hlo.analysis.fusion.rows`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hlo.analysis.fusion.rows import Rows, locals_of, rows_of
+from hlo.codegen.kernels.reduce.combiner import Accumulators, element_type
+from hlo.codegen.llvm import Index
+from hlo.codegen.loops.element import Indices
+from hlo.codegen.loops.kernel import Kernel, loop_nest, split_index
+from hlo.codegen.scalar.operations import Value
+from hlo.codegen.targets.base import Extent
+from hlo.ir import Instruction
+
+
+def emit_rows(k: Kernel) -> Extent:
+    """Compute the elements of one row after the other, all that they need of the row before."""
+    rows = rows_of(k.inst, k.roles)
+    assert rows is not None
+    b, dims = k.b, rows.space.dims
+    with b.loop(k.begin, k.end) as number:
+        row = split_index(b, number, [dims[d] for d in rows.order[: rows.outer]])
+        prepare_row(k, rows, row)
+        over_row(k, rows, row, lambda at: k.store(k.elements.compute(k.inst, at), at))
+    return Extent(rows.row_count, 2.0 * rows.length * len(locals_of(rows, k.roles)))
+
+
+def prepare_row(k: Kernel, rows: Rows, row: Sequence[Index]) -> None:
+    """Compute the values of a row, and keep the arrays that are used more than once."""
+    for inst, is_array in locals_of(rows, k.roles):
+        if is_array:
+            _keep(k, rows, row, inst)
+        else:
+            # The value is remembered for as long as the row's loop is open.
+            (places,) = rows.uses[inst]
+            at: list[Index] = [0] * len(inst.array_shape.dims)
+            for place, i in zip(places, row, strict=False):
+                if place is not None:
+                    at[place] = i
+            k.elements.at(inst, tuple(at))
+
+
+def over_row(k: Kernel, rows: Rows, row: Sequence[Index], body: Callable[[Indices], None]) -> None:
+    """Run the body for the elements of a row."""
+    dims, inner = rows.space.dims, rows.order[rows.outer :]
+
+    def visit(found: tuple[str, ...]) -> None:
+        place = dict(zip(rows.order, [*row, *found], strict=True))
+        body(tuple(place.get(d, 0) for d in range(len(dims))))
+
+    loop_nest(k.b, [(0, dims[d]) for d in inner], visit)
+
+
+def _keep(k: Kernel, rows: Rows, row: Sequence[Index], inst: Instruction) -> None:
+    """Compute an array's elements of a row, and read them from the stack from now on."""
+    b, dims = k.b, rows.space.dims
+    buffer = Accumulators(b, [element_type(inst)], rows.length)
+
+    def position(at: Indices) -> Index:
+        linear: Index = 0
+        for d in rows.order[rows.outer :]:
+            linear = b.add(b.mul(linear, dims[d]), at[d])
+        return linear
+
+    def read(at: Indices) -> Value:
+        return buffer.get(position(at))[0]
+
+    over_row(k, rows, row, lambda at: buffer.put([k.elements.compute(inst, at)], position(at)))
+    k.elements.kept[inst] = read

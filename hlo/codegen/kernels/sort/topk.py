@@ -1,0 +1,176 @@
+"""The k first elements of an order, by selection.
+
+Candidates collect in a buffer. When it has no room for a block it is sorted, all but the k best are
+dropped, and the last of them is the limit that later elements have to pass: soon, whole blocks have
+none that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hlo.analysis.fusion.roles import Role
+from hlo.codegen.kernels.sort.keys import Order
+from hlo.codegen.kernels.sort.lines import Lines
+from hlo.codegen.kernels.sort.merging import MergeSort, Record
+from hlo.codegen.kernels.variables import Variable
+from hlo.codegen.llvm import FALSE, Index, Val, i64
+from hlo.codegen.loops.kernel import Kernel, planner
+from hlo.codegen.scalar.operations import convert
+from hlo.codegen.targets.base import Extent, Plan, Target
+from hlo.ir import Instruction
+from hlo.values.types import S32, S64
+
+# Lines that one thread takes one after the other share memory; so many such groups at most.
+_GROUPS = 64
+# Elements that are compared with the limit together.
+_BLOCK = 64
+
+
+@planner("topk")
+def plan_topk(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> Plan:
+    """Give every group of lines a buffer for candidates."""
+    s = _Sizes(inst)
+    if not s.lines.count or not s.k:
+        return Plan(())
+    return Plan((_select,), (2 * s.groups * s.capacity * s.word_bytes,))
+
+
+class _Sizes:
+    """What the selection from some lines takes.
+
+    A candidate is one integer: the element's rank above its index. The smaller, the better.
+    """
+
+    def __init__(self, inst: Instruction) -> None:
+        shape = inst.operands[0].array_shape
+        self.lines = Lines(shape, shape.rank - 1)
+        self.order = Order(shape.element_type, inst.attrs["largest"], total=True)
+        self.k: int = inst.attrs["k"]
+        self.capacity = 2 * self.k + _BLOCK
+        self.groups = min(self.lines.count, _GROUPS)
+        # Half of the word for the rank, half for the index.
+        self.half = 32 if self.order.bits <= 32 else 64
+        self.word = f"i{2 * self.half}"
+        self.word_bytes = 2 * self.half // 8
+
+
+class _Selection(_Sizes):
+    """Emission of a selection into one kernel."""
+
+    def __init__(self, k: Kernel) -> None:
+        super().__init__(k.inst)
+        self.kernel = k
+        self.b = k.b
+        self.sort = MergeSort(k.b, self.load, self.put, self.less)
+        self.limit = k.b.alloca(self.word).name
+
+    def load(self, at: Index) -> list[Val]:
+        address = self.b.element_address(self.kernel.scratch[0], self.word, at)
+        return [self.b.load(self.word, address)]
+
+    def put(self, record: Record, at: Index) -> None:
+        (word,) = record
+        assert isinstance(word, Val)
+        address = self.b.element_address(self.kernel.scratch[0], self.word, at)
+        self.b.store(word, address)
+
+    def less(self, x: Record, y: Record) -> Val:
+        (word,), (other,) = x, y
+        assert isinstance(word, Val) and isinstance(other, Val)
+        return self.b.icmp("ult", word, other)
+
+    def rank(self, start: Sequence[Index], position: Index) -> Val:
+        """Return the rank of an element, as wide as half a word."""
+        value = self.kernel.elements.at(
+            self.kernel.inst.operands[0], self.lines.at(start, position)
+        )
+        assert isinstance(value, Val)
+        rank = self.order.rank(self.b, value)
+        t = f"i{self.half}"
+        return rank if rank.type == t else self.b.cast("zext", rank, t)
+
+    def candidate(self, rank: Val, position: Index) -> Val:
+        b, t = self.b, self.word
+        high = b.binary("shl", b.cast("zext", rank, t), self.half)
+        low = str(position)
+        if t != "i64":
+            low = b.cast("zext", i64(position), t).name
+        return b.binary("or", high, low)
+
+    def shrink(self, base: Index, filled: Variable) -> None:
+        """Keep the k best candidates, in order, and take the last of them for the limit."""
+        b = self.b
+        end = self.sort.sort(base, b.add(base, self.capacity), filled.get())
+        with b.when(b.compare("ne", end, base)), b.loop(0, self.k, plain=True) as i:
+            self.put(self.load(b.add(end, i)), b.add(base, i))
+        (last,) = self.load(b.add(base, self.k - 1))
+        b.store(last, self.limit)
+        filled.set(self.k)
+
+    def passes(self, start: Sequence[Index], first: Index, last: Index) -> Val:
+        """Return whether any element from one position to another is better than the limit."""
+        b, t = self.b, f"i{self.half}"
+        word = b.load(self.word, self.limit)
+        limit = b.cast("trunc", b.binary("lshr", word, self.half), t)
+        found = b.alloca("i1").name
+        b.store(FALSE, found)
+        with b.loop(first, last) as i:
+            better = b.icmp("ult", self.rank(start, i), limit)
+            before = b.load("i1", found)
+            b.store(b.binary("or", before, better), found)
+        return b.load("i1", found)
+
+    def take(self, start: Sequence[Index], position: Index, base: Index, filled: Variable) -> None:
+        """Add an element to the candidates if it is better than the limit."""
+        b = self.b
+        candidate = self.candidate(self.rank(start, position), position)
+        limit = b.load(self.word, self.limit)
+        with b.when(b.icmp("ult", candidate, limit)):
+            self.put([candidate], b.add(base, filled.get()))
+            filled.add(1)
+
+    def write(self, start: Sequence[Index], position: Index, word: Val) -> None:
+        """Store the results at a position."""
+        k, b, t = self.kernel, self.b, f"i{self.half}"
+        index = b.cast("trunc", word, t)
+        if t == "i32":
+            index = b.cast("zext", index, "i64")
+        at = self.lines.at(start, position)
+        value = k.elements.at(k.inst.operands[0], self.lines.at(start, index.name))
+        k.store(value, at, 0)
+        k.store(convert(b, index, S64, S32), at, 1)
+
+
+def _select(k: Kernel) -> Extent:
+    """Select from line after line."""
+    s = _Selection(k)
+    b, n = k.b, s.lines.length
+    each = -(-s.lines.count // s.groups)
+    with b.loop(k.begin, k.end) as group:
+        first = b.mul(group, each)
+        base = b.mul(group, 2 * s.capacity)
+        with b.loop(first, b.minimum(b.add(first, each), s.lines.count)) as line:
+            start = s.lines.start(b, line)
+            _select_line(s, start, base)
+    return Extent(s.groups, float(each * (n + 20 * s.capacity)))
+
+
+def _select_line(s: _Selection, start: Sequence[Index], base: Index) -> None:
+    b, n = s.b, s.lines.length
+    filled = Variable(b, 0)
+    b.store(Val(s.word, "-1"), s.limit)  # anything is better
+    # After the last block there is one without elements, for what is left to sort.
+    with b.loop(0, -(-n // _BLOCK) * _BLOCK + 1, _BLOCK, plain=True) as first:
+        is_full = b.compare("sgt", filled.get(), s.capacity - _BLOCK)
+        is_last = b.compare("sge", first, n)
+        with b.when(b.binary("or", is_full, is_last)):
+            s.shrink(base, filled)
+        last = b.minimum(b.add(first, _BLOCK), n)
+        # The worst rank that there is passes no limit, but counts until there are k elements.
+        is_short = b.compare("slt", filled.get(), s.k)
+        passes = b.binary("or", s.passes(start, first, last), is_short)
+        with b.when(passes), b.loop(first, last, plain=True) as i:
+            s.take(start, i, base, filled)
+    with b.loop(0, s.k, plain=True) as i:
+        s.write(start, i, s.load(b.add(base, i))[0])

@@ -1,0 +1,1 @@
+"""Loop nests over elements: addresses, fused values, reductions' functions."""

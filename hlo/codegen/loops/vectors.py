@@ -1,0 +1,174 @@
+"""Vectors in functions that depend on no shape: loads and stores, shuffles, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hlo.codegen.llvm import Builder, Index, Module, Val, i32, i64, ptr
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.targets.base import Target
+from hlo.values.types import ElementType
+
+
+def vector_constant(type_: str, numbers: Sequence[int]) -> Val:
+    """Return a vector of known numbers."""
+    return Val(f"<{len(numbers)} x {type_}>", f"<{', '.join(f'{type_} {n}' for n in numbers)}>")
+
+
+def vector_at(b: Builder, vector: str, base: str, element: str, at: Index) -> Val:
+    """Load a vector of the elements from number `at` on."""
+    address = b.element_address(base, element, at)
+    align = {"float": 4, "double": 8}.get(element) or int(element[1:]) // 8
+    return b.load(vector, address, align=align)
+
+
+def lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
+    """Return which lanes, numbered from `first`, are below a count."""
+    numbers = vector_constant("i64", range(first, first + lanes))
+    return b.icmp("slt", numbers, b.splat(i64(count), lanes))
+
+
+def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:
+    """Load the lanes that a mask has, zero in the others. align: of the address, in bytes."""
+    lanes, element = vector[1:-1].split(" x ")
+    name = f"llvm.masked.load.v{lanes}{_suffix(element)}.p0"
+    b.module.declare(name, vector, ["ptr", mask.type, vector])
+    return b.call(name, [ptr(address, align), mask, Val(vector, "zeroinitializer")], vector)
+
+
+def masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) -> None:
+    """Store the lanes that a mask has. align: of the address, in bytes."""
+    lanes, element = value.type[1:-1].split(" x ")
+    name = f"llvm.masked.store.v{lanes}{_suffix(element)}.p0"
+    b.module.declare(name, "void", [value.type, "ptr", mask.type])
+    b.call_void(name, [value, ptr(address, align), mask])
+
+
+def _suffix(element: str) -> str:
+    return {"float": "f32", "double": "f64"}.get(element, element)
+
+
+def lanes_of(target: Target, et: ElementType) -> int:
+    """Return how many elements a vector register holds."""
+    return max(1, target.vector_bits // max(et.bits, 8))
+
+
+def define(
+    module: Module,
+    name: str,
+    parameters: str,
+    write: Callable[[Builder], None],
+    attributes: str = "",
+) -> str:
+    """Add an internal function to a module, unless it is there; returns its name.
+
+    attributes: of the function, besides those that all have.
+    """
+    if name not in module.functions:
+        # A place in the order of functions, and an end to recursion.
+        module.functions[name] = ""
+        b = Builder(module)
+        write(b)
+        b.ret()
+        module.functions[name] = b.finish(
+            f"define internal void @{name}({parameters}) noinline nounwind {attributes}".rstrip()
+        )
+    return name
+
+
+# --- conversion ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Types:
+    """The types that an element has on its way, each converted to the next."""
+
+    chain: tuple[ElementType, ...]
+
+    @staticmethod
+    def of(*types: ElementType) -> Types:
+        """Return the way through these types, each named once."""
+        return Types((*(a for a, b in pairwise(types) if a is not b), types[-1]))
+
+    def __str__(self) -> str:
+        return ".".join(t.name for t in self.chain)
+
+    def load(self, b: Builder, address: str, at: Index) -> scalar.Value:
+        """Return an element as the last type."""
+        value = scalar.load(b, self.chain[0], address, at)
+        for source, target in pairwise(self.chain):
+            value = scalar.convert(b, value, source, target)
+        return value
+
+    def store(self, b: Builder, value: scalar.Value, address: str, at: Index) -> None:
+        scalar.store(b, self.chain[-1], value, address, at)
+
+    def result_address(self, b: Builder, base: str, at: Index) -> str:
+        """Return the address of an element of the last type."""
+        last = self.chain[-1]
+        at = b.mul(at, 2) if last.is_complex else at
+        return b.element_address(base, scalar.memory_type(last), at)
+
+    def has_vectors(self, module: Module) -> bool:
+        """True when `convert` can do it."""
+        return all(_has_vector_form(module, a, b) for a, b in pairwise(self.chain)) and not any(
+            t.is_complex for t in self.chain
+        )
+
+    def convert(self, b: Builder, raw: Val) -> Val:
+        """Return a vector of elements of the first type as they lie in memory, as the last."""
+        for source, target in pairwise(self.chain):
+            raw = _convert_vector(b, raw, source, target)
+        return raw
+
+
+def _has_vector_form(module: Module, source: ElementType, target: ElementType) -> bool:
+    if target.is_integer and target.bits >= 8:
+        return source.is_integer or source.is_pred
+    if target.name not in ("f32", "f64"):
+        return False
+    if source.name == "f16":
+        return module.has_half_conversion
+    return source.is_integer or source.is_pred or source.name in ("bf16", "f32", "f64")
+
+
+def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementType) -> Val:
+    lanes = raw.type[1:].split(" ")[0]
+
+    def op(how: str, value: Val, element: str) -> Val:
+        vector = f"<{lanes} x {element}>"
+        return b.cast(how, value, vector)
+
+    want = scalar.memory_type(target)
+    if source.is_pred:
+        raw = b.icmp("ne", raw, "zeroinitializer")
+        return op("zext" if target.is_integer else "uitofp", raw, want)
+    if source.is_integer:
+        s = "s" if source.is_signed else "u"
+        if source.bits < 8:
+            raw = op("trunc", raw, f"i{source.bits}")
+        if target.is_float:
+            return op(f"{s}itofp", raw, want)
+        if source.bits == target.bits:
+            return raw
+        how = "trunc" if source.bits > target.bits else {"s": "sext", "u": "zext"}[s]
+        return op(how, raw, want)
+    if source.name == "bf16":
+        wide = op("zext", raw, "i32")
+        by = vector_constant("i32", [16] * int(lanes))
+        raw = op("bitcast", b.binary("shl", wide, by), "float")
+    elif source.name == "f16":
+        raw = op("fpext", op("bitcast", raw, "half"), "float")
+    have = raw.type[1:-1].split(" x ")[1]
+    if have == want:
+        return raw
+    return op("fpext" if want == "double" else "fptrunc", raw, want)
+
+
+def prefetch(b: Builder, address: str, *, to_write: bool = False) -> None:
+    """Bring the cache line at an address, which need not be readable, close."""
+    kind = "i32 immarg"
+    b.module.declare("llvm.prefetch.p0", "void", ["ptr", kind, kind, kind])
+    b.call_void("llvm.prefetch.p0", [ptr(address), i32(int(to_write)), i32(3), i32(1)])

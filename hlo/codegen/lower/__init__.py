@@ -1,0 +1,1 @@
+"""Operations expressed by simpler ones, and one caller for each computation."""

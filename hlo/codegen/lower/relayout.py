@@ -1,0 +1,233 @@
+"""Layouts while a module is flattened: plain ones for all values inside, others at the borders.
+
+How a value lies in memory is nobody's business but that of who sees the memory: the caller, custom
+calls, and `bitcast`, which gives bytes another meaning. There, copies lead from and to the layouts
+that are declared; they are computed on demand like any movement, so that most cost nothing. What
+hands values on (tuples, loops, branches) takes the layouts that its operands have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hlo.errors import HloError, InferError
+from hlo.ir import Computation, Instruction
+from hlo.ops import Trait
+from hlo.values.layout import element_bits, physical_bytes
+from hlo.values.layout.plain import is_plain
+from hlo.values.types import ArrayShape, BufferShape, Layout, Shape, TupleShape
+
+_CHANGED_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
+
+
+def plain(shape: Shape) -> Shape:
+    """Return a shape with plain layouts: the order of dimensions, and the memory space.
+
+    A pinned buffer is an array here: `Pin` and `Unpin` are copies that other values may need.
+    """
+    if isinstance(shape, TupleShape):
+        return _mapped(shape, plain)
+    if isinstance(shape, BufferShape):
+        shape = shape.element
+    if not isinstance(shape, ArrayShape):
+        return shape
+    layout = shape.layout
+    if layout is None:
+        return shape.with_layout(Layout.default(shape.rank))
+    kept = Layout(layout.minor_to_major, memory_space=layout.memory_space)
+    return shape if layout == kept else shape.with_layout(kept)
+
+
+def without_buffers(shape: Shape) -> Shape:
+    """Return a shape with the arrays that its pinned buffers hold in their place."""
+    if isinstance(shape, TupleShape):
+        return _mapped(shape, without_buffers)
+    return shape.element if isinstance(shape, BufferShape) else shape
+
+
+def _mapped(shape: TupleShape, change: Callable[[Shape], Shape]) -> TupleShape:
+    """Return the shape of a tuple of changed elements, each changed once however often it is there.
+
+    Tuples of tuples that are all of the same one have a million parts after twenty instructions.
+    """
+    changed = {id(s): change(s) for s in {id(s): s for s in shape.elements}.values()}
+    return TupleShape(tuple(changed[id(s)] for s in shape.elements))
+
+
+def with_border(entry: Computation, parameters: Sequence[Shape], result: Shape) -> Computation:
+    """Return what does the same as a computation, but takes and gives values in other layouts."""
+    if list(parameters) == list(entry.parameter_shapes) and result == entry.result_shape:
+        return entry
+    outer = Computation(entry.name)
+    args = [
+        relaid(outer, outer.add(p.clone(shape=shape)), p.shape)
+        for p, shape in zip(entry.parameters, parameters, strict=True)
+    ]
+    made = _add(outer, entry.root, "call", entry.result_shape, args, to_apply=entry)
+    outer.set_root(relaid(outer, made, result))
+    return outer
+
+
+def add_relaid(
+    target: Computation,
+    inst: Instruction,
+    operands: list[Instruction],
+    callees: Sequence[Computation],
+) -> Instruction:
+    """Append a copy of an instruction on other operands; returns its value in a plain layout.
+
+    callees: take the places of its called computations.
+    """
+    opcode, shape = inst.opcode, plain(inst.shape)
+    if opcode == "bitcast":
+        return _bitcast(target, inst, operands[0])
+    if opcode == "tuple":
+        shape = TupleShape(tuple(o.shape for o in operands))
+    elif opcode == "get-tuple-element":
+        shape = operands[0].shape.at([inst.attrs["index"]])
+    elif opcode == "while" or inst.spec.has(Trait.FORWARDS):
+        shape = operands[0].shape
+    elif opcode in _CHANGED_IN_PLACE:
+        changed = [o.shape for o in operands[: len(operands) // 2]]
+        shape = TupleShape(tuple(changed)) if inst.shape.is_tuple else operands[0].shape
+    elif opcode == "custom-call":
+        shape = without_buffers(inst.shape)
+        operands = [
+            relaid(target, o, declared) if not _all_plain(declared) else o
+            for o, declared in zip(operands, map(without_buffers, inst.operand_shapes), strict=True)
+        ]
+    made = inst.clone(operands, shape=shape)
+    rest = iter(callees)
+    for key in inst.spec.computation_attrs:
+        value = inst.attrs[key]
+        if isinstance(value, tuple):
+            made.attrs[key] = tuple(next(rest) for _ in value)
+        elif value is not None:
+            made.attrs[key] = next(rest)
+    return relaid(target, target.add(made), plain(shape))
+
+
+def add_argument(target: Computation, inst: Instruction) -> Instruction:
+    """Append a copy of a parameter of the entry; returns its value in a plain layout.
+
+    Raises HloError for a layout that does not say where elements are.
+    """
+    need_addresses(inst)
+    return relaid(target, target.add(inst.clone()), plain(inst.shape))
+
+
+def need_addresses(inst: Instruction) -> None:
+    """Raise HloError if a layout of an instruction does not say where elements are."""
+    for _, leaf in inst.shape.leaves():
+        if isinstance(leaf, ArrayShape):
+            try:
+                physical_bytes(leaf)
+            except InferError as e:
+                raise HloError.at(e.code, f"{inst.name}: {e.message}", inst.span) from None
+
+
+def relaid(target: Computation, value: Instruction, shape: Shape) -> Instruction:
+    """Append what it takes to have a value in the layouts of a shape."""
+    if value.shape == shape or not (shape.is_array or shape.is_tuple):
+        return value
+    if isinstance(shape, TupleShape):
+        parts = [
+            relaid(target, _element(target, value, n), s) for n, s in enumerate(shape.elements)
+        ]
+        return _add(target, value, "tuple", TupleShape(tuple(p.shape for p in parts)), parts)
+    if value.opcode == "copy" and value.operands[0].shape == shape:
+        return value.operands[0]
+    return _add(target, value, "copy", shape, [value])
+
+
+def _element(target: Computation, value: Instruction, index: int) -> Instruction:
+    if value.opcode == "tuple":
+        return value.operands[index]
+    shape = value.shape.at([index])
+    return _add(target, value, "get-tuple-element", shape, [value], index=index)
+
+
+def _all_plain(shape: Shape) -> bool:
+    return all(is_plain(leaf) for _, leaf in shape.leaves())
+
+
+def _add(
+    target: Computation,
+    like: Instruction,
+    opcode: str,
+    shape: Shape,
+    operands: Sequence[Instruction],
+    **attrs: Any,
+) -> Instruction:
+    return target.create(opcode, shape, operands, attrs, like=like)
+
+
+# --- bitcast ------------------------------------------------------------------------------------
+
+
+def _bitcast(target: Computation, inst: Instruction, value: Instruction) -> Instruction:
+    """Append a reinterpretation of memory.
+
+    Where elements stay elements, that is a matter of indices: the dimensions in memory order, in
+    other dimensions. Otherwise the operand is brought into memory as it is declared, and `bitcast`
+    stands for the same memory in another shape.
+    """
+    before, after = inst.operands[0].array_shape, inst.array_shape
+    if is_plain(before) and is_plain(after) and _same_width(before, after):
+        value = relaid(target, value, plain(before))
+        return _moved(target, inst, value, plain(after))
+    need_addresses(inst)
+    # Scalars have no memory inside a program: lines of one element have.
+    if not before.dims:
+        before = _line(before)
+        value = _add(target, inst, "reshape", plain(before), [value])
+    seen = _seen(after if after.dims else _line(after))
+    made = _add(target, inst, "bitcast", seen, [relaid(target, value, _seen(before))])
+    made = relaid(target, made, plain(seen))
+    return made if after.dims else _add(target, inst, "reshape", plain(after), [made])
+
+
+def _seen(shape: ArrayShape) -> ArrayShape:
+    """Return a shape with all that memory shows: a narrow type's bits are extended to a byte."""
+    et, layout = shape.element_type, shape.layout
+    assert layout is not None
+    if et.is_pred or et.bits < 8:
+        layout = replace(layout, element_bits=element_bits(shape))
+    return shape.with_layout(layout)
+
+
+def _same_width(a: ArrayShape, b: ArrayShape) -> bool:
+    """True when elements can be reinterpreted one by one."""
+    x, y = a.element_type, b.element_type
+    if x is y:
+        return True
+    reinterpreted = x.bits == y.bits >= 8 and not (x.is_pred or y.is_pred)
+    return reinterpreted and x.is_complex == y.is_complex
+
+
+def _moved(target: Computation, inst: Instruction, value: Instruction, shape: Shape) -> Instruction:
+    before, after = value.shape, shape
+    assert isinstance(before, ArrayShape) and isinstance(after, ArrayShape)
+    assert before.layout is not None and after.layout is not None
+    order, wanted = before.layout.minor_to_major[::-1], after.layout.minor_to_major[::-1]
+    et = before.element_type
+    lines = ArrayShape(et, tuple(before.dims[d] for d in order), Layout.default(before.rank))
+    value = _add(target, inst, "transpose", lines, [value], dimensions=order)
+    dims = tuple(after.dims[d] for d in wanted)
+    value = _add(target, inst, "reshape", ArrayShape(et, dims, Layout.default(len(dims))), [value])
+    if et is not after.element_type:
+        shape = ArrayShape(after.element_type, dims, Layout.default(len(dims)))
+        value = _add(target, inst, "bitcast-convert", shape, [value])
+    back = [0] * len(wanted)
+    for at, d in enumerate(wanted):
+        back[d] = at
+    return _add(target, inst, "transpose", after, [value], dimensions=tuple(back))
+
+
+def _line(shape: ArrayShape) -> ArrayShape:
+    """Return the shape of one dimension that lies in memory as a scalar does."""
+    assert shape.layout is not None and not shape.dims
+    layout = replace(shape.layout, minor_to_major=(0,))
+    return ArrayShape(shape.element_type, (1,), layout)

@@ -1,0 +1,1 @@
+"""Decisions about kernels: roles, fusion, order, live ranges."""

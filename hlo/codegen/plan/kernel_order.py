@@ -1,0 +1,100 @@
+"""The order of kernels in which the arena is small.
+
+First use of a page of memory takes the system longer than many a kernel takes to fill it, so that
+an arena of gigabytes costs seconds. The order of the text often has values wait for a use that
+could have come long before, as the gradient of a weight does for its activations.
+"""
+
+from __future__ import annotations
+
+from hlo.analysis.fusion.operations import updated_operands
+from hlo.analysis.fusion.roles import Role
+from hlo.analysis.list_scheduling import Graph, depth_first_order, list_order, reverse_list_order
+from hlo.codegen.plan.liveness import Liveness, Path, Storage, array_leaves
+from hlo.codegen.plan.recompute import recompute
+from hlo.codegen.plan.tree import computations_of
+from hlo.ir import Computation, Instruction
+from hlo.ops import Trait
+from hlo.values.layout.plain import size_bytes
+
+# Less than that is not worth the look.
+_LARGE_BYTES = 1 << 24
+
+
+def order_kernels(entry: Computation, live: Liveness) -> None:
+    """Reorder the instructions of a flattened computation, and of loops and branches in it.
+
+    What happens outside keeps its order, and what is updated in place is read before as it was.
+    """
+    for comp in computations_of(entry):
+        graph, updated = _graph(comp, live)
+        if graph.peak(graph.given) < _LARGE_BYTES:
+            continue
+        orders = [graph.given]
+        orders += (find(graph) for find in (list_order, reverse_list_order, depth_first_order))
+        order = min(orders, key=graph.peak)
+        comp.reorder(recompute(comp, graph, order, live, updated))
+
+
+def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:
+    """Return what instructions wait for, make and use, and the values that are changed in place."""
+    given = comp.in_order()
+    size: dict[Storage, int] = {}
+    made: dict[Instruction, list[Storage]] = {}
+    uses: dict[Instruction, list[Storage]] = {}
+    before: dict[Instruction, dict[Instruction, None]] = {}
+    readers: dict[Storage, list[Instruction]] = {}
+    # Values that take the memory of another.
+    place: dict[Storage, Storage] = {}
+    last_acting = None
+    for inst in given:
+        before[inst] = dict.fromkeys(inst.predecessors())
+        if _acts(inst, live):
+            if last_acting is not None:
+                before[inst][last_acting] = None
+            last_acting = inst
+        read = _reads(inst, live)
+        made[inst] = []
+        for path, leaf in array_leaves(inst):
+            stored = inst, path
+            if live.of(inst, path) != stored or live.roles[inst] is Role.FUSED or not leaf.dims:
+                continue
+            taken = _taken(inst, path, live)
+            if taken is not None and place.get(taken, taken) in size:
+                # Who reads it as it was does that first.
+                before[inst].update(dict.fromkeys(readers.get(taken, ())))
+                place[stored] = place.get(taken, taken)
+            else:
+                made[inst].append(stored)
+                size[stored] = 0 if inst.opcode == "parameter" else size_bytes(leaf)
+        for stored in read:
+            readers.setdefault(stored, []).append(inst)
+        uses[inst] = [s for s in dict.fromkeys(place.get(s, s) for s in read) if s in size]
+    ends = (live.of(comp.root, path) for path, _ in array_leaves(comp.root))
+    results = frozenset(place.get(s, s) for s in ends) & size.keys()
+    # They are not in the arena.
+    size.update(dict.fromkeys(results, 0))
+    graph = Graph(given, before, size, made, uses, dict.fromkeys(given, 0), results)
+    return graph, {*place, *place.values()}
+
+
+def _acts(inst: Instruction, live: Liveness) -> bool:
+    return live.roles[inst] in (Role.HOST, Role.CONTROL) or inst.spec.has(Trait.SIDE_EFFECT)
+
+
+def _reads(inst: Instruction, live: Liveness) -> list[Storage]:
+    """Return the stored values that an instruction reads when it runs."""
+    if live.roles[inst] is Role.CONTROL:
+        return [live.of(o, path) for o in inst.operands for path, _ in array_leaves(o)]
+    return live.reads.get(inst, [])
+
+
+def _taken(inst: Instruction, path: Path, live: Liveness) -> Storage | None:
+    """Return the value that an instruction may change in place to be its result, or None."""
+    if inst.opcode == "while":
+        taken, at = live.of(inst.operands[0], path), live.start[inst]
+    elif path in (changed := updated_operands(inst)):
+        taken, at = live.of(changed[path], ()), live.position[inst]
+    else:
+        return None
+    return taken if live.is_dead(taken, at) and taken[0].opcode != "parameter" else None

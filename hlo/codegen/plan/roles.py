@@ -1,0 +1,89 @@
+"""Code generation's fusion: `hlo.analysis.fusion`, carried out on a flattened computation tree.
+
+The kernels of several results are the only change to the tree: a tuple of the results, which is
+marked as the kernel that computes them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from hlo.analysis.fusion.operations import MULTI_OUTPUT
+from hlo.analysis.fusion.roles import Role, roles_in
+from hlo.analysis.fusion.rows import absorb_rows
+from hlo.analysis.fusion.siblings import Group, sibling_groups
+from hlo.codegen.loops.on_demand import is_rare
+from hlo.codegen.plan.tree import computations_of
+from hlo.ir import Computation, Instruction
+from hlo.values.types import TupleShape
+
+
+def assign_roles(entry: Computation) -> dict[Instruction, Role]:
+    """Return the role of every instruction of a flattened computation tree."""
+    roles: dict[Instruction, Role] = {}
+    for comp in computations_of(entry):
+        own = roles_in(comp)
+        absorb_rows(comp, own)
+        roles |= own
+    return roles
+
+
+def fuse_siblings(entry: Computation, roles: dict[Instruction, Role]) -> dict[Instruction, Role]:
+    """Make one kernel of several that read the same arrays; returns the roles in the new tree."""
+    if any([_fuse_siblings(comp, roles) for comp in computations_of(entry)]):
+        return assign_roles(entry)
+    return roles
+
+
+def _fuse_siblings(comp: Computation, roles: Mapping[Instruction, Role]) -> bool:
+    """Make one kernel of each group of siblings in a computation; True if there are any."""
+    position = {inst: n for n, inst in enumerate(comp.in_order())}
+    groups = sibling_groups(comp, roles, is_rare)
+    for group in groups:
+        _join(comp, group, position)
+    if groups:
+        comp.reorder(_sorted(position))
+    return bool(groups)
+
+
+def _join(comp: Computation, group: Group, position: dict[Instruction, int]) -> None:
+    members = group.members
+    shape = TupleShape(tuple(m.shape for m in members))
+    last = members[-1]
+    joint = comp.add(
+        Instruction(
+            last.name, "tuple", shape, members, annotations={MULTI_OUTPUT: True}, span=last.span
+        )
+    )
+    position[joint] = position[last]
+    for number, member in enumerate(members):
+        outside = [u for u in member.users if u is not joint and u not in group.nodes]
+        if not outside:
+            continue
+        result = Instruction(
+            member.name, "get-tuple-element", member.shape, [joint], {"index": number}
+        )
+        position[comp.add(result)] = position[last]
+        for user in outside:
+            for n, operand in enumerate(user.operands):
+                if operand is member:
+                    user.replace_operand(n, result)
+
+
+def _sorted(position: Mapping[Instruction, int]) -> list[Instruction]:
+    """Return instructions in an order that can be run, near to their positions."""
+    waits = {inst: len(set(inst.predecessors())) for inst in position}
+    numbered = {inst: n for n, inst in enumerate(position)}
+    ready = [(position[i], numbered[i], i) for i, count in waits.items() if not count]
+    heapq.heapify(ready)
+    order: list[Instruction] = []
+    while ready:
+        inst = heapq.heappop(ready)[2]
+        order.append(inst)
+        for after in dict.fromkeys((*inst.users, *inst.control_successors)):
+            waits[after] -= 1
+            if not waits[after]:
+                heapq.heappush(ready, (position[after], numbered[after], after))
+    assert len(order) == len(position)
+    return order

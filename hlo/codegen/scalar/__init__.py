@@ -1,0 +1,1 @@
+"""Operations on single elements of every element type, as LLVM IR."""

@@ -1,0 +1,134 @@
+"""What a program calls outside, found on the host: libraries' functions by address, or Python's.
+
+Everything that is no native function is run by its op-table rule, as the interpreter runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hlo.errors import HloError, InferError
+from hlo.eval.interpreter import Interpreter
+from hlo.frontends.text import parse, print_module
+from hlo.host import Host
+from hlo.ir import Computation, Instruction, Module
+from hlo.ops.host.custom import find_target
+from hlo.ops.host.custom_targets import builtin_target
+from hlo.ops.host.ffi_attributes import API_NUMBERS
+from hlo.runtime.outside import Function, Import, Outside, native_function, python_function
+from hlo.runtime.program import array_leaves
+from hlo.values.arrays import TOKEN_VALUE, at_bounds
+from hlo.values.types import ArrayShape, Shape, TupleShape
+
+
+def import_of(inst: Instruction, device_counts: tuple[int, int]) -> Import:
+    """Return what a program has to keep of an instruction that runs outside.
+
+    device_counts: the numbers of replicas and partitions that the program is for.
+    """
+    module, comp = Module("outside"), Computation("main")
+    if device_counts != (1, 1):
+        module.attrs["replica_count"], module.attrs["num_partitions"] = device_counts
+    operands = [
+        comp.create("parameter", o.shape, (), {"number": n}, name=f"p{n}")
+        for n, o in enumerate(inst.operands)
+    ]
+    comp.set_root(comp.add(inst.clone(operands)))
+    module.add(comp, entry=True)
+    for callee in inst.called_computations:
+        _add_with_callees(module, callee)
+    return Import(
+        inst.opcode,
+        str(inst.attrs.get("custom_call_target", "")),
+        API_NUMBERS.get(str(inst.attrs.get("api_version")), 0),
+        print_module(module),
+    )
+
+
+def _add_with_callees(module: Module, comp: Computation) -> None:
+    if comp.module is None:
+        module.add(comp)
+        for inst in comp:
+            for callee in inst.called_computations:
+                _add_with_callees(module, callee)
+
+
+def check_targets(module: Module, host: Host) -> None:
+    """Raise HloError, with its place, if a custom call of a module is of an unknown target."""
+    for inst in module.instructions():
+        if inst.opcode == "custom-call":
+            try:
+                find_target(inst, host)
+            except InferError as e:
+                span = inst.span
+                if span is not None and e.attr is not None:
+                    span = span.attr(e.attr)  # type: ignore[assignment]
+                raise HloError.at(e.code, f"{inst.name}: {e.message}", span, e.hint) from None
+
+
+def need_no_replacement(host: Host) -> None:
+    """Raise HloError if a host gives a function for a target that compiled code knows itself."""
+    for name in host.custom_calls:
+        if builtin_target(name) is not None:
+            raise HloError.at(
+                "unsupported", f"custom call {name!r} has a meaning in native code, which no "
+                "function replaces", hint="the interpreter would call the function",
+            )  # fmt: skip
+
+
+def bind(imports: Sequence[Import], host: Host) -> Outside:
+    """Return what a program calls outside, as a host has it. Raises HloError."""
+    functions = [_function(i, host) for i in imports]
+    return Outside(
+        imports, functions, lambda: (host.replica_id, host.partition_id), lambda: host.exchange
+    )
+
+
+def _function(which: Import, host: Host) -> Function:
+    if which.opcode == "custom-call" and not (
+        which.target in host.custom_calls or builtin_target(which.target)
+    ):
+        address = host.address_of(which.target)
+        if address is not None:
+            return native_function(address, which.api_version)
+    module = parse(which.text)
+    op = module.entry.root
+    if which.opcode == "custom-call":
+        try:
+            find_target(op, host)
+        except InferError as e:
+            _raise(op, e)
+    context = Interpreter(host, module.device_counts)
+
+    def run(inputs: list[np.ndarray]) -> list[np.ndarray]:
+        leaves = iter(inputs)
+        values = [_nested(s, leaves) for s in op.operand_shapes]
+        try:
+            return list(_leaves(op.spec.evaluate(op, values, context), op.shape))
+        except InferError as e:
+            _raise(op, e)
+
+    operands = [s for shape in op.operand_shapes for s in array_leaves(shape)]
+    return python_function(run, operands, array_leaves(op.shape))
+
+
+def _raise(op: Instruction, error: InferError) -> NoReturn:
+    raise HloError.at(error.code, f"{op.name}: {error.message}", None, error.hint) from None
+
+
+def _nested(shape: Shape, leaves: Iterator[np.ndarray]) -> Any:
+    if isinstance(shape, TupleShape):
+        return tuple(_nested(s, leaves) for s in shape.elements)
+    return next(leaves) if isinstance(shape, ArrayShape) else TOKEN_VALUE
+
+
+def _leaves(value: Any, shape: Shape) -> Iterator[np.ndarray]:
+    if isinstance(shape, TupleShape):
+        parts: Sequence[Any] = value
+        for v, s in zip(parts, shape.elements, strict=True):
+            yield from _leaves(v, s)
+    elif isinstance(shape, ArrayShape):
+        yield at_bounds(value)

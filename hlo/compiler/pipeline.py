@@ -1,0 +1,495 @@
+"""From a module, or its text, to a function that computes it: the pipeline, and its cache."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cache as memoized
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import llvmlite
+import numpy as np
+
+from hlo.errors import HloError
+from hlo.io.arguments import Parameter
+from hlo.runtime.cache import Cache, digest
+from hlo.runtime.executable import Executable
+from hlo.runtime.jit import Machine, host_machine
+from hlo.runtime.pool import default_threads
+from hlo.runtime.program import NativeProgram, constant_data
+from hlo.runtime.support import support_code
+from hlo.support.signature import need
+from hlo.values.types import ArrayShape, TupleShape
+from hlo.version import __version__
+
+# What reads, checks and translates modules is imported where it is used: running what is in the
+# cache needs none of it, and starts in half the time.
+if TYPE_CHECKING:
+    from hlo.codegen.pipeline import Observer, Program
+    from hlo.codegen.targets.base import LlvmTarget
+    from hlo.compiler.constants import Constants
+    from hlo.host import Host
+    from hlo.ir import Module
+    from hlo.objects.code import Code
+    from hlo.objects.interface import Interface
+    from hlo.objects.targets import Platform
+    from hlo.runtime.outside import Import, Outside
+    from hlo.values.literal import Literal
+
+_ENTRY = "hlo_entry"
+
+
+class Clock:
+    """Seconds by stage, in order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+
+def compile(
+    module: Module,
+    *,
+    cache: bool | Cache = True,
+    threads: int | None = None,
+    features: str = "",
+    host: Host | None = None,
+    passes: str | Sequence[object] = "default",
+    verify: str = "strict",
+    weights: Mapping[str, Any] | str | Path | None = None,
+) -> Executable:
+    """Return a function that runs a module, as native code for this processor.
+
+    Args:
+        module: a module; it stays as it is.
+        cache: keep the code on disk and look there first; a `Cache` says where.
+        threads: how many may work on a call, by default one a processor; results are the same for
+            any number.
+        features: instructions to do without, as in `-avx512f`.
+        host: custom calls, queues and random state that the module uses; by default a fresh one.
+        passes: the pipeline that runs first, as for `hlo.optimize`, none if empty; with passes of
+            users nothing is kept on disk, and `default` is without its fusions, which code
+            generation chooses.
+        verify: as for `hlo.verify`.
+        weights: parameters that become constants, as for `hlo.bake_weights`; the function is one of
+            the others.
+
+    Returns:
+        An `hlo.runtime.executable.Executable`: it takes an array for each parameter and returns the
+        module's results as numpy arrays.
+
+    Raises:
+        HloError: if the module is not valid.
+
+    Warns (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
+
+    >>> run = hlo.compile(hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2,3] parameter(0)  y = f32[3] parameter(1)
+    ...   ROOT z = f32[2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }'''))
+    >>> run([[1, 2, 3], [4, 5, 6]], np.ones(3, np.float32))
+    array([ 6., 15.], dtype=float32)
+    """
+    from hlo.frontends.text import print_module
+    from hlo.host import Host
+
+    _need(
+        "compile", cache=(cache, bool | Cache), threads=(threads, int | None),
+        features=(features, str), host=(host, Host | None),
+        passes=(passes, str | Sequence[object]),
+        verify=(verify, str), weights=(weights, Mapping | str | Path | None),
+    )  # fmt: skip
+    if not isinstance(passes, str):
+        from hlo.passes.default import pipeline_text
+
+        passes = pipeline_text(passes)  # type: ignore[arg-type]
+    if weights is not None:
+        from hlo.compiler.weights import bake_given
+
+        module = module.clone()
+        bake_given(module, weights)
+
+    def text() -> bytes:
+        # Weights are a lot of numbers: they are not spelled.
+        return print_module(module).encode() if weights is None else _without_numbers(module)
+
+    exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes, verify)
+    exe.trees = module.usable_trees
+    if exe.elided:
+        from hlo.compiler.constants import warn_of_elided
+
+        warn_of_elided(exe.elided, 2)
+    return exe
+
+
+def _without_numbers(module: Module) -> bytes:
+    """Return what is different for modules that are, without the text of their constants."""
+    from hlo.frontends.text import PrintOptions, print_module
+
+    def arrays(literal: Literal) -> Iterator[bytes | memoryview]:
+        if isinstance(literal.shape, TupleShape):
+            for element in literal.elements:
+                yield from arrays(element)
+        elif isinstance(literal.shape, ArrayShape):
+            is_known = not literal.elided
+            yield bytes([is_known])
+            if is_known:
+                yield np.ascontiguousarray(literal.array).reshape(-1).view(np.uint8).data
+
+    constants = [i.attrs["literal"] for i in module.instructions() if i.opcode == "constant"]
+    numbers = digest(part for literal in constants for part in arrays(literal))
+    printed = print_module(module, PrintOptions(constant_limit=0))
+    return f"{printed}\0{numbers}".encode()
+
+
+def _need(function: str, **arguments: tuple[Any, Any]) -> None:
+    """Raise TypeError unless each argument of a function, by name, is of the type beside it."""
+    for name, (value, needed) in arguments.items():
+        need(value, needed, f"{function}: {name}")
+
+
+def compile_text(
+    text: bytes,
+    name: str,
+    *,
+    cache: bool | Cache = True,
+    threads: int | None = None,
+    features: str = "",
+    host: Host | None = None,
+    passes: str = "default",
+    constants: Constants | None = None,
+    verify: str = "strict",
+) -> Executable:
+    """Return a function that runs the module in the content of a file, text or proto.
+
+    name: stands for it in errors. constants: gives elided ones values. What is in the cache needs
+    no parsing. See `compile`.
+    """
+
+    def module(clock: Clock) -> Module:
+        from hlo.frontends.sources import read_module
+
+        with clock("parse"):
+            read = read_module(text, name)
+        if constants is not None:
+            with clock("fill constants"):
+                constants.fill(read)
+        return read
+
+    def key() -> bytes:
+        return text if constants is None else text + b"\0" + constants.key()
+
+    return _compile(key, module, _store(cache), threads, features, host, passes, verify)
+
+
+def _compile(
+    text: Callable[[], bytes],
+    module: Callable[[Clock], Module],
+    store: Cache | None,
+    threads: int | None,
+    features: str,
+    host: Host | None,
+    passes: str,
+    verify: str,
+) -> Executable:
+    """Return a program from the cache, or built and put there.
+
+    The key has names of passes only, not what they do: with passes of users nothing is kept.
+    """
+    if store is not None and passes not in ("", "default"):
+        from hlo.passes.default import is_of_users
+
+        store = None if is_of_users(passes) else store
+    if host is not None and host.custom_calls:
+        from hlo.compiler.binding import need_no_replacement
+
+        need_no_replacement(host)
+    clock, machine = Clock(), host_machine(features)
+    key, program, source = "", None, None
+    if store is not None:
+        with clock("look up"):
+            key = _key(text(), machine, passes, verify)
+            program = store.get(key)
+    if program is None:
+        source = module(clock)
+        _check_targets(source, host)
+        program = build(source, machine, clock, passes, verify)
+        if store is not None:
+            with clock("store"):
+                store.put(key, program)
+    with clock("load"):
+        try:
+            outside = _outside(program.imports, host) if program.uses_host else None
+        except HloError:
+            # A program from the cache knows no places in the text: look there for the error.
+            if source is None:
+                _check_targets(module(clock), host)
+            raise
+        try:
+            executable = Executable(program, threads=threads, outside=outside)
+        except (HloError, RuntimeError):
+            if source is not None:
+                raise
+            executable = None
+    if executable is None:
+        # What is in the cache is sound, but does not load: it is made again.
+        assert store is not None
+        store.discard(key)
+        return _compile(text, module, store, threads, features, host, passes, verify)
+    executable.compile_seconds = clock.seconds
+
+    def saver(path: str, **options: Any) -> None:
+        given = {"features": features, "passes": passes, "verify": verify}
+        save(lambda: module(Clock()), path, **{**given, **options})
+
+    executable.saver = saver
+    return executable
+
+
+def _check_targets(module: Module, host: Host | None) -> None:
+    """Raise HloError if there is a custom call of which the host knows nothing."""
+    if any(inst.opcode == "custom-call" for inst in module.instructions()):
+        from hlo.compiler.binding import check_targets
+        from hlo.host import Host
+
+        check_targets(module, host or Host())
+
+
+def _outside(imports: Sequence[Import], host: Host | None) -> Outside:
+    """Return what a program calls outside, found on the host."""
+    from hlo.compiler.binding import bind
+    from hlo.host import Host
+
+    return bind(imports, host or Host())
+
+
+def on_host(executable: Executable, host: Host) -> Executable:
+    """Return a program as it runs beside another host. Raises HloError."""
+    return executable.beside(_outside(executable.imports, host))
+
+
+def build(
+    module: Module, machine: Machine, clock: Clock, passes: str = "default", verify: str = "strict"
+) -> NativeProgram:
+    """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
+    from hlo.analysis.devices import devices_of, unused_devices
+    from hlo.analysis.domains import domains_of
+    from hlo.analysis.elided import elided_constants
+    from hlo.codegen.targets.cpu import cpu_target
+
+    target = cpu_target(machine.triple, machine.data_layout, machine.features)
+    emitted = emit(module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify)
+    with clock("compile"):
+        code = machine.compile(emitted.llvm, default_threads())
+    return NativeProgram(
+        module.name,
+        emitted.entry,
+        code,
+        _parameters(module),
+        emitted.result,
+        emitted.arena_bytes,
+        constant_data(emitted.constant_bytes, emitted.constants),
+        aliases=tuple(emitted.aliases),
+        cost=asdict(emitted.cost),
+        support=support_code(machine),
+        is_parallel=emitted.is_parallel,
+        checks=tuple((number, *what) for number, what in emitted.checks.items()),
+        imports=_imports(emitted, module),
+        uses_host=emitted.uses_host,
+        device_counts=devices_of(module),
+        domains=domains_of(module),
+        elided=tuple(inst.name for inst in elided_constants(module)),
+        unused_devices=unused_devices(module),
+    )
+
+
+def _imports(emitted: Program, module: Module) -> tuple[Import, ...]:
+    """Return what a program has to keep of the instructions that run outside."""
+    if not emitted.imports:
+        return ()
+    from hlo.compiler.binding import import_of
+
+    return tuple(import_of(inst, module.device_counts) for inst in emitted.imports)
+
+
+def translate(
+    module: Module, platform: Platform, symbol: str, *, source: str | None = None,
+    clock: Clock | None = None, passes: str = "default", verify: str = "strict",
+) -> Code:  # fmt: skip
+    """Return a module as code for a machine, to be written to files.
+
+    Raises HloError, also where results depend on constants whose values are elided.
+    symbol: name of the exported function. source: name of the HLO file for debug information; None
+    for none. passes, verify: as for `compile`.
+    """
+    from hlo.compiler.constants import need_constants
+    from hlo.objects.code import Code
+    from hlo.objects.exports import with_exports
+    from hlo.objects.interface import Interface
+    from hlo.objects.metadata import with_metadata, with_unwinding
+
+    clock = clock or Clock()
+    machine = platform.machine
+    entry, constants = f"{symbol}.entry", f"{symbol}.constants"
+    emitted = emit(
+        module, entry, platform.target, clock, is_located=source is not None, passes=passes,
+        verify=verify,
+    )  # fmt: skip
+    need_constants(module)
+    data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
+    interface = Interface(
+        symbol, module.name, _parameters(module), emitted.result, emitted.arena_bytes,
+        aliases=tuple(emitted.aliases), imports=_imports(emitted, module),
+        uses_host=emitted.uses_host,
+        is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
+        features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
+        digest=digest([emitted.llvm.encode(), data.data]), is_native=platform.is_native,
+    )  # fmt: skip
+    _need_address_space(interface, platform)
+    with clock("emit"):
+        text = with_exports(
+            emitted.llvm, interface, entry, constants, data.size, platform.pointer_bits
+        )
+        producer = f"hlo-tools {__version__}"
+        if platform.container == "coff":
+            text = with_unwinding(text)
+        text = with_metadata(
+            text, platform.flags, source, module.entry.span, producer,
+            for_windows=platform.has_codeview,
+        )  # fmt: skip
+    with clock("optimize"):
+        optimized = machine.optimize(text, internal=[entry])
+    return Code(interface, platform, optimized, constants, data)
+
+
+def _need_address_space(interface: Interface, platform: Platform) -> None:
+    """Raise HloError if a machine has no addresses for all that a program works on."""
+    leaves = (*interface.inputs, *interface.outputs)
+    sizes = [interface.workspace_bytes, *(leaf.size_bytes for leaf in leaves)]
+    bits = platform.pointer_bits
+    if sum(sizes) >> bits:
+        raise HloError.at(
+            "too-large", f"{interface.module}: arrays and workspace take {sum(sizes)} bytes; "
+            f"{platform.machine.triple} has addresses of {bits} bits",
+        )  # fmt: skip
+    # Places in an array are signed numbers of an address's width.
+    if max(sizes) >> bits - 1:
+        raise HloError.at(
+            "too-large", f"{interface.module}: an array takes {max(sizes)} bytes; "
+            f"{platform.machine.triple} has addresses of {bits} bits, of which one may take half",
+        )  # fmt: skip
+
+
+def save(
+    module: Callable[[], Module], path: str, *, name: str | None = None, header: str | None = None,
+    target: str | None = None, cpu: str | None = None, features: str = "",
+    debug_info: bool = True, linker: str = "", passes: str = "default", verify: str = "strict",
+) -> None:  # fmt: skip
+    """Write the module that a function returns to a file, as the end of its name says.
+
+    Raises HloError.
+    name: of the exported function, by default from the file's. header: where to write a C header;
+    for `.hpp` a C++ header, and that beside it.
+    target, cpu, features: the machine, as for `hlo-compile`. linker: the command that links.
+    passes, verify: as for `compile`.
+    """
+    from hlo.io.files import need_places, write_files
+    from hlo.objects.code import kind_of
+    from hlo.objects.headers import headers
+    from hlo.objects.interface import need_symbol, symbol_of_file
+    from hlo.objects.targets import platform
+
+    _need(
+        "save", name=(name, str | None), header=(header, str | None), target=(target, str | None),
+        cpu=(cpu, str | None), features=(features, str), debug_info=(debug_info, bool),
+        linker=(linker, str), passes=(passes, str), verify=(verify, str),
+    )  # fmt: skip
+    kind, machine = kind_of(path), platform(target, cpu, features)
+    symbol = symbol_of_file(path) if name is None else need_symbol(name)
+    need_places([path] if header is None else [path, header])
+    source = module()
+    span = source.entry.root.span
+    file = span.source.name if span is not None else None
+    code = translate(
+        source, machine, symbol, source=file if debug_info else None, passes=passes, verify=verify
+    )
+    written = {path: code.write(kind, Path(path).name, linker)}
+    if header is not None:
+        written |= headers(code.interface, file or source.name, header)
+    write_files(written)
+
+
+def emit(
+    module: Module, symbol: str, target: LlvmTarget, clock: Clock, *, is_located: bool = False,
+    is_watched: bool = False, passes: str = "default", verify: str = "strict",
+    observe: Observer | None = None,
+) -> Program:  # fmt: skip
+    """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
+
+    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched,
+    observe: see `emit_program`. passes, verify: as for `compile`.
+    """
+    from hlo.codegen.lower.relayout import with_border
+    from hlo.codegen.pipeline import emit_program
+    from hlo.passes import run_pipeline
+    from hlo.passes.default import pipeline_of
+    from hlo.verifier import verify_as
+
+    with clock("verify"):
+        verify_as(module, verify)
+    if passes:
+        with clock("passes"):
+            module = module.clone()
+            run_pipeline(module, pipeline_of(passes, fuses=False))
+    with clock("emit"):
+        shared = module.attrs.get("input_output_alias", ())
+        aliases = {a.output: (a.parameter, a.index) for a in shared}
+        entry = with_border(module.entry, *module.program_shapes)
+        return emit_program(
+            entry, symbol, target, aliases, is_located=is_located, is_watched=is_watched,
+            observe=observe,
+        )  # fmt: skip
+
+
+def _parameters(module: Module) -> tuple[Parameter, ...]:
+    shapes, _ = module.program_shapes
+    return tuple(Parameter(n, module.entry.parameters[n].name, s) for n, s in enumerate(shapes))
+
+
+# --- the cache's keys ---------------------------------------------------------------------------
+
+
+def _store(cache: bool | Cache) -> Cache | None:
+    if isinstance(cache, Cache):
+        return cache
+    return Cache() if cache else None
+
+
+def _key(text: bytes, machine: Machine, passes: str, verify: str) -> str:
+    """Return the key of the code for a text: whatever could make it another is part of it."""
+    target = (machine.triple, machine.cpu, machine.features)
+    versions = (__version__, llvmlite.__version__, _sources())
+    return digest([text, *(part.encode() for part in (*target, *versions, passes, verify))])
+
+
+@memoized
+def _sources() -> str:
+    """Return what changes when this package's files do: their names, sizes and times."""
+    root = Path(__file__).parent
+    found = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if f != "__pycache__"]
+        for file in files:
+            status = os.stat(os.path.join(folder, file))
+            found.append(f"{folder}/{file} {status.st_size} {status.st_mtime_ns}")
+    return "\n".join(sorted(found))

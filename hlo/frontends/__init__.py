@@ -1,0 +1,1 @@
+"""Modules from text, protos, StableHLO, JAX and calls, and back to these formats."""

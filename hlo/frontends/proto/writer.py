@@ -1,0 +1,209 @@
+"""A module to messages.
+
+Computations stand callees first and instructions in an order that can be run, as XLA's reader wants
+them. What is XLA's compile options in the header of the text (`replica_count`, `num_partitions`,
+`allow_spmd_sharding_propagation_to_*`, `alias_passthrough_params`) is no part of its message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hlo.frontends.proto.attributes import called, places, usual_comparison
+from hlo.frontends.proto.metadata import write_frontend_attributes, write_metadata, write_statistics
+from hlo.frontends.proto.origin import write_origin, write_recovery
+from hlo.frontends.proto.schema import Message
+from hlo.frontends.proto.shapes import write_literal, write_program_shape, write_shape
+from hlo.frontends.proto.shardings import write_sharding
+from hlo.frontends.text import parse
+from hlo.frontends.text.header import FileLocation, StackFrame
+from hlo.frontends.text.order import instruction_post_order, post_order
+from hlo.ir import Computation, Instruction, Module
+from hlo.ir.names import unique_names
+from hlo.ops.attrs import LITERAL
+from hlo.values.scan import to_bytes
+from hlo.verifier import verify
+
+# Annotations by name: the field they are in, and how it is written.
+_ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "parameter_replication": (
+        "parameter_replication", lambda v: Message(replicated_at_leaf_buffers=list(v)),
+    ),
+    "sharding": ("sharding", write_sharding),
+    "frontend_attributes": ("frontend_attributes", write_frontend_attributes),
+    "statistics": ("statistics_viz", write_statistics),
+    "origin": ("original_value", write_origin),
+    "metadata": ("metadata", write_metadata),
+    "backend_config": ("backend_config", to_bytes),
+}  # fmt: skip
+
+# Instructions are numbered from here on in the computation of this number, as XLA numbers them.
+_COMPUTATION_BITS = 32
+
+
+# Messages that XLA writes of each instruction, whether there is something in them or not.
+_ALWAYS = ("metadata", "frontend_attributes", "statistics_viz")
+
+
+def write_xla_module(module: Module) -> Message:
+    """Return the HloModuleProto as XLA writes it: in the order of the graph, with empty messages.
+
+    Raises InferError for what messages cannot say.
+    """
+    m = write_module(module)
+    messages = dict(zip(module.callees_first(), m["computations"], strict=True))
+    m["computations"] = [messages[comp] for comp in post_order(module)]
+    for comp, of in messages.items():
+        written = dict(zip(comp.in_order(), of["instructions"], strict=True))
+        of["instructions"] = [written[inst] for inst in instruction_post_order(comp)]
+        for i in of["instructions"]:
+            for key in _ALWAYS:
+                i.setdefault(key, Message())
+    m.setdefault("frontend_attributes", Message())
+    return m
+
+
+def write_module(module: Module) -> Message:
+    """Return the HloModuleProto of a module. Raises InferError for what messages cannot say."""
+    order = module.callees_first()
+    names = unique_names(order)
+    # XLA's reader puts computations in the order of their numbers, whatever order they stand in.
+    numbers = {comp: number for number, comp in enumerate(module.computations)}
+    ids: dict[Instruction, int] = {}
+    fused = {
+        callee
+        for inst in module.instructions()
+        if inst.opcode == "fusion"
+        for callee in inst.called_computations
+    }
+    m = Message(
+        name=module.name,
+        entry_computation_name=module.entry.name,
+        entry_computation_id=numbers[module.entry],
+        computations=[_computation(c, numbers, ids, names, is_fused=c in fused) for c in order],
+    )
+    parameters, result = module.program_shapes
+    m["host_program_shape"] = write_program_shape(
+        parameters, result, [f"p{i}" for i in range(len(parameters))]
+    )
+    if module.is_scheduled:
+        m["schedule"] = Message(
+            sequences=[
+                Message(key=numbers[c], value=Message(instruction_ids=[ids[i] for i in c]))
+                for c in order
+                if c not in fused
+            ]
+        )
+    _header(module, m)
+    return m
+
+
+def _header(module: Module, m: Message) -> None:
+    attrs = module.attrs
+    m["input_output_alias"] = Message(
+        entries=[
+            Message(
+                output_shape_index=list(a.output), parameter_number=a.parameter,
+                parameter_shape_index=list(a.index), kind="MUST_ALIAS" if a.must else "MAY_ALIAS",
+            )
+            for a in attrs.get("input_output_alias", ())
+        ]
+    )  # fmt: skip
+    m["buffer_donor"] = Message(
+        entries=[
+            Message(parameter_number=d.parameter, parameter_shape_index=list(d.index))
+            for d in attrs.get("buffer_donor", ())
+        ]
+    )
+    m.update(module.unprinted)
+    if "origin_recovery_table" in attrs:
+        m["original_value_recovery_table"] = write_recovery(
+            attrs["origin_recovery_table"], _recovery_module
+        )
+    if attrs.get("frontend_attributes"):
+        m["frontend_attributes"] = write_frontend_attributes(attrs["frontend_attributes"])
+    if attrs.get("backend_config"):
+        m["backend_config"] = to_bytes(attrs["backend_config"])
+    if module.tables:
+        tables = module.tables
+        m["stack_frame_index"] = Message(
+            file_names=list(tables.get("FileNames", ())),
+            function_names=list(tables.get("FunctionNames", ())),
+            file_locations=_records(tables.get("FileLocations", ())),
+            # The text counts the callers of frames from 2 on, with 1 for none.
+            stack_frames=_records(
+                f._replace(parent_frame_id=f.parent_frame_id - 1)
+                for f in tables.get("StackFrames", ())
+            ),
+        )
+
+
+def _recovery_module(text: str) -> Message:
+    module = parse(text, "origin_recovery_table")
+    verify(module)
+    return write_module(module)
+
+
+def _records(lines: Any) -> list[Message]:
+    records: list[FileLocation | StackFrame] = list(lines)
+    return [Message(record._asdict()) for record in records]
+
+
+def _computation(
+    comp: Computation,
+    numbers: dict[Computation, int],
+    ids: dict[Instruction, int],
+    names: dict[Instruction, str],
+    *,
+    is_fused: bool,
+) -> Message:
+    first = numbers[comp] << _COMPUTATION_BITS
+    order = comp.in_order()
+    ids |= {inst: first + i for i, inst in enumerate(order)}
+    m = Message(
+        name=comp.name,
+        id=numbers[comp],
+        instructions=[_instruction(i, names[i], numbers, ids) for i in order],
+        program_shape=write_program_shape(
+            comp.parameter_shapes, comp.result_shape, [names[p] for p in comp.parameters]
+        ),
+        root_id=ids[comp.root],
+        is_fusion_computation=is_fused,
+    )
+    if comp.execution_thread != "main":
+        m["execution_thread"] = comp.execution_thread
+    if comp.backend_config:
+        m["backend_config"] = to_bytes(comp.backend_config)
+    return m
+
+
+def _instruction(
+    inst: Instruction, name: str, numbers: dict[Computation, int], ids: dict[Instruction, int]
+) -> Message:
+    m = Message(
+        name=name,
+        opcode=inst.opcode,
+        shape=write_shape(inst.shape),
+        id=ids[inst],
+        operand_ids=[ids[o] for o in inst.operands],
+        control_predecessor_ids=[ids[o] for o in inst.control_predecessors],
+    )
+    for key, place in places(inst.spec):
+        value = inst.attrs[key]
+        if inst.spec.attrs[key].codec is LITERAL:
+            m["literal"] = write_literal(value)
+        elif value is not None:
+            place.write(value, m)
+    if inst.opcode == "compare":
+        # XLA says it even where there is no choice.
+        m.setdefault("comparison_type", usual_comparison([o.shape for o in inst.operands]))
+    callees: list[Computation] = []
+    for key in called(inst.spec):
+        value = inst.attrs[key]
+        callees += value if isinstance(value, tuple) else [] if value is None else [value]
+    m["called_computation_ids"] = [numbers[c] for c in callees]
+    for key, value in inst.annotations.items():
+        field, write = _ANNOTATIONS[key]
+        m[field] = write(value)
+    return m

@@ -1,0 +1,65 @@
+"""StableHLO as text, the form in which JAX and others write programs: to modules, and from them."""
+
+from __future__ import annotations
+
+import re
+
+from hlo.errors import Diagnostic, HloError, Source, Span, TextError
+from hlo.frontends.stablehlo.convert import convert
+from hlo.frontends.stablehlo.write_special import SPECIAL
+from hlo.frontends.stablehlo.writer import ModuleWriter
+from hlo.ir import Module, need_module
+from hlo.support.memory import collector_paused
+from hlo.support.signature import checked
+
+__all__ = ["from_stablehlo", "to_stablehlo"]
+
+
+_WORD = re.compile(r"%?[\w.$-]*")
+
+
+def _word_end(text: str, start: int) -> int:
+    m = _WORD.match(text, start)
+    return max(m.end() if m else start, start + 1)
+
+
+@checked
+def from_stablehlo(text: str, name: str = "<string>") -> Module:
+    """Return the module that a StableHLO program says: its function `main` is the entry.
+
+    Operations of StableHLO that HLO has not, and dialects other than StableHLO, CHLO and func, are
+    errors. The module may still break rules that `hlo.verify` checks.
+
+    Args:
+        text: MLIR in its pretty or its generic form.
+        name: stands for the text in errors.
+
+    Raises:
+        HloError: at the first error.
+
+    >>> hlo.from_stablehlo('''func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+    ...   %0 = stablehlo.tanh %x : tensor<2x3xf32>
+    ...   return %0 : tensor<2x3xf32>
+    ... }''').entry.root
+    <Instruction tanh = f32[2,3]{1,0} tanh(x)>
+    """
+    source = Source(name, text)
+    try:
+        with collector_paused():
+            return convert(source)
+    except TextError as e:
+        span = Span(source, e.offset, _word_end(text, e.offset))
+        raise HloError([Diagnostic(e.code, e.message, span, e.hint)]) from None
+
+
+def to_stablehlo(module: Module) -> str:
+    """Return a valid module as StableHLO text, in the generic form of its operations.
+
+    Raises HloError at the first instruction that StableHLO, CHLO and func have nothing for.
+    """
+    need_module(module)
+    return ModuleWriter(module, SPECIAL).text()
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,106 @@
+"""MLIR's constants, `dense<..>`, as literals."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from hlo.errors import TextError
+from hlo.values.literal import Literal
+from hlo.values.types import ArrayShape, ElementType, Shape, complex_part
+
+_NUMBER = re.compile(r"true|false|-?0x[0-9a-fA-F]+|-?(?:\d[\d.eE+-]*)|(\S)")
+_PUNCTUATION = re.compile(r"[\s,\[\]()]+")
+
+
+def read_dense(text: str, shape: Shape, start: int) -> Literal:
+    """Return the constant that `dense<text>` of a type spells. Raises TextError.
+
+    Of one element for all it is a scalar: the text may be short where the array is large.
+    """
+    if not isinstance(shape, ArrayShape) or shape.dynamic:
+        raise TextError("a constant is an array of static size", start, code="type-mismatch")
+    et, count = shape.element_type, shape.num_elements
+    if text.strip().startswith('"'):
+        values = _from_hex(text.strip().strip('"'), et, count, start)
+    else:
+        values = _from_numbers(text, et, start)
+        if len(values) == count > 1 and _is_splat(values):
+            values = values[:1]
+    if len(values) not in (1, count):
+        raise TextError(f"{len(values)} elements for {shape.to_string(False)}", start,
+                        code="literal-shape")  # fmt: skip
+    if len(values) != count:
+        return Literal.of(values.reshape(()))
+    return Literal(shape, np.array(values).reshape(shape.dims))
+
+
+_MAX_ATTRIBUTE = 1 << 16
+
+
+def _is_splat(values: np.ndarray) -> bool:
+    rows = values.view(np.uint8).reshape(len(values), -1)
+    return bool((rows == rows[0]).all())
+
+
+def dense_array(text: str, shape: Shape, start: int) -> np.ndarray:
+    """Return the numbers of an attribute that is `dense<text>`: dimensions, padding, groups."""
+    values = read_dense(text, shape, start).array
+    assert isinstance(shape, ArrayShape)
+    if shape.num_elements > _MAX_ATTRIBUTE and values.shape != shape.dims:
+        raise TextError(f"an attribute of {shape.num_elements} numbers", start, code="bad-value")
+    return np.broadcast_to(values, shape.dims)
+
+
+def _from_hex(text: str, et: ElementType, count: int, start: int) -> np.ndarray:
+    try:
+        raw = np.frombuffer(bytes.fromhex(text.removeprefix("0x")), np.uint8)
+    except ValueError:
+        raise TextError("bytes of a constant that are not hexadecimal digits", start) from None
+    if et.is_pred:
+        # A byte an element; texts of before 2026 have a bit. One byte may be all elements.
+        bits = len(raw) not in (1, count) or (count <= 8 and len(raw) == 1 and raw[0] not in _BYTES)
+        return _bits(raw, count) if bits else raw != 0
+    if len(raw) % et.byte_width:
+        raise TextError(f"{len(raw)} bytes of {et}", start, code="literal-shape")
+    return raw.view(et.dtype)
+
+
+_BYTES = (0, 1, 0xFF)
+
+
+def _bits(raw: np.ndarray, count: int) -> np.ndarray:
+    return np.unpackbits(raw, bitorder="little")[:count] != 0
+
+
+def _from_numbers(text: str, et: ElementType, start: int) -> np.ndarray:
+    words = [w for w in _PUNCTUATION.split(text) if w]
+    part = complex_part(et)
+    if not all((m := _NUMBER.fullmatch(w)) and not m[1] for w in words):
+        bad = next(w for w in words if not (m := _NUMBER.fullmatch(w)) or m[1])
+        raise TextError(f"{bad!r} is not an element of a constant", start, code="bad-value")
+    try:
+        if part.is_pred:
+            values = np.array([w in ("true", "1") for w in words], bool)
+        elif part.is_integer:
+            values = np.array([int(w, 0) & ((1 << 64) - 1) for w in words], np.uint64)
+            values = values.astype(part.dtype)
+        else:
+            values = np.array([_float(w, part) for w in words], part.dtype)
+    except (ValueError, OverflowError):
+        raise TextError(f"elements of a constant that are not {et}", start,
+                        code="bad-value") from None  # fmt: skip
+    if et.is_complex and len(values) % 2:
+        raise TextError("a complex number is two numbers", start, code="literal-shape")
+    return values.view(et.dtype) if et.is_complex else values
+
+
+def _float(word: str, et: ElementType) -> Any:
+    if "x" not in word:
+        with np.errstate(over="ignore"):
+            return et.dtype.type(float(word))
+    # The bits of the number.
+    width = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[et.byte_width]
+    return np.array([int(word, 16)], np.uint64).astype(width).view(et.dtype)[0]

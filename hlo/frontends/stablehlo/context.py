@@ -1,0 +1,216 @@
+"""An operation in conversion: its operands, and its attributes as values of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from hlo.errors import InferError, did_you_mean
+from hlo.frontends.stablehlo.constants import dense_array
+from hlo.frontends.stablehlo.cursor import Tagged
+from hlo.frontends.stablehlo.fold import constant_value
+from hlo.frontends.stablehlo.meshes import Mesh
+from hlo.frontends.stablehlo.syntax import Block, Op
+from hlo.ir import Computation, Instruction
+from hlo.ir.builder import Builder
+from hlo.ops import OPS
+from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
+
+Values = dict[str, list[Instruction]]
+
+
+class Conversion(Protocol):
+    """What an operation may ask of the conversion of the whole text."""
+
+    meshes: dict[str, Mesh]
+    # Constants that said a size, which attributes and shapes say now.
+    sizes: list[Instruction]
+
+    def function(self, name: str, start: int) -> Computation:
+        """Return the computation of a function, which has been converted before its callers."""
+
+    def region(
+        self, block: Block, name: str, shapes: Sequence[Shape], op: Op, outer: Values
+    ) -> Computation:
+        """Return the computation of a region that takes values of these shapes one by one."""
+
+    def unpacking(
+        self, block: Block, name: str, names: Sequence[str], elements: Sequence[Instruction],
+        c: Context, rest: int = 0,
+    ) -> Computation:  # fmt: skip
+        """Return the computation of a region that takes its values in one tuple.
+
+        One value comes as it is. names: those of the values inside. rest: how many of the last
+        values it hands on behind its results.
+        """
+
+    def adopt(self, comp: Computation) -> Computation:
+        """Add a computation that was built to the module."""
+
+    def discard(self, comp: Computation) -> None:
+        """Take out a computation that is not called."""
+
+
+def shape_of(op: Op) -> Shape:
+    """Return what an operation says its result is: a tuple where it has several."""
+    types = op.result_types
+    if op.operand_types is None and sum(n for _, n in op.results) <= 1:
+        types = types[-1:]
+    return types[0] if len(types) == 1 else TupleShape(tuple(types))
+
+
+@dataclass(frozen=True)
+class Context:
+    """An operation that is being converted."""
+
+    converter: Conversion
+    b: Builder
+    op: Op
+    operands: list[Instruction]
+    values: Values
+
+    @property
+    def shape(self) -> Shape:
+        return shape_of(self.op)
+
+    def on(self, operands: Sequence[Instruction]) -> Context:
+        """Return the same operation on other operands."""
+        return replace(self, operands=list(operands))
+
+    def region(self, index: int) -> Block:
+        """Return a region."""
+        if index >= len(self.op.regions):
+            raise InferError("a region is missing", code="bad-computation")
+        return self.op.regions[index]
+
+    def attr(self, *names: str, default: Any = None) -> Any:
+        """Return an attribute by the first of its names that is there."""
+        for name in names:
+            if name in self.op.attrs:
+                return self.op.attrs[name]
+        if default is None:
+            raise InferError(f"{names[-1]} is missing", code="missing-attribute")
+        return default
+
+    def operand(self, index: int) -> Instruction:
+        """Return an operand that is an array."""
+        if index >= len(self.operands):
+            raise InferError(f"{len(self.operands)} operands are too few", code="operand-count")
+        if not isinstance(self.operands[index].shape, ArrayShape):
+            raise InferError(f"operand {index} is not an array", code="type-mismatch")
+        return self.operands[index]
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """Return the value of an operand that is made of constants, else None."""
+        return constant_value(self.operand(index))
+
+    def constants(self, index: int) -> tuple[int, ...]:
+        """Return the integers of an operand of sizes. Raises InferError unless it is constant."""
+        value = self.constant(index)
+        if value is None or value.dtype.kind not in "iu" or value.ndim > 1:
+            raise InferError(f"its operand {index} is not a constant, and HLO has no operation "
+                             "whose sizes are known when it runs", code="not-constant")  # fmt: skip
+        self.converter.sizes.append(self.operand(index))
+        return tuple(int(n) for n in value.reshape(-1))
+
+    def ints(self, *names: str, default: Any = None) -> tuple[int, ...]:
+        """Return an attribute that is a list of integers."""
+        value = self.attr(*names, default=default)
+        if isinstance(value, Tagged) and value.type is not None:
+            value = dense_array(value.text, value.type, value.start).reshape(-1).tolist()
+        return integers(value, names[0])
+
+    def flag(self, name: str) -> bool:
+        """Return an attribute that is true or false, false where it is absent."""
+        value = self.op.attrs.get(name, False)
+        if not isinstance(value, bool):
+            raise InferError(f"{name} is true or false, not {value!r}", code="bad-value")
+        return value
+
+    def integer(self, *names: str, default: Any = None) -> int:
+        """Return an attribute that is one integer."""
+        value = self.attr(*names, default=default)
+        if type(value) is not int:
+            raise InferError(f"{names[0]} is an integer, not {value!r}", code="bad-value")
+        return value
+
+    def word(self, index: int, *names: str, default: Any = None) -> str:
+        """Return a word: in the pretty form that at a place, else an attribute's last one."""
+        if len(self.op.words) > index and names[0] not in self.op.attrs:
+            return self.op.words[index]
+        value = self.attr(*names, default=default)
+        words = (value.text if isinstance(value, Tagged) else str(value)).split()
+        return words[-1] if words else ""
+
+    def tagged(self, *names: str) -> dict[str, Any]:
+        """Return the pairs inside an attribute such as `#stablehlo.gather<...>`."""
+        value = self.attr(*names)
+        if not isinstance(value, Tagged):
+            raise InferError(f"{names[0]} is an attribute in brackets", code="bad-value")
+        return value.pairs()
+
+    def listed(self, name: str) -> list[Tagged]:
+        """Return an attribute that is a list of attributes in brackets, empty where absent."""
+        values = self.op.attrs.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(v, Tagged) for v in values):
+            raise InferError(f"{name} is a list of attributes in brackets", code="bad-value")
+        return values
+
+    def make(self, opcode: str, **attrs: Any) -> Instruction:
+        """Append an instruction on the operands, of the shape that the operation says."""
+        spec = OPS[opcode]
+        spec.check_arity(len(self.operands))
+        for key, value in attrs.items():
+            words = spec.attrs[key].codec.words
+            if words and value is not None and value not in words:
+                hint = did_you_mean(str(value), words)
+                message = f"{key} is one of {', '.join(words)}, not {value!r}"
+                raise InferError(message, code="bad-value", hint=hint)
+        shape = self.shape if self._sized() else None
+        return self.b.op(opcode, *self.operands, shape=shape, **attrs)
+
+    def _sized(self) -> bool:
+        """False where the text says less of the result than the operands do: they were static."""
+        return not unbounded(self.shape) or any(unbounded(o.shape) for o in self.operands)
+
+    def reducer(self, index: int = 0) -> Computation:
+        """Return the computation of a region on scalars."""
+        op = self.op
+        if op.regions:
+            block = self.region(index)
+            shapes = [s for _, s in block.arguments]
+            return self.converter.region(block, "region", shapes, op, self.values)
+        # `applies stablehlo.add`.
+        if len(op.words) < 2 or op.words[0] != "applies":
+            raise InferError("a region is missing", code="bad-computation")
+        scalar = array(self.operand(0).array_shape.element_type, ())
+        inner = Op(op.words[1], op.start, op.end, [("r", 1)], ["x", "y"], [op.start, op.start])
+        inner.result_types = [scalar]
+        last = Op("return", op.start, op.end, operands=["r"], operand_starts=[op.start])
+        block = Block([("x", scalar), ("y", scalar)], [inner, last])
+        return self.converter.region(block, "region", [scalar, scalar], op, {})
+
+
+Handler = Callable[[Context], Instruction]
+
+
+def unbounded(shape: Shape) -> bool:
+    """True where a size is not known, nor a bound of it."""
+    return any(isinstance(s, ArrayShape) and UNBOUNDED in s.dims for _, s in shape.leaves())
+
+
+def is_constant(inst: Instruction) -> bool:
+    """True for a constant, and for the broadcast of one that stands for a large one."""
+    return inst.opcode == "constant" or (
+        inst.opcode == "broadcast" and inst.operands[0].opcode == "constant"
+    )
+
+
+def integers(value: Any, what: str) -> tuple[int, ...]:
+    """Return a list of integers. Raises InferError for anything else."""
+    if not isinstance(value, list | tuple) or not all(type(v) is int for v in value):
+        raise InferError(f"{what} is a list of integers, not {value!r}", code="bad-value")
+    return tuple(value)

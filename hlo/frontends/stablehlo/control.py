@@ -1,0 +1,93 @@
+"""Calls, loops and branches: what their regions use from outside goes in with them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from hlo.errors import InferError
+from hlo.frontends.stablehlo.context import Context, is_constant
+from hlo.frontends.stablehlo.syntax import Block, free_names
+from hlo.ir import Instruction
+
+
+def call(c: Context) -> Instruction:
+    """Append a call of another function."""
+    callee = c.converter.function(str(c.attr("@", "callee")), c.op.start)
+    return c.b.op("call", *c.operands, to_apply=callee)
+
+
+def composite(c: Context) -> Instruction:
+    """Append a call of what a composite is decomposed into, with its name and attributes."""
+    name = c.op.attrs.get("name") or next(iter(c.op.words), "")
+    callee = c.converter.function(str(c.attr("decomposition")), c.op.start)
+    inst = c.b.op("call", *c.operands, to_apply=callee, is_composite=True)
+    attributes = c.op.attrs.get("composite_attributes", "{}")
+    inst.annotations["frontend_attributes"] = MappingProxyType({
+        "composite.attributes": str(attributes), "composite.name": str(name),
+        "composite.version": str(c.integer("version", default=0)),
+    })  # fmt: skip
+    return inst
+
+
+def _captured(c: Context, *blocks: Block) -> tuple[list[str], list[Instruction]]:
+    """Return the values that regions use from outside: their names inside, and what they are.
+
+    Constants are repeated inside.
+    """
+    names: list[str] = []
+    values: list[Instruction] = []
+    for name in dict.fromkeys(n for block in blocks for n in free_names(block)):
+        known = c.values.get(name, [])
+        for i, inst in enumerate(known):
+            if inst not in values and not is_constant(inst):
+                names.append(f"{name}#{i}")
+                values.append(inst)
+    return names, values
+
+
+def _with_state(c: Context, block: Block) -> Block:
+    """Return a region of a loop with its arguments, which the pretty form names once for both."""
+    names = c.op.state or _names(block)
+    if len(names) != len(c.operands):
+        raise InferError(f"{len(c.operands)} values have {len(names)} names", code="operand-count")
+    return Block([(n, o.shape) for n, o in zip(names, c.operands, strict=True)], block.ops)
+
+
+def _names(block: Block) -> list[str]:
+    return [name for name, _ in block.arguments]
+
+
+def while_(c: Context) -> Instruction:
+    """Append a loop over one tuple, which holds what its regions use from outside too."""
+    if len(c.op.regions) != 2:
+        raise InferError("a loop has two regions", code="bad-computation")
+    cond, body = (_with_state(c, block) for block in c.op.regions)
+    names, captured = _captured(c, cond, body)
+    elements = [*c.operands, *captured]
+    start = elements[0] if len(elements) == 1 else c.b.tuple(*elements)
+    make = c.converter.unpacking
+    loop = c.b.op(
+        "while", start, shape=start.shape,
+        condition=make(cond, "condition", [*_names(cond), *names], elements, c),
+        body=make(body, "body", [*_names(body), *names], elements, c, len(captured)),
+    )  # fmt: skip
+    if len(elements) == 1:
+        return loop
+    results = [c.b.element(loop, i) for i in range(len(c.operands))]
+    return results[0] if len(results) == 1 else c.b.tuple(*results)
+
+
+def conditional(c: Context) -> Instruction:
+    """Append a conditional, whose branches take what they use from outside."""
+    branches, arguments = [], []
+    for block in c.op.regions:
+        names, captured = _captured(c, block)
+        arguments.append(captured[0] if len(captured) == 1 else c.b.tuple(*captured))
+        branches.append(c.converter.unpacking(block, "branch", names, captured, c))
+    if c.op.kind == "if":
+        if len(branches) != 2:
+            raise InferError("two regions are needed", code="bad-computation")
+        attrs = {"true_computation": branches[0], "false_computation": branches[1]}
+    else:
+        attrs = {"branch_computations": tuple(branches)}  # type: ignore[dict-item]
+    return c.b.op("conditional", *c.operands, *arguments, shape=c.shape, **attrs)

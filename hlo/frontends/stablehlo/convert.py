@@ -1,0 +1,300 @@
+"""Functions of StableHLO to computations.
+
+Regions see the values around them; computations do not, so what a region uses from outside joins a
+loop's state, or is what a branch takes; a constant is repeated inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
+from hlo.frontends.stablehlo.context import Context, Values, is_constant, shape_of
+from hlo.frontends.stablehlo.cursor import Tagged
+from hlo.frontends.stablehlo.functions import Function, Parser, Program, callees_first
+from hlo.frontends.stablehlo.locations import Locations
+from hlo.frontends.stablehlo.meshes import Mesh, read_mesh
+from hlo.frontends.stablehlo.ops import HANDLERS, NOT_TAKEN
+from hlo.frontends.stablehlo.signature import annotate, set_header, shard_results
+from hlo.frontends.stablehlo.syntax import Block, Op, free_names
+from hlo.frontends.stablehlo.types import FUTURE
+from hlo.ir import Computation, Instruction, Module
+from hlo.ir.builder import Builder
+from hlo.ir.names import legal_name
+from hlo.values.types import Shape, TupleShape, compatible
+
+_ENTRY = "main"
+_DIALECTS = ("stablehlo", "chlo", "sdy", "mhlo", "func")
+_RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return", "mhlo.return")
+
+
+def convert(source: Source) -> Module:
+    """Return the module of a text. Raises TextError."""
+    return Converter(source, Parser(source.text).program()).module()
+
+
+class Converter:
+    """Converts the functions of one text, each once. It is the `Conversion` of their operations."""
+
+    def __init__(self, source: Source, program: Program) -> None:
+        self._source = source
+        self._program = program
+        self._module = Module(legal_name(program.name or _ENTRY, "v"), source=source)
+        self._functions: dict[str, Function] = {}
+        self._computations: dict[str, Computation] = {}
+        self._locations = Locations(source.text, self._module)
+        self.meshes = {name: self._mesh(mesh) for name, mesh in program.meshes.items()}
+        self.sizes: list[Instruction] = []
+        for function in program.functions:
+            if function.name in self._functions:
+                raise TextError(f"function @{function.name} is there twice", function.start,
+                                code="duplicate-name")  # fmt: skip
+            self._functions[function.name] = function
+
+    def _mesh(self, mesh: Tagged) -> Mesh:
+        try:
+            return read_mesh(mesh.text)
+        except TextError as e:
+            raise TextError(f"sdy.mesh: {e.message}", mesh.start, code=e.code) from None
+
+    def module(self) -> Module:
+        main = self._functions.get(_ENTRY)
+        if main is None and len(self._functions) == 1:
+            (main,) = self._functions.values()
+        if main is None:
+            raise TextError(f"there is no function @{_ENTRY}", 0, code="no-entry",
+                            hint=did_you_mean(_ENTRY, self._functions))  # fmt: skip
+        if main.block is None:
+            raise TextError(f"function @{main.name} has no body", main.start, code="no-entry")
+        for function in callees_first(main, self._functions):
+            self._convert(function)
+        self._module.set_entry(self.function(main.name, main.start))
+        try:
+            set_header(self._module, self._program, main)
+        except InferError as e:
+            raise TextError(e.message, main.start, code=e.code) from None
+        return self._module
+
+    def adopt(self, comp: Computation) -> Computation:
+        """Add a computation that was built to the module."""
+        return self._module.add(comp)
+
+    def discard(self, comp: Computation) -> None:
+        """Take out a computation that is not called."""
+        self._module.remove(comp)
+
+    # --- functions ------------------------------------------------------------------------------
+
+    def function(self, name: str, start: int) -> Computation:
+        """Return the computation of a function, which has been converted before its callers."""
+        if name in self._computations:
+            return self._computations[name]
+        if name in self._functions:
+            raise TextError(f"function @{name} has no body", start, code="undefined-computation")
+        raise TextError(f"there is no function @{name}", start, code="undefined-computation",
+                        hint=did_you_mean(name, self._functions))  # fmt: skip
+
+    def _convert(self, function: Function) -> None:
+        assert function.block is not None
+        comp = Computation(legal_name(function.name or "function", "v"))
+        values: Values = {}
+        names = [name for name, _ in function.block.arguments]
+        for number, (name, declared) in enumerate(zip(names, function.arguments, strict=True)):
+            inst = Builder(comp).parameter(number, declared.shape, legal_name(name or "arg", "v"))
+            inst.span = InstructionSpan(self._source, declared.start, declared.end)
+            metadata = self._locations.name(declared.location, declared.start)
+            if metadata is not None:
+                inst.annotations["metadata"] = metadata
+            values[name] = [inst]
+        self._body(comp, function.block, values, function.start)
+        self._check_results(comp, function)
+        self._drop_sizes()
+        try:
+            for inst, declared in zip(comp.parameters, function.arguments, strict=True):
+                annotate(inst, [inst], declared.attrs, self.meshes)
+            shard_results(comp, [r.attrs for r in function.results], self.meshes)
+        except InferError as e:
+            raise TextError(e.message, function.start, code=e.code) from None
+        self._computations[function.name] = self._module.add(comp)
+
+    def _drop_sizes(self) -> None:
+        """Remove the constants that said sizes and nothing else."""
+        for inst in dict.fromkeys(self.sizes):
+            if inst.opcode == "constant" and not (inst.users or inst.is_root):
+                inst.parent.remove(inst)  # type: ignore[union-attr]
+        self.sizes.clear()
+
+    def _check_results(self, comp: Computation, function: Function) -> None:
+        """Raise TextError unless a function returns what it says."""
+        shapes = [r.shape for r in function.results]
+        declared = shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
+        if not compatible(comp.result_shape, declared):
+            raise TextError(
+                f"function @{function.name} returns {comp.result_shape.to_string(False)}, its type "
+                f"says {declared.to_string(False)}", function.start, code="signature-mismatch",
+            )  # fmt: skip
+
+    def region(
+        self, block: Block, name: str, shapes: Sequence[Shape], op: Op, outer: Values
+    ) -> Computation:
+        """Return the computation of a region that takes values of these shapes one by one."""
+        comp = Computation(legal_name(name or "region", "v"))
+        values = self._constants(comp, block, outer, op)
+        if len(block.arguments) != len(shapes):
+            self.fail(op, f"a region of {len(shapes)} arguments is due, "
+                      f"not {len(block.arguments)}", "bad-computation")  # fmt: skip
+        for number, (argument, shape) in enumerate(block.arguments):
+            values[argument] = [Builder(comp).parameter(number, shape, legal_name(argument, "v"))]
+        self._body(comp, block, values, op.start)
+        return self._module.add(comp)
+
+    def _constants(
+        self, comp: Computation, block: Block, outer: Values, op: Op, known: Sequence[str] = ()
+    ) -> Values:
+        """Repeat the constants of outside that a region uses; anything else is an error.
+
+        known: values that come another way.
+        """
+        values: Values = {}
+        for name in free_names(block):
+            found = outer.get(name, [])
+            for i, inst in enumerate(found):
+                if f"{name}#{i}" in known:
+                    continue
+                if not is_constant(inst):
+                    self.fail(op, f"its region uses %{name} from outside, which HLO cannot",
+                              "bad-computation")  # fmt: skip
+                repeated = values.setdefault(name, [])
+                repeated += [inst] * (i + 1 - len(repeated))
+                repeated[i] = _repeat(comp, inst)
+        return values
+
+    def unpacking(
+        self, block: Block, name: str, names: Sequence[str], elements: Sequence[Instruction],
+        c: Context, rest: int = 0,
+    ) -> Computation:  # fmt: skip
+        """Return the computation of a region that takes its values in one tuple.
+
+        One value comes as it is. names: those of the values inside. rest: how many of the last
+        values it hands on behind its results.
+        """
+        comp = Computation(name)
+        b = Builder(comp)
+        values = self._constants(comp, block, c.values, c.op, names)
+        if len(elements) == 1:
+            parts = [b.parameter(0, elements[0].shape, "state")]
+        else:
+            state = b.parameter(0, TupleShape(tuple(e.shape for e in elements)), "state")
+            parts = [b.op("get-tuple-element", state, index=i) for i in range(len(names))]
+        for n, part in zip(names, parts, strict=True):
+            base, _, index = n.partition("#")
+            if not index:
+                values[base] = [part]
+                continue
+            found = values.setdefault(base, [])
+            found += [part] * (int(index) + 1 - len(found))
+            found[int(index)] = part
+        handed = parts[len(parts) - rest :] if rest else []
+        self._body(comp, block, values, c.op.start, handed)
+        return self._module.add(comp)
+
+    def _body(
+        self, comp: Computation, block: Block, values: Values, start: int,
+        handed: Sequence[Instruction] = (),
+    ) -> None:  # fmt: skip
+        """Fill a computation with the operations of a block."""
+        for op in block.ops:
+            if op.name in _RETURNS:
+                roots = [*self.operands(op, values), *handed]
+                comp.set_root(roots[0] if len(roots) == 1 else Builder(comp).tuple(*roots))
+                return
+            self._operation(comp, op, values)
+        raise TextError("a block that does not return", start, code="no-root")
+
+    # --- operations -----------------------------------------------------------------------------
+
+    def fail(self, op: Op, message: str, code: str = "bad-value") -> NoReturn:
+        raise TextError(f"{op.name}: {message}", op.start, code=code)
+
+    def operands(self, op: Op, values: Values) -> list[Instruction]:
+        found = []
+        for name, start in zip(op.operands, op.operand_starts, strict=True):
+            base, _, index = name.partition("#")
+            known = values.get(base, [])
+            if len(index) > 9 or int(index or 0) >= len(known):
+                hint = did_you_mean(f"%{base}", [f"%{v}" for v in values])
+                raise TextError(f"there is no value %{name} here", start,
+                                code="undefined-operand", hint=hint)  # fmt: skip
+            found.append(known[int(index or 0)])
+        return found
+
+    def _operation(self, comp: Computation, op: Op, values: Values) -> None:
+        handler = HANDLERS.get(op.name)
+        if handler is None:
+            self._refuse(op)
+        b = Builder(comp)
+        operands = self.operands(op, values)
+        if op.operand_types is not None and len(op.operand_types) == len(operands):
+            for name, inst, shape in zip(op.operands, operands, op.operand_types, strict=True):
+                if not (shape is FUTURE or compatible(inst.shape, shape)):
+                    self.fail(op, f"%{name} is {inst.shape.to_string(False)}, its type says "
+                              f"{shape.to_string(False)}", "operand-shape-mismatch")  # fmt: skip
+        try:
+            made = handler(Context(self, b, op, operands, values))
+            if b.built:
+                inst = made if made in b.built else b.built[-1]
+                annotate(inst, b.built, op.attrs, self.meshes)
+        except InferError as e:
+            raise TextError(f"{op.name}: {e.message}", op.start, code=e.code, hint=e.hint) from None
+        span = InstructionSpan(self._source, op.start, op.end)
+        for inst in b.built:
+            inst.span = span
+        self._bind(b, op, made, values)
+        self._locate(b.built, op.location, op.start)
+
+    def _refuse(self, op: Op) -> NoReturn:
+        reason = NOT_TAKEN.get(op.name)
+        if reason is not None:
+            self.fail(op, f"HLO has no such operation: {reason}", "unknown-opcode")
+        dialect = op.name.partition(".")[0]
+        hint = did_you_mean(op.name, HANDLERS)
+        if dialect not in _DIALECTS:
+            hint = f"the dialects that are read are {', '.join(_DIALECTS)}"
+        raise TextError(f"there is no HLO operation for {op.name}", op.start,
+                        code="unknown-opcode", hint=hint)  # fmt: skip
+
+    def _locate(self, instructions: Sequence[Instruction], location: str, start: int) -> None:
+        """Note where instructions are from."""
+        metadata = self._locations.metadata(location, start) if location else None
+        if metadata is not None:
+            for inst in instructions:
+                inst.annotations["metadata"] = metadata
+
+    def _bind(self, b: Builder, op: Op, made: Instruction, values: Values) -> None:
+        """Name the results of an operation."""
+        count = sum(n for _, n in op.results)
+        results = [made]
+        if isinstance(made.shape, TupleShape) and (
+            count != 1 or not isinstance(shape_of(op), TupleShape)
+        ):
+            if count not in (0, len(made.shape.elements)):
+                self.fail(op, f"{len(made.shape.elements)} results have {count} names",
+                          "operand-count")  # fmt: skip
+            results = [b.element(made, i) for i in range(count)]
+        elif count > 1:
+            self.fail(op, f"one result has {count} names", "operand-count")
+        declared = op.result_types[-len(results) :] if op.result_types and results else []
+        for inst, shape in zip(results, declared, strict=False):
+            if not (shape is FUTURE or compatible(inst.shape, shape)):
+                self.fail(op, f"its result is {inst.shape.to_string(False)}, its type says "
+                          f"{shape.to_string(False)}", "shape-mismatch")  # fmt: skip
+        at = 0
+        for name, n in op.results:
+            values[name] = results[at : at + n]
+            at += n
+
+
+def _repeat(comp: Computation, inst: Instruction) -> Instruction:
+    """Append a copy of a constant, or of the broadcast of one."""
+    return comp.add(inst.clone([_repeat(comp, o) for o in inst.operands]))

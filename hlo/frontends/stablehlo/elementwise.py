@@ -1,0 +1,84 @@
+"""Operations on elements that say more than their operands."""
+
+from __future__ import annotations
+
+from hlo.errors import InferError, TextError
+from hlo.frontends.stablehlo.context import Context, Handler
+from hlo.frontends.stablehlo.cursor import Tagged
+from hlo.ir import Instruction
+from hlo.ops import OPS
+from hlo.ops.elementwise.arithmetic import ACCURACY
+from hlo.ops.elementwise.selection import FLOAT_ORDERS
+from hlo.values.scan import Scanner
+
+
+def plain(opcode: str) -> Handler:
+    """Return what appends an operation that has no attributes."""
+    return lambda c: c.make(opcode)
+
+
+def function(opcode: str) -> Handler:
+    """Return what appends a function whose exactness may be stated."""
+    assert "result_accuracy" in OPS[opcode].attrs, opcode
+
+    def append(c: Context) -> Instruction:
+        accuracy = _accuracy(c)
+        return c.make(opcode, **({"result_accuracy": accuracy} if accuracy else {}))
+
+    return append
+
+
+def _accuracy(c: Context) -> object:
+    """Return `#stablehlo.result_accuracy<ulps = 3, mode = ..>` as HLO has it, None by default."""
+    value = c.op.attrs.get("result_accuracy")
+    if value is None:
+        return None
+    if not isinstance(value, Tagged):
+        raise InferError("result_accuracy is #stablehlo.result_accuracy<..>", code="bad-value")
+    found = value.pairs()
+    mode = found.get("mode")
+    word = mode.text.split()[-1] if isinstance(mode, Tagged) and mode.text.split() else str(mode)
+    if word == "HIGHEST":
+        text = "{mode=highest}"
+    elif word == "TOLERANCE":
+        numbers = ",".join(f"{k}={found.get(k, 0)}" for k in ("atol", "rtol", "ulps"))
+        text = f"{{tolerance={{{numbers}}}}}"
+    else:
+        return None
+    try:
+        return ACCURACY.read(Scanner(text))
+    except TextError as e:
+        raise InferError(f"result_accuracy: {e.message}", code=e.code) from None
+
+
+def compare(c: Context) -> Instruction:
+    """Append a comparison."""
+    kind = c.word(1, "compare_type", default="NOTYPE")
+    return c.make("compare", direction=c.word(0, "comparison_direction"),
+                  type=kind if kind in FLOAT_ORDERS else None)  # fmt: skip
+
+
+def reduce_precision(c: Context) -> Instruction:
+    """Append a rounding to fewer bits."""
+    form = str(c.op.attrs.get("format", ""))
+    if form:
+        exponent, _, mantissa = form.removeprefix("e").partition("m")
+        if not (exponent.isdecimal() and mantissa.isdecimal() and len(form) < 20):
+            raise InferError(f"{form!r} is not a format such as e5m2", code="bad-value")
+        bits = int(exponent), int(mantissa)
+    else:
+        bits = c.integer("exponent_bits"), c.integer("mantissa_bits")
+    return c.make("reduce-precision", exponent_bits=bits[0], mantissa_bits=bits[1])
+
+
+def rng(c: Context) -> Instruction:
+    """Append random numbers; the shape is the result's, its operand says it again."""
+    word = c.word(9, "distribution", "rng_distribution")
+    c.constants(2)
+    return c.on(c.operands[:2]).make("rng", distribution=f"rng_{word.lower()}")
+
+
+def rng_bit_generator(c: Context) -> Instruction:
+    """Append random bits."""
+    word = c.word(0, "algorithm", "rng_algorithm")
+    return c.make("rng-bit-generator", algorithm=f"rng_{word.lower()}")

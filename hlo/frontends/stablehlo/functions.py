@@ -1,0 +1,231 @@
+"""A text as a whole: a module with its functions, and which of them call which.
+
+Source: MLIR's language reference, and its dialects builtin and func.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hlo.errors import TextError
+from hlo.frontends.stablehlo.cursor import Tagged
+from hlo.frontends.stablehlo.syntax import Block, Op, OperationReader
+from hlo.values.types import Shape
+
+_DEFINITION = re.compile(r"[#!][A-Za-z_][\w$.]*+\s*=\s*")
+
+
+@dataclass
+class Declared:
+    """An argument or a result of a function: its type, attributes, place, and `loc(..)`.
+
+    named: whether it has a name; only arguments of functions with a body have.
+    """
+
+    shape: Shape
+    attrs: dict[str, Any]
+    start: int
+    end: int
+    location: str = ""
+    named: bool = False
+
+
+@dataclass
+class Function:
+    """A function. block: None where it has no body."""
+
+    name: str
+    start: int
+    block: Block | None
+    arguments: list[Declared]
+    results: list[Declared]
+
+
+@dataclass
+class Program:
+    """What a text says: a module's name and attributes, its functions and its meshes."""
+
+    name: str
+    attrs: dict[str, Any]
+    functions: list[Function] = field(default_factory=list)
+    meshes: dict[str, Tagged] = field(default_factory=dict)
+
+
+class Parser(OperationReader):
+    """Reads a whole text."""
+
+    def program(self) -> Program:
+        """Read the text to its end. Raises TextError."""
+        self._definitions()
+        program = self._generic_module() if self.peek('"') else self._module()
+        self._definitions()
+        if not self.at_end():
+            self.fail(f"expected the end, found {self.found()}")
+        return program
+
+    def _module(self) -> Program:
+        program = Program("", {})
+        wrapped = self.accept("module")
+        if wrapped:
+            if self.peek("@"):
+                program.name = self.symbol()
+            if self.accept("attributes"):
+                program.attrs = self.dictionary()
+            self.expect("{")
+        while not (self.accept("}") if wrapped else self.at_end()):
+            if self.accept("sdy.mesh"):
+                name = self.symbol()
+                self.expect("=")
+                start = self.pos
+                program.meshes[name] = Tagged("sdy.mesh", self.balanced("<"), start)
+                self._attributes()
+                self.location()
+            else:
+                program.functions.append(self._function())
+                if not wrapped:
+                    self._definitions()
+        self.location()
+        return program
+
+    def _generic_module(self) -> Program:
+        """Read a text in which modules and functions are operations like all others."""
+        whole = self.operation()
+        is_module = whole.name == "builtin.module"
+        ops = whole.regions[0].ops if whole.regions and is_module else [whole]
+        program = Program(str(whole.attrs.get("sym_name", "")), whole.attrs if is_module else {})
+        for op in ops:
+            if op.name == "sdy.mesh":
+                mesh = op.attrs.get("mesh")
+                if not isinstance(mesh, Tagged):
+                    self.fail("sdy.mesh without its axes", op.start)
+                program.meshes[str(op.attrs.get("sym_name", ""))] = mesh
+            elif op.name == "func.func" and op.regions:
+                program.functions.append(self._generic_function(op))
+            else:
+                self.fail(f"expected a function, found {op.name}", op.start)
+        return program
+
+    def _generic_function(self, op: Op) -> Function:
+        block = op.regions[0]
+        types = op.attrs.get("function_type")
+        if not isinstance(types, tuple):
+            self.fail("a function has a function_type", op.start, code="missing-attribute")
+        shapes, results = types
+
+        def declared(key: str, shapes: list[Shape]) -> list[Declared]:
+            listed = op.attrs.get(key)
+            notes = listed if isinstance(listed, list) else []
+            notes = [n if isinstance(n, dict) else {} for n in notes[: len(shapes)]]
+            notes += [{} for _ in range(len(shapes) - len(notes))]
+            return [Declared(s, n, op.start, op.end) for s, n in zip(shapes, notes, strict=True)]
+
+        if block.ops and [s for _, s in block.arguments] != shapes:
+            self.fail("the function has other arguments than its block", op.start,
+                      code="signature-mismatch")  # fmt: skip
+        return Function(
+            str(op.attrs.get("sym_name", "")), op.start, block if block.ops else None,
+            declared("arg_attrs", shapes), declared("res_attrs", results),
+        )  # fmt: skip
+
+    def _definitions(self) -> None:
+        """Pass over definitions of aliases, which are read where they are used, and resources."""
+        while m := _DEFINITION.match(self.text, self.pos):
+            self.pos = m.end()
+            if not self.location():
+                self.type() if m[0][0] == "!" else self.attribute()
+        if self.peek("{-#"):
+            end = self.text.find("#-}", self.pos)
+            self.pos = end + 3 if end >= 0 else len(self.text)
+            self.skip()
+
+    def _function(self) -> Function:
+        start = self.pos
+        if not (self.accept("func.func") or self.accept("func")):
+            self.fail(f"expected a function, found {self.found()}")
+        for word in ("public", "private", "nested"):
+            if self.accept(word):
+                break
+        block = Block([])
+        found = Function(self.symbol(), start, block, [], [])
+        for _ in self.items("(", ")"):
+            at = self.pos
+            # A declaration has types only.
+            named = self.argument() if self.peek("%") else (str(len(block.arguments)), self.type())
+            block.arguments.append(named)
+            attrs, end = self._attributes(), self.pos
+            location = self.location()
+            is_named = self.text[at] == "%"
+            found.arguments.append(Declared(named[1], attrs, at, end, location, is_named))
+        if self.accept("->"):
+            self._results(found)
+        if self.accept("attributes"):
+            self.dictionary()
+        is_declared = not any(a.named for a in found.arguments)
+        if is_declared and not self.peek("{"):
+            found.block = None
+            return found
+        self.expect("{")
+        self.body(block)
+        self.location()
+        return found
+
+    def _results(self, function: Function) -> None:
+        several = self.accept("(")
+        while not (several and self.accept(")")):
+            if function.results:
+                self.expect(",")
+            at = self.pos
+            shape = self.type()
+            attrs = self._attributes() if several else {}
+            function.results.append(Declared(shape, attrs, at, self.pos))
+            if not several:
+                return
+
+    def _attributes(self) -> dict[str, Any]:
+        return self.dictionary() if self.peek("{") else {}
+
+
+# --- calls --------------------------------------------------------------------------------------
+
+
+def callees_first(main: Function, functions: Mapping[str, Function]) -> list[Function]:
+    """Return the functions that are reached from one, each after those that it calls.
+
+    Raises TextError where functions call each other in a circle.
+    """
+    done: list[Function] = []
+    open_: dict[str, Iterator[tuple[str, int]]] = {main.name: _calls(main.block)}
+    stack = [main]
+    finished: set[str] = set()
+    while stack:
+        function = stack[-1]
+        for name, start in open_[function.name]:
+            callee = functions.get(name)
+            if name in finished or callee is None or callee.block is None:
+                continue
+            if name in open_:
+                raise TextError(f"function @{name} calls itself", start, code="recursive-call")
+            open_[name] = _calls(callee.block)
+            stack.append(callee)
+            break
+        else:
+            stack.pop()
+            del open_[function.name]
+            finished.add(function.name)
+            done.append(function)
+    return done
+
+
+def _calls(block: Block | None) -> Iterator[tuple[str, int]]:
+    """Yield the functions that operations name, and where."""
+    for op in block.ops if block is not None else ():
+        names = [op.attrs.get(key) for key in ("@", "callee", "decomposition")]
+        called = op.attrs.get("called_computations")
+        for name in [*names, *(called if isinstance(called, list) else ())]:
+            if isinstance(name, str):
+                yield name, op.start
+        for region in op.regions:
+            yield from _calls(region)

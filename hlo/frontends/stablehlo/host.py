@@ -1,0 +1,221 @@
+"""What leaves the program: custom calls, queues of the host, sends and receives."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from hlo.errors import InferError
+from hlo.frontends.stablehlo.collective import channel_id, pairs_of
+from hlo.frontends.stablehlo.constants import dense_array
+from hlo.frontends.stablehlo.context import Context, integers
+from hlo.frontends.stablehlo.cursor import Cursor
+from hlo.ir import Instruction
+from hlo.ops.attrs import OutputAlias, SliceDim
+from hlo.ops.host.custom import API_VERSIONS
+from hlo.values.types import TOKEN, U32, ArrayShape, Layout, Shape, TupleShape, array
+
+
+def _with_order(shape: Shape, order: list[int], what: str) -> Shape:
+    # One number has one layout, whatever is said: XLA takes [0] too.
+    if not isinstance(shape, ArrayShape) or not shape.dims:
+        return shape
+    if sorted(order) != list(range(shape.rank)):
+        raise InferError(f"{what} has {order} for {shape}", code="bad-layout")
+    return shape.with_layout(Layout(tuple(order)))
+
+
+def _layouts(c: Context, key: str, shapes: list[Shape]) -> list[Shape]:
+    """Return shapes in the layouts that an attribute gives them."""
+    if key not in c.op.attrs:
+        return shapes
+    orders = c.listed(key)
+    if len(orders) != len(shapes):
+        raise InferError(f"{key} has {len(orders)} layouts for {len(shapes)} values",
+                         code="bad-layout")  # fmt: skip
+    found = []
+    for shape, order in zip(shapes, orders, strict=True):
+        if order.type is not None:
+            numbers = dense_array(order.text, order.type, order.start).reshape(-1).tolist()
+            shape = _with_order(shape, numbers, key)
+        found.append(shape)
+    return found
+
+
+def custom_call(c: Context) -> Instruction:
+    """Append a custom call."""
+    attrs = c.op.attrs
+    results = list(c.op.result_types)
+    alone = results[0] if len(results) == 1 else None
+    if isinstance(alone, TupleShape):
+        elements = _layouts(c, "result_layouts", list(alone.elements))
+        shape: Shape = TupleShape(tuple(elements))
+    else:
+        results = _layouts(c, "result_layouts", results)
+        shape = results[0] if len(results) == 1 else TupleShape(tuple(results))
+    version = c.integer("api_version", default=1)
+    config = attrs.get("backend_config")
+    if version == 1 and "mhlo.backend_config" in attrs:
+        # As XLA: a configuration of attributes is of the newest interface.
+        version, config = len(API_VERSIONS), attrs["mhlo.backend_config"]
+    if not 1 <= version <= len(API_VERSIONS):
+        raise InferError(f"api_version {version} is not known", code="bad-value")
+    aliases = []
+    for alias in c.listed("output_operand_aliases"):
+        found = alias.pairs()
+        (operand,) = integers([found.get("operand_index", 0)], "operand_index")
+        output, inside = (integers(found.get(k, ()), k)
+                          for k in ("output_tuple_indices", "operand_tuple_indices"))  # fmt: skip
+        aliases.append(OutputAlias(output, operand, inside))
+    called = attrs.get("called_computations", [])
+    if not isinstance(called, list) or not all(isinstance(name, str) for name in called):
+        raise InferError("called_computations is a list of symbols", code="bad-value")
+    inst = c.b.op(
+        "custom-call", *c.operands, shape=shape,
+        custom_call_target=str(c.attr("@", "call_target_name")),
+        custom_call_has_side_effect=c.flag("has_side_effect"),
+        api_version=API_VERSIONS[version - 1],
+        output_to_operand_aliasing=tuple(aliases),
+        operand_layout_constraints=tuple(
+            _layouts(c, "operand_layouts", [o.shape for o in c.operands])
+        ) if "operand_layouts" in attrs else None,
+        **_called(c, called),
+    )  # fmt: skip
+    if config:
+        inst.annotations["backend_config"] = str(config)
+    return inst
+
+
+def approx_top_k(c: Context) -> Instruction:
+    """Append what finds the first elements in an order; those that are asked for are found exactly.
+
+    The operands are arrays and as many scalars, which the other form of it fills buffers with.
+    """
+    count = len(c.operands) // 2
+    config = Cursor(str(c.attr("mhlo.backend_config", "backend_config"))).attribute()
+    dim = config.get("reduction_dim") if isinstance(config, dict) else None
+    names = c.op.attrs.get("called_computations")
+    shapes = c.op.result_types
+    if (
+        type(dim) is not int
+        or not isinstance(names, list)
+        or len(names) != 1
+        or (len(shapes) != count or not 0 <= dim < c.operand(0).array_shape.rank)
+    ):
+        raise InferError("ApproxTopK has a reduction_dim and one computation", code="bad-value")
+    comparator = c.converter.function(str(names[0]), c.op.start)
+    arrays = c.operands[:count]
+    shape = TupleShape(tuple(a.shape for a in arrays)) if count > 1 else arrays[0].shape
+    ordered = c.b.op("sort", *arrays, shape=shape, dimensions=(dim,), to_apply=comparator)
+    parts = [c.b.element(ordered, i) for i in range(count)] if count > 1 else [ordered]
+    found = []
+    for part, result in zip(parts, shapes, strict=True):
+        if not isinstance(result, ArrayShape) or result.rank != part.array_shape.rank:
+            raise InferError("its results are parts of its operands", code="shape-mismatch")
+        bounds = tuple(SliceDim(0, n, 1) for n in result.dims)
+        found.append(c.b.op("slice", part, slice=bounds))
+    return found[0] if count == 1 else c.b.tuple(*found)
+
+
+def _called(c: Context, names: list[str]) -> dict[str, Any]:
+    comps = [c.converter.function(name, c.op.start) for name in names]
+    if len(comps) == 1:
+        return {"to_apply": comps[0]}
+    return {"called_computations": tuple(comps)}
+
+
+# --- send, recv ---------------------------------------------------------------------------------
+
+
+def _transfer(c: Context) -> dict[str, Any]:
+    return {"channel_id": channel_id(c), "is_host_transfer": c.flag("is_host_transfer")}
+
+
+def _with_pairs(c: Context) -> None:
+    """Keep which devices exchange, for which HLO has an attribute of the frontend."""
+    if "source_target_pairs" not in c.op.attrs:
+        return
+    pairs = ",".join(f"{{{','.join(map(str, p))}}}" for p in pairs_of(c, "source_target_pairs"))
+    for inst in c.b.built:
+        known = dict(inst.annotations.get("frontend_attributes", {}))
+        known["_xla_send_recv_source_target_pairs"] = f"{{{pairs}}}"
+        inst.annotations["frontend_attributes"] = MappingProxyType(known)
+
+
+def send(c: Context) -> Instruction:
+    """Append a send, which waits until it is done."""
+    *values, token = _with_token(c)
+    value = values[0] if len(values) == 1 else c.b.tuple(*values)
+    shape = TupleShape((value.shape, array(U32, ()), TOKEN))
+    transfer = _transfer(c)
+    done = c.b.op("send-done", c.b.op("send", value, token, shape=shape, **transfer),
+                  shape=TOKEN, **transfer)  # fmt: skip
+    _with_pairs(c)
+    return done
+
+
+def recv(c: Context) -> Instruction:
+    """Append a receive, which waits until it is done."""
+    *values, _ = _results_with_token(c)
+    token = _only_token(c)
+    value = values[0] if len(values) == 1 else TupleShape(tuple(values))
+    transfer = _transfer(c)
+    start = c.b.op("recv", token, shape=TupleShape((value, array(U32, ()), TOKEN)), **transfer)
+    done = c.b.op("recv-done", start, shape=TupleShape((value, TOKEN)), **transfer)
+    if len(values) != 1:
+        inside = c.b.element(done, 0)
+        parts = [c.b.element(inside, i) for i in range(len(values))]
+        done = c.b.tuple(*parts, c.b.element(done, 1))
+    _with_pairs(c)
+    return done
+
+
+def _with_token(c: Context) -> list[Instruction]:
+    """Return the operands, of which the last one is a token."""
+    if not c.operands or not c.operands[-1].shape.is_token:
+        raise InferError("its last operand is a token", code="type-mismatch")
+    return c.operands
+
+
+def _only_token(c: Context) -> Instruction:
+    if len(c.operands) != 1:
+        raise InferError(f"a token is needed, not {len(c.operands)} operands", code="operand-count")
+    return _with_token(c)[0]
+
+
+def _results_with_token(c: Context) -> list[Shape]:
+    results = list(c.op.result_types)
+    if not results or not results[-1].is_token:
+        raise InferError("its last result is a token", code="type-mismatch")
+    return results
+
+
+# --- infeed, outfeed ----------------------------------------------------------------------------
+
+
+def infeed(c: Context) -> Instruction:
+    """Append an infeed of a tuple, whose elements are the results."""
+    *shapes, _ = _results_with_token(c)
+    orders = c.op.attrs.get("layout", [])
+    if orders and shapes:
+        if not isinstance(orders, list) or len(orders) != len(shapes):
+            raise InferError("layout has a list for each result", code="bad-layout")
+        shapes = [_with_order(s, list(integers(o, "layout")), "layout")
+                  for s, o in zip(shapes, orders, strict=True)]  # fmt: skip
+    token = _only_token(c)
+    shape = TupleShape((TupleShape(tuple(shapes)), TOKEN))
+    fed = c.b.op(
+        "infeed", token, shape=shape, infeed_config=str(c.op.attrs.get("infeed_config", ""))
+    )
+    if not shapes:
+        return c.b.element(fed, 1)
+    inside = c.b.element(fed, 0)
+    return c.b.tuple(*(c.b.element(inside, i) for i in range(len(shapes))), c.b.element(fed, 1))
+
+
+def outfeed(c: Context) -> Instruction:
+    """Append an outfeed of a tuple."""
+    *values, token = _with_token(c)
+    value = c.b.tuple(*values)
+    return c.b.op("outfeed", value, token, shape=TOKEN, outfeed_shape=value.shape,
+                  outfeed_config=str(c.op.attrs.get("outfeed_config", "")))  # fmt: skip

@@ -1,0 +1,264 @@
+"""The operations that are taken: a table of names, with what appends each.
+
+The pretty form of an operation and the generic one have different names for some attributes; both
+are read. What has no counterpart in HLO stands in a table too, with the reason. Source: the
+StableHLO specification.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hlo.errors import InferError
+from hlo.frontends.stablehlo import (
+    asynchronous,
+    chlo,
+    collective,
+    dynamic,
+    erf,
+    gamma,
+    host,
+    movement,
+    sdy,
+    windows,
+)
+from hlo.frontends.stablehlo.asin_acos import asin_acos_kernel
+from hlo.frontends.stablehlo.context import Context, Handler
+from hlo.frontends.stablehlo.control import call, composite, conditional, while_
+from hlo.frontends.stablehlo.elementwise import (
+    compare,
+    function,
+    plain,
+    reduce_precision,
+    rng,
+    rng_bit_generator,
+)
+from hlo.frontends.stablehlo.windows import window_of
+from hlo.ir import Instruction
+from hlo.ops import OPS
+
+
+def _sort(c: Context) -> Instruction:
+    dim = c.integer("dimension", default=-1)
+    return c.make(
+        "sort", dimensions=(dim + c.operand(0).array_shape.rank if dim < 0 else dim,),
+        is_stable=c.flag("is_stable"), to_apply=c.reducer(),
+    )  # fmt: skip
+
+
+def _get_tuple_element(c: Context) -> Instruction:
+    text = str(c.op.attrs.get("[", c.op.attrs.get("index", ""))).strip()
+    if not text.isdecimal() or len(text) > 9:
+        raise InferError("its index is missing", code="missing-attribute")
+    return c.b.op("get-tuple-element", *c.operands, index=int(text))
+
+
+def _optimization_barrier(c: Context) -> Instruction:
+    if len(c.operands) == 1:
+        return c.make("opt-barrier")
+    return c.b.op("opt-barrier", c.b.tuple(*c.operands))
+
+
+def _batch_norm(opcode: str) -> Handler:
+    def append(c: Context) -> Instruction:
+        epsilon = c.attr("epsilon")
+        if not isinstance(epsilon, int | float):
+            raise InferError(f"epsilon is a number, not {epsilon!r}", code="bad-value")
+        return c.make(opcode, epsilon=float(epsilon), feature_index=c.integer("feature_index"))
+
+    return append
+
+
+# Custom calls that say an operation of CHLO, as portable artifacts have them.
+_RECOMPOSED = frozenset("acos acosh asin asinh atanh cosh erf sinh tan topk".split())
+
+
+def _custom_call(c: Context) -> Instruction:
+    target = str(c.attr("@", "call_target_name"))
+    prefix, _, name = target.partition(".")
+    if prefix == "mhlo" and name in _RECOMPOSED:
+        inside = c.op.attrs.get("mhlo.attributes")
+        attrs = inside if isinstance(inside, dict) else {}
+        if attrs.get("largest") is not False:
+            op = replace(c.op, attrs=c.op.attrs | attrs)
+            return HANDLERS[f"chlo.{name.replace('topk', 'top_k')}"](replace(c, op=op))
+    if target == "ApproxTopK":
+        return host.approx_top_k(c)
+    return host.custom_call(c)
+
+
+_SAME = (
+    "abs add and atan2 ceil clamp complex convert count_leading_zeros divide floor imag "
+    "is_finite maximum minimum multiply negate not or popcnt power real remainder "
+    "round_nearest_afz round_nearest_even select shift_left shift_right_arithmetic "
+    "shift_right_logical sign subtract xor bitcast_convert reshape replica_id partition_id "
+    "after_all dynamic_update_slice"
+).split()
+_FUNCTIONS = (
+    "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
+    "tanh"
+).split()
+_CHLO_SAME = "acos acosh asin asinh atanh cosh erf mulhi sinh tan".split()
+_CHLO_BROADCAST = (
+    "add and atan2 complex divide maximum minimum multiply or power remainder shift_left "
+    "shift_right_arithmetic shift_right_logical subtract xor"
+).split()
+
+
+def _same(opcode: str) -> Handler:
+    return function(opcode) if "result_accuracy" in OPS[opcode].attrs else plain(opcode)
+
+
+HANDLERS: dict[str, Handler] = {
+    **{f"stablehlo.{name}": _same(name.replace("_", "-")) for name in _SAME + _FUNCTIONS},
+    **{f"chlo.{name}": _same(name) for name in _CHLO_SAME},
+    **{f"chlo.broadcast_{name}": chlo.broadcasting(name.replace("_", "-"))
+       for name in _CHLO_BROADCAST},
+    "call": call,
+    "chlo._asin_acos_kernel": asin_acos_kernel,
+    "chlo.atan": chlo.atan,
+    "chlo.bessel_i1e": erf.bessel_i1e,
+    "chlo.broadcast_compare": chlo.broadcast_compare,
+    "chlo.broadcast_next_after": chlo.broadcasting_formula(chlo.next_after),
+    "chlo.broadcast_polygamma": chlo.broadcasting_formula(gamma.polygamma),
+    "chlo.broadcast_select": chlo.broadcast_select,
+    "chlo.broadcast_zeta": chlo.broadcasting_formula(gamma.zeta),
+    "chlo.conj": chlo.conj,
+    "chlo.constant": movement.constant,
+    "chlo.constant_like": chlo.constant_like,
+    "chlo.digamma": gamma.digamma,
+    "chlo.erf_inv": erf.erf_inv,
+    "chlo.erfc": erf.erfc,
+    "chlo.is_inf": chlo.is_inf,
+    "chlo.is_neg_inf": chlo.is_inf,
+    "chlo.is_pos_inf": chlo.is_inf,
+    "chlo.lgamma": gamma.lgamma,
+    "chlo.next_after": chlo.next_after,
+    "chlo.polygamma": gamma.polygamma,
+    "chlo.ragged_dot": windows.ragged_dot,
+    "chlo.scan": chlo.scan,
+    "chlo.square": chlo.square,
+    "chlo.top_k": chlo.top_k,
+    "chlo.zeta": gamma.zeta,
+    "func.call": call,
+    "sdy.constant": movement.constant,
+    "sdy.manual_computation": sdy.manual_computation,
+    "sdy.named_computation": sdy.named_computation,
+    "sdy.propagation_barrier": sdy.propagation_barrier,
+    "sdy.reshard": sdy.sharding_constraint,
+    "sdy.sharding_constraint": sdy.sharding_constraint,
+    "sdy.sharding_group": sdy.sharding_group,
+    "stablehlo.all_gather": collective.all_gather,
+    "stablehlo.all_reduce": collective.all_reduce,
+    "stablehlo.all_to_all": collective.all_to_all,
+    "stablehlo.async_done": asynchronous.async_done,
+    "stablehlo.async_start": asynchronous.async_start,
+    "stablehlo.batch_norm_grad": _batch_norm("batch-norm-grad"),
+    "stablehlo.batch_norm_inference": _batch_norm("batch-norm-inference"),
+    "stablehlo.batch_norm_training": _batch_norm("batch-norm-training"),
+    "stablehlo.broadcast": movement.broadcast,
+    "stablehlo.broadcast_in_dim": movement.broadcast_in_dim,
+    "stablehlo.case": conditional,
+    "stablehlo.cholesky": lambda c: c.make("cholesky", lower=c.flag("lower")),
+    "stablehlo.collective_broadcast": collective.collective_broadcast,
+    "stablehlo.collective_reduce": collective.collective_reduce,
+    "stablehlo.collective_permute": collective.collective_permute,
+    "stablehlo.compare": compare,
+    "stablehlo.composite": composite,
+    "stablehlo.concatenate": lambda c: c.make(
+        "concatenate", dimensions=(c.integer("dim", "dimension"),)
+    ),
+    "stablehlo.constant": movement.constant,
+    "stablehlo.convolution": windows.convolution,
+    "stablehlo.create_token": plain("after-all"),
+    "stablehlo.cross-replica-sum": collective.cross_replica_sum,
+    "stablehlo.custom_call": _custom_call,
+    "stablehlo.dot": windows.dot,
+    "stablehlo.dot_general": windows.dot_general,
+    "stablehlo.dynamic_broadcast_in_dim": dynamic.dynamic_broadcast_in_dim,
+    "stablehlo.dynamic_conv": windows.dynamic_conv,
+    "stablehlo.dynamic_gather": dynamic.dynamic_gather,
+    "stablehlo.dynamic_iota": dynamic.dynamic_iota,
+    "stablehlo.dynamic_pad": dynamic.dynamic_pad,
+    "stablehlo.dynamic_reshape": dynamic.dynamic_reshape,
+    "stablehlo.dynamic_slice": lambda c: c.make(
+        "dynamic-slice", dynamic_slice_sizes=c.ints("sizes", "slice_sizes")
+    ),
+    "stablehlo.einsum": windows.einsum,
+    "stablehlo.fft": lambda c: c.make(
+        "fft", fft_type=c.word(9, "type", "fft_type"), fft_length=c.ints("length", "fft_length")
+    ),
+    "stablehlo.gather": movement.gather,
+    "stablehlo.get_dimension_size": dynamic.get_dimension_size,
+    "stablehlo.get_tuple_element": _get_tuple_element,
+    "stablehlo.if": conditional,
+    "stablehlo.infeed": host.infeed,
+    "stablehlo.iota": lambda c: c.make("iota", iota_dimension=c.integer("dim", "iota_dimension")),
+    "stablehlo.map": lambda c: c.make(
+        "map", dimensions=c.ints("dimensions"), to_apply=c.reducer()
+    ),
+    "stablehlo.optimization_barrier": _optimization_barrier,
+    "stablehlo.outfeed": host.outfeed,
+    "stablehlo.pad": movement.pad,
+    "stablehlo.real_dynamic_slice": dynamic.real_dynamic_slice,
+    "stablehlo.recv": host.recv,
+    "stablehlo.reduce": lambda c: c.make(
+        "reduce", dimensions=c.ints("dimensions"), to_apply=c.reducer()
+    ),
+    "stablehlo.reduce_precision": reduce_precision,
+    "stablehlo.reduce_scatter": collective.reduce_scatter,
+    "stablehlo.reduce_window": lambda c: c.make(
+        "reduce-window", window=window_of(c), to_apply=c.reducer()
+    ),
+    "stablehlo.reverse": lambda c: c.make("reverse", dimensions=c.ints("dims", "dimensions")),
+    "stablehlo.rng": rng,
+    "stablehlo.rng_bit_generator": rng_bit_generator,
+    "stablehlo.scatter": movement.scatter,
+    "stablehlo.select_and_scatter": lambda c: c.make(
+        "select-and-scatter", window=window_of(c), select=c.reducer(), scatter=c.reducer(1)
+    ),
+    "stablehlo.send": host.send,
+    "stablehlo.set_dimension_size": dynamic.set_dimension_size,
+    "stablehlo.slice": movement.slice_,
+    "stablehlo.sort": _sort,
+    "stablehlo.torch_index_select": movement.torch_index_select,
+    "stablehlo.transpose": lambda c: c.make(
+        "transpose", dimensions=c.ints("dims", "permutation")
+    ),
+    "stablehlo.triangular_solve": lambda c: c.make(
+        "triangular-solve", left_side=c.flag("left_side"),
+        lower=c.flag("lower"), unit_diagonal=c.flag("unit_diagonal"),
+        transpose_a=c.word(9, "transpose_a"),
+    ),
+    "stablehlo.tuple": lambda c: c.b.tuple(*c.operands),
+    "stablehlo.unary_einsum": windows.unary_einsum,
+    "stablehlo.while": while_,
+}  # fmt: skip
+
+# MHLO is the predecessor of StableHLO: its operations have the same names and attributes.
+_MHLO_OF_CHLO = "acos acosh asin asinh atanh cosh erf mulhi ragged_dot scan sinh tan".split()
+HANDLERS |= {
+    **{n.replace("stablehlo.", "mhlo."): h for n, h in HANDLERS.items() if n[:9] == "stablehlo"},
+    **{f"mhlo.{name}": HANDLERS[f"chlo.{name}"] for name in _MHLO_OF_CHLO},
+    **{f"mhlo.{name}": plain(name.replace("_", "-"))
+       for name in ("add_dependency", "bitcast", "copy", "exp2", "log2", "stochastic_convert")},
+    "mhlo.topk": chlo.top_k,
+}  # fmt: skip
+
+_QUANTIZED = "HLO has no quantized types; stablehlo-legalize-quant-to-math lowers it to integers"
+_PARTITIONED = "it appears only during partitioning; XLA does not convert it"
+_INSIDE = "it is internal to passes of Shardy"
+NOT_TAKEN: dict[str, str] = {
+    "func.call_indirect": "HLO has no function values",
+    "func.constant": "HLO has no function values",
+    **{f"sdy.{name}": _PARTITIONED for name in (
+        "all_gather", "all_reduce", "all_slice", "all_to_all", "collective_permute",
+        "reduce_scatter", "replicated_to_unreduced", "sharded_to_unreduced",
+    )},
+    "sdy.data_flow_edge": _INSIDE,
+    "sdy.func_data_flow_edge": _INSIDE,
+    "stablehlo.uniform_dequantize": _QUANTIZED,
+    "stablehlo.uniform_quantize": _QUANTIZED,
+}  # fmt: skip
+# What is not an operation in a block: functions, meshes, and what a block ends with.
+STRUCTURE = frozenset("func.func func.return sdy.mesh sdy.return stablehlo.return return".split())

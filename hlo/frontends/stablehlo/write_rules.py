@@ -1,0 +1,358 @@
+"""What is written for each operation of HLO: a table of opcodes, beside the one of what is read.
+
+A rule names the operation of StableHLO and spells its attributes; operands, results and regions are
+those of the instruction. What needs more than that is in `write_special.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.errors import InferError
+from hlo.frontends.stablehlo.spelling import (
+    enum,
+    flag,
+    flags,
+    integer,
+    integers,
+    listed,
+    matrix,
+    struct,
+)
+from hlo.ir import Instruction
+from hlo.ops.attrs import CONV_DIMS, PACKED_NIBBLE
+from hlo.ops.elementwise.selection import FLOAT_ORDERS
+from hlo.values.sharding.replica_groups import ReplicaGroups
+
+Attributes = dict[str, str]
+Spell = Callable[[Instruction], Attributes]
+
+
+def _none(inst: Instruction) -> Attributes:
+    return {}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """attrs: spells the inherent attributes. regions: the attributes of HLO that hold computations,
+    in the order of the regions. unsaid: attributes that StableHLO has not: they have to be default.
+    """
+
+    name: str
+    attrs: Spell = _none
+    regions: tuple[str, ...] = ()
+    unsaid: tuple[str, ...] = ()
+
+
+def _dims(inst: Instruction) -> tuple[int, ...]:
+    dims: tuple[int, ...] = inst.attrs["dimensions"]
+    return dims
+
+
+# --- attributes that several have ---------------------------------------------------------------
+
+
+def _precisions(inst: Instruction) -> list[str]:
+    words = inst.attrs["operand_precision"]
+    if PACKED_NIBBLE in words:
+        raise InferError("StableHLO packs no numbers of 4 bits", code="no-counterpart")
+    return [w.upper() for w in words]
+
+
+def _precision(inst: Instruction) -> Attributes:
+    return {"precision_config": listed(enum("precision", w) for w in _precisions(inst))}
+
+
+def groups(inst: Instruction) -> Attributes:
+    """Spell the groups of a collective, and its channel."""
+    said: ReplicaGroups = inst.attrs["replica_groups"]
+    rows = said.lists()
+    width = max(map(len, rows), default=0)
+    attrs = {"replica_groups": matrix([(*r, *[-1] * (width - len(r))) for r in rows], width)}
+    attrs |= channel(inst)
+    if inst.attrs.get("use_global_device_ids"):
+        attrs["use_global_device_ids"] = "unit"
+    return attrs
+
+
+def channel(inst: Instruction, kind: int = 0) -> Attributes:
+    """Spell the channel of an operation, if it has one."""
+    number = inst.attrs["channel_id"]
+    if number is None:
+        return {}
+    return {"channel_handle": struct("channel_handle", {"handle": number, "type": kind})}
+
+
+def _window(inst: Instruction) -> Attributes:
+    window = inst.attrs["window"]
+    return {
+        "window_dimensions": integers(d.size for d in window),
+        "window_strides": integers(d.stride for d in window),
+        "padding": matrix([(d.pad_low, d.pad_high) for d in window], 2),
+    }
+
+
+def _reduce_window(inst: Instruction) -> Attributes:
+    window = inst.attrs["window"]
+    if any(d.reversal for d in window):
+        raise InferError("StableHLO has no reversed reduction windows", code="no-counterpart")
+    return _window(inst) | {
+        "base_dilations": integers(d.lhs_dilate for d in window),
+        "window_dilations": integers(d.rhs_dilate for d in window),
+    }
+
+
+def _select_and_scatter(inst: Instruction) -> Attributes:
+    if any(d.lhs_dilate != 1 or d.rhs_dilate != 1 or d.reversal for d in inst.attrs["window"]):
+        raise InferError("StableHLO has no dilation in its windows", code="no-counterpart")
+    return _window(inst)
+
+
+# --- products -----------------------------------------------------------------------------------
+
+
+def _contracted(inst: Instruction) -> dict[str, Any]:
+    return {
+        f"{side}_{long}_dimensions": inst.attrs[f"{side}_{short}_dims"]
+        for short, long in (("batch", "batching"), ("contracting", "contracting"))
+        for side in ("lhs", "rhs")
+    }
+
+
+def _dot(inst: Instruction) -> Attributes:
+    attrs = {"dot_dimension_numbers": struct("dot", _contracted(inst))}
+    if inst.attrs["algorithm"] == "unset":
+        return attrs | _precision(inst)
+    # It says how precise the product is; StableHLO allows no other word on that beside it.
+    return attrs | {"algorithm": _algorithm(inst.attrs["algorithm"])}
+
+
+def _algorithm(name: str) -> str:
+    """Spell an algorithm by its properties: `dot_bf16_bf16_f32_x3`."""
+    base = name.removesuffix("_fast_accum").replace("any_f8", "f8E5M2").removeprefix("dot_")
+    lhs, rhs, total, *more = base.split("_")
+    return struct("dot_algorithm", {
+        "lhs_precision_type": lhs, "rhs_precision_type": rhs, "accumulation_type": total,
+        "lhs_component_count": 1, "rhs_component_count": 1,
+        "num_primitive_operations": more[0].removeprefix("x") if more else 1,
+        "allow_imprecise_accumulation": flag(name.endswith("_fast_accum")),
+    })  # fmt: skip
+
+
+def _ragged_dot(inst: Instruction) -> Attributes:
+    fields = _contracted(inst) | {
+        "lhs_ragged_dimensions": inst.attrs["lhs_ragged_dims"],
+        "rhs_group_dimensions": inst.attrs["rhs_group_dims"],
+    }
+    numbers = struct("ragged_dot", fields).replace("#stablehlo.", "#chlo.")
+    words = (f"#chlo<precision {w}>" for w in _precisions(inst))
+    return {"ragged_dot_dimension_numbers": numbers, "precision_config": listed(words)}
+
+
+def _convolution(inst: Instruction) -> Attributes:
+    window = inst.attrs["window"]
+    labels = CONV_DIMS.write(inst.attrs["dim_labels"])
+    lhs, _, rest = labels.partition("_")
+    rhs, _, out = rest.partition("->")
+    spelled = [f"[{', '.join(part)}]" for part in (lhs, rhs, out)]
+    return {
+        "window_strides": integers(d.stride for d in window),
+        "padding": matrix([(d.pad_low, d.pad_high) for d in window], 2),
+        "lhs_dilation": integers(d.lhs_dilate for d in window),
+        "rhs_dilation": integers(d.rhs_dilate for d in window),
+        "window_reversal": flags(d.reversal for d in window),
+        "dimension_numbers": f"#stablehlo.conv<{spelled[0]}x{spelled[1]}->{spelled[2]}>",
+        "feature_group_count": integer(inst.attrs["feature_group_count"]),
+        "batch_group_count": integer(inst.attrs["batch_group_count"]),
+        **_precision(inst),
+    }
+
+
+# --- others -------------------------------------------------------------------------------------
+
+
+def _accuracy(inst: Instruction) -> Attributes:
+    said = inst.attrs["result_accuracy"]
+    if said is None:
+        return {}
+    spec = inst.spec.attrs["result_accuracy"]
+    text = spec.codec.write(said)
+    numbers = dict(part.split("=") for part in text.strip("{}").removeprefix("tolerance={")
+                   .split(",") if part.count("=") == 1)  # fmt: skip
+    mode = numbers.pop("mode", "").upper() or "TOLERANCE"
+    if mode == "DEFAULT":
+        return {}
+    fields = {k: f"{float(numbers.get(k, 0)):e}" for k in ("atol", "rtol")}
+    kind = f"#stablehlo.result_accuracy_mode<{mode}>"
+    return {"result_accuracy": struct("result_accuracy", {
+        **fields, "ulps": int(float(numbers.get("ulps", 0))), "mode": kind,
+    })}  # fmt: skip
+
+
+def _slice(inst: Instruction) -> Attributes:
+    dims = inst.attrs["slice"]
+    return {
+        "start_indices": integers(d.start for d in dims),
+        "limit_indices": integers(d.limit for d in dims),
+        "strides": integers(d.stride for d in dims),
+    }
+
+
+def _pad(inst: Instruction) -> Attributes:
+    dims = inst.attrs["padding"]
+    return {
+        "edge_padding_low": integers(d.low for d in dims),
+        "edge_padding_high": integers(d.high for d in dims),
+        "interior_padding": integers(d.interior for d in dims),
+    }
+
+
+def _numbers(inst: Instruction, name: str, keys: tuple[str, ...]) -> str:
+    return struct(name, {key: inst.attrs[key] for key in (*keys, "index_vector_dim")})
+
+
+def _gather(inst: Instruction) -> Attributes:
+    keys = ("offset_dims", "collapsed_slice_dims", "operand_batching_dims",
+            "start_indices_batching_dims", "start_index_map")  # fmt: skip
+    return {
+        "dimension_numbers": _numbers(inst, "gather", keys),
+        "slice_sizes": integers(inst.attrs["slice_sizes"]),
+        "indices_are_sorted": flag(inst.attrs["indices_are_sorted"]),
+    }
+
+
+def _scatter(inst: Instruction) -> Attributes:
+    keys = ("update_window_dims", "inserted_window_dims", "input_batching_dims",
+            "scatter_indices_batching_dims", "scatter_dims_to_operand_dims")  # fmt: skip
+    return {
+        "scatter_dimension_numbers": _numbers(inst, "scatter", keys),
+        "indices_are_sorted": flag(inst.attrs["indices_are_sorted"]),
+        "unique_indices": flag(inst.attrs["unique_indices"]),
+    }
+
+
+def _compare(inst: Instruction) -> Attributes:
+    attrs = {"comparison_direction": enum("comparison_direction", inst.attrs["direction"])}
+    if inst.attrs["type"] in FLOAT_ORDERS:
+        attrs["compare_type"] = enum("comparison_type", inst.attrs["type"])
+    return attrs
+
+
+def _triangular(inst: Instruction) -> Attributes:
+    return {key: flag(inst.attrs[key]) for key in ("left_side", "lower", "unit_diagonal")} | {
+        "transpose_a": enum("transpose", inst.attrs["transpose_a"])
+    }
+
+
+def _batch_norm(inst: Instruction) -> Attributes:
+    return {
+        "epsilon": f"{inst.attrs['epsilon']:.9e} : f32",
+        "feature_index": integer(inst.attrs["feature_index"]),
+    }
+
+
+def _all_to_all(inst: Instruction) -> Attributes:
+    size = inst.attrs["replica_groups"].group_size
+    if len(inst.operands) != 1 or not _dims(inst) or not size:
+        raise InferError("StableHLO splits one array over explicit groups",
+                         code="no-counterpart")  # fmt: skip
+    (dim,) = _dims(inst)
+    return {
+        "split_dimension": integer(dim), "concat_dimension": integer(dim),
+        "split_count": integer(size), **groups(inst),
+    }  # fmt: skip
+
+
+def _permute(inst: Instruction) -> Attributes:
+    if len(inst.operands) != 1:
+        raise InferError("StableHLO sends a single whole array", code="no-counterpart")
+    return {"source_target_pairs": matrix(inst.attrs["source_target_pairs"], 2)} | channel(inst)
+
+
+def _topk(inst: Instruction) -> Attributes:
+    if not inst.attrs["largest"]:
+        raise InferError("CHLO finds the largest elements only", code="no-counterpart")
+    return {"k": integer(inst.attrs["k"])}
+
+
+_STABLEHLO = (
+    "abs add and atan2 ceil clamp complex convert count-leading-zeros divide floor imag is-finite "
+    "maximum minimum multiply negate not or popcnt power real remainder round-nearest-afz "
+    "round-nearest-even select shift-left shift-right-arithmetic shift-right-logical sign subtract "
+    "xor bitcast-convert reshape replica-id partition-id"
+).split()
+_ACCURATE = (
+    "cbrt cosine exponential exponential-minus-one log log-plus-one logistic rsqrt sine sqrt tan "
+    "tanh"
+).split()
+_CHLO = "acos acosh asin asinh atanh cosh erf mulhi sinh".split()
+# What starts, and waits, is written as what it does.
+MODE = ("mode",)
+
+RULES: Mapping[str, Rule] = {
+    **{name: Rule(f"stablehlo.{name.replace('-', '_')}") for name in _STABLEHLO},
+    **{name: Rule(f"stablehlo.{name.replace('-', '_')}", _accuracy) for name in _ACCURATE},
+    **{name: Rule(f"chlo.{name}") for name in _CHLO},
+    "all-gather": Rule(
+        "stablehlo.all_gather", lambda i: {"all_gather_dim": integer(_dims(i)[0])} | groups(i)
+    ),
+    "all-reduce": Rule("stablehlo.all_reduce", groups, ("to_apply",), MODE),
+    "all-to-all": Rule("stablehlo.all_to_all", _all_to_all),
+    "batch-norm-grad": Rule("stablehlo.batch_norm_grad", _batch_norm),
+    "batch-norm-inference": Rule("stablehlo.batch_norm_inference", _batch_norm),
+    "batch-norm-training": Rule("stablehlo.batch_norm_training", _batch_norm),
+    "broadcast": Rule(
+        "stablehlo.broadcast_in_dim", lambda i: {"broadcast_dimensions": integers(_dims(i))}
+    ),
+    "cholesky": Rule("stablehlo.cholesky", lambda i: {"lower": flag(i.attrs["lower"])}),
+    "collective-permute": Rule("stablehlo.collective_permute", _permute),
+    "compare": Rule("stablehlo.compare", _compare),
+    "concatenate": Rule("stablehlo.concatenate", lambda i: {"dimension": integer(_dims(i)[0])}),
+    "convolution": Rule(
+        "stablehlo.convolution", _convolution, unsaid=("algorithm", "sparsity_config")
+    ),
+    "dot": Rule("stablehlo.dot_general", _dot, unsaid=("sparsity_config", "block_scaling_config")),
+    "fft": Rule("stablehlo.fft", lambda i: {
+        "fft_type": enum("fft_type", i.attrs["fft_type"]),
+        "fft_length": integers(i.attrs["fft_length"]),
+    }),
+    "gather": Rule("stablehlo.gather", _gather),
+    "get-dimension-size": Rule(
+        "stablehlo.get_dimension_size", lambda i: {"dimension": integer(_dims(i)[0])}
+    ),
+    "iota": Rule(
+        "stablehlo.iota", lambda i: {"iota_dimension": integer(i.attrs["iota_dimension"])}
+    ),
+    "map": Rule("stablehlo.map", lambda i: {"dimensions": integers(_map_dims(i))}, ("to_apply",)),
+    "pad": Rule("stablehlo.pad", _pad),
+    "ragged-dot": Rule("chlo.ragged_dot", _ragged_dot),
+    "reduce": Rule("stablehlo.reduce", lambda i: {"dimensions": integers(_dims(i))}, ("to_apply",)),
+    "reduce-precision": Rule("stablehlo.reduce_precision", lambda i: {
+        key: integer(i.attrs[key], 32) for key in ("exponent_bits", "mantissa_bits")
+    }),
+    "reduce-window": Rule("stablehlo.reduce_window", _reduce_window, ("to_apply",)),
+    "reverse": Rule("stablehlo.reverse", lambda i: {"dimensions": integers(_dims(i))}),
+    "rng-bit-generator": Rule("stablehlo.rng_bit_generator", lambda i: {
+        "rng_algorithm": enum("rng_algorithm", i.attrs["algorithm"].removeprefix("rng_").upper())
+    }),
+    "scatter": Rule("stablehlo.scatter", _scatter, ("to_apply",)),
+    "select-and-scatter": Rule(
+        "stablehlo.select_and_scatter", _select_and_scatter, ("select", "scatter")
+    ),
+    "set-dimension-size": Rule(
+        "stablehlo.set_dimension_size", lambda i: {"dimension": integer(_dims(i)[0])}
+    ),
+    "slice": Rule("stablehlo.slice", _slice),
+    "sort": Rule("stablehlo.sort", lambda i: {
+        "dimension": integer(_dims(i)[0]), "is_stable": flag(i.attrs["is_stable"]),
+    }, ("to_apply",)),
+    "topk": Rule("chlo.top_k", _topk),
+    "transpose": Rule("stablehlo.transpose", lambda i: {"permutation": integers(_dims(i))}),
+    "triangular-solve": Rule("stablehlo.triangular_solve", _triangular),
+}  # fmt: skip
+
+
+def _map_dims(inst: Instruction) -> range:
+    return range(inst.operands[0].array_shape.rank)

@@ -1,0 +1,395 @@
+"""From records to a module: its header, its computations, and what they call.
+
+Every error is kept with its place and the work goes on. What could not be built is remembered by
+name, so that its uses are not reported as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hlo.errors import HloError, Span, TextError, did_you_mean
+from hlo.frontends.text import terminals
+from hlo.frontends.text.annotations import BACKEND_CONFIG
+from hlo.frontends.text.attributes import AttributeReader, read_names, split
+from hlo.frontends.text.header import MODULE_ATTRS, read_table
+from hlo.frontends.text.instructions import InstructionBuilder
+from hlo.frontends.text.report import Report, TooManyErrors
+from hlo.frontends.text.scope import DEFINITION, Scope, SingleScope
+from hlo.frontends.text.syntax import (
+    ComputationRecord,
+    Deep,
+    InlineRecord,
+    InstructionRecord,
+    ModuleRecord,
+    Token,
+)
+from hlo.ir import Computation, Instruction, Module
+from hlo.ops import OPS, Trait
+from hlo.ops.attrs import STRING, Codec
+from hlo.values.shape_text import parse_shape
+from hlo.values.types import compatible
+
+_GAP = re.compile(terminals.GAP, re.S)
+_COMPUTATION = re.compile(
+    rf"(?>(?P<entry>{terminals.ENTRY}{terminals.GAP}(?=[%\w]))?)(?P<name>{terminals.NAME})",
+    re.S,
+)
+
+COMPUTATION_ATTRS: dict[str, Codec] = {
+    "execution_thread": STRING,
+    "backend_config": BACKEND_CONFIG,
+}
+
+
+@dataclass
+class _Draft:
+    """A computation and what it is built from."""
+
+    comp: Computation
+    body: list[InstructionRecord]
+    is_entry: bool = False
+    result: Token | None = None
+
+
+class Builder:
+    """Builds the module of one file."""
+
+    def __init__(self, report: Report, record: ModuleRecord) -> None:
+        self._report = report
+        self._record = record
+        self._source = report.source
+        self._dropped = frozenset(record.dropped)
+        self._drafts: dict[str, _Draft] = {}
+        self._computations: dict[str, Computation] = {}
+        self._inline: dict[int, list[Computation]] = {}
+        # By caller: the wrappers of its async operations, which have no place in the text.
+        self._wrappers: dict[Computation, list[Computation]] = {}
+        self._instructions = InstructionBuilder(
+            report,
+            AttributeReader(report, self._computations, self._inline, self._dropped),
+            self._add_wrapper,
+        )
+
+    def module(self) -> Module:
+        """Return the module. Raises HloError with everything that is wrong."""
+        module = Module("", source=self._source)
+        try:
+            self._build_module(module)
+        except TooManyErrors:
+            pass
+        if len(self._report):
+            raise HloError(
+                sorted(self._report.diagnostics, key=lambda d: d.span.start if d.span else 0)
+            )
+        return module
+
+    # --- the module -----------------------------------------------------------------------------
+
+    def _build_module(self, module: Module) -> None:
+        record = self._record
+        if record.header is not None:
+            head = record.header.value.removeprefix("HloModule")
+            gap = _GAP.match(head)
+            assert gap is not None
+            module.name = head[gap.end() :].removeprefix("%").removesuffix(":")
+        self._read_header(module)
+        if record.single is not None:
+            self._build_single(module, record.single)
+            return
+        self._declare()
+        for draft in self._build_order():
+            self._build_computation(draft)
+        self._instructions.connect_control()
+        if len(self._report):
+            return
+        self._fill(module)
+        if record.header is None:
+            module.name = f"module_{module.entry.name}"
+
+    def _fill(self, module: Module) -> None:
+        """Add the computations in the order of the text, wrappers before their callers."""
+        drafts = list(self._drafts.values())
+        for draft in drafts:
+            for comp in (*self._wrappers.get(draft.comp, ()), draft.comp):
+                module.add(comp)
+        # Without ENTRY it is the last one.
+        module.set_entry(next((d for d in drafts if d.is_entry), drafts[-1]).comp)
+
+    def _add_wrapper(self, comp: Computation, caller: Computation) -> None:
+        comp.name = self._free_name(comp.name)
+        self._computations[comp.name] = comp
+        self._wrappers.setdefault(caller, []).append(comp)
+
+    def _free_name(self, base: str) -> str:
+        """Return a name like `base` for a computation, which nothing in the file has."""
+        name, number = base, len(self._computations)
+        while name in self._computations:
+            name = f"{base}.{number}"
+            number += 1
+        return name
+
+    def _read_header(self, module: Module) -> None:
+        report = self._report
+        for token in self._record.attributes:
+            piece = split(token, self._source.text)
+            key = piece.key
+            codec = MODULE_ATTRS.get(key)
+            allowed = "allowed are " + ", ".join(MODULE_ATTRS)
+            if codec is None or isinstance(token, InlineRecord):
+                report.error(
+                    "unknown-attribute", f"a module has no attribute {key!r}", piece.key_start,
+                    hint=did_you_mean(key, MODULE_ATTRS) or allowed,
+                )  # fmt: skip
+            elif key in module.attrs:
+                report.error("duplicate-attribute", f"{key} is given twice", piece.key_start)
+            else:
+                try:
+                    module.attrs[key] = codec.parse(piece.text)
+                except TextError as e:
+                    report.text_error(e, piece.start, key)
+        for token in self._record.tables:
+            try:
+                name, lines = read_table(token.value)
+            except TextError as e:
+                report.text_error(e, token.start_pos)
+                continue
+            if name in module.tables:
+                report.error("bad-table", f"{name} is given twice", token.start_pos)
+            module.tables[name] = lines
+
+    def _build_single(self, module: Module, record: InstructionRecord) -> None:
+        """Build the module of a text that is one instruction. Its operands become parameters."""
+        module.name = "_"
+        module.attrs["is_scheduled"] = True
+        draft = _Draft(Computation("_"), [record], is_entry=True)
+        scope = SingleScope(self._report, draft.comp, draft.body, self._dropped)
+        self._declare_inline([draft])
+        for inner in self._drafts.values():
+            if inner is not draft:
+                self._build_computation(inner)
+        spec = OPS.get(_GAP.sub("", record.opcode.value))
+        if spec is not None and spec.has(Trait.ELEMENTWISE) and record.shape is not None:
+            token = record.shape
+            if isinstance(token, Token):
+                scope.default_shape = scope.shape(token.value, token.start_pos)
+        head = record.shape or record.opcode
+        start = head.start if isinstance(head, Deep) else head.start_pos
+        if record.definition is None:
+            name = scope.free_name("_")
+        else:
+            m = DEFINITION.match(record.definition.value)
+            assert m is not None
+            start = record.definition.start_pos + m.start("name")
+            name = scope.check_name(m["name"], start)
+        inst = self._instructions.build(scope, record, name, start)
+        if inst is not None:
+            draft.comp.add(inst, root=True)
+            self._instructions.connect_control()
+            self._fill(module)
+
+    # --- computations ---------------------------------------------------------------------------
+
+    def _declare(self) -> None:
+        """Make every computation, still empty, so that references find it."""
+        report = self._report
+        heads: dict[str, Span] = {}
+        entry: Span | None = None
+        drafts: list[_Draft] = []
+        for record in self._record.computations:
+            m = _COMPUTATION.match(record.head.value)
+            assert m is not None
+            start = record.head.start_pos
+            name = m["name"].removeprefix("%")
+            place = Span(self._source, start + m.start("name"), start + m.end("name"))
+            if name in heads:
+                report.error(
+                    "duplicate-name", f"computation {name!r} is defined twice", place.start,
+                    note=("previously defined here", heads[name]),
+                )  # fmt: skip
+                continue
+            heads[name] = place
+            if m["entry"] and entry is not None:
+                report.error("duplicate-entry", "a module has one ENTRY computation", start,
+                             note=("the first one is here", entry))  # fmt: skip
+            elif m["entry"]:
+                entry = Span(self._source, start, start + len("ENTRY"))
+            comp = Computation(name, span=Span(self._source, start, record.end.end_pos))
+            self._read_attributes(comp, record)
+            for shape in record.parameters:
+                self._check_shape(shape)
+            result = record.result
+            if isinstance(result, Deep):
+                result = result.token("SHAPE", self._source.text)
+            drafts.append(_Draft(comp, record.body, bool(m["entry"]), result))
+        self._declare_inline(drafts)
+
+    def _declare_inline(self, drafts: list[_Draft]) -> None:
+        """Enter all computations, each of those written in place of names before its holder."""
+        for draft in drafts:
+            self._computations[draft.comp.name] = draft.comp
+        for draft in drafts:
+            stack = [(draft, _inline_records(draft.body))]
+            while stack:
+                outer, records = stack[-1]
+                record = next(records, None)
+                if record is None:
+                    stack.pop()
+                    comp = outer.comp
+                    if outer is not draft:
+                        comp.name = self._free_name("_")
+                    self._drafts[comp.name] = outer
+                    self._computations[comp.name] = comp
+                    continue
+                span = Span(self._source, record.key.start_pos, record.end.end_pos)
+                inner = [
+                    _Draft(Computation("_", span=span), body)
+                    for body in record.bodies
+                    if not isinstance(body, Token)
+                ]
+                self._inline[id(record)] = [d.comp for d in inner]
+                # The first one is on top of the stack.
+                stack.extend((d, _inline_records(d.body)) for d in reversed(inner))
+
+    def _read_attributes(self, comp: Computation, record: ComputationRecord) -> None:
+        """Read what follows the body of a computation."""
+        found: dict[str, str] = {}
+        for item in record.attributes:
+            piece = split(item, self._source.text)
+            codec = COMPUTATION_ATTRS.get(piece.key)
+            if codec is None or isinstance(item, InlineRecord):
+                self._report.error(
+                    "unknown-attribute", f"a computation has no attribute {piece.key!r}",
+                    piece.key_start, hint="allowed are " + ", ".join(COMPUTATION_ATTRS),
+                )  # fmt: skip
+            elif piece.key in found:
+                self._report.error("duplicate-attribute", f"{piece.key} is given twice",
+                                   piece.key_start)  # fmt: skip
+            else:
+                try:
+                    found[piece.key] = codec.parse(piece.text)
+                except TextError as e:
+                    self._report.text_error(e, piece.start, piece.key)
+        comp.execution_thread = found.get("execution_thread") or "main"
+        comp.backend_config = found.get("backend_config", "")
+
+    def _build_order(self) -> list[_Draft]:
+        """Return the computations in the order of the text, or callees first where that matters.
+
+        It matters where a shape is left out that depends on what a computation returns.
+        """
+        drafts = list(self._drafts.values())
+        if not any(record.shape is None and record.attributes for d in drafts for record in d.body):
+            return drafts
+        order: list[_Draft] = []
+        seen: set[int] = set()
+        for start in drafts:
+            if id(start) in seen:
+                continue
+            seen.add(id(start))
+            stack = [(start, self._callees(start))]
+            while stack:
+                draft, rest = stack[-1]
+                for callee in rest:
+                    if id(callee) not in seen:
+                        seen.add(id(callee))
+                        stack.append((callee, self._callees(callee)))
+                        break
+                else:
+                    order.append(draft)
+                    stack.pop()
+        return order
+
+    def _callees(self, draft: _Draft) -> Iterator[_Draft]:
+        """Yield the computations that the attributes of a body may name."""
+        for record in draft.body:
+            for item in record.attributes:
+                if type(item) is InlineRecord:
+                    for comp in self._inline[id(item)]:
+                        yield self._drafts[comp.name]
+                    continue
+                piece = split(item, self._source.text)
+                names = read_names(piece.text) or [(piece.text.removeprefix("%"), 0)]
+                yield from (self._drafts[name] for name, _ in names if name in self._drafts)
+
+    def _build_computation(self, draft: _Draft) -> None:
+        report, comp = self._report, draft.comp
+        scope = Scope(report, comp, draft.body, self._dropped)
+        root: Instruction | None = None
+        root_start = -1
+        inst: Instruction | None = None
+        for record in draft.body:
+            definition = record.definition
+            assert definition is not None, "only the single instruction may have no name"
+            m = DEFINITION.match(definition.value)
+            assert m is not None
+            start = definition.start_pos + m.start("name")
+            name = scope.check_name(m["name"], start)
+            inst = self._instructions.build(scope, record, name, start)
+            scope.add(name, inst)
+            if m["root"]:
+                if root_start >= 0:
+                    first = Span(self._source, root_start, root_start + len("ROOT"))
+                    report.error(
+                        "duplicate-root", f"computation {comp.name} has a ROOT already",
+                        definition.start_pos, note=("the first one is here", first),
+                    )  # fmt: skip
+                else:
+                    root, root_start = inst, definition.start_pos
+        if not draft.body and not self._dropped:
+            assert comp.span is not None
+            report.error("empty-computation", f"computation {comp.name} has no instructions",
+                         comp.span.start)  # fmt: skip
+        if root_start < 0:
+            root = inst
+        if root is None or root.parent is not comp:
+            return
+        comp.set_root(root)
+        if None not in scope.names.values() and not self._dropped:
+            self._check_parameters(comp)
+        # Without the line of the root the last instruction need not be it.
+        if root_start >= 0 or not self._dropped:
+            self._check_result(scope, draft, root)
+
+    def _check_shape(self, item: Token | Deep) -> None:
+        """Check that a parameter of a signature has a shape; as in XLA, it need not be the one."""
+        token = item.token("SHAPE", self._source.text) if isinstance(item, Deep) else item
+        try:
+            parse_shape(token.value)
+        except TextError as e:
+            self._report.text_error(e, token.start_pos)
+
+    def _check_parameters(self, comp: Computation) -> None:
+        for number, param in enumerate(comp.parameters):
+            got = param.attrs["number"]
+            if got != number:
+                what = f"{number} is missing" if got > number else "it is there twice"
+                assert param.span is not None
+                self._report.error(
+                    "bad-parameter-number", f"{comp.name}: parameter({got}) is given, but {what}",
+                    param.span.start, param.span.end,
+                )  # fmt: skip
+                return
+
+    def _check_result(self, scope: Scope, draft: _Draft, root: Instruction) -> None:
+        result = draft.result
+        if result is None:
+            return
+        declared = scope.shape(result.value, result.start_pos)
+        if declared is not None and not compatible(declared, root.shape):
+            self._report.error(
+                "signature-mismatch",
+                f"computation {draft.comp.name} is declared to return {declared.to_string(False)}, "
+                f"its root {root.name} is {root.shape.to_string(False)}",
+                result.start_pos, result.start_pos + len(result.rstrip()),
+                note=("the root is here", root.span),
+            )  # fmt: skip
+
+
+def _inline_records(body: list[InstructionRecord]) -> Iterator[InlineRecord]:
+    for record in body:
+        for item in record.attributes:
+            if type(item) is InlineRecord:
+                yield item

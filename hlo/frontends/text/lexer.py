@@ -1,0 +1,86 @@
+"""From characters to tokens, by what the parser can take next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import lark
+import lark.lexer
+from lark.common import LexerConf
+from lark.exceptions import UnexpectedCharacters
+from lark.lexer import LexerState, PatternStr, TerminalDef
+from lark.parsers.lalr_parser_state import ParserState
+
+from hlo.frontends.text import terminals
+
+
+class _Pattern:
+    """A pattern of a terminal; it is compiled when a text first needs it."""
+
+    def __init__(self, terminal: str, pattern: str, flags: int) -> None:
+        self.terminal, self._pattern, self._flags = terminal, pattern, flags
+
+    @cached_property
+    def match(self) -> Callable[[str, int], re.Match[str] | None]:
+        return re.compile(self._pattern, self._flags).match
+
+    def can_begin_with(self, character: str) -> bool:
+        first = terminals.FIRST.get(self.terminal)
+        return first is None or re.match(f"[{first}]", character) is not None
+
+
+class Lexer(lark.lexer.Lexer):
+    """Lark's contextual lexer with every terminal by itself.
+
+    A parser state's terminals in one pattern would have to be compiled for each set of terminals,
+    which takes longer than reading a usual file.
+    """
+
+    __future_interface__ = 2
+
+    def __init__(self, conf: LexerConf) -> None:
+        flags = conf.g_regex_flags
+        defined = {t.name: t.pattern.to_regexp() for t in sorted(conf.terminals, key=_rank)}
+        patterns = (*terminals.USUAL.items(), *defined.items())
+        self._patterns = [_Pattern(name, pattern, flags) for name, pattern in patterns]
+        self._ignored = frozenset(conf.ignore)
+        # By the parser's state and the next character.
+        self._candidates: dict[tuple[Any, str], list[_Pattern]] = {}
+
+    def lex(self, lexer_state: LexerState, parser_state: ParserState[Any]) -> Iterator[lark.Token]:
+        """Yield tokens; the parser's state is looked at anew for each.
+
+        Raises UnexpectedCharacters where nothing stands that the parser can take.
+        """
+        text: str = lexer_state.text.text
+        size = len(text)
+        place = lexer_state.line_ctr
+        candidates, ignored, states = self._candidates, self._ignored, parser_state.state_stack
+        make_token = lark.Token
+        while (at := place.char_pos) < size:
+            key = states[-1], text[at]
+            if key not in candidates:
+                candidates[key] = self._beginning(text[at], parser_state)
+            for pattern in candidates[key]:
+                if m := pattern.match(text, at):
+                    place.char_pos = end = m.end()
+                    if pattern.terminal not in ignored:
+                        yield make_token(pattern.terminal, m[0], at, end_pos=end)
+                    break
+            else:
+                raise UnexpectedCharacters(text, at, 0, 0)
+
+    def _beginning(self, character: str, parser_state: ParserState[Any]) -> list[_Pattern]:
+        """Return patterns of what the parser can take, or ignores, that may begin so."""
+        wanted = self._ignored | parser_state.parse_conf.states[parser_state.position].keys()
+        found = (p for p in self._patterns if p.terminal in wanted)
+        return [p for p in found if p.can_begin_with(character)]
+
+
+def _rank(terminal: TerminalDef) -> tuple[int, bool, int, str]:
+    # Of two that match, the one with the longer pattern is meant.
+    is_text, length = isinstance(terminal.pattern, PatternStr), len(terminal.pattern.value)
+    return -terminal.priority, is_text, -length, terminal.name

@@ -1,0 +1,22 @@
+"""`parse`: HLO text to a module."""
+
+from __future__ import annotations
+
+from hlo.errors import Source
+from hlo.frontends.text.build import Builder
+from hlo.frontends.text.recovery import read
+from hlo.frontends.text.report import Report
+from hlo.ir import Module
+from hlo.support.memory import collector_paused
+
+
+def parse(text: str, name: str = "<string>") -> Module:
+    """Return the module that `text` spells. `name` stands for the text in errors.
+
+    Raises HloError with all the errors that could be found, and TypeError for what is no text.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"HLO text is a str, not {type(text).__name__}")
+    report = Report(Source(name, text))
+    with collector_paused():
+        return Builder(report, read(report)).module()

@@ -1,0 +1,197 @@
+"""Reading text that may not follow the grammar.
+
+After an error the text is skipped up to a line on which an instruction or a computation begins or
+ends, and the parser is taken back to a state that can go on with that line (panic mode).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+from lark.parsers.lalr_analysis import Shift
+from lark.parsers.lalr_parser_state import ParserState
+
+from hlo.errors import HloError, Span
+from hlo.frontends.text import terminals
+from hlo.frontends.text.explain import explain
+from hlo.frontends.text.report import Report, TooManyErrors
+from hlo.frontends.text.syntax import ModuleRecord, Token, grammar
+
+# Where reading can go on. The groups are named for the terminals that stand there.
+_RESUME = re.compile(
+    rf"^[ \t]*+(?:(?P<END>\}})"
+    rf"|(?P<DEFINITION>(?>(?:{terminals.ROOT}[ \t]*+)?){terminals.NAME}[ \t]*+=)"
+    rf"|(?P<COMPUTATION>(?>(?:{terminals.ENTRY}[ \t]*+)?){terminals.NAME}[ \t]*+[({{]))",
+    re.M,
+)
+_DEFINITION = re.compile(
+    rf"^[ \t]*+(?>(?:{terminals.ROOT}[ \t]*+)?)({terminals.NAME})[ \t]*+=", re.M
+)
+# The head of a computation, on one line.
+_HEAD = re.compile(rf"(?:{terminals.ENTRY}|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
+# A line as far as all of its strings and comments are closed.
+_CLOSED = re.compile(rf"""(?>(?:[^"'/]++|{terminals.STRING}|{terminals.COMMENT}|/(?!\*))*)""", re.S)
+# A word may also be the name itself: `ROOT(` begins a computation of that name.
+_NAME = re.compile(
+    rf"(?>(?:(?:{terminals.ROOT}|{terminals.ENTRY}){terminals.GAP}(?=[%\w]))?)({terminals.NAME})",
+    re.S,
+)
+
+
+def read(report: Report) -> ModuleRecord:
+    """Return the records of a file; what does not follow the grammar is reported and left out.
+
+    Raises HloError when too little is left to go on with.
+    """
+    text = report.source.text
+    parser = grammar().parse_interactive(text)
+    state, lexer = parser.parser_state, parser.lexer_thread
+    assert lexer.state is not None
+    dropped: set[str] = set()
+    resume: int | None = -1
+    while True:
+        try:
+            for token in lexer.lex(state):
+                state.feed_token(token)
+            record: ModuleRecord = state.feed_token(Token("$END", "", len(text)), True)
+            record.dropped = dropped
+            return record
+        except UnexpectedInput as e:
+            if not len(report) and (whole := _read_with_long_strings(text)) is not None:
+                return whole
+            try:
+                expected = parser.accepts()
+                at = _place(e, text)
+                # Where reading went on and failed at once, it goes on behind that.
+                beyond = _next_line(text, at) if at == resume else _line_of(text, at)
+                resume = _recover(report, state, expected, at, beyond, dropped)
+            except TooManyErrors:
+                resume = None
+            if resume is None:
+                raise HloError(report.diagnostics) from None
+            lexer.state.line_ctr.char_pos = resume
+
+
+def _read_with_long_strings(text: str) -> ModuleRecord | None:
+    """Return the records of a text if it is right with strings that hold line breaks, or None."""
+    if not any(map(_leaves_a_string_open, text.split("\n"))):
+        return None
+    try:
+        record: ModuleRecord = grammar(long_strings=True).parse(text)  # type: ignore[assignment]
+    except UnexpectedInput:
+        return None
+    return record
+
+
+def _leaves_a_string_open(line: str) -> bool:
+    m = _CLOSED.match(line)
+    assert m is not None
+    return '"' in line[m.end() :] or "'" in line[m.end() :]
+
+
+def _place(e: UnexpectedInput, text: str) -> int:
+    """Return where the text that cannot be read begins."""
+    if isinstance(e, UnexpectedToken) and e.token.type == "$END":
+        return len(text)
+    assert e.pos_in_stream is not None
+    return e.pos_in_stream
+
+
+def _recover(
+    report: Report,
+    state: ParserState[Any],
+    expected: set[str],
+    at: int,
+    beyond: int,
+    dropped: set[str],
+) -> int | None:
+    """Report an error, and return where to read on with the parser in a fitting state, or None.
+
+    The place to read on is not before `beyond`.
+    """
+    text = report.source.text
+    in_body = {"END", "DEFINITION"} <= expected
+    if in_body and (at >= len(text) or _HEAD.match(text, at)):
+        _close_computation(report, state, at)
+        return at
+    if at >= len(text):
+        at = len(text.rstrip())
+    explain(report, at, expected, _opener(state))
+    resume = _RESUME.search(text, beyond)
+    while resume is not None:
+        kind = resume.lastgroup
+        assert kind is not None
+        depth = _depth_for(state, kind)
+        if depth is not None:
+            begin = min(_forget(state, depth, dropped), at)
+            for m in _DEFINITION.finditer(text, begin, resume.start()):
+                dropped.add(m[1].removeprefix("%"))
+            return resume.start(kind)
+        resume = _RESUME.search(text, _next_line(text, resume.start(kind)))
+    return None
+
+
+def _close_computation(report: Report, state: ParserState[Any], at: int) -> None:
+    """Report that a computation is not closed, and close it."""
+    note = None
+    for value in reversed(state.value_stack):
+        if isinstance(value, Token) and value.type in ("COMPUTATION", "INLINE", "INLINE_LIST"):
+            m = _NAME.match(value.value)
+            end = m.end() if m else len(value)
+            place = Span(report.source, value.start_pos, value.start_pos + end)
+            note = ("the computation begins here", place)
+            break
+    at = min(at, len(report.source.text.rstrip()))
+    report.error("syntax", "'}' is missing at the end of a computation", at, note=note)
+    state.feed_token(Token("END", "}", at, end_pos=at))
+
+
+def _opener(state: ParserState[Any]) -> int | None:
+    """Return where the innermost parentheses or braces open, unless they hold instructions."""
+    for value in reversed(state.value_stack):
+        if isinstance(value, Token):
+            if value.type in ("LPAR", "DEEP_ATTRIBUTE"):
+                return value.start_pos if value.type == "LPAR" else value.end_pos - 1
+            if value.type in ("COMPUTATION", "DEFINITION", "INLINE", "INLINE_LIST"):
+                return None
+    return None
+
+
+def _line_of(text: str, at: int) -> int:
+    """Return where the line of `at` begins if only blanks stand before, else the next line."""
+    begin = text.rfind("\n", 0, at) + 1
+    return _next_line(text, at) if text[begin:at].strip() else begin
+
+
+def _next_line(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end + 1
+
+
+def _depth_for(state: ParserState[Any], kind: str) -> int | None:
+    """Return how many states to keep so that the parser can go on with a terminal."""
+    table = state.parse_conf.states
+    for depth in range(len(state.state_stack), 0, -1):
+        actions = table[state.state_stack[depth - 1]]
+        # Instructions and the ends of computations stand in one and the same place.
+        wanted = (kind,) if kind == "COMPUTATION" else ("DEFINITION", "END")
+        if all(actions.get(k, (None,))[0] is Shift for k in wanted):
+            return depth
+    return None
+
+
+def _forget(state: ParserState[Any], depth: int, dropped: set[str]) -> int:
+    """Drop the states above `depth` and note the names begun there; return where they begin."""
+    values = state.value_stack[depth - 1 :]
+    del state.state_stack[depth:]
+    del state.value_stack[depth - 1 :]
+    tokens = [value for value in values if isinstance(value, Token)]
+    for token in tokens:
+        if token.type in ("DEFINITION", "COMPUTATION"):
+            m = _NAME.match(token.value)
+            assert m is not None
+            dropped.add(m[1].removeprefix("%"))
+    return min((t.start_pos for t in tokens), default=sys.maxsize)

@@ -1,0 +1,63 @@
+"""The errors of one file, in the making."""
+
+from __future__ import annotations
+
+import re
+
+from hlo.errors import Diagnostic, InferError, InstructionSpan, Source, Span, TextError
+from hlo.frontends.text.syntax import Token
+
+MAX_ERRORS = 20
+_WORD = re.compile(r"[A-Za-z0-9_.%#-]+|.|\n", re.S)
+
+
+class TooManyErrors(Exception):
+    """There are more errors than anybody reads; what follows is not looked at."""
+
+
+class Report:
+    """Collects diagnostics with their places."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.diagnostics: list[Diagnostic] = []
+
+    def __len__(self) -> int:
+        return len(self.diagnostics)
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        start: int,
+        end: int | None = None,
+        *,
+        hint: str | None = None,
+        note: tuple[str, Span | None] | None = None,
+    ) -> None:
+        """Add an error at `[start, end)`, by default the word at `start`."""
+        if end is None or end <= start:
+            word = _WORD.match(self.source.text, start)
+            end = word.end() if word else start + 1
+        span = Span(self.source, start, end)
+        notes = (note,) if note else ()
+        self.diagnostics.append(Diagnostic(code, message, span, hint, notes))
+        if len(self.diagnostics) >= MAX_ERRORS:
+            raise TooManyErrors
+
+    def text_error(self, e: TextError, start: int, what: str = "") -> None:
+        """Add the error of a small reader whose piece of text begins at `start`."""
+        message = f"{what}: {e.message}" if what else e.message
+        self.error(e.code, message, start + e.offset, hint=e.hint)
+
+    def infer_error(self, e: InferError, span: InstructionSpan) -> None:
+        """Add a broken rule of the op table."""
+        place: Span = span
+        if e.operand is not None:
+            place = span.operand(e.operand)
+        elif e.attr is not None:
+            place = span.attr(e.attr)
+        self.error(e.code, e.message, place.start, place.end, hint=e.hint)
+
+    def span(self, token: Token) -> Span:
+        return Span(self.source, token.start_pos, token.end_pos)

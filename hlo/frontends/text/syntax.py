@@ -1,0 +1,232 @@
+"""From text to records: the grammar's callbacks.
+
+A record is a light tuple or list of tokens (strings that know their place). Names and values are
+not looked at here; `build.py` makes IR of records.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import lark
+from lark import Lark
+from lark.lexer import TerminalDef
+
+from hlo.frontends.text import terminals
+from hlo.frontends.text.lexer import Lexer
+
+if TYPE_CHECKING:
+
+    class Token(lark.Token):
+        """A string that knows its place, which lark leaves open and its lexer always sets."""
+
+        start_pos: int  # type: ignore[assignment]
+        end_pos: int  # type: ignore[assignment]
+
+else:
+    Token = lark.Token
+
+
+class Deep(NamedTuple):
+    """A piece of text between two tokens whose brackets nest too deep for a terminal."""
+
+    start: int
+    end: int
+
+    def token(self, kind: str, text: str) -> Token:
+        """Return the piece as the token that a terminal would have made of it."""
+        return Token(kind, text[self.start : self.end], self.start, end_pos=self.end)
+
+
+class InstructionRecord(NamedTuple):
+    """`definition shape opcode arguments attributes`; what the text leaves out is None.
+
+    arguments: an OPERANDS or PAYLOAD token, or a list of OPERAND tokens and records of operations.
+    attributes: ATTRIBUTE tokens and inline records. declared: the shape that an older spelling has
+    in front of the name as well. Deep pieces stand where tokens do.
+    """
+
+    definition: Token | None
+    shape: Token | Deep | None
+    opcode: Token
+    arguments: Any
+    attributes: list[Any]
+    declared: Token | Deep | None = None
+
+
+class InlineRecord(NamedTuple):
+    """Computations written in place of names: `key={instructions}` or `key={{..}, name}`.
+
+    bodies: instruction lists, or NAME tokens.
+    """
+
+    key: Token
+    bodies: list[Any]
+    is_list: bool
+    end: Token
+
+
+class ComputationRecord(NamedTuple):
+    """`name (parameters) -> result { body }, attributes`; parameters: their shapes."""
+
+    head: Token
+    parameters: list[Token | Deep]
+    result: Token | Deep | None
+    body: list[InstructionRecord]
+    end: Token
+    attributes: list[Any]
+
+
+@dataclass
+class ModuleRecord:
+    """A file. `dropped` holds the names defined on lines that do not follow the grammar."""
+
+    header: Token | None = None
+    attributes: list[Any] = field(default_factory=list)
+    tables: list[Token] = field(default_factory=list)
+    computations: list[ComputationRecord] = field(default_factory=list)
+    single: InstructionRecord | None = None
+    dropped: set[str] = field(default_factory=set)
+
+
+def _item(parts: list[Any]) -> Any:
+    return parts[0]
+
+
+def _between(parts: list[Any]) -> Deep:
+    return Deep(parts[0].start_pos, parts[-1].end_pos)
+
+
+class _Records:
+    """What the grammar's rules make of their parts, while the text is read."""
+
+    shape = operand = arguments = inline_name = staticmethod(_item)
+    deep_shape = deep_attribute = staticmethod(_between)
+
+    # Left-recursive lists: an item is appended to the list made before.
+    @staticmethod
+    def nothing(_: list[Any]) -> list[Any]:
+        return []
+
+    @staticmethod
+    def first(parts: list[Any]) -> list[Any]:
+        return [parts[-1]]
+
+    @staticmethod
+    def more(parts: list[Any]) -> list[Any]:
+        items: list[Any] = parts[0]
+        items.append(parts[-1])
+        return items
+
+    more_listed = more
+
+    @staticmethod
+    def ignored(_: list[Any]) -> None:
+        return None
+
+    @staticmethod
+    def instruction(parts: list[Any]) -> InstructionRecord:
+        return InstructionRecord(*parts)
+
+    @staticmethod
+    def without_shape(parts: list[Any]) -> InstructionRecord:
+        definition, opcode, arguments, attributes = parts
+        return InstructionRecord(definition, None, opcode, arguments, attributes)
+
+    @staticmethod
+    def with_two_shapes(parts: list[Any]) -> InstructionRecord:
+        declared, definition, shape, opcode, arguments, attributes = parts
+        return InstructionRecord(definition, shape, opcode, arguments, attributes, declared)
+
+    @staticmethod
+    def unnamed(parts: list[Any]) -> InstructionRecord:
+        return InstructionRecord(None, *parts)
+
+    @staticmethod
+    def nested(parts: list[Any]) -> list[Any]:
+        operands: list[Any] = parts[1]
+        return operands
+
+    @staticmethod
+    def operation(parts: list[Any]) -> InstructionRecord:
+        shape, opcode, arguments = parts
+        return InstructionRecord(None, shape, opcode, arguments, [])
+
+    @staticmethod
+    def operation_without_shape(parts: list[Any]) -> InstructionRecord:
+        opcode, arguments = parts
+        return InstructionRecord(None, None, opcode, arguments, [])
+
+    @staticmethod
+    def deep_operand(parts: list[Any]) -> Deep:
+        shape, name = parts
+        return Deep(shape.start, name.end_pos)
+
+    @staticmethod
+    def inline(parts: list[Any]) -> InlineRecord:
+        key, body, end = parts
+        return InlineRecord(key, [body], False, end)
+
+    @staticmethod
+    def inline_list(parts: list[Any]) -> InlineRecord:
+        key, bodies, end = parts
+        return InlineRecord(key, bodies, True, end)
+
+    @staticmethod
+    def inline_body(parts: list[Any]) -> list[Any]:
+        body: list[Any] = parts[1]
+        return body
+
+    @staticmethod
+    def computation(parts: list[Any]) -> ComputationRecord:
+        head, _, body, end, attributes = parts
+        return ComputationRecord(head, [], None, body, end, attributes)
+
+    @staticmethod
+    def with_signature(parts: list[Any]) -> ComputationRecord:
+        head, _, parameters, _, _, result, _, body, end, attributes = parts
+        return ComputationRecord(head, parameters, result, body, end, attributes)
+
+    @staticmethod
+    def no_parameters(parts: list[Any]) -> ComputationRecord:
+        head, _, _, _, result, _, body, end, attributes = parts
+        return ComputationRecord(head, [], result, body, end, attributes)
+
+    @staticmethod
+    def header(parts: list[Any]) -> list[Any]:
+        return parts
+
+    @staticmethod
+    def module(parts: list[Any]) -> ModuleRecord:
+        (header, attributes), tables, computations = parts
+        return ModuleRecord(header, attributes, tables, computations)
+
+    @staticmethod
+    def headless(parts: list[Any]) -> ModuleRecord:
+        return ModuleRecord(computations=parts[0])
+
+    @staticmethod
+    def single(parts: list[Any]) -> ModuleRecord:
+        return ModuleRecord(single=parts[0])
+
+
+@cache
+def grammar(*, long_strings: bool = False) -> Lark:
+    """Return the parser of HLO text; built on first use, which takes some 50 ms.
+
+    long_strings: strings may hold line breaks.
+    """
+
+    def fill(terminal: TerminalDef) -> None:
+        pattern = terminal.pattern
+        pattern.value = terminals.fill(pattern.value, long_strings=long_strings)
+
+    text = resources.files("hlo.frontends.text").joinpath("grammar.lark").read_text("utf-8")
+    return Lark(
+        text, parser="lalr", lexer=Lexer, transformer=_Records(), maybe_placeholders=False,
+        edit_terminals=fill, g_regex_flags=re.S | re.A,
+    )  # fmt: skip

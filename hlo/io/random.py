@@ -1,0 +1,216 @@
+"""Random values for the parameters of a program: how they are distributed, and in which ranges."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import ml_dtypes
+import numpy as np
+
+from hlo.errors import HloError, did_you_mean
+from hlo.values.numerals import from_double
+from hlo.values.types import ArrayShape, ElementType, complex_part, integer_range
+
+# Random integers are 0 .. 9: as indices they are likely to be inside, as operands not to overflow.
+_INTEGERS = 10
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values that a parameter may have for the program to make sense.
+
+    low, high: the least and the greatest; infinite for none. used_by: the opcode that asks for it.
+    """
+
+    low: float
+    high: float
+    used_by: str
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            range_text = f"at least {self.low:g}"
+        elif math.isinf(self.low):
+            range_text = f"at most {self.high:g}"
+        else:
+            range_text = f"in {self.low:g}:{self.high:g}"
+        return f"{range_text} ({self.used_by})"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How random numbers are distributed.
+
+    kind: `safe` (normal, within the domain that is known of a parameter), `normal` (standard
+    normal, whatever the domain), `uniform` (from 0 to 1), `large` (of either sign, the logarithm
+    uniform over the normal numbers of the type), or `range`, uniform from `low` to `high`.
+    Integers are uniform always: from 0 to 9, or in their domain, or from `low` to `high`, both
+    included.
+    """
+
+    kind: str = "safe"
+    low: float = 0.0
+    high: float = 1.0
+
+    @classmethod
+    def parse(cls, text: str) -> Distribution:
+        """Return the distribution that `safe`, `normal`, `uniform`, `large` or `LO:HI` names.
+
+        Raises HloError.
+        """
+        if text in _KINDS:
+            return cls(text)
+        ends = re.fullmatch(rf"({_NUMBER}):({_NUMBER})", text)
+        if ends is None:
+            raise HloError.at(
+                "bad-distribution", f"{text!r} is not a distribution",
+                hint=did_you_mean(text, _KINDS)
+                or f"there are {', '.join(_KINDS)} and LO:HI, such as -1:1",
+            )  # fmt: skip
+        low, high = float(ends[1]), float(ends[2])
+        if not (low <= high and math.isfinite(high - low)):
+            raise HloError.at("bad-distribution", f"{text!r} is an empty or an infinite range")
+        return cls("range", low, high)
+
+    def uses_domain(self, et: ElementType) -> bool:
+        """True where what is known of a parameter's domain matters."""
+        return self.kind == "safe" or (et.is_integer and self.kind != "range")
+
+
+_KINDS = ("safe", "normal", "uniform", "large")
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+
+
+class Distributions:
+    """Distributions by the names of parameters.
+
+    specs: `DIST` for all, `PATTERN=DIST` for those whose names match a pattern with `*`, `?` and
+    `[..]`; see `Distribution`. A pattern goes before what is for all, a later one before an
+    earlier one. Raises HloError for a distribution that is none.
+    """
+
+    def __init__(self, specs: Iterable[str] = ()) -> None:
+        self._default = Distribution()
+        self._patterns: list[tuple[str, Distribution]] = []
+        for spec in specs:
+            pattern, is_named, text = spec.rpartition("=")
+            if is_named:
+                self._patterns.insert(0, (pattern.removeprefix("%"), Distribution.parse(text)))
+            else:
+                self._default = Distribution.parse(text)
+
+    def of(self, name: str) -> Distribution:
+        """Return how the parameter, or the part of one, of a name is distributed."""
+        return next((d for p, d in self._patterns if fnmatchcase(name, p)), self._default)
+
+    def need_names(self, names: Sequence[str]) -> None:
+        """Raise HloError unless each pattern matches one of the names."""
+        for pattern, _ in self._patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise HloError.at(
+                    "unknown-input", f"no parameter is called {pattern!r}",
+                    hint=did_you_mean(pattern, names),
+                )  # fmt: skip
+
+
+def random_array(
+    shape: ArrayShape,
+    seed: Sequence[int],
+    distribution: Distribution = Distribution(),
+    domain: Domain | None = None,
+) -> np.ndarray:
+    """Return random elements of a shape, the same for the same seed.
+
+    The parts of a complex number are distributed alike. f8e8m0fnu, which has powers of two alone,
+    gets some near 1 in place of normal numbers; pred is even.
+    """
+    rng, et, dims = np.random.default_rng(seed), shape.element_type, shape.dims
+    if et.is_pred:
+        return rng.integers(0, 2, dims, dtype=np.uint8).astype(bool)
+    if not distribution.uses_domain(et):
+        domain = None
+    if et.is_integer:
+        return _integers(rng, shape, distribution, domain)
+    if et.is_complex:
+        part = complex_part(et)
+        if distribution.kind == "large":
+            return _large(rng, (*dims, 2), part).view(et.dtype)[..., 0]
+        return _floats(rng, (*dims, 2), part.dtype, distribution, None).view(et.dtype)[..., 0]
+    if distribution.kind == "large":
+        return _large(rng, dims, et)
+    if et.name == "f8e8m0fnu" and distribution.kind in ("safe", "normal"):
+        return from_double(2.0 ** rng.integers(-3, 4, dims), et)
+    wide = np.dtype(np.float64 if et.bits > 32 else np.float32)
+    values = _floats(rng, dims, wide, distribution, domain)
+    if distribution.kind == "range":
+        limits = ml_dtypes.finfo(et.dtype)
+        least = float(limits.smallest_normal) if et.name == "f8e8m0fnu" else float(limits.min)
+        values = np.clip(values, least, float(limits.max))
+    return np.asarray(values).astype(et.dtype)
+
+
+def _large(rng: np.random.Generator, dims: tuple[int, ...], et: ElementType) -> np.ndarray:
+    """Return normal numbers of a type, as many of each order of magnitude and of each sign."""
+    limits = ml_dtypes.finfo(et.dtype)
+    least, most = float(limits.smallest_normal), float(limits.max)
+    # 2 to a logarithm that was rounded up is more than the largest number.
+    sizes = np.exp2(rng.uniform(np.log2(least), np.log2(most), dims)).clip(least, most)
+    signs = 1 if et.name == "f8e8m0fnu" else rng.choice((-1.0, 1.0), dims)
+    return from_double(sizes * signs, et)
+
+
+def _floats(
+    rng: np.random.Generator, dims: tuple[int, ...], dtype: np.dtype, distribution: Distribution,
+    domain: Domain | None,
+) -> np.ndarray:  # fmt: skip
+    low, high = distribution.low, distribution.high
+    if distribution.kind in ("safe", "normal"):
+        if domain is None or math.isinf(domain.low) or math.isinf(domain.high):
+            normal = np.asarray(rng.standard_normal(dims, dtype=dtype.type))
+            if domain is None:
+                return normal
+            size = np.abs(normal)
+            return np.asarray(
+                dtype.type(domain.low) + size
+                if math.isinf(domain.high)
+                else dtype.type(domain.high) - size
+            )
+        low, high = domain.low, domain.high
+    unit = np.asarray(rng.random(dims, dtype=dtype.type))
+    # In doubles, as the width of a range may be no number of the type.
+    return np.asarray(low + unit.astype(np.float64) * (high - low)).astype(dtype)
+
+
+def _integers(
+    rng: np.random.Generator, shape: ArrayShape, distribution: Distribution, domain: Domain | None
+) -> np.ndarray:
+    et, dims = shape.element_type, shape.dims
+    least, most = integer_range(et)
+    low, high = 0, min(_INTEGERS - 1, most)
+    if distribution.kind == "range":
+        low = max(math.ceil(distribution.low), least)
+        high = min(math.floor(distribution.high), most)
+        if low > high:
+            text = f"{distribution.low:g}:{distribution.high:g}"
+            raise HloError.at("bad-distribution", f"no {et} is in {text}")
+    elif domain is not None:
+        ends = _ends(domain)
+        # An index that its type cannot hold is left as it is.
+        if max(ends[0], least) <= min(ends[1], most):
+            low, high = max(ends[0], least), min(ends[1], most)
+    if high < _INTEGERS and low >= 0:
+        return rng.integers(low, high + 1, dims, dtype=np.uint8).astype(et.dtype)
+    wide = np.dtype(np.uint64 if high > np.iinfo(np.int64).max else np.int64)
+    return rng.integers(low, high, dims, dtype=wide.type, endpoint=True).astype(et.dtype)
+
+
+def _ends(domain: Domain) -> tuple[int, int]:
+    """Return the ends of a domain of integers; an open one has as many as usual."""
+    if math.isinf(domain.low):
+        high = math.floor(domain.high)
+        return high - _INTEGERS + 1, high
+    low = math.ceil(domain.low)
+    return low, low + _INTEGERS - 1 if math.isinf(domain.high) else math.floor(domain.high)

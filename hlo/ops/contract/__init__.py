@@ -1,0 +1,1 @@
+"""Contractions, convolutions, Fourier transforms and linear algebra."""

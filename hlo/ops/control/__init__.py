@@ -1,0 +1,1 @@
+"""Control flow and structure: calls, loops, tuples, tokens, parameters, constants."""

@@ -1,0 +1,1 @@
+"""Operations on corresponding elements: arithmetic, comparison, selection, conversion."""

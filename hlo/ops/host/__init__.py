@@ -1,0 +1,1 @@
+"""Custom calls, and exchange with the host."""

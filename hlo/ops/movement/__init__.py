@@ -1,0 +1,1 @@
+"""Data movement: reshapes, slices, padding, gather and scatter, dynamic sizes."""

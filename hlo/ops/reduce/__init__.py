@@ -1,0 +1,1 @@
+"""Reductions, windows, scans, sorts and normalization."""

@@ -1,0 +1,1 @@
+"""Cost, statistics and drawings of modules and layouts."""

@@ -1,0 +1,1 @@
+"""What every part may use: limits of memory and time, checks of arguments, others' arrays."""

@@ -1,0 +1,1 @@
+"""Samples with edge values, and comparison of results."""

@@ -1,0 +1,1 @@
+"""Immutable values and their text: element types, shapes, layouts, literals, shardings."""

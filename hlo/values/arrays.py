@@ -1,0 +1,78 @@
+"""Run-time values of the reference interpreter.
+
+An array is a numpy array in logical (row-major) order, in the numpy dtype of its element type, also
+when it is a scalar (rank 0). A tuple is a Python tuple. A token is `TOKEN_VALUE`. An array with
+dynamic dimensions is a `DynamicArray`, unless its sizes are its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hlo.values.types import UNBOUNDED
+
+
+class _Token:
+    """The value of every token: order is kept by evaluating in order."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "token"
+
+
+TOKEN_VALUE = _Token()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DynamicArray:
+    """An array stored at its bounds of which the leading `sizes` of each dimension are meant.
+
+    data: array with the shape's bounds. Elements outside `sizes` are padding of no stated value.
+    """
+
+    data: np.ndarray
+    sizes: tuple[int, ...]
+
+    @property
+    def actual(self) -> np.ndarray:
+        """The elements that are meant: a view of `data`."""
+        return self.data[tuple(slice(0, n) for n in self.sizes)]
+
+
+def with_sizes(data: np.ndarray, sizes: Sequence[int]) -> np.ndarray | DynamicArray:
+    """Return an array at its bounds of which only the leading `sizes` are meant.
+
+    That is `data` itself when the sizes are the bounds.
+    """
+    return data if data.shape == tuple(sizes) else DynamicArray(data, tuple(sizes))
+
+
+def bounded(array: np.ndarray, bounds: Sequence[int]) -> np.ndarray | DynamicArray:
+    """Return an array of dynamic dimensions, stored at its bounds; an unbounded one is as it is."""
+    dims = tuple(n if b == UNBOUNDED else b for n, b in zip(array.shape, bounds, strict=True))
+    if array.shape == dims:
+        return array
+    data = np.zeros(dims, array.dtype)
+    data[tuple(slice(0, n) for n in array.shape)] = array
+    return DynamicArray(data, array.shape)
+
+
+def actual(value: np.ndarray | DynamicArray) -> np.ndarray:
+    """Return the elements of an array that are meant."""
+    return value.actual if isinstance(value, DynamicArray) else value
+
+
+def zero_padded(value: np.ndarray | DynamicArray) -> np.ndarray:
+    """Return an array at its bounds, with zeros in place of what is not meant."""
+    if isinstance(value, DynamicArray):
+        return at_bounds(bounded(value.actual, value.data.shape))
+    return value
+
+
+def at_bounds(value: np.ndarray | DynamicArray) -> np.ndarray:
+    """Return an array at its bounds, with its padding."""
+    return value.data if isinstance(value, DynamicArray) else value

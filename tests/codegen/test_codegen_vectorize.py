@@ -1,0 +1,113 @@
+"""Loops over vectors: what loops become some, and that they compute the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hlo
+from hlo.codegen.pipeline import emit_program
+from hlo.codegen.targets.cpu import cpu_target
+from hlo.runtime.jit import host_machine
+from hlo.testing.sampling import random_array
+from hlo.values.types import ELEMENT_TYPES
+from tests.harness.run_compiled import check
+
+# Neither a multiple of a vector's elements, nor less than some vectors in a row.
+SIZE = 1031
+UNARY = {
+    "float": "abs negate exponential log sine tanh sqrt rsqrt floor round-nearest-afz sign "
+    "is-finite logistic cbrt erf log-plus-one",
+    "integer": "abs negate not sign popcnt count-leading-zeros",
+}
+BINARY = {
+    "float": "add subtract multiply divide maximum minimum atan2",
+    "integer": "add subtract multiply maximum minimum and or xor shift-left "
+    "shift-right-arithmetic shift-right-logical",
+}
+TYPES = "f32 f64 f16 bf16 f8e5m2 s1 u1 s8 u8 s16 s32 u32 s64 u64 pred c64".split()
+
+
+def llvm(text: str, features: str = "+avx512bw,+avx512vl,+avx512f") -> str:
+    machine = host_machine()
+    target = cpu_target("x86_64-unknown-linux-gnu", machine.data_layout, features)
+    return emit_program(hlo.parse(text).entry, "entry", target).llvm
+
+
+def kind(name: str) -> str:
+    return "integer" if ELEMENT_TYPES[name].is_integer else "float"
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_elementwise_operations_on_many_elements(name: str) -> None:
+    et, lines = ELEMENT_TYPES[name], []
+    unary, binary = UNARY[kind(name)].split(), BINARY[kind(name)].split()
+    if name[0] == "u":
+        unary = ["not", "popcnt", "count-leading-zeros"]
+    if name == "pred":
+        unary, binary = ["not"], ["and", "or", "xor"]
+    if et.is_complex:
+        unary, binary = ["negate", "real", "imag"], ["add", "multiply"]
+    for n, op in enumerate(unary):
+        shape = "pred" if op == "is-finite" else "f32" if op in ("real", "imag") else name
+        lines.append(f"unary{n} = {shape}[{SIZE}] {op}(x)")
+    lines += [f"binary{n} = {name}[{SIZE}] {op}(x, y)" for n, op in enumerate(binary)]
+    values = [line.split(" ")[0] for line in lines]
+    shapes = ", ".join(line.split(" ")[2] for line in lines)
+    text = (
+        f"HloModule m\nENTRY e {{ x = {name}[{SIZE}] parameter(0) y = {name}[{SIZE}] parameter(1)\n"
+        + "\n".join(lines)
+        + f"\nROOT t = ({shapes}) tuple({', '.join(values)}) }}"
+    )
+    rng = np.random.default_rng(0)
+    check(text, [random_array(rng, et, (SIZE,), edges=True) for _ in range(2)])
+
+
+@pytest.mark.parametrize("name", "f32 f64 bf16 s8 u16 s32 s64".split())
+@pytest.mark.parametrize("op", ["add", "multiply", "maximum", "minimum"])
+def test_reductions_over_many_elements(name: str, op: str) -> None:
+    start = {"add": "0", "multiply": "1", "maximum": "0", "minimum": "0"}[op]
+    text = f"""HloModule m
+    f {{ a = {name}[] parameter(0) b = {name}[] parameter(1) ROOT r = {name}[] {op}(a, b) }}
+    ENTRY e {{ x = {name}[3,{SIZE}] parameter(0) s = {name}[] constant({start})
+      ROOT r = {name}[3] reduce(x, s), dimensions={{1}}, to_apply=f }}"""
+    x = random_array(np.random.default_rng(0), ELEMENT_TYPES[name], (3, SIZE))
+    check(text, [1 + x / 4096 if op == "multiply" and name[0] in "bf" else x])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("f32[4096] add(f32[4096] a, f32[4096] b)", True),
+        ("f32[80,64] broadcast(f32[64] a), dimensions={1}", True),
+        ("f32[64,80] broadcast(f32[64] a), dimensions={0}", True),
+        # Few vectors and some elements over: LLVM makes it one loop, with masks.
+        ("f32[64,70] broadcast(f32[64] a), dimensions={0}", False),
+        ("s32[4096] iota(), iota_dimension=0", True),
+        # Elements that lie apart, and integer division, are for LLVM to judge.
+        ("s8[70] slice(s8[140] a), slice={[0:140:2]}", False),
+        ("s32[4096] divide(s32[4096] a, s32[4096] b)", False),
+    ],
+)
+def test_which_loops_become_loops_over_vectors(text: str, expected: bool) -> None:
+    assert ("\nvectors" in llvm(text)) == expected
+
+
+@pytest.mark.parametrize("name", ["f32", "s8"])
+def test_machines_without_vectors_have_none(name: str) -> None:
+    text = f"{name}[4096] add({name}[4096] a, {name}[4096] b)"
+    target = cpu_target("riscv64-unknown-linux-gnu", "", "+m")
+    assert "\nvectors" not in emit_program(hlo.parse(text).entry, "entry", target).llvm
+
+
+def test_a_loop_that_LLVM_has_to_look_at_leaves_the_function_to_it() -> None:
+    """Its vectorizer takes as long for one loop of a function as for all."""
+    text = """HloModule m
+    ENTRY e { x = f32[40,512] parameter(0) p = s32[40,512] parameter(1)
+      c = s32[40,512] divide(p, p) f = f32[40,512] convert(c)
+      z = f32[] constant(0) r = f32[40] reduce(x, z), dimensions={1}, to_apply=g
+      ROOT t = (f32[40,512], f32[40]) tuple(f, r) }
+    g { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"""
+    functions = llvm(text).split("define ")
+    assert any("\nvectors" in f for f in functions)
+    assert all("\nvectors" not in f for f in functions if " sdiv " in f)

@@ -1,0 +1,270 @@
+"""Compiled programs on disk: what makes a key, what damage does, what goes when space is short."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlo
+from hlo.compiler.pipeline import compile_text
+from hlo.runtime import cache as cache_module
+from hlo.runtime.cache import Cache, digest
+
+ADD = "HloModule m\nENTRY e {\n  a = f32[3] parameter(0)\n  ROOT b = f32[3] add(a, a)\n}\n"
+# A table large enough not to be part of the code.
+TABLE = f"f32[700] constant({{{','.join(map(str, range(700)))}}})"
+X = np.arange(3, dtype=np.float32)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+def files(store: Cache) -> list[Path]:
+    return sorted(store.folder.iterdir()) if store.folder.exists() else []
+
+
+def was_built(text: str, store: Cache | bool, **options: str) -> bool:
+    exe = compile_text(text.encode(), "m", cache=store, **options)  # type: ignore[arg-type]
+    return "emit" in exe.compile_seconds
+
+
+def test_the_second_time_nothing_is_built(store: Cache) -> None:
+    assert was_built(ADD, store)
+    again = compile_text(ADD.encode(), "m", cache=store)
+    assert set(again.compile_seconds) == {"look up", "load"}
+    np.testing.assert_array_equal(again(X), X + X)
+    assert [p.name for p in again.parameters] == ["a"]
+    assert again.cost["operations"] == 3
+
+
+def test_constants_come_from_the_file(store: Cache) -> None:
+    text = f"HloModule m\nENTRY e {{\n c = {TABLE}\n ROOT n = f32[700] negate(c)\n}}\n"
+    first = compile_text(text.encode(), "m", cache=store)()
+    second = compile_text(text.encode(), "m", cache=store)()
+    np.testing.assert_array_equal(first, -np.arange(700, dtype=np.float32))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_text_options_and_versions_are_the_key(
+    store: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert was_built(ADD, store)
+    assert was_built(ADD.replace("add", "multiply"), store)
+    assert not was_built(ADD, store)
+    monkeypatch.setattr(hlo, "__version__", "99")
+    assert was_built(ADD, store)
+
+
+def test_a_module_is_known_by_its_text(store: Cache) -> None:
+    module = hlo.parse(ADD)
+    assert "emit" in hlo.compile(module, cache=store).compile_seconds
+    assert "emit" not in hlo.compile(hlo.parse(str(module)), cache=store).compile_seconds
+
+
+def test_parts_of_a_key_do_not_run_together() -> None:
+    assert digest([b"ab", b"c"]) != digest([b"a", b"bc"])
+
+
+def test_without_a_cache_nothing_is_written(store: Cache) -> None:
+    assert was_built(ADD, False)
+    assert was_built(ADD, False)
+    assert not files(store)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 40, 64, 100, -1])
+def test_a_cut_entry_is_made_again(store: Cache, keep: int) -> None:
+    was_built(ADD, store)
+    (path,) = files(store)
+    data = path.read_bytes()
+    path.write_bytes(data[:keep])
+    assert was_built(ADD, store)
+    assert path.read_bytes() == data
+    assert not was_built(ADD, store)
+
+
+def test_any_changed_byte_is_noticed(store: Cache) -> None:
+    was_built(ADD, store)
+    (path,) = files(store)
+    data = path.read_bytes()
+    for at in range(0, len(data), 97):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert store.get(path.stem) is None
+    path.write_bytes(data)
+    assert store.get(path.stem) is not None
+
+
+def test_a_program_of_another_make_is_ignored(store: Cache) -> None:
+    """What the checksum covers may still not be what this version writes."""
+    was_built(ADD, store)
+    (path,) = files(store)
+    for body in (b"", b"\0" * 32, b"\1" * 64, (40).to_bytes(8, "little") * 4 + b"{}" * 40):
+        path.write_bytes(cache_module._head(path.stem, [body]) + body)
+        assert store.get(path.stem) is None
+
+
+def with_header(store: Cache, path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the header of an entry, so that all else of it is right."""
+    data = path.read_bytes()[64:]
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode().ljust(length)
+    assert len(text) == length, "what follows has a place of its own"
+    body = data[:8] + text + data[8 + length :]
+    path.write_bytes(cache_module._head(path.stem, [body]) + body)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("symbol", "other"), ("symbol", None), ("name", 3), ("arena_bytes", -1),
+        ("arena_bytes", "1"), ("parameters", []), ("parameters", [[1, "a", "f32[3]{0}"]]),
+        ("result", "f32["), ("aliases", [[7, 0]]), ("imports", [1]), ("sections", [0, 0]),
+        ("device_counts", [1]), ("uses_host", 0), ("domains", 5), ("elided", None),
+    ],
+)  # fmt: skip
+def test_a_wrong_header_ends_in_compiling_again(store: Cache, key: str, value: object) -> None:
+    was_built(ADD, store)
+    (path,) = files(store)
+    right = path.read_bytes()
+    # Room for values of any length.
+    with_header(store, path, lambda h: h.update({key: value, "cost": {}}))
+    if key == "parameters" and not value:
+        return  # sound, but for another program: only who may write here could say so
+    exe = compile_text(ADD.encode(), "m", cache=store)
+    assert "emit" in exe.compile_seconds
+    np.testing.assert_array_equal(exe(X), X + X)
+    assert path.read_bytes()[:16] == right[:16]
+
+
+def test_an_entry_under_another_key_is_none(store: Cache) -> None:
+    was_built(ADD, store)
+    (add,) = files(store)
+    was_built(ADD.replace("add", "multiply"), store)
+    (other,) = set(files(store)) - {add}
+    os.replace(other, add)
+    exe = compile_text(ADD.encode(), "m", cache=store)
+    np.testing.assert_array_equal(exe(X), X + X)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes say nothing here")
+@pytest.mark.parametrize("writable", ["folder", "entry"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_what_others_may_write_is_not_run(store: Cache, writable: str, mode: int) -> None:
+    was_built(ADD, store)
+    (entry,) = files(store)
+    path = store.folder if writable == "folder" else entry
+    path.chmod(path.stat().st_mode | mode)
+    assert was_built(ADD, store)
+    if writable == "folder":
+        assert store.problem is not None and "others may write to it" in store.problem
+        path.chmod(0o700)
+    assert not was_built(ADD, store)  # it is written again, or its folder is private again
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there are no users")
+def test_what_is_of_another_user_is_not_run(store: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    was_built(ADD, store)
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    assert was_built(ADD, store) and store.problem is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.parametrize("kind", ["pipe", "link", "loop", "device"])
+def test_what_is_no_file_is_no_entry(store: Cache, kind: str) -> None:
+    was_built(ADD, store)
+    (path,) = files(store)
+    elsewhere = store.folder.parent / "elsewhere"
+    os.replace(path, elsewhere)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        to = {"link": elsewhere, "loop": path, "device": Path("/dev/zero")}[kind]
+        path.symlink_to(to)
+    assert was_built(ADD, store)
+    assert path.is_file() and not path.is_symlink() and not was_built(ADD, store)
+
+
+def test_an_entry_that_is_a_folder_is_no_entry(store: Cache) -> None:
+    was_built(ADD, store)
+    (path,) = files(store)
+    path.unlink()
+    path.mkdir()
+    assert was_built(ADD, store)
+    assert store.problem
+
+
+def test_what_was_not_used_for_longest_goes_first(store: Cache) -> None:
+    texts = [ADD.replace("add", op) for op in ("add", "multiply", "maximum")]
+    for age, text in zip((30, 20, 10), texts, strict=True):
+        was_built(text, store)
+        newest = max(files(store), key=os.path.getmtime)
+        os.utime(newest, (time.time() - age, time.time() - age))
+    assert not was_built(texts[0], store)  # which makes it the newest
+    size = files(store)[0].stat().st_size
+    store.limit_bytes = 3 * size + size // 2
+    assert was_built(ADD.replace("add", "minimum"), store)
+    assert len(files(store)) == 3
+    assert not was_built(texts[0], store)
+    assert was_built(texts[1], store)
+
+
+def test_a_program_too_large_for_the_cache_is_not_kept(store: Cache) -> None:
+    store.limit_bytes = 100
+    assert was_built(ADD, store)
+    assert not files(store)
+    assert store.problem is not None and "too many" in store.problem
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = Cache(tmp_path / "file" / "cache")
+    assert was_built(ADD, store)
+    assert store.problem is not None
+
+
+def test_what_a_dead_process_left_is_removed(store: Cache) -> None:
+    was_built(ADD, store)
+    old, young = store.folder / "new-old", store.folder / "new-young"
+    foreign = store.folder / "readme"
+    for path in (old, young, foreign):
+        path.write_text("x")
+    for path in (old, foreign):
+        os.utime(path, (0, 0))
+    was_built(ADD.replace("add", "multiply"), store)
+    assert not old.exists() and young.exists() and foreign.exists()
+
+
+def test_clear(store: Cache) -> None:
+    was_built(ADD, store)
+    store.clear()
+    assert not files(store)
+
+
+def _many(folder: str, number: int) -> int:
+    """Compile several programs, whose entries push each other out, in a process of its own."""
+    store = Cache(folder, limit_bytes=20_000)
+    wrong = 0
+    for i in range(12):
+        text = ADD.replace("add(a, a)", f"{('add', 'multiply', 'maximum')[(i + number) % 3]}(a, a)")
+        got = compile_text(text.encode(), "m", cache=store)(X)
+        want = (X + X, X * X, X)[(i + number) % 3]
+        wrong += not np.array_equal(got, want)
+    return wrong
+
+
+def test_several_processes_at_once(store: Cache) -> None:
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(3) as pool:
+        assert pool.starmap(_many, [(str(store.folder), n) for n in range(3)]) == [0, 0, 0]
+    assert not [p for p in files(store) if p.name.startswith("new-")]

@@ -1,0 +1,89 @@
+"""Every rule of the algebraic simplifier has a case in which it fires and one in which it must not.
+
+The cases are `filetests/passes/algsimp/*.hlo`. A comment names a rule, `// NAME: equation` where it
+fires and `// not NAME: reason` where it must not; that results stay the same is checked with all
+file tests. Rules that have to be asked for must not fire there without that.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import hlo
+from hlo.passes import find_pass, parse_pipeline, run_pipeline
+from hlo.passes.algsimp._rules import NEEDED_OPTION, RULES
+
+_FILES = sorted((Path(__file__).resolve().parents[1] / "filetests/passes/algsimp").glob("*.hlo"))
+_NAMED = re.compile(r"^// (not )?([a-z]\w*): ", re.MULTILINE)
+_RUN = re.compile(r"^// RUN: (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """The text of a case, its passes, and which rules are to fire in it, are not, and did."""
+
+    text: str
+    passes: str
+    fire: frozenset[str]
+    stay: frozenset[str]
+    fired: frozenset[str]
+
+
+def _fired(text: str, passes: str) -> frozenset[str]:
+    runs = run_pipeline(hlo.parse(text), parse_pipeline(passes))
+    return frozenset(rewrite.rule for run in runs for rewrite in run.rewrites)
+
+
+@functools.cache
+def _cases(path: Path) -> list[Case]:
+    found = []
+    for text in path.read_text().split("// -----\n"):
+        names = {False: set[str](), True: set[str]()}
+        for negative, name in _NAMED.findall(text):
+            names[bool(negative)].add(f"algsimp.{name}")
+        run = _RUN.search(text)
+        assert run is not None
+        passes = shlex.split(run[1])[1].removeprefix("--passes=")
+        fire, stay = frozenset(names[False]), frozenset(names[True])
+        found.append(Case(text, passes, fire, stay, _fired(text, passes)))
+    return found
+
+
+def _asked_for() -> set[str]:
+    """Return the rules that an option brings or takes away."""
+    find_pass("algsimp")
+    return {r.name for r in RULES.rules.values() if r.approximate or r.name in NEEDED_OPTION}
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda p: p.stem)
+def test_rules_fire_where_cases_say(path: Path) -> None:
+    for case in _cases(path):
+        assert case.fire <= case.fired, case.text
+        assert not case.stay & case.fired, case.text
+
+
+@pytest.mark.parametrize("path", _FILES, ids=lambda p: p.stem)
+def test_rules_to_ask_for_fire_only_then(path: Path) -> None:
+    for case in _cases(path):
+        if asked := case.fire & _asked_for():
+            assert not asked & _fired(case.text, "algsimp{approximate=false}"), case.text
+
+
+def test_every_rule_has_cases() -> None:
+    find_pass("algsimp")
+    cases = [case for path in _FILES for case in _cases(path)]
+    fire = {name for case in cases for name in case.fire}
+    stay = {name for case in cases for name in case.stay}
+    assert not RULES.rules.keys() - fire, "no case in which it fires"
+    assert not RULES.rules.keys() - stay, "no case in which it must not fire"
+    assert fire | stay == RULES.rules.keys()
+
+
+def test_options_are_those_of_the_pass() -> None:
+    assert {*NEEDED_OPTION.values()} <= find_pass("algsimp").options.keys()

@@ -1,0 +1,68 @@
+"""The benchmark's programs export, and the measuring works; nothing is said about times here."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hlo
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def test_inputs_keep_their_types(bench: None, tmp_path: Path) -> None:
+    import ml_dtypes
+
+    measure = importlib.import_module("measure")
+    given = [
+        np.float32(1.5).reshape(()),
+        np.arange(6, dtype=np.int8).reshape(2, 3).T,
+        np.array([[1], [2]], ml_dtypes.bfloat16),
+        np.zeros((0, 4)),
+        np.array([True, False]),
+    ]
+    measure.save_inputs(str(tmp_path / "x.npz"), given)
+    for got, want in zip(measure.load_inputs(str(tmp_path / "x.npz")), given, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_case_is_measured_on_both_sides() -> None:
+    command = [sys.executable, str(BENCH / "run.py"), "tiny_add", "--seconds", "0.1"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    row = next(x for x in run.stdout.split("\n") if x.startswith("tiny_add")).split()
+    assert len(row) == 8 and all(float(x) > 0 for x in row[1:])
+    assert "WRONG" not in run.stdout
+
+
+def test_what_stands_outside_fusions_is_counted(bench: None) -> None:
+    models = importlib.import_module("models")
+    module = hlo.parse("""HloModule m
+f {
+  x = f32[4] parameter(0)
+  y = f32[4] negate(x)
+  ROOT z = f32[4] sine(y)
+}
+body {
+  a = f32[4] parameter(0)
+  ROOT b = f32[4] fusion(a), kind=kLoop, calls=f
+}
+ENTRY e {
+  a = f32[4] parameter(0)
+  b = f32[4] call(a), to_apply=body
+  ROOT c = f32[4] multiply(b, b)
+}
+""")
+    want = models.Counts(instructions=8, outside=5, kernels=2, bytes=64, peak=48, operations=8)
+    assert models.count(module) == want
