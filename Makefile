@@ -31,12 +31,12 @@ format: $(BIN)/pytest  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 operations: $(BIN)/pytest  ## write docs/operations.md
-	$(BIN)/python docs/operations.py > docs/operations.md.new
+	$(BIN)/python -m docs.operations > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
 
 compatibility: $(BIN)/pytest  ## ask the installed jaxlib what it takes, write docs/compatibility.md
 	$(BIN)/python -m tests.sweeps.drift --record
-	$(BIN)/python docs/compatibility.py > docs/compatibility.md.new
+	$(BIN)/python -m docs.compatibility > docs/compatibility.md.new
 	mv docs/compatibility.md.new docs/compatibility.md
 
 fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 valid ones compiled and run

@@ -1,6 +1,6 @@
 """Prints docs/compatibility.md: what each version of XLA accepts, compared with this project.
 
-    python docs/compatibility.py > docs/compatibility.md
+    python -m docs.compatibility > docs/compatibility.md
 
 What XLA accepts is in docs/compatibility/, written by `python -m tests.sweeps.drift --record`; the
 reasons for differences are in docs/compatibility.txt.
@@ -13,16 +13,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+from tests.sweeps.drift import Difference, explained, forms, records, verdict
 
-from tests.sweeps.drift import Difference, explained, forms, records, verdict  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 _HEAD = """# Compatibility
 
-What the XLA in jaxlib accepts, and what this project accepts. `python -m tests.sweeps.drift` asks the
-parsers of the installed jaxlib (`--python PYTHON` for another one) for opcodes, types, attributes,
-keywords, forms of text and StableHLO operations, and fails for each difference that
+What the XLA in jaxlib accepts, and what this project accepts. `python -m tests.sweeps.drift` asks
+the parsers of the installed jaxlib (`--python PYTHON` for another one) for opcodes, types,
+attributes, keywords, forms of text and StableHLO operations, and fails for each difference that
 `docs/compatibility.txt` does not explain. `make compatibility` writes this page, from that file and
 from the answers of {versions}.
 
@@ -49,8 +48,8 @@ _DIFFERENCES = """## Differences
 """
 _FORMS = """## Forms of text
 
-Each is a small module of `tests/harness/xla_forms.txt`, given to XLA's parser, which does not verify.
-"""
+Each is a small module of `tests/harness/xla_forms.txt`, given to XLA's parser, which does not
+verify."""
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:

@@ -1,6 +1,6 @@
 """Prints docs/operations.md: every operation of the documents, and what here it is.
 
-    python docs/operations.py > docs/operations.md
+    python -m docs.operations > docs/operations.md
 
 The names come from docs/operations.txt, all else from the builder, the op table and the tests:
 `Types` from tests/harness/type_probes.txt, programs that are tried with every type.
@@ -27,13 +27,11 @@ from hlo.ops.spec import Category
 from hlo.runtime.jit import host_machine
 from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType, Shape
 from hlo.values.types.element import Kind
+from tests.harness.builder_cases import CASES, NOT_RUN, all_cases
+from tests.harness.type_probes import Probe, accepted, probes
+from tests.ops.test_op_table import arguments, host
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests"))
-
-from tests.harness.builder_cases import CASES, NOT_RUN, all_cases  # noqa: E402
-from tests.harness.type_probes import Probe, accepted, probes  # noqa: E402
-from tests.ops.test_op_table import arguments, host  # noqa: E402
 
 DOCUMENTS = {"4": "004", "0": "000", "2": "002", "3": "003"}
 NOT_THERE = "-"
@@ -57,9 +55,9 @@ writes this page, from `docs/operations.txt`, the builder, the op table and the 
   test that shows it.
 
 A test is named by its file in `tests/` and what stands in brackets after its name there, or by its
-name. `pytest tests/ops/test_op_table.py -k "[abs-0] or [abs-1]"` runs `test_op_table[abs-0, abs-1]`,
-`pytest tests/verifier/test_verify.py -k test_x` would run `test_verify::test_x`; ids of several words are
-written as `pytest --collect-only` prints them.
+name. `pytest tests/ops/test_op_table.py -k "[abs-0] or [abs-1]"` runs
+`test_op_table[abs-0, abs-1]`, `pytest tests/verifier/test_verify.py -k test_x` would run
+`test_verify::test_x`; ids of several words are written as `pytest --collect-only` prints them.
 """.format(dash=f"`{NOT_THERE}`")
 
 

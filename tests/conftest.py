@@ -27,16 +27,12 @@ import io
 import itertools
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-# Test helpers (`oracle`, `generate`) are imported by name from any test file.
-sys.path.insert(0, str(Path(__file__).parent))
 
 from tests.harness.oracle import assert_same, leaves
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from hlo.io.arguments import Parameter
     from hlo.io.inputs import Sampler
     from hlo.values.types import Shape
@@ -33,6 +35,13 @@ def for_devices(
     return str(module).encode(), module.device_counts
 
 
+def _snapshot(path: str) -> Mapping[str, np.ndarray]:
+    """Read a snapshot's arguments. A run from the cache needs none of what reads protos."""
+    from hlo.frontends.sources import read_snapshot
+
+    return read_snapshot(path)
+
+
 def inputs_by_device(
     parameters: Sequence[Parameter], count: int, specs: Sequence[str], archives: Sequence[str],
     sampler: Sampler, *, vary: bool,
@@ -49,7 +58,9 @@ def inputs_by_device(
     made_up: list[str] = []
     for device in range(count):
         archive = archives[device if len(archives) > 1 else 0] if archives else None
-        own, names = read_inputs(parameters, specs, archive, sampler, device, vary=vary)
+        own, names = read_inputs(
+            parameters, specs, archive, sampler, device, vary=vary, read_snapshot=_snapshot
+        )
         values.append(own)
         # A file for one device may lack what that for another one has.
         made_up += [n for n in names if n not in made_up]

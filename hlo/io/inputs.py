@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,9 @@ _NUMBER = re.compile(r"\([^()]*\)|[^\s,]+")
 # What names a file sooner than it is a number.
 _FILE = re.compile(r"[\w./-]*[./][\w-]*[A-Za-z_][\w-]*")
 _STARTS_WITH_SHAPE = re.compile(r"[(\s]*[a-z][a-z0-9]*\[")
+
+# Reads the arguments in a dumped snapshot by name: `hlo.frontends.sources.read_snapshot`.
+ReadSnapshot = Callable[[str], Mapping[str, np.ndarray]]
 
 
 @dataclass
@@ -89,7 +92,7 @@ class Sampler:
 
 def read_inputs(
     parameters: Sequence[Parameter], specs: Sequence[str], archive: str | None, sampler: Sampler,
-    device: int = 0, *, vary: bool = False,
+    device: int = 0, *, vary: bool = False, read_snapshot: ReadSnapshot,
 ) -> tuple[list[Any], list[str]]:  # fmt: skip
     """Return a value for each parameter, and the names of what had to be made up at random.
 
@@ -100,10 +103,10 @@ def read_inputs(
     safetensors file whose keys are `arg0, arg1, ..` or parameter names; the leaves of a tuple have
     keys such as `arg0.1`. Or a snapshot that XLA dumped, which holds the arguments of a call.
     sampler: makes up what is random. device: whose inputs these are; vary: what is random differs
-    from that of other devices.
+    from that of other devices. read_snapshot: reads what is no archive by name.
     Everything is checked against the parameters. Raises HloError.
     """
-    inputs = _Inputs(parameters, sampler, device, vary)
+    inputs = _Inputs(parameters, sampler, device, vary, read_snapshot)
     if archive is not None:
         inputs.take_archive(archive)
     # Named inputs first: the others fill the gaps.
@@ -124,12 +127,14 @@ class _Inputs:
     """The values given so far, by parameter number and index path."""
 
     def __init__(
-        self, parameters: Sequence[Parameter], sampler: Sampler, device: int, vary: bool
-    ) -> None:
+        self, parameters: Sequence[Parameter], sampler: Sampler, device: int, vary: bool,
+        read_snapshot: ReadSnapshot,
+    ) -> None:  # fmt: skip
         self._parameters = parameters
         self._sampler = sampler
         self._device = device
         self._vary = vary
+        self._read_snapshot = read_snapshot
         self._leaves: dict[int, dict[tuple[int, ...], Any]] = {p.number: {} for p in parameters}
         self._made_up: list[str] = []
 
@@ -148,10 +153,7 @@ class _Inputs:
         # XLA's names for the text form of snapshots end in .txt.
         is_snapshot = is_proto_file(path) or path.endswith(".txt")
         if is_snapshot:
-            # A run from the cache needs none of what reads protos.
-            from hlo.frontends.sources import read_snapshot
-
-            found = read_snapshot(path)
+            found = self._read_snapshot(path)
         else:
             found = read_archive(path)
         for key, value in found.items():

@@ -259,7 +259,7 @@ class Module:
     def __reduce__(self) -> tuple[Callable[[str], Module], tuple[str]]:
         return type(self).from_text, (str(self),)
 
-    # Set by `hlo.frontends.text`, which stands above this package: `str(module)` is text that parses back.
+    # Set by `hlo.frontends.text`, which is above this package: `str(module)` parses back.
     to_text: ClassVar[Callable[[Module], str]]
     from_text: ClassVar[Callable[[str], Module]]
 

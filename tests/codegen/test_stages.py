@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from hlo_tools.opt import main
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.paths import ROOT
+
 WALK = re.findall(
     r"^```console\n\$ hlo-opt (.*)\n((?:.*\n)*?)^```$",
     (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE,

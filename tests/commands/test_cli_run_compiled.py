@@ -17,6 +17,7 @@ from hlo_tools import run as tool
 
 import hlo
 from hlo.testing.compare import compare, tolerance
+from tests.harness.paths import DOCS
 
 ADD = """HloModule m
 ENTRY main {
@@ -150,7 +151,7 @@ def test_functions_are_loaded(backend: str) -> None:
 
 
 def test_what_the_documentation_shows() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "custom-calls.md").read_text()
+    text = (DOCS / "custom-calls.md").read_text()
     blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)[:3])
     Path("example.hlo").write_text(blocks["hlo"])
     Path("scale.c").write_text(blocks["c"])
@@ -232,7 +233,8 @@ def test_a_run_from_the_cache_reads_no_text() -> None:
         "from hlo_tools.run import main\n"
         "try:\n    main()\n"
         "finally:\n"
-        "    print([m for m in ('lark', 'hlo.ops', 'hlo.ir', 'hlo.frontends.text', 'hlo.eval', 'jax')"
+        "    names = 'lark', 'hlo.ops', 'hlo.ir', 'hlo.frontends.text', 'hlo.eval', 'jax'\n"
+        "    print([m for m in names"
         " if m in sys.modules])\n"
     )
     command = [sys.executable, "-c", program, "add.hlo", *INPUTS, "--backend", "compiled"]

@@ -15,8 +15,8 @@ from hlo_tools.run import main
 
 import hlo
 from hlo.testing.summary import summarize
+from tests.harness.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 TWO = """HloModule two
 ENTRY e {
   x = f32[3] parameter(0)

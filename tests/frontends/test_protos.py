@@ -135,7 +135,7 @@ CANONICAL = PrintOptions.canonical()
 
 
 def test_fields_are_those_that_xla_writes() -> None:
-    """Of the examples of all operations; tests/sweeps/compare_protos.py compares what is read of them."""
+    """Of the examples of all operations; `tests.sweeps.compare_protos` compares what is read."""
     kind = schema()["HloModuleProto"]
     for spec in OPS.values():
         try:

@@ -28,8 +28,9 @@ from hlo.testing.sampling import random_value
 from hlo.values.types import compatible
 from tests.harness.conversions import Conversion, convert_all
 from tests.harness.oracle import assert_same
+from tests.harness.paths import DOCS, TESTS
 
-FOLDER = Path(__file__).resolve().parents[1] / "stablehlo"
+FOLDER = TESTS / "stablehlo"
 DIALECTS = ("stablehlo", "chlo", "sdy", "func")
 JAXLIB = tuple(map(int, jaxlib.__version__.split(".")[:2]))
 # Operations of newer ones.
@@ -163,7 +164,7 @@ def test_every_operation_that_is_taken_has_a_case() -> None:
 
 
 def test_the_page_lists_the_same_operations() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "stablehlo.md").read_text()
+    page = (DOCS / "stablehlo.md").read_text()
     rows = dict(re.findall(r"^\| `([\w.-]+)` \| (.*?) \|$", page, flags=re.M))
     assert rows == NOT_TAKEN
     for dialect in DIALECTS:

@@ -20,9 +20,10 @@ from hlo.ops import OPS
 from hlo.testing.sampling import random_value
 from hlo.verifier import verify
 from tests.harness.oracle import assert_same
+from tests.harness.paths import ROOT
 
 EXAMPLES = [(name, i) for name, spec in OPS.items() for i in range(len(spec.examples))]
-MODELS = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.hlo"))
+MODELS = sorted((ROOT / "examples").glob("*.hlo"))
 # What StableHLO has nothing for, with words of the error.
 REFUSED = {
     **dict.fromkeys(

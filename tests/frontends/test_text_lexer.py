@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from hlo.errors import HloError
 from hlo.frontends.text import parse, terminals
 from hlo.frontends.text.syntax import grammar
+from tests.harness.paths import FILETESTS
 
-FILES = sorted((Path(__file__).resolve().parents[1] / "filetests").rglob("*.hlo"))
+FILES = sorted(FILETESTS.rglob("*.hlo"))
 CASES = [case for file in FILES for case in re.split(r"// -----.*\n", file.read_text())]
 
 

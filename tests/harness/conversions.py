@@ -9,6 +9,8 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from tests.harness.paths import ROOT
+
 
 class Conversion(NamedTuple):
     """What XLA makes of a text.
@@ -29,7 +31,12 @@ def convert_all(texts: list[str]) -> list[Conversion]:
         asked = pickle.dumps(texts[len(found) :])
         env = os.environ | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
         done = subprocess.run(
-            [sys.executable, __file__], input=asked, capture_output=True, env=env, timeout=120
+            [sys.executable, "-m", "tests.harness.conversions"],
+            cwd=ROOT,
+            env=env,
+            input=asked,
+            capture_output=True,
+            timeout=120,
         )
         answers = io.BytesIO(done.stdout)
         while answers.tell() < len(done.stdout):

@@ -31,6 +31,7 @@ import numpy as np
 
 from hlo.testing.compare import is_inexact
 from hlo.values.arrays import TOKEN_VALUE
+from tests.harness.paths import ROOT
 
 # Some compilations (convolutions, sorts with many operands) take seconds on a busy machine.
 TIMEOUT_S = 120.0
@@ -202,7 +203,7 @@ class _Worker:
             "TF_CPP_MIN_LOG_LEVEL": "1",
         }
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, "-m", "tests.harness.oracle"], cwd=ROOT,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=env,
         )  # fmt: skip
         return self._process

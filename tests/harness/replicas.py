@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.harness.paths import ROOT
+
 Program = tuple[str, tuple[int, int], list[np.ndarray]]
 """Text of a module, the numbers of replicas and partitions that it is for, and for each parameter
 an array whose first dimension is the devices'."""
@@ -24,7 +26,8 @@ def run_on_devices(programs: list[Program]) -> list[Any]:
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
     done = subprocess.run(
-        [sys.executable, __file__], input=pickle.dumps(programs), capture_output=True, env=env,
+        [sys.executable, "-m", "tests.harness.replicas"], cwd=ROOT, env=env,
+        input=pickle.dumps(programs), capture_output=True,
         timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-2000:]

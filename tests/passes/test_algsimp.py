@@ -18,8 +18,9 @@ import pytest
 import hlo
 from hlo.passes import find_pass, parse_pipeline, run_pipeline
 from hlo.passes.algsimp._rules import NEEDED_OPTION, RULES
+from tests.harness.paths import TESTS
 
-_FILES = sorted((Path(__file__).resolve().parents[1] / "filetests/passes/algsimp").glob("*.hlo"))
+_FILES = sorted((TESTS / "filetests/passes/algsimp").glob("*.hlo"))
 _NAMED = re.compile(r"^// (not )?([a-z]\w*): ", re.MULTILINE)
 _RUN = re.compile(r"^// RUN: (.*)$", re.MULTILINE)
 

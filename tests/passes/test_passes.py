@@ -33,6 +33,7 @@ from hlo.passes.observers import VerifyEach
 from hlo.passes.validate import Validate
 from hlo.runtime.cache import Cache
 from hlo.verifier import verify
+from tests.harness.paths import TESTS
 
 TEXT = """HloModule m
 ENTRY e {
@@ -156,7 +157,7 @@ def test_every_pass_is_found_by_its_file() -> None:
 
 def test_every_pass_has_file_tests() -> None:
     root = Path(hlo.__file__).parent / "passes"
-    tests = {p.stem for p in Path(__file__).resolve().parents[1].glob("filetests/passes/**/*.hlo")}
+    tests = {p.stem for p in TESTS.glob("filetests/passes/**/*.hlo")}
     assert {p.stem for p in root.glob("*/*.py") if not p.stem.startswith("_")} <= tests
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import hlo
+from tests.harness.paths import ROOT
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
+BENCH = ROOT / "bench"
 
 
 @pytest.fixture

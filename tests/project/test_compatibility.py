@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
 import jaxlib
 import pytest
 
+from docs import compatibility as page
+from tests.harness.paths import DOCS
 from tests.sweeps import drift
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-sys.path.insert(0, str(DOCS))
-
-import compatibility as page  # noqa: E402
 
 RECORDS = drift.records()
 VERSIONS = [facts["version"] for facts in RECORDS]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import hlo
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.paths import ROOT
 
 
 def test_the_map_of_kernels_has_every_file_once() -> None:

@@ -6,7 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.paths import ROOT
+
 _CODE = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # Calls whose first argument is a code.
 _FIRST = {"Diagnostic", "at", "add", "error"}

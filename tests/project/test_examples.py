@@ -9,11 +9,12 @@ import pytest
 
 import hlo
 from tests.harness.oracle import assert_same, xla_run
+from tests.harness.paths import EXAMPLES
 
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.hlo"))
+FILES = sorted(EXAMPLES.glob("*.hlo"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_an_example_gives_what_xla_gives(path: Path) -> None:
     module = hlo.load(path)
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Imports point one way: `tools -> api -> {verifier, eval, ...} -> ir -> ops -> ... -> errors`.
+"""Imports point one way: `tools -> api -> compiler -> {passes, ...} -> ir -> ... -> errors`.
 
 Every import statement counts, also one inside a function. `import hlo` alone names no room.
 """
@@ -13,82 +13,60 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.paths import ROOT
 
 # Which rooms a room may import besides itself. A room is a file or a package directly under `hlo`.
-_GROUND = {
-    "errors", "memory", "scan", "types", "values", "numerals", "shape_text", "signature",
-    "deadline", "interop", "trees",
-}  # fmt: skip
-_VALUES = _GROUND | {
-    "literal",
-    "layout",
-    "sharding",
-}
+_VALUES = {"errors", "version", "support", "values"}
+_IR = _VALUES | {"ops", "ir"}
 ALLOWED: dict[str, set[str]] = {
     "__main__": set(),
     "errors": set(),
     "version": set(),
-    "memory": {"errors"},
-    "forms": set(),
-    "signature": {"errors", "interop"},
-    "deadline": {"errors", "signature"},
-    "scan": {"errors"},
-    "types": {"errors"},
-    "values": {"errors", "types"},
-    "interop": {"errors"},
-    "trees": set(),
-    "numerals": {"errors", "scan", "types"},
-    "shape_text": {"errors", "scan", "types"},
-    "dense": {"errors", "numerals", "types"},
-    "layout": _GROUND,
-    "explorer": _GROUND | {"layout"},
-    "literal": _GROUND | {"dense"},
-    "sharding": _GROUND,
+    "support": {"errors"},
+    "values": {"errors", "support"},
     "ops": _VALUES,
-    "host": _VALUES | {"ops", "files"},
-    "plugins": _VALUES | {"files", "host"},
+    "io": _VALUES,
+    "testing": _VALUES,
     "ir": _VALUES | {"ops"},
-    "text": _VALUES | {"ops", "ir"},
-    "proto": _VALUES | {"forms", "ops", "ir", "text", "verifier"},
-    "frontend": {"errors", "ir", "proto", "trees"},
-    "stablehlo": _VALUES | {"ops", "ir", "text", "eval"},
-    "sources": {"errors", "files", "forms", "ir", "proto", "stablehlo", "text", "types"},
-    "verifier": _VALUES | {"ops", "ir"},
-    "eval": _VALUES | {"ops", "ir", "analysis", "host"},
-    "analysis": _VALUES | {"distribution", "ops", "ir"},
-    "builder": _VALUES | {"ops", "ir", "text", "verifier", "eval", "arguments"},
-    "graph": {"ops", "ir", "types"},
-    "reports": {"analysis", "errors", "files", "graph", "ir", "text"},
-    "sampling": _VALUES,
-    "passes": _VALUES
-    | {"ops", "ir", "analysis", "eval", "compare", "sampling", "expansions", "files"},
-    "expansions": _VALUES | {"ops", "ir", "analysis"},
-    "codegen": _VALUES | {"ops", "ir", "analysis", "expansions"},
-    "runtime": _VALUES | {"arguments", "distribution"},
-    "objects": _VALUES | {"arguments", "codegen", "runtime", "host", "binding", "files", "version"},
-    "arguments": _VALUES,
-    "distribution": _VALUES,
-    "compare": set(),
-    "summary": {"types"},
-    "files": _VALUES,
-    "archives": {"errors", "files", "types"},
-    "constants": _VALUES
-    | {"analysis", "archives", "arguments", "distribution", "files", "ir", "sources", "verifier"},
-    "weights": _VALUES | {"archives", "arguments", "files", "ir", "verifier"},
-    "inputs": _VALUES | {"archives", "arguments", "distribution", "files", "forms", "sources"},
-    "binding": _VALUES | {"ops", "ir", "text", "runtime", "host", "eval"},
-    "compiler": _VALUES
-    | {"arguments", "files", "ops", "ir", "text", "verifier", "passes", "codegen", "runtime"}
-    | {"analysis", "constants", "host", "binding", "objects", "sources", "version", "weights"},
-    "support": _VALUES
-    | {"arguments", "distribution", "ops", "ir", "text", "verifier", "eval", "compiler"}
-    | {"runtime"},
-    "client": _VALUES | {"analysis", "api", "arguments", "builder", "compiler", "host", "ir"},
-    "api": _VALUES
-    | {"ops", "ir", "text", "verifier", "eval", "arguments", "files", "inputs", "compiler"}
-    | {"analysis", "constants", "distribution", "passes", "proto", "sources", "stablehlo"}
-    | {"weights"},
+    "host": _VALUES | {"ops", "io"},
+    "verifier": _IR,
+    "analysis": _IR | {"io"},
+    "expansions": _IR | {"analysis"},
+    "eval": _IR | {"analysis", "host"},
+    "frontends": _IR | {"io", "verifier", "eval"},
+    "reports": _IR | {"io", "analysis", "frontends"},
+    "passes": _IR | {"io", "analysis", "eval", "expansions", "testing"},
+    "codegen": _IR | {"analysis", "expansions"},
+    "runtime": _VALUES | {"io"},
+    "objects": _VALUES | {"io", "host", "codegen", "runtime"},
+    "compiler": _IR
+    | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "codegen"}
+    | {"runtime", "objects"},
+    "api": _IR | {"io", "verifier", "analysis", "eval", "frontends", "passes", "compiler"},
+    "builder": {"frontends"},
+    "client": _IR | {"io", "host", "analysis", "frontends", "compiler", "api"},
+}
+# The same for the rooms inside a room, where there is an order among them.
+INSIDE: dict[str, dict[str, set[str]]] = {
+    "values": {
+        "scan": set(),
+        "types": set(),
+        "arrays": {"types"},
+        "numerals": {"scan", "types"},
+        "shape_text": {"scan", "types"},
+        "dense": {"numerals", "types"},
+        "layout": {"scan", "types", "arrays", "numerals", "shape_text"},
+        "literal": {"scan", "types", "arrays", "numerals", "shape_text", "dense"},
+        "sharding": {"scan", "types", "arrays", "numerals", "shape_text"},
+    },
+    "frontends": {
+        "text": set(),
+        "proto": {"text"},
+        "stablehlo": {"text"},
+        "builder": {"text"},
+        "jax": {"proto"},
+        "sources": {"text", "proto", "stablehlo"},
+    },
 }
 
 
@@ -108,28 +86,34 @@ def _modules(tree: ast.AST, package: list[str]) -> set[str]:
     return found
 
 
-def _room(path: Path) -> str:
-    parts = path.relative_to(ROOT / "hlo").with_suffix("").parts
-    return parts[0]
+def _room(path: Path, within: str = "hlo") -> str:
+    return path.relative_to(ROOT / within).with_suffix("").parts[0]
 
 
 def _source_files(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", _source_files("hlo"), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_of_a_room_point_down(path: Path) -> None:
-    room = _room(path)
+def _imported(path: Path, within: str) -> set[str]:
+    """Return the rooms of a folder that a file of it imports."""
     package = list(path.relative_to(ROOT).parent.parts)
-    rooms = {
-        name.split(".")[1]
-        for name in _modules(ast.parse(path.read_text()), package)
-        if name.startswith("hlo.") and name.split(".")[1] in _rooms()
-    }
+    head, rooms = within.replace("/", ".") + ".", _rooms(within)
+    names = _modules(ast.parse(path.read_text()), package)
+    return {n.removeprefix(head).split(".")[0] for n in names if n.startswith(head)} & rooms
+
+
+@functools.cache
+def _rooms(within: str) -> frozenset[str]:
+    return frozenset({_room(p, within) for p in _source_files(within)} - {"__init__"})
+
+
+def _check_room(path: Path, within: str, allowed: dict[str, set[str]]) -> None:
+    room = _room(path, within)
     if room == "__init__":
         return
-    assert room in ALLOWED, f"{room} is a new room: say in this test what it may import"
-    assert rooms <= ALLOWED[room] | {room}, f"{room} may not import {rooms - ALLOWED[room]}"
+    assert room in allowed, f"{room} is a new room: say in this test what it may import"
+    rooms = _imported(path, within)
+    assert rooms <= allowed[room] | {room}, f"{room} may not import {rooms - allowed[room]}"
 
 
 # Parents and children that know each other: their types name each other, nothing is imported at run
@@ -152,7 +136,7 @@ def _names() -> dict[str, str]:
     return found
 
 
-def _imported(path: Path, names: Mapping[str, str]) -> set[str]:
+def _imported_files(path: Path, names: Mapping[str, str]) -> set[str]:
     """Return the files that a file imports, inside functions and for types alone too."""
     package = list(path.relative_to(ROOT).parent.parts)
     found: set[str] = set()
@@ -187,7 +171,7 @@ def _circle(edges: Mapping[str, set[str]]) -> list[str]:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     names = _names()
-    edges = {file: _imported(ROOT / file, names) for file in names.values()}
+    edges = {file: _imported_files(ROOT / file, names) for file in names.values()}
     for family in _MUTUAL:
         for file in family:
             edges[file] -= family
@@ -200,9 +184,15 @@ def test_a_circle_is_found() -> None:
     assert not _circle({**edges, "d": set()})
 
 
-@functools.cache
-def _rooms() -> frozenset[str]:
-    return frozenset({_room(p) for p in _source_files("hlo")} - {"__init__"})
+@pytest.mark.parametrize("path", _source_files("hlo"), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_of_a_room_point_down(path: Path) -> None:
+    _check_room(path, "hlo", ALLOWED)
+
+
+@pytest.mark.parametrize("outer", INSIDE)
+def test_imports_inside_a_room_point_down(outer: str) -> None:
+    for path in _source_files(f"hlo/{outer}"):
+        _check_room(path, f"hlo/{outer}", INSIDE[outer])
 
 
 def test_no_file_below_the_tools_imports_them() -> None:
@@ -217,9 +207,10 @@ def test_only_tools_import_the_command_line_library() -> None:
         assert "click" not in _modules(ast.parse(path.read_text()), []), path
 
 
-def test_the_allowed_edges_have_no_cycle() -> None:
+@pytest.mark.parametrize("allowed", [ALLOWED, *INSIDE.values()], ids=["hlo", *INSIDE])
+def test_the_allowed_edges_have_no_cycle(allowed: dict[str, set[str]]) -> None:
     order: list[str] = []
-    left = dict(ALLOWED)
+    left = dict(allowed)
     while left:
         free = [r for r, below in left.items() if not (below - set(order))]
         assert free, f"these rooms import each other: {sorted(left)}"

@@ -7,13 +7,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hlo
+from docs import operations as page
 from hlo.frontends.builder import (
     DotDimensionNumbers,
     GatherDimensionNumbers,
@@ -25,13 +25,8 @@ from hlo.frontends.builder.core import operations
 from hlo.ops import OPS
 from tests.harness.builder_cases import all_cases, plus
 from tests.harness.oracle import XlaError, assert_same, leaves, xla_parse, xla_run
+from tests.harness.paths import DOCS, ROOT, TESTS
 from tests.ops.test_op_table import arguments
-
-TESTS = Path(__file__).resolve().parents[1]
-DOCS = TESTS.parent / "docs"
-sys.path.insert(0, str(DOCS))
-
-import operations as page  # noqa: E402
 
 ROWS = page.read_rows()
 
@@ -109,12 +104,13 @@ def test_a_deviation_names_a_test_and_every_test_named_exists() -> None:
 
 def collected(names: Iterable[str]) -> set[str]:
     """Return those of some names, `file[id]` and `file::function`, that pytest finds tests for."""
-    files = sorted({re.sub(r"\W.*", ".py", name) for name in names})
+    stems = sorted({re.sub(r"\W.*", "", name) for name in names})
+    files = [str(path) for stem in stems for path in TESTS.glob(f"*/{stem}.py")]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *files]
-    out = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found = set()
     for line in out.splitlines():
-        if match := re.match(r"(?:tests/)?(\w+)\.py::(\w+)(\[.*\])?$", line):
+        if match := re.match(r"(?:tests/)?(?:\w+/)?(\w+)\.py::(\w+)(\[.*\])?$", line):
             found |= {f"{match[1]}::{match[2]}", f"{match[1]}{match[3]}"}
     return found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.paths import ROOT
 
 
 def test_possessive_repetitions_are_of_single_characters() -> None:

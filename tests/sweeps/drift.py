@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hlo.errors import HloError
@@ -33,11 +32,10 @@ from hlo.frontends.text.header import MODULE_ATTRS
 from hlo.ops import OPS
 from hlo.values.types import ELEMENT_TYPES, TYPE_NAMES
 from hlo.verifier import verify_as
+from tests.harness.paths import DOCS, ROOT, TESTS
 
-HERE = Path(__file__).resolve().parents[1]
-DOCS = HERE.parent / "docs"
 RECORDS = DOCS / "compatibility"
-STABLEHLO = HERE.parent / "hlo" / "stablehlo"
+STABLEHLO = ROOT / "hlo" / "frontends" / "stablehlo"
 DIALECTS = ("stablehlo", "chlo", "mhlo", "sdy")
 # Asked of the parsers: it is no attribute of anything.
 _DRIFT = "drift=1"
@@ -108,8 +106,8 @@ WORDS = {
 
 
 def forms() -> dict[str, str]:
-    """Return the texts of tests/harness/xla_forms.txt by name. One of T is there for each element type."""
-    parts = re.split(r"^-- (.+)\n", (HERE / "xla_forms.txt").read_text(), flags=re.M)
+    """Return the texts of harness/xla_forms.txt by name. One of T is there for each type."""
+    parts = re.split(r"^-- (.+)\n", (TESTS / "harness/xla_forms.txt").read_text(), flags=re.M)
     found = {}
     for name, text in zip(parts[1::2], parts[2::2], strict=True):
         for t in ELEMENT_TYPES if name.endswith(" T") else ["T"]:
@@ -176,7 +174,7 @@ def _with_attribute(name: str, attribute: str = _DRIFT) -> str:
 def ask(python: str = sys.executable, *, words: bool = True) -> dict[str, Any]:
     """Return the facts of the jaxlib of a Python; `words` as for `questions`."""
     done = subprocess.run(
-        [python, str(HERE / "xla_facts.py")],
+        [python, str(TESTS / "harness/xla_facts.py")],
         input=json.dumps(questions(words=words)), capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:

@@ -28,6 +28,7 @@ from hlo.frontends.text import PrintOptions, parse, print_module
 from hlo.ir import Module
 from hlo.ops import OPS
 from hlo.verifier import verify
+from tests.harness.paths import TESTS
 
 # Seconds of this process's own time, far above what any of these small inputs takes: reaching it
 # is a hang.
@@ -60,7 +61,7 @@ class Hang(Exception):
 def corpus(folders: Sequence[Path] = ()) -> list[str]:
     """Return the modules that mutation starts from: op-table examples, text tests, folders."""
     texts = [text for spec in OPS.values() for text in spec.examples]
-    for path in sorted(Path(__file__).resolve().parents[1].glob("filetests/**/*.hlo")):
+    for path in sorted(TESTS.glob("filetests/**/*.hlo")):
         texts += re.split(r"^//\s*-{5,}\s*$", path.read_text(), flags=re.M)
     return [t for t in texts if len(t) < _LONGEST_SEED] + texts_in(folders)
 

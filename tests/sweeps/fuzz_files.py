@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import hlo
+from hlo.frontends.sources import read_snapshot
 from hlo.io.arguments import Parameter
 from hlo.io.inputs import Sampler, read_inputs
 from hlo.values.arrays import DynamicArray
@@ -219,7 +220,9 @@ def failure(data: bytes) -> str | None:
 
         def check() -> str | None:
             if path.suffix in (".npz", ".safetensors"):
-                values, _ = read_inputs(_PARAMETERS, [], str(path), sampler)
+                values, _ = read_inputs(
+                    _PARAMETERS, [], str(path), sampler, read_snapshot=read_snapshot
+                )
                 return _misfit(values)
             given = {
                 ".npy": str(path),
@@ -228,7 +231,10 @@ def failure(data: bytes) -> str | None:
             }[path.suffix]
             for p in _PARAMETERS if path.name != "raw" else _PARAMETERS[:1]:
                 try:
-                    values, _ = read_inputs(_PARAMETERS, [f"{p.name}={given}"], None, sampler)
+                    values, _ = read_inputs(
+                        _PARAMETERS, [f"{p.name}={given}"], None, sampler,
+                        read_snapshot=read_snapshot,
+                    )  # fmt: skip
                 except hlo.HloError as e:
                     _judge(e)
                     continue

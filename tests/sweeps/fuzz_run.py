@@ -64,6 +64,7 @@ from hlo.values.types import UNBOUNDED, ArrayShape, array
 from hlo.verifier import verify
 from tests.harness.low_limits import lower_limits
 from tests.harness.oracle import leaves
+from tests.harness.paths import TESTS
 from tests.sweeps import fuzz, mutate
 from tests.sweeps.compare_generated import quick_machine
 
@@ -107,7 +108,7 @@ class Verdict(NamedTuple):
 
 def corpus(folder: Path | None = None) -> Beginnings:
     """Return the modules that mutants are made of: of a folder, else the repository's."""
-    here = Path(__file__).resolve().parents[1]
+    here = TESTS
     if folder is not None:
         files = sorted(p for p in folder.rglob("*") if p.suffix in (".hlo", ".txt"))
         return Beginnings([p.read_text(errors="replace") for p in files])

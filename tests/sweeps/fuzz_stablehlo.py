@@ -17,6 +17,7 @@ from pathlib import Path
 import hlo
 from hlo.errors import HloError
 from hlo.frontends.stablehlo.ops import HANDLERS
+from tests.harness.paths import TESTS
 from tests.sweeps import fuzz
 from tests.sweeps.fuzz import tally, watched
 
@@ -37,7 +38,7 @@ _WORDS = (
 def corpus(folders: Sequence[Path] = ()) -> list[str]:
     """Return the cases that the tests have: every operation is in one. And what is in folders."""
     found: list[str] = []
-    for path in sorted((Path(__file__).resolve().parents[1] / "stablehlo").glob("*.mlir")):
+    for path in sorted((TESTS / "stablehlo").glob("*.mlir")):
         found += re.split(r"^// -----\n", path.read_text(), flags=re.M)
     for text in fuzz.texts_in(folders, "mlir"):
         found.append(text)

@@ -39,6 +39,7 @@ from hlo.runtime.jit import host_machine
 from hlo.testing.sampling import random_value
 from tests.generators.ops import Case
 from tests.generators.targets import generate_target
+from tests.harness.paths import ROOT
 from tests.ops.test_op_table import EXAMPLES, arguments, example, host
 from tests.sweeps.compare_generated import GENERATORS, OF_ONE, quick_machine
 from tests.sweeps.compare_layouts import Layouts
@@ -173,7 +174,8 @@ def sweep(cases: Sequence[tuple[str, int]], threads: int = 1, *, quick: bool = F
     found: list[str] = []
     while cases:
         done = subprocess.run(
-            [sys.executable, __file__, "--worker"], input=json.dumps([cases, threads, quick]),
+            [sys.executable, "-m", "tests.sweeps.guard_pages", "--worker"], cwd=ROOT,
+            input=json.dumps([cases, threads, quick]),
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         begun = 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.harness.paths import TESTS
 from tests.sweeps.guard_pages import CASES, sweep
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
@@ -41,7 +41,5 @@ print("ran")
 @pytest.mark.parametrize("less", [0, 1])
 def test_an_access_outside_ends_the_process(less: int) -> None:
     run = [sys.executable, "-c", OUTSIDE, str(less)]
-    done = subprocess.run(
-        run, capture_output=True, text=True, check=False, cwd=Path(__file__).resolve().parents[1]
-    )
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=TESTS)
     assert (done.stdout, done.returncode < 0) == (("", True) if less else ("ran\n", False))

@@ -5,10 +5,10 @@ host)`: arrays of pointers to the argument and result leaves, the arena of all t
 of large constants, and null or the caller's `Threads`: `{ void (*run)(state, task, context, n,
 chunk), void *state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n)
 that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what
-the program calls outside, null where it calls nothing (see `hlo.codegen.entry.host`). It returns 0, or
-one more than the number of the outside function that failed, or a number below -15 where a size is
-outside its bound, or a loop would never end. Rank-0 values are SSA values here; scalar loop state
-lives in registers.
+the program calls outside, null where it calls nothing (see `hlo.codegen.entry.host`). It returns 0,
+or one more than the number of the outside function that failed, or a number below -15 where a size
+is outside its bound, or a loop would never end. Rank-0 values are SSA values here; scalar loop
+state lives in registers.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hlo.codegen.lower import custom, data, exchange, movement, reduction
+from hlo.codegen.lower import custom, data, exchange, movement, reduction  # noqa: F401
 from hlo.codegen.lower.relayout import add_argument, add_relaid, need_addresses, plain, relaid
 from hlo.errors import HloError, InferError
 from hlo.expansions import expand

@@ -44,7 +44,7 @@ class Plan:
     """How an instruction is computed: kernels one after the other, and memory that they share.
 
     steps: the kernels; what each is called with is the target's matter, for targets of LLVM a
-    `hlo.codegen.loops.kernel.Kernel`. scratch_bytes: sizes of memory that lives for this instruction
+    `hlo.codegen.loops.kernel.Kernel`. scratch_bytes: sizes of memory for this instruction
     only. All of a step is done before the next begins, so a later step may read all that an earlier
     one wrote. tables: constants that the kernels read.
     """

@@ -1,6 +1,7 @@
 """How a processor runs a kernel: a call, or many by the caller's threads, each of a share.
 
-The caller of the program passes `Threads` (see `hlo.codegen.entry.emitter`), or null to do all by itself.
+The caller of the program passes `Threads` (see `hlo.codegen.entry.emitter`), or null to do all by
+itself.
 """
 
 from __future__ import annotations

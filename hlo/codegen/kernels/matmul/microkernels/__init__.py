@@ -4,10 +4,10 @@
 """
 
 # Importing a family registers its microkernels.
-from hlo.codegen.kernels.matmul.microkernels import (
+from hlo.codegen.kernels.matmul.microkernels import (  # noqa: F401
     dot_product,
     outer_product,
-    pairs,  # noqa: F401
+    pairs,
 )
 from hlo.codegen.kernels.matmul.microkernels.block import block_function
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, Order, PanelFormat, Writes
