@@ -143,8 +143,8 @@ def questions(*, words: bool = True) -> dict[str, Any]:
         "known": sorted({*OPS, *TYPE_NAMES, *_enumerated()}),
         "attributes": {name: _with_attribute(name) for name in (*OPS, *_PARTS)},
         "words": WORDS if words else {},
-        "texts": forms() | examples(),
-        "mlir": stablehlo_examples(),
+        "texts": dict(sorted((forms() | examples()).items())),
+        "mlir": dict(sorted(stablehlo_examples().items())),
     }
 
 
