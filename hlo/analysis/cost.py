@@ -125,7 +125,7 @@ class _Costs:
             return _no_bytes(self.of(inst.attrs["to_apply"])).times(count)
         if inst.spec.has(Trait.TRANSCENDENTAL):
             return Cost(transcendentals=count)
-        if inst.opcode in _FREE:
+        if not inst.spec.cost:
             return Cost()
         if shape.element_type.is_complex:
             count *= 6 if inst.opcode in ("multiply", "divide") else 2
@@ -205,8 +205,6 @@ def _written(inst: Instruction) -> int:
 
 
 _NO_TRAFFIC = frozenset({Category.DATA, Category.STRUCTURE, Category.CONTROL, Category.ASYNC})
-
-_FREE = frozenset({"bitcast-convert", "real", "imag", "complex"})
 
 
 # --- operations with counts of their own --------------------------------------------------------

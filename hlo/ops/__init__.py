@@ -9,9 +9,9 @@ from hlo.ops.host import custom, transfer  # noqa: F401
 from hlo.ops.movement import dimension_sizes, dynamic_slice, gather_scatter, rearrange  # noqa: F401
 from hlo.ops.random import random  # noqa: F401
 from hlo.ops.reduce import normalization, reduction, sorting, window  # noqa: F401
-from hlo.ops.spec import OPS, Category, OpSpec, Trait
+from hlo.ops.spec import OPS, TRANSCENDENTAL_COST, Category, OpSpec, Trait
 
-__all__ = ["OPS", "Category", "OpSpec", "Trait"]
+__all__ = ["OPS", "TRANSCENDENTAL_COST", "Category", "OpSpec", "Trait"]
 
 
 def __dir__() -> list[str]:

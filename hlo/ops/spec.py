@@ -59,6 +59,10 @@ class Trait(Flag):
     DEVICE_ID = auto()  # the number of the device that it runs on
 
 
+# The cost of an element of most functions that take a series.
+TRANSCENDENTAL_COST = 20.0
+
+
 class ComputationView(Protocol):
     """What a rule may ask of a computation that an attribute names."""
 
@@ -160,6 +164,8 @@ class OpSpec:
             nothing but only moves data: all `args[moved]`.
         payload: the attribute that is written between the parentheses in place of operands
             (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
+        cost: what computing one element of the result takes, operands aside, an addition being 1;
+            0 for what computes nothing. Of operations whose elements are computed one by one.
 
     >>> spec = hlo.OPS["transpose"]
     >>> spec.arity, list(spec.attrs), spec.examples
@@ -178,6 +184,7 @@ class OpSpec:
     traits: Trait = Trait.NONE
     moved: slice | None = None
     payload: str | None = None
+    cost: float = 1.0
 
     def __repr__(self) -> str:
         return f"<OpSpec {self.name}>"

@@ -34,8 +34,6 @@ _REREADERS = frozenset(
 # What several kernels compute again rather than read: to write an array and read it takes a
 # processor about as long as so many operations on vectors of it.
 CHEAP = 10.0
-_TRANSCENDENTAL = 20.0
-_COST = {"divide": 5.0, "remainder": 10.0, "sqrt": 5.0, "rsqrt": 6.0, "map": 20.0, "gather": 6.0}
 
 # An annotation of tuples whose elements one kernel computes, see `siblings`.
 MULTI_OUTPUT = "multi_output"
@@ -68,13 +66,6 @@ def is_pointwise(user: Instruction, operand: Instruction) -> bool:
     if not isinstance(before, ArrayShape) or not isinstance(after, ArrayShape):
         return False
     return user.spec.has(Trait.ELEMENTWISE) and after.dims == before.dims
-
-
-def element_cost(inst: Instruction) -> float:
-    """Return what computing one element takes, in simple operations, operands aside."""
-    if inst.spec.has(Trait.VIEW) or inst.opcode == "iota":
-        return 0.0
-    return _COST.get(inst.opcode, _TRANSCENDENTAL if inst.spec.has(Trait.TRANSCENDENTAL) else 1.0)
 
 
 def is_widening(inst: Instruction) -> bool:

@@ -14,18 +14,16 @@ _MAX_DETOUR = 100
 _MAX_DELAY = 20.0
 
 
-def rejoining(comp: Computation, cost: Callable[[Instruction], float]) -> dict[Instruction, int]:
+def rejoining(comp: Computation) -> dict[Instruction, int]:
     """Return what has several users whose results come together again, element by element.
 
     A kernel that computes the place where they do computes the value once, however many users it
     has: there is nothing to gain by keeping it. The place is the immediate post-dominator. With
     each value, by how many operations the way to the place makes a kernel deeper, at most.
-
-    cost: what computing one element of an instruction takes, a simple operation being 1.
     """
     order = comp.in_order()
     level = _longest_ways(order, lambda inst: 1)
-    delay = _longest_ways(order, lambda inst: found if (found := cost(inst)) > 1 else 0)
+    delay = _longest_ways(order, lambda inst: inst.spec.cost if inst.spec.cost > 1 else 0)
     found: dict[Instruction, int] = {}
     # The post-dominator of what only elementwise operations of its dimensions use, and how many
     # there are above that.

@@ -11,7 +11,6 @@ from enum import Enum, auto
 
 from hlo.analysis.fusion.operations import (
     CHEAP,
-    element_cost,
     is_multi_output,
     is_on_demand,
     is_uninitialized,
@@ -65,7 +64,7 @@ _MAX_READS = 48
 def roles_in(comp: Computation) -> dict[Instruction, Role]:
     """Return the role of every instruction of one computation, but for rows: see `rows`."""
     roles: dict[Instruction, Role] = {}
-    rejoined = rejoining(comp, element_cost)
+    rejoined = rejoining(comp)
     # What a kernel computes to have an element of an instruction: each operation once.
     work: dict[Instruction, frozenset[Instruction]] = {}
     depth: dict[Instruction, int] = {}
@@ -87,7 +86,7 @@ def roles_in(comp: Computation) -> dict[Instruction, Role]:
             continue
         inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
         work[inst] = frozenset({inst}).union(*(work[o] for o in inlined))
-        cost = sum(map(element_cost, work[inst]))
+        cost = sum(i.spec.cost for i in work[inst])
         depth[inst] = 1 + max((depth[o] for o in inlined), default=0)
         apart = frozenset(o for o in inst.operands if roles[o] is not Role.FUSED)
         reads[inst] = apart.union(*(reads[o] for o in inlined))

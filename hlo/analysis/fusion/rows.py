@@ -15,7 +15,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import LoopDims, operand_loop_dims
-from hlo.analysis.fusion.operations import CHEAP, element_cost, is_on_demand
+from hlo.analysis.fusion.operations import CHEAP, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.ir import Computation, Instruction
 from hlo.values.layout.plain import is_plain, loop_order
@@ -127,9 +127,8 @@ def locals_of(rows: Rows, roles: Mapping[Instruction, Role]) -> list[tuple[Instr
         if inst.opcode == "reduce":
             found.append((inst, False))
             continue
-        cost[inst] = element_cost(inst) + sum(
-            cost.get(o, 0.0) for o in dict.fromkeys(inst.operands)
-        )
+        operands = dict.fromkeys(inst.operands)
+        cost[inst] = inst.spec.cost + sum(cost.get(o, 0.0) for o in operands)
         if cost[inst] <= CHEAP:
             continue
         if rows.is_row_value(inst):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import transposed_reads
-from hlo.analysis.fusion.operations import element_cost, is_on_demand, is_pointwise
+from hlo.analysis.fusion.operations import is_on_demand, is_pointwise
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import readers_of, rows_of
 from hlo.ir import Computation, Instruction
@@ -142,7 +142,7 @@ class _Siblings:
         both = alone.leaves & (group.leaves | set(group.members))
         if any(leaf.shape.is_array and size_bytes(leaf.shape) * 2 > size for leaf in both):
             return True
-        return sum(element_cost(node) for node in alone.nodes & group.nodes) > 1
+        return sum(node.spec.cost for node in alone.nodes & group.nodes) > 1
 
 
 def sibling_groups(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from hlo.analysis.fusion.operations import CHEAP, element_cost, is_on_demand
+from hlo.analysis.fusion.operations import CHEAP, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.list_scheduling import Graph, Order
 from hlo.codegen.plan.liveness import Liveness, Storage
@@ -126,7 +126,7 @@ class _Work:
         if any(v in self.updated for v in self.uses[inst]):
             return None
         chain = self._chain(inst)
-        if sum(map(element_cost, chain)) > CHEAP:
+        if sum(i.spec.cost for i in chain) > CHEAP:
             return None
         users, readers = [], dict[Instruction, None]()
         for user in inst.users:

@@ -120,5 +120,6 @@ register(
             "u4[2,20] iota(), iota_dimension=1",
         ),
         attrs={"iota_dimension": need(INT)},
+        cost=0.0,
     )
 )

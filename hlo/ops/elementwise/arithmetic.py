@@ -18,7 +18,17 @@ from hlo.ops.elementwise import arithmetic_eval as ev
 from hlo.ops.elementwise import complex_eval as cx
 from hlo.ops.elementwise.arithmetic_eval import Kernel
 from hlo.ops.rules import array_operands, merge_dims, need_same_type, need_type
-from hlo.ops.spec import Category, EvalContext, Evaluate, Infer, OpSpec, OpView, Trait, register
+from hlo.ops.spec import (
+    TRANSCENDENTAL_COST,
+    Category,
+    EvalContext,
+    Evaluate,
+    Infer,
+    OpSpec,
+    OpView,
+    Trait,
+    register,
+)
 from hlo.values.scan import Scanner
 from hlo.values.types import (
     ELEMENT_TYPES,
@@ -82,6 +92,7 @@ def _elementwise(
     result: TypeMap = _same,
     attrs: dict[str, Attr] | None = None,
     traits: Trait = Trait.NONE,
+    cost: float = 1.0,
     source: str = "",
     examples: Sequence[str],
 ) -> None:
@@ -90,6 +101,7 @@ def _elementwise(
         OpSpec(
             name, arity, infer, evaluate, Category.ELEMENTWISE, source or f"003: {name}",
             tuple(examples), attrs=attrs or {}, traits=traits | Trait.ELEMENTWISE | Trait.INFERABLE,
+            cost=cost,
         )
     )  # fmt: skip
 
@@ -171,10 +183,12 @@ _MODE, _TOLERANCE = enum("default", "highest", any_case=True), enum("atol", "rto
 ACCURACY = Codec("{mode=..} or {tolerance={..}}", _read_accuracy, _write_accuracy)
 
 
-def _transcendental(name: str, kernel: Kernel, *types: str) -> None:
+def _transcendental(
+    name: str, kernel: Kernel, *types: str, cost: float = TRANSCENDENTAL_COST
+) -> None:
     _unary(
         name, kernel, *types, attrs={"result_accuracy": Attr(ACCURACY)},
-        traits=Trait.TRANSCENDENTAL,
+        traits=Trait.TRANSCENDENTAL, cost=cost,
     )  # fmt: skip
 
 
@@ -199,15 +213,22 @@ _unary("not", Kernel(pred=np.invert, integer=np.invert), "pred", "s32", traits=T
 _unary("popcnt", Kernel(sized=ev.count_ones), "u32", "s8")
 _unary("count-leading-zeros", Kernel(sized=ev.count_leading_zeros), "u32", "s16")
 _unary("is-finite", Kernel(real=np.isfinite), "f32", "bf16", result=_to_pred)
-_unary("real", Kernel(real=np.positive, complex=cx.real), "c64", "f32", result=complex_part)
-_unary("imag", Kernel(real=_zeros, complex=cx.imag), "c64", "f32", result=complex_part)
+_unary("real", Kernel(real=np.positive, complex=cx.real), "c64", "f32", result=complex_part,
+       cost=0.0)  # fmt: skip
+_unary("imag", Kernel(real=_zeros, complex=cx.imag), "c64", "f32", result=complex_part,
+       cost=0.0)  # fmt: skip
 _unary("ceil", Kernel(real=np.ceil), "f32")
 _unary("floor", Kernel(real=np.floor), "f32")
 _unary("round-nearest-afz", Kernel(real=ev.round_half_away), "f32", "f64")
 _unary("round-nearest-even", Kernel(real=np.rint), "f32", "f64")
 
 # Machines round square roots and quotients of f32 correctly as they are.
-_transcendental("sqrt", Kernel(real=np.sqrt, complex=np.sqrt, wide_complex=True), "f32", "c64")
+_transcendental("sqrt", Kernel(real=np.sqrt, complex=np.sqrt, wide_complex=True), "f32", "c64",
+                cost=5.0)  # fmt: skip
+_transcendental(
+    "rsqrt", Kernel(real=ev.rsqrt, complex=cx.rsqrt, wide_real=True, wide_complex=True),
+    "f32", "c64", cost=6.0,
+)  # fmt: skip
 for _name, _real, _complex in (
     ("acos", np.arccos, np.arccos),
     ("acosh", np.arccosh, np.arccosh),
@@ -225,7 +246,6 @@ for _name, _real, _complex in (
     ("log2", np.log2, cx.log2),
     ("log-plus-one", np.log1p, cx.log1p),
     ("logistic", ev.logistic, cx.logistic),
-    ("rsqrt", ev.rsqrt, cx.rsqrt),
     ("sine", np.sin, np.sin),
     ("sinh", np.sinh, np.sinh),
     ("tan", np.tan, np.tan),
@@ -252,16 +272,16 @@ _binary("subtract", Kernel(integer=np.subtract, real=np.subtract, complex=np.sub
         "f32", "u32")  # fmt: skip
 _binary("divide",
         Kernel(integer=ev.integer_divide, real=np.divide, complex=cx.divide, wide_complex=True),
-        "f32", "s32", "c64")  # fmt: skip
-_binary("remainder", Kernel(integer=ev.integer_remainder, real=np.fmod), "f32", "s32")
+        "f32", "s32", "c64", cost=5.0)  # fmt: skip
+_binary("remainder", Kernel(integer=ev.integer_remainder, real=np.fmod), "f32", "s32", cost=10.0)
 _binary("power",
         Kernel(integer=ev.integer_power, real=ev.exactly_f32(np.power), complex=cx.power,
                wide_real=True, wide_complex=True),
-        "f32", "s32", traits=Trait.TRANSCENDENTAL)  # fmt: skip
+        "f32", "s32", traits=Trait.TRANSCENDENTAL, cost=TRANSCENDENTAL_COST)  # fmt: skip
 _binary("atan2",
         Kernel(real=ev.exactly_f32(np.arctan2), complex=cx.atan2, wide_real=True,
                wide_complex=True),
-        "f32", traits=Trait.TRANSCENDENTAL)  # fmt: skip
+        "f32", traits=Trait.TRANSCENDENTAL, cost=TRANSCENDENTAL_COST)  # fmt: skip
 # Complex numbers are ordered by real, then by imaginary part.
 _binary("maximum",
         Kernel(pred=np.maximum, integer=np.maximum, real=ev.maximum, complex=np.maximum),
@@ -295,5 +315,6 @@ register(
     OpSpec(
         "complex", 2, _infer_complex, _COMPLEX_EVALUATE, Category.ELEMENTWISE, "003: Complex",
         ("c64[3] complex(f32[3] x, f32[3] y)",), traits=Trait.ELEMENTWISE | Trait.INFERABLE,
+        cost=0.0,
     )
 )  # fmt: skip

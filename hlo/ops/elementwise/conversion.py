@@ -291,6 +291,7 @@ register(
             "u8[7,4] bitcast-convert(f32[7] x)",
             "s16[7] bitcast-convert(u4[7,4] x)",
         ),
+        cost=0.0,
     )
 )  # fmt: skip
 register(
@@ -315,6 +316,7 @@ register(
         "copy", 1, _infer_copy, _evaluate_copy, Category.MOVEMENT, "XLA hlo_opcode.h: copy",
         ("f32[2,3] copy(f32[2,3] x)", "f32[2,3]{0,1} copy(f32[2,3]{1,0} x)"),
         traits=Trait.INFERABLE | Trait.VIEW,
+        cost=0.0,
         moved=slice(1),
     )
 )  # fmt: skip

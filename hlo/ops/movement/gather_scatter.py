@@ -203,6 +203,7 @@ register(
         },
         traits=Trait.INFERABLE,
         moved=slice(1),
+        cost=6.0,
     )
 )  # fmt: skip
 

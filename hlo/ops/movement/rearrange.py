@@ -92,6 +92,7 @@ register(
         ),
         attrs={"dimensions": Attr(INTS, default=(), always=True)},
         traits=Trait.VIEW,
+        cost=0.0,
         moved=slice(1),
     )
 )  # fmt: skip
@@ -162,6 +163,7 @@ register(
         ("f32[4,3] reshape(f32[2,6] x)", "s32[] reshape(s32[1,1] x)"),
         attrs={"inferred_dimension": Attr(INT, default=-1)},
         traits=Trait.VIEW,
+        cost=0.0,
         moved=slice(1),
     )
 )  # fmt: skip
@@ -171,6 +173,7 @@ register(
         ("f32[4,2,3] transpose(f32[2,3,4] x), dimensions={2,0,1}",),
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE | Trait.VIEW,
+        cost=0.0,
         moved=slice(1),
     )
 )  # fmt: skip
@@ -180,6 +183,7 @@ register(
         ("f32[2,3] reverse(f32[2,3] x), dimensions={1}",),
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE | Trait.VIEW,
+        cost=0.0,
         moved=slice(1),
     )
 )  # fmt: skip
@@ -272,6 +276,7 @@ register(
         ),
         attrs={"slice": need(SLICES)},
         traits=Trait.VIEW,
+        cost=0.0,
         moved=slice(1),
     )
 )  # fmt: skip

@@ -161,6 +161,7 @@ register(
         category=Category.ELEMENTWISE,
         source="003 Map",
         traits=Trait.INFERABLE,
+        cost=20.0,  # the computation may be anything
         examples=(
             "HloModule map\n"
             "f { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] subtract(a, b) }\n"

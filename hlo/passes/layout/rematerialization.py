@@ -11,7 +11,7 @@ from hlo.analysis.effects import Effects
 from hlo.analysis.memory import Peaks, Value, Values, passes_on, peak_memory, shape_bytes
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls, clone_computation
-from hlo.ops import Trait
+from hlo.ops import TRANSCENDENTAL_COST, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.support.memory import memory_bytes
@@ -102,7 +102,8 @@ class _Module:
         if inst not in self._costs:
             cost = cost_of_instruction(inst)
             # A byte takes longer than an operation on what is in registers.
-            self._costs[inst] = cost.operations + 20 * cost.transcendentals + 4 * cost.bytes
+            computing = cost.operations + TRANSCENDENTAL_COST * cost.transcendentals
+            self._costs[inst] = computing + 4 * cost.bytes
         return self._costs[inst]
 
     def can_repeat(self, inst: Instruction) -> bool:
