@@ -127,7 +127,9 @@ def _call(method: str) -> str:
     if not callable(member):
         return f"`{method}`"
     parameters = inspect.signature(member).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty and p.name != "self"]
+    needed = [
+        p.name for p in parameters if p.default is p.empty and p.name not in ("self", "builder")
+    ]
     optional = any(p.default is not p.empty for p in parameters)
     return f"`{method}({', '.join([*needed, *(['...'] if optional else [])])})`"
 
@@ -280,13 +282,18 @@ def cells(row: Row) -> list[str]:
     ]
 
 
+def _said(method: Callable[..., object]) -> str:
+    """Return a docstring without its example."""
+    return (inspect.getdoc(method) or "").partition("\n\n>>> ")[0]
+
+
 def render() -> str:
     """Return the page."""
     rows = read_rows()
     head = ["Operation", *DOCUMENTS.values(), "Builder", "Opcodes", "Reference", "Compiled",
             "Types", "Tests", "Beside the page"]  # fmt: skip
     interface = [[f"`{r.name}`", _call(r.method), _beside(r)] for r in rows["interface"]]
-    beyond = [[_call(r.method), inspect.getdoc(getattr(XlaBuilder, r.method)) or ""]
+    beyond = [[_call(r.method), _said(getattr(XlaBuilder, r.method))]
               for r in rows["beyond"]]  # fmt: skip
     return "\n".join(
         [

@@ -26,8 +26,8 @@ from hlo.api import parameters_of, run_values, verify
 from hlo.compiler.pipeline import compile, on_host
 from hlo.errors import HloError, InferError
 from hlo.frontends.builder import XlaComputation
+from hlo.frontends.builder.coercion import type_of
 from hlo.frontends.builder.data import literal_of, literal_of_result
-from hlo.frontends.builder.meanings import type_of
 from hlo.host import Host, run_together
 from hlo.io.arguments import Parameter, bind_arguments
 from hlo.ir import Module

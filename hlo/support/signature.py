@@ -113,7 +113,7 @@ def _fit(hint: Any) -> Fit:
     if origin is Mapping:
         return functools.partial(_mapping, _fit(args[0]), _fit(args[1]))
     if isinstance(hint, TypeVar):
-        return _fit(Any)
+        return _fit(hint.__bound__ if isinstance(hint.__bound__, type) else Any)
     if origin is Callable:
         return lambda value: value if callable(value) else _MISFIT
     if isinstance(hint, type) and is_dataclass(hint) and _is_plain(hint):

@@ -121,7 +121,6 @@ def _check_room(path: Path, within: str, allowed: dict[str, set[str]]) -> None:
 _MUTUAL = [
     {"hlo/ir/computation.py", "hlo/ir/instruction.py", "hlo/ir/module.py"},
     {"hlo/codegen/entry/emitter.py", "hlo/codegen/entry/control.py", "hlo/codegen/entry/host.py"},
-    {str(p.relative_to(ROOT)) for p in (ROOT / "hlo/frontends/builder").glob("*.py")},
 ]
 
 

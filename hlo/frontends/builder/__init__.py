@@ -1,6 +1,6 @@
 """Programs built by calls, as the documents describe operations: `XlaBuilder`."""
 
-from hlo.frontends.builder.builder import XlaBuilder
+from hlo.frontends.builder.builder import XlaBuilder, XlaOp
 from hlo.frontends.builder.computation import XlaComputation
 from hlo.frontends.builder.data import literal_of
 from hlo.frontends.builder.dimension_numbers import (
@@ -9,7 +9,6 @@ from hlo.frontends.builder.dimension_numbers import (
     RaggedDotDimensionNumbers,
     ScatterDimensionNumbers,
 )
-from hlo.frontends.builder.op import XlaOp
 from hlo.ops.attrs import ConvDims, PadDim
 from hlo.ops.elementwise.arithmetic import ResultAccuracy
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.errors import InferError
-from hlo.frontends.builder.core import BuilderCore
-from hlo.frontends.builder.op import XlaOp
+from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, value_of
+from hlo.frontends.builder.handle import Handle
 from hlo.values.types import UNBOUNDED, ArrayShape, array
 
 
@@ -110,43 +110,43 @@ def _text(a: ArrayShape, b: ArrayShape) -> str:
     return f"{a.to_string(False)} and {b.to_string(False)}"
 
 
-class Broadcasting(BuilderCore):
-    """A builder that appends what implicit broadcasting leaves out."""
+def broadcast_together(
+    builder: BuilderCore[XlaOp], opcode: str, lhs: Any, rhs: Any,
+    broadcast_dimensions: Sequence[int],
+) -> tuple[XlaOp, XlaOp]:  # fmt: skip
+    """Return two operands in the dimensions in which they meet."""
+    if not isinstance(lhs, Handle):
+        lhs = value_of(builder, lhs, rhs)
+    rhs = value_of(builder, rhs, lhs)
+    found = broadcast(opcode, lhs.array_shape, rhs.array_shape, broadcast_dimensions)
+    return (
+        spread(builder, opcode, lhs, found.dims, found.lhs),
+        spread(builder, opcode, rhs, found.dims, found.rhs),
+    )
 
-    def _broadcast(
-        self, opcode: str, lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int]
-    ) -> tuple[XlaOp, XlaOp]:
-        """Return two operands in the dimensions in which they meet."""
-        if not isinstance(lhs, XlaOp):
-            lhs = self._value(lhs, rhs)
-        rhs = self._value(rhs, lhs)
-        found = broadcast(opcode, lhs.array_shape, rhs.array_shape, broadcast_dimensions)
-        return (
-            self._spread(opcode, lhs, found.dims, found.lhs),
-            self._spread(opcode, rhs, found.dims, found.rhs),
+
+def spread(
+    builder: BuilderCore[XlaOp], opcode: str, operand: XlaOp, dims: Sequence[int],
+    places: Sequence[int],
+) -> XlaOp:  # fmt: skip
+    """Return an array repeated along the dimensions that `places` does not name, and along
+    those in which it has size 1."""
+    shape = operand.array_shape
+    repeated = [i for i, at in enumerate(places) if shape.dims[i] == 1 != dims[at]]
+    if tuple(places) == tuple(range(len(dims))) and not repeated:
+        return operand
+    missing = set(range(len(dims))) - set(places)
+    if any(dims[d] == UNBOUNDED for d in (*missing, *(places[i] for i in repeated))):
+        raise InferError(
+            f"{opcode}: {shape.to_string(False)} cannot be repeated to a size without a bound",
+            code="unsupported",
         )
-
-    def _spread(
-        self, opcode: str, operand: XlaOp, dims: Sequence[int], places: Sequence[int]
-    ) -> XlaOp:
-        """Return an array repeated along the dimensions that `places` does not name, and along
-        those in which it has size 1."""
-        shape = operand.array_shape
-        repeated = [i for i, at in enumerate(places) if shape.dims[i] == 1 != dims[at]]
-        if tuple(places) == tuple(range(len(dims))) and not repeated:
-            return operand
-        missing = set(range(len(dims))) - set(places)
-        if any(dims[d] == UNBOUNDED for d in (*missing, *(places[i] for i in repeated))):
-            raise InferError(
-                f"{opcode}: {shape.to_string(False)} cannot be repeated to a size without a bound",
-                code="unsupported",
-            )
-        kept = [i for i in range(shape.rank) if i not in repeated]
-        flags = [shape.is_dynamic_dim(i) for i in kept]
-        if repeated:
-            part = array(shape.element_type, [shape.dims[i] for i in kept], flags)
-            operand = self._emit("reshape", operand, shape=part)
-        at = [places[i] for i in kept]
-        dynamic = [d in at and flags[at.index(d)] for d in range(len(dims))]
-        result = array(shape.element_type, dims, dynamic)
-        return self._emit("broadcast", operand, shape=result, dimensions=tuple(at))
+    kept = [i for i in range(shape.rank) if i not in repeated]
+    flags = [shape.is_dynamic_dim(i) for i in kept]
+    if repeated:
+        part = array(shape.element_type, [shape.dims[i] for i in kept], flags)
+        operand = emit(builder, "reshape", operand, shape=part)
+    at = [places[i] for i in kept]
+    dynamic = [d in at and flags[at.index(d)] for d in range(len(dims))]
+    result = array(shape.element_type, dims, dynamic)
+    return emit(builder, "broadcast", operand, shape=result, dimensions=tuple(at))

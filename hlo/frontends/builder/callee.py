@@ -5,21 +5,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hlo.errors import HloError
+from hlo.frontends.builder.call_site import Unnamed, call_site
 from hlo.frontends.builder.computation import XlaComputation
-from hlo.frontends.builder.op import XlaOp
-from hlo.frontends.builder.place import Unnamed, call_site
+from hlo.frontends.builder.core import BuilderCore, append
+from hlo.frontends.builder.handle import Handle
 from hlo.ir import Computation, Instruction
 from hlo.values.types import Shape
 
-if TYPE_CHECKING:
-    from hlo.frontends.builder.core import BuilderCore, Callee
+Callee = XlaComputation | Callable[..., Handle]
+"""A computation to call: a built one, or a function from handles to a handle that builds it."""
 
 
 def callee_of(
-    builder: BuilderCore, callee: Callee, shapes: Sequence[Shape], role: str
+    builder: BuilderCore[Any], callee: Callee, shapes: Sequence[Shape], role: str
 ) -> Computation:
     """Return the computation to call; a function builds it on parameters of `shapes`.
 
@@ -45,7 +46,7 @@ def callee_of(
         raise HloError(replace(d, notes=(*d.notes, note)) for d in e.diagnostics) from None
 
 
-def check_arity(callee: Callable[..., XlaOp], role: str, count: int, given: str) -> None:
+def check_arity(callee: Callable[..., Handle], role: str, count: int, given: str) -> None:
     try:
         signature = inspect.signature(callee)
     except ValueError:  # some that are written in C have none
@@ -61,10 +62,10 @@ def check_arity(callee: Callable[..., XlaOp], role: str, count: int, given: str)
 
 
 def _built(
-    inner: BuilderCore, function: Callable[..., XlaOp], shapes: Sequence[Shape]
+    inner: BuilderCore[Any], function: Callable[..., Handle], shapes: Sequence[Shape]
 ) -> Computation:
     handles = [
-        inner._append(Instruction(f"p{n}", "parameter", s, (), {"number": n}, span=call_site()))
+        append(inner, Instruction(f"p{n}", "parameter", s, (), {"number": n}, span=call_site()))
         for n, s in enumerate(shapes)
     ]
     root = function(*handles)

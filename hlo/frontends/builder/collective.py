@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from hlo.errors import InferError
-from hlo.frontends.builder.control import Control
-from hlo.frontends.builder.core import Callee, operation
-from hlo.frontends.builder.meanings import ShapeLike, shape_of
-from hlo.frontends.builder.op import XlaOp
+from hlo.frontends.builder import binary, movement, tuples
+from hlo.frontends.builder.callee import Callee, callee_of
+from hlo.frontends.builder.coercion import ShapeLike, shape_of
+from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation
 from hlo.values.sharding.replica_groups import ListedGroups, ReplicaGroups
 from hlo.values.types import PRED, ArrayShape, Layout, Shape, TupleShape, array
 
@@ -42,301 +42,321 @@ def pairs_of(
     return pairs
 
 
-class Collective(Control):
-    """Exchange between devices.
+def split_tuple(name: str, operand: XlaOp) -> tuple[list[XlaOp], bool]:
+    """Return the arrays of an array or of a tuple, and whether it is a tuple."""
+    if not isinstance(operand.shape, TupleShape):
+        return [operand], False
+    if not operand.shape.elements:
+        raise InferError(
+            f"{name}: operand 0 is an empty tuple, at least one array is needed", operand=0
+        )
+    return tuples.elements(operand), True
 
-    replica_groups: lists of the devices that work together; empty for all of them. channel_id: the
-    same for operations of several programs, or partitions, that belong together.
-    use_global_device_ids: the groups number devices over replicas and partitions.
+
+def _joined(
+    builder: BuilderCore[XlaOp], result: XlaOp, parts: Sequence[XlaOp], is_tuple: bool
+) -> XlaOp:
+    """Return a result as a tuple if the operand was one; of one array there is none yet."""
+    return tuples.tuple_(builder, [result]) if is_tuple and len(parts) == 1 else result
+
+
+def resized(
+    name: str, parts: Sequence[XlaOp], dim: int, count: int, *, smaller: bool,
+    layout: Layout | None,
+) -> Shape:  # fmt: skip
+    """Return the shapes with a dimension `count` times as large, or as small."""
+    if count < 1:
+        raise InferError(f"{name}: shard_count is {count}, at least 1 is needed",
+                         code="bad-value")  # fmt: skip
+    shapes: list[Shape] = []
+    for i, part in enumerate(parts):
+        shape = part.array_shape
+        if not 0 <= dim < shape.rank:
+            raise InferError(
+                f"{name}: dimension {dim} is outside [0, {shape.rank})", operand=i,
+                code="bad-dimension",
+            )  # fmt: skip
+        size = shape.dims[dim]
+        if smaller and size % count:
+            raise InferError(
+                f"{name}: dimension {dim} of {shape.to_string(False)} does not divide into "
+                f"{count} equal parts", operand=i, code="bad-dimension",
+            )  # fmt: skip
+        size = size // count if smaller else size * count
+        part_shape = replace(shape, dims=(*shape.dims[:dim], size, *shape.dims[dim + 1 :]))
+        shapes.append(part_shape.with_layout(layout) if layout is not None else part_shape)
+    return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
+
+
+@operation
+def all_gather(
+    builder: BuilderCore[XlaOp], operand: XlaOp, all_gather_dimension: int, shard_count: int,
+    replica_groups: Groups = (), channel_id: int | None = None,
+    layout: Layout | None = None, use_global_device_ids: bool = False,
+) -> XlaOp:  # fmt: skip
+    """Append the arrays of all devices of a group, one after the other along a dimension.
+
+    operand: an array, or a tuple of arrays.
+    all_gather_dimension: which becomes `shard_count` times as large.
+    shard_count: the devices of a group.
+    layout: of the result, which has to be kept.
+
+    Raises HloError for groups of another size. Source: "AllGather" (002, 003).
+    """
+    parts, is_tuple = split_tuple("all-gather", operand)
+    shape = resized(
+        "all-gather", parts, all_gather_dimension, shard_count, smaller=False, layout=layout
+    )
+    result = emit(
+        builder, "all-gather", *parts, shape=shape, channel_id=channel_id,
+        replica_groups=groups_of(replica_groups), constrain_layout=layout is not None,
+        dimensions=(all_gather_dimension,), use_global_device_ids=use_global_device_ids,
+    )  # fmt: skip
+    return _joined(builder, result, parts, is_tuple)
+
+
+@operation
+def all_reduce(
+    builder: BuilderCore[XlaOp], operand: XlaOp, computation: Callee, replica_groups: Groups = (),
+    channel_id: int | None = None, shape_with_layout: ShapeLike | None = None,
+    use_global_device_ids: bool = False,
+) -> XlaOp:  # fmt: skip
+    """Append the arrays of all devices of a group combined; of a tuple element by element.
+
+    computation: from two scalars to one, in any order.
+    shape_with_layout: the operand's shape, in a layout that has to be kept.
+
+    Raises HloError for a computation of another type. Source: "AllReduce" (002, 003).
+    """
+    parts, is_tuple = split_tuple("all-reduce", operand)
+    scalar = array(parts[0].element_type, ())
+    shape = None
+    if shape_with_layout is not None:
+        shape = shape_of(shape_with_layout)
+        if isinstance(shape, TupleShape) and len(parts) == 1:
+            shape = shape.elements[0]
+    result = emit(
+        builder, "all-reduce", *parts, shape=shape, channel_id=channel_id,
+        replica_groups=groups_of(replica_groups), constrain_layout=shape is not None,
+        use_global_device_ids=use_global_device_ids,
+        to_apply=callee_of(builder, computation, [scalar, scalar], "reducer"),
+    )  # fmt: skip
+    return _joined(builder, result, parts, is_tuple)
+
+
+@operation
+def cross_replica_sum(
+    builder: BuilderCore[XlaOp], operand: XlaOp, replica_groups: Groups = ()
+) -> XlaOp:
+    """Append the sum over the devices of a group; of pred, whether any is true.
+
+    The result has the operand's shape.
+
+    Source: "CrossReplicaSum" (000, 002, 003).
     """
 
-    def _split(self, name: str, operand: XlaOp) -> tuple[list[XlaOp], bool]:
-        """Return the arrays of an array or of a tuple, and whether it is a tuple."""
-        if not isinstance(operand.shape, TupleShape):
-            return [operand], False
-        if not operand.shape.elements:
+    def total(a: XlaOp, b: XlaOp) -> XlaOp:
+        either = binary.or_ if a.element_type is PRED else binary.add
+        return either(a.builder, a, b)
+
+    return all_reduce(builder, operand, total, replica_groups)
+
+
+@operation
+def reduce_scatter(
+    builder: BuilderCore[XlaOp],
+    operand: XlaOp, computation: Callee, scatter_dimension: int, shard_count: int,
+    replica_groups: Groups = (), channel_id: int | None = None,
+    layout: Layout | None = None, use_global_device_ids: bool = False,
+) -> XlaOp:  # fmt: skip
+    """Append the arrays of a group combined, of which each device keeps its part.
+
+    computation, replica_groups: as for `all_reduce`.
+    scatter_dimension: the one that is divided into `shard_count` parts, one a device.
+
+    Raises HloError where it does not divide. Source: "ReduceScatter" (002, 003).
+    """
+    parts, is_tuple = split_tuple("reduce-scatter", operand)
+    shape = resized(
+        "reduce-scatter", parts, scatter_dimension, shard_count, smaller=True, layout=layout
+    )
+    scalar = array(parts[0].element_type, ())
+    result = emit(
+        builder, "reduce-scatter", *parts, shape=shape, channel_id=channel_id,
+        replica_groups=groups_of(replica_groups), constrain_layout=layout is not None,
+        dimensions=(scatter_dimension,), use_global_device_ids=use_global_device_ids,
+        to_apply=callee_of(builder, computation, [scalar, scalar], "reducer"),
+    )  # fmt: skip
+    return _joined(builder, result, parts, is_tuple)
+
+
+@operation
+def all_to_all(
+    builder: BuilderCore[XlaOp],
+    operand: XlaOp, split_dimension: int, concat_dimension: int, split_count: int,
+    replica_groups: Groups = (), layout: Layout | None = None, channel_id: int | None = None,
+) -> XlaOp:  # fmt: skip
+    """Append the parts that all devices of a group have for this one.
+
+    split_dimension: along which each device cuts its array into a part for each.
+    concat_dimension: along which it puts the parts that it gets one after the other.
+    split_count: the devices of a group.
+    layout: how parts lie in memory when they are sent.
+
+    Raises HloError for a dimension that does not divide, a tuple, and groups of another size.
+    Source: "AllToAll" (002, 003).
+    """
+    shape = operand.array_shape
+    for what, dim in (("split", split_dimension), ("concat", concat_dimension)):
+        if not 0 <= dim < shape.rank:
             raise InferError(
-                f"{name}: operand 0 is an empty tuple, at least one array is needed", operand=0
+                f"all-to-all: {what}_dimension is {dim}, outside [0, {shape.rank})",
+                code="bad-dimension",
             )
-        return list(operand), True
-
-    def _joined(self, result: XlaOp, parts: Sequence[XlaOp], is_tuple: bool) -> XlaOp:
-        """Return a result as a tuple if the operand was one; of one array there is none yet."""
-        return self.tuple_([result]) if is_tuple and len(parts) == 1 else result
-
-    def _resized(
-        self, name: str, parts: Sequence[XlaOp], dim: int, count: int, *, smaller: bool,
-        layout: Layout | None,
-    ) -> Shape:  # fmt: skip
-        """Return the shapes with a dimension `count` times as large, or as small."""
-        if count < 1:
-            raise InferError(f"{name}: shard_count is {count}, at least 1 is needed",
-                             code="bad-value")  # fmt: skip
-        shapes: list[Shape] = []
-        for i, part in enumerate(parts):
-            shape = part.array_shape
-            if not 0 <= dim < shape.rank:
-                raise InferError(
-                    f"{name}: dimension {dim} is outside [0, {shape.rank})", operand=i,
-                    code="bad-dimension",
-                )  # fmt: skip
-            size = shape.dims[dim]
-            if smaller and size % count:
-                raise InferError(
-                    f"{name}: dimension {dim} of {shape.to_string(False)} does not divide into "
-                    f"{count} equal parts", operand=i, code="bad-dimension",
-                )  # fmt: skip
-            size = size // count if smaller else size * count
-            resized = replace(shape, dims=(*shape.dims[:dim], size, *shape.dims[dim + 1 :]))
-            shapes.append(resized.with_layout(layout) if layout is not None else resized)
-        return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
-
-    @operation
-    def all_gather(
-        self, operand: XlaOp, all_gather_dimension: int, shard_count: int,
-        replica_groups: Groups = (), channel_id: int | None = None,
-        layout: Layout | None = None, use_global_device_ids: bool = False,
-    ) -> XlaOp:  # fmt: skip
-        """Append the arrays of all devices of a group, one after the other along a dimension.
-
-        operand: an array, or a tuple of arrays.
-        all_gather_dimension: which becomes `shard_count` times as large.
-        shard_count: the devices of a group.
-        layout: of the result, which has to be kept.
-
-        Raises HloError for groups of another size. Source: "AllGather" (002, 003).
-        """
-        parts, is_tuple = self._split("all-gather", operand)
-        shape = self._resized(
-            "all-gather", parts, all_gather_dimension, shard_count, smaller=False, layout=layout
+    groups = groups_of(replica_groups)
+    if groups.group_size not in (None, split_count):
+        raise InferError(
+            f"all-to-all: split_count is {split_count}, a replica group has "
+            f"{groups.group_size} members", code="bad-replica-groups",
+        )  # fmt: skip
+    part = resized(
+        "all-to-all", [operand], split_dimension, split_count, smaller=True, layout=layout
+    )
+    assert isinstance(part, ArrayShape)
+    common: dict[str, Any] = {"replica_groups": groups, "channel_id": channel_id}
+    if layout is not None:
+        return _all_to_all_in_parts(
+            builder, operand, part, split_dimension, concat_dimension, split_count, common
         )
-        result = self._emit(
-            "all-gather", *parts, shape=shape, channel_id=channel_id,
-            replica_groups=groups_of(replica_groups), constrain_layout=layout is not None,
-            dimensions=(all_gather_dimension,), use_global_device_ids=use_global_device_ids,
-        )  # fmt: skip
-        return self._joined(result, parts, is_tuple)
+    moved = emit(builder, "all-to-all", operand, dimensions=(split_dimension,), **common)
+    if split_dimension == concat_dimension:
+        return moved
+    # The parts stand along the split dimension: give them one of their own, put it in front of
+    # the other dimension, and merge the two.
+    dims = list(shape.dims)
+    dims[split_dimension : split_dimension + 1] = [split_count, part.dims[split_dimension]]
+    apart = movement.reshape(builder, moved, dims)
+    order = [d + (d >= split_dimension) for d in range(shape.rank)]
+    order.insert(concat_dimension, split_dimension)
+    merged = list(part.dims)
+    merged[concat_dimension] *= split_count
+    return movement.reshape(builder, movement.transpose(builder, apart, order), merged)
 
-    @operation
-    def all_reduce(
-        self, operand: XlaOp, computation: Callee, replica_groups: Groups = (),
-        channel_id: int | None = None, shape_with_layout: ShapeLike | None = None,
-        use_global_device_ids: bool = False,
-    ) -> XlaOp:  # fmt: skip
-        """Append the arrays of all devices of a group combined; of a tuple element by element.
 
-        computation: from two scalars to one, in any order.
-        shape_with_layout: the operand's shape, in a layout that has to be kept.
-
-        Raises HloError for a computation of another type. Source: "AllReduce" (002, 003).
-        """
-        parts, is_tuple = self._split("all-reduce", operand)
-        scalar = array(parts[0].element_type, ())
-        shape = None
-        if shape_with_layout is not None:
-            shape = shape_of(shape_with_layout)
-            if isinstance(shape, TupleShape) and len(parts) == 1:
-                shape = shape.elements[0]
-        result = self._emit(
-            "all-reduce", *parts, shape=shape, channel_id=channel_id,
-            replica_groups=groups_of(replica_groups), constrain_layout=shape is not None,
-            use_global_device_ids=use_global_device_ids,
-            to_apply=self._callee(computation, [scalar, scalar], "reducer"),
-        )  # fmt: skip
-        return self._joined(result, parts, is_tuple)
-
-    @operation
-    def cross_replica_sum(self, operand: XlaOp, replica_groups: Groups = ()) -> XlaOp:
-        """Append the sum over the devices of a group; of pred, whether any is true.
-
-        The result has the operand's shape.
-
-        Source: "CrossReplicaSum" (000, 002, 003).
-        """
-
-        def total(a: XlaOp, b: XlaOp) -> XlaOp:
-            return a | b if a.element_type is PRED else a + b
-
-        return self.all_reduce(operand, total, replica_groups)
-
-    @operation
-    def reduce_scatter(
-        self, operand: XlaOp, computation: Callee, scatter_dimension: int, shard_count: int,
-        replica_groups: Groups = (), channel_id: int | None = None,
-        layout: Layout | None = None, use_global_device_ids: bool = False,
-    ) -> XlaOp:  # fmt: skip
-        """Append the arrays of a group combined, of which each device keeps its part.
-
-        computation, replica_groups: as for `all_reduce`.
-        scatter_dimension: the one that is divided into `shard_count` parts, one a device.
-
-        Raises HloError where it does not divide. Source: "ReduceScatter" (002, 003).
-        """
-        parts, is_tuple = self._split("reduce-scatter", operand)
-        shape = self._resized(
-            "reduce-scatter", parts, scatter_dimension, shard_count, smaller=True, layout=layout
+def _all_to_all_in_parts(
+    builder: BuilderCore[XlaOp],
+    operand: XlaOp, part: ArrayShape, split: int, concat: int, count: int,
+    common: dict[str, Any],
+) -> XlaOp:  # fmt: skip
+    """Return an exchange of separate arrays, which can be in any layout."""
+    size, dims = part.dims[split], operand.dims
+    slices = []
+    for i in range(count):
+        start, limit = [0] * len(dims), list(dims)
+        start[split], limit[split] = i * size, (i + 1) * size
+        slices.append(
+            movement.copy(builder, movement.slice_(builder, operand, start, limit), part.layout)
         )
-        scalar = array(parts[0].element_type, ())
-        result = self._emit(
-            "reduce-scatter", *parts, shape=shape, channel_id=channel_id,
-            replica_groups=groups_of(replica_groups), constrain_layout=layout is not None,
-            dimensions=(scatter_dimension,), use_global_device_ids=use_global_device_ids,
-            to_apply=self._callee(computation, [scalar, scalar], "reducer"),
-        )  # fmt: skip
-        return self._joined(result, parts, is_tuple)
+    shape = TupleShape((part,) * count)
+    moved = emit(builder, "all-to-all", *slices, shape=shape, constrain_layout=True, **common)
+    return movement.concat_in_dim(builder, tuples.elements(moved), concat)
 
-    @operation
-    def all_to_all(
-        self, operand: XlaOp, split_dimension: int, concat_dimension: int, split_count: int,
-        replica_groups: Groups = (), layout: Layout | None = None, channel_id: int | None = None,
-    ) -> XlaOp:  # fmt: skip
-        """Append the parts that all devices of a group have for this one.
 
-        split_dimension: along which each device cuts its array into a part for each.
-        concat_dimension: along which it puts the parts that it gets one after the other.
-        split_count: the devices of a group.
-        layout: how parts lie in memory when they are sent.
+@operation
+def ragged_all_to_all(
+    builder: BuilderCore[XlaOp],
+    input: XlaOp, input_offsets: XlaOp, send_sizes: XlaOp, output: XlaOp,
+    output_offsets: XlaOp, recv_sizes: XlaOp, replica_groups: Groups = (),
+    channel_id: int | None = None,
+) -> XlaOp:  # fmt: skip
+    """Append `output` with rows that the devices of a group send each other written into it.
 
-        Raises HloError for a dimension that does not divide, a tuple, and groups of another size.
-        Source: "AllToAll" (002, 003).
-        """
-        shape = operand.array_shape
-        for what, dim in (("split", split_dimension), ("concat", concat_dimension)):
-            if not 0 <= dim < shape.rank:
-                raise InferError(
-                    f"all-to-all: {what}_dimension is {dim}, outside [0, {shape.rank})",
-                    code="bad-dimension",
-                )
-        groups = groups_of(replica_groups)
-        if groups.group_size not in (None, split_count):
-            raise InferError(
-                f"all-to-all: split_count is {split_count}, a replica group has "
-                f"{groups.group_size} members", code="bad-replica-groups",
-            )  # fmt: skip
-        part = self._resized(
-            "all-to-all", [operand], split_dimension, split_count, smaller=True, layout=layout
-        )
-        assert isinstance(part, ArrayShape)
-        common: dict[str, Any] = {"replica_groups": groups, "channel_id": channel_id}
-        if layout is not None:
-            return self._all_to_all_in_parts(
-                operand, part, split_dimension, concat_dimension, split_count, common
-            )
-        moved = self._emit("all-to-all", operand, dimensions=(split_dimension,), **common)
-        if split_dimension == concat_dimension:
-            return moved
-        # The parts stand along the split dimension: give them one of their own, put it in front of
-        # the other dimension, and merge the two.
-        dims = list(shape.dims)
-        dims[split_dimension : split_dimension + 1] = [split_count, part.dims[split_dimension]]
-        apart = self.reshape(moved, dims)
-        order = [d + (d >= split_dimension) for d in range(shape.rank)]
-        order.insert(concat_dimension, split_dimension)
-        merged = list(part.dims)
-        merged[concat_dimension] *= split_count
-        return self.reshape(self.transpose(apart, order), merged)
+    Device i gets `send_sizes[i]` rows of `input` from `input_offsets[i]` on, and writes them
+    from `output_offsets[i]` on; this one gets `recv_sizes[i]` rows from it. Offsets and sizes
+    are integers, [devices], or [devices, updates] for several pieces for each.
 
-    def _all_to_all_in_parts(
-        self, operand: XlaOp, part: ArrayShape, split: int, concat: int, count: int,
-        common: dict[str, Any],
-    ) -> XlaOp:  # fmt: skip
-        """Return an exchange of separate arrays, which can be in any layout."""
-        size, dims = part.dims[split], operand.dims
-        slices = []
-        for i in range(count):
-            start, limit = [0] * len(dims), list(dims)
-            start[split], limit[split] = i * size, (i + 1) * size
-            slices.append(self.copy(self.slice_(operand, start, limit), part.layout))
-        shape = TupleShape((part,) * count)
-        moved = self._emit("all-to-all", *slices, shape=shape, constrain_layout=True, **common)
-        return self.concat_in_dim(list(moved), concat)
+    Raises HloError where their shapes, or rows of input and output, differ. Source:
+    "RaggedAllToAll" (003).
+    """
+    return emit(
+        builder, "ragged-all-to-all", input, output, input_offsets, send_sizes, output_offsets,
+        recv_sizes, replica_groups=groups_of(replica_groups), channel_id=channel_id,
+    )  # fmt: skip
 
-    @operation
-    def ragged_all_to_all(
-        self, input: XlaOp, input_offsets: XlaOp, send_sizes: XlaOp, output: XlaOp,
-        output_offsets: XlaOp, recv_sizes: XlaOp, replica_groups: Groups = (),
-        channel_id: int | None = None,
-    ) -> XlaOp:  # fmt: skip
-        """Append `output` with rows that the devices of a group send each other written into it.
 
-        Device i gets `send_sizes[i]` rows of `input` from `input_offsets[i]` on, and writes them
-        from `output_offsets[i]` on; this one gets `recv_sizes[i]` rows from it. Offsets and sizes
-        are integers, [devices], or [devices, updates] for several pieces for each.
+@operation
+def collective_broadcast(
+    builder: BuilderCore[XlaOp],
+    operand: XlaOp,
+    replica_groups: Groups = (),
+    channel_id: int | None = None,
+) -> XlaOp:
+    """Append the array of the first device of a group.
 
-        Raises HloError where their shapes, or rows of input and output, differ. Source:
-        "RaggedAllToAll" (003).
-        """
-        return self._emit(
-            "ragged-all-to-all", input, output, input_offsets, send_sizes, output_offsets,
-            recv_sizes, replica_groups=groups_of(replica_groups), channel_id=channel_id,
-        )  # fmt: skip
+    Source: "CollectiveBroadcast" (003).
+    """
+    return emit(
+        builder, "collective-broadcast", operand, replica_groups=groups_of(replica_groups),
+        channel_id=channel_id,
+    )  # fmt: skip
 
-    @operation
-    def collective_broadcast(
-        self, operand: XlaOp, replica_groups: Groups = (), channel_id: int | None = None
-    ) -> XlaOp:
-        """Append the array of the first device of a group.
 
-        Source: "CollectiveBroadcast" (003).
-        """
-        return self._emit(
-            "collective-broadcast", operand, replica_groups=groups_of(replica_groups),
-            channel_id=channel_id,
-        )  # fmt: skip
+@operation
+def collective_reduce(
+    builder: BuilderCore[XlaOp], operand: XlaOp, computation: Callee, replica_groups: Groups = (),
+    channel_id: int | None = None, use_global_device_ids: bool = False,
+) -> XlaOp:  # fmt: skip
+    """Append the arrays of a group combined on its first device, and zeros on the others.
 
-    @operation
-    def collective_reduce(
-        self, operand: XlaOp, computation: Callee, replica_groups: Groups = (),
-        channel_id: int | None = None, use_global_device_ids: bool = False,
-    ) -> XlaOp:  # fmt: skip
-        """Append the arrays of a group combined on its first device, and zeros on the others.
+    computation: from two scalars to one, in any order.
 
-        computation: from two scalars to one, in any order.
+    Raises HloError for a computation of another type.
+    """
+    scalar = array(operand.element_type, ())
+    return emit(
+        builder, "collective-reduce", operand, replica_groups=groups_of(replica_groups),
+        channel_id=channel_id, use_global_device_ids=use_global_device_ids,
+        to_apply=callee_of(builder, computation, [scalar, scalar], "reducer"),
+    )  # fmt: skip
 
-        Raises HloError for a computation of another type.
-        """
-        scalar = array(operand.element_type, ())
-        return self._emit(
-            "collective-reduce", operand, replica_groups=groups_of(replica_groups),
-            channel_id=channel_id, use_global_device_ids=use_global_device_ids,
-            to_apply=self._callee(computation, [scalar, scalar], "reducer"),
-        )  # fmt: skip
 
-    @operation
-    def collective_permute(
-        self, operand: XlaOp, source_target_pairs: Sequence[tuple[int, int]],
-        channel_id: int | None = None, inplace: bool = False,
-        slice_sizes: Sequence[Sequence[int]] = (),
-    ) -> XlaOp:  # fmt: skip
-        """Append the array of the device that sends to this one, zeros where none does.
+@operation
+def collective_permute(
+    builder: BuilderCore[XlaOp], operand: XlaOp, source_target_pairs: Sequence[tuple[int, int]],
+    channel_id: int | None = None, inplace: bool = False,
+    slice_sizes: Sequence[Sequence[int]] = (),
+) -> XlaOp:  # fmt: skip
+    """Append the array of the device that sends to this one, zeros where none does.
 
-        source_target_pairs: pairs of ids, in which no source and no target is twice.
-        inplace: the operand is a tuple of input, output, and tuples of offsets into each, and
-        slices of `slice_sizes` are sent.
+    source_target_pairs: pairs of ids, in which no source and no target is twice.
+    inplace: the operand is a tuple of input, output, and tuples of offsets into each, and
+    slices of `slice_sizes` are sent.
 
-        Raises HloError for other pairs. Source: "CollectivePermute" (002, 003).
-        """
-        return self._emit(
-            "collective-permute", *(list(operand) if inplace else [operand]),
-            channel_id=channel_id,
-            source_target_pairs=pairs_of("collective-permute", source_target_pairs),
-            slice_sizes=tuple(map(tuple, slice_sizes)),
-        )  # fmt: skip
+    Raises HloError for other pairs. Source: "CollectivePermute" (002, 003).
+    """
+    return emit(
+        builder, "collective-permute", *(tuples.elements(operand) if inplace else [operand]),
+        channel_id=channel_id,
+        source_target_pairs=pairs_of("collective-permute", source_target_pairs),
+        slice_sizes=tuple(map(tuple, slice_sizes)),
+    )  # fmt: skip
 
-    @operation
-    def replica_id(self) -> XlaOp:
-        """Append the number of this replica, a u32 scalar.
 
-        Source: "ReplicaId" (002, 003).
-        """
-        return self._emit("replica-id")
+@operation
+def replica_id(builder: BuilderCore[XlaOp]) -> XlaOp:
+    """Append the number of this replica, a u32 scalar.
 
-    @operation
-    def partition_id(self, shape: ShapeLike = "u32[]") -> XlaOp:
-        """Append the number of this partition.
+    Source: "ReplicaId" (002, 003).
+    """
+    return emit(builder, "replica-id")
 
-        shape: it has to be u32[].
 
-        Source: "PartitionID" (003).
-        """
-        return self._emit("partition-id", shape=shape_of(shape))
+@operation
+def partition_id(builder: BuilderCore[XlaOp], shape: ShapeLike = "u32[]") -> XlaOp:
+    """Append the number of this partition.
+
+    shape: it has to be u32[].
+
+    Source: "PartitionID" (003).
+    """
+    return emit(builder, "partition-id", shape=shape_of(shape))

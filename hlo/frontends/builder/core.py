@@ -1,20 +1,22 @@
-"""What all operations of a builder share: appending, errors, scopes, sub-builders, finishing."""
+"""What all operations of a builder share: appending, errors, scopes, sub-builders, finishing.
+
+Operations are functions of a builder, a family a file; `XlaBuilder` has them as its methods.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from operator import index
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from hlo.errors import HloError, InferError, TextError
-from hlo.frontends.builder.callee import callee_of
+from hlo.frontends.builder.call_site import Unnamed, call_site, error_here
+from hlo.frontends.builder.calls import fitted_call, query
+from hlo.frontends.builder.coercion import annotation_of, sharding_of
 from hlo.frontends.builder.computation import XlaComputation
-from hlo.frontends.builder.meanings import ShapeLike, annotation_of, shape_of, sharding_of
-from hlo.frontends.builder.op import XlaOp
-from hlo.frontends.builder.place import Unnamed, call_site, error_here
+from hlo.frontends.builder.handle import Handle
 from hlo.frontends.text.annotations import OpMetadata
 from hlo.frontends.text.header import ProgramShape
 from hlo.io.arguments import as_constant
@@ -22,93 +24,58 @@ from hlo.ir import Computation, Instruction
 from hlo.ir.names import legal_name
 from hlo.ops import OPS
 from hlo.ops.attrs import INT, INTS
-from hlo.support.signature import fitted, fitted_arguments, shown
+from hlo.support.signature import fitted, shown
 from hlo.values.literal import Literal
 from hlo.values.sharding import Sharding
 from hlo.values.types import TOKEN, ElementType, Shape, array, compatible
 from hlo.verifier.shapes import shape_problem
 
-Callee = XlaComputation | Callable[..., XlaOp]
-"""A computation to call: a built one, or a function from handles to a handle that builds it."""
+XlaOp = TypeVar("XlaOp", bound=Handle)
+"""The class of a builder's handles. Operations are written for any; of `XlaBuilder` it is `XlaOp`,
+whose operators are some of these functions."""
 
 _P = ParamSpec("_P")
-_B = TypeVar("_B", bound="BuilderCore")
-_R = TypeVar("_R")
+_B = TypeVar("_B", bound="BuilderCore[Any]")
 _IS_OPERATION = "__hlo_operation__"
 
 
 def operation(
-    method: Callable[Concatenate[_B, _P], XlaOp],
-) -> Callable[Concatenate[_B, _P], XlaOp]:
-    """Mark a method that appends operations: its errors name the caller's line, or are deferred.
+    function: Callable[Concatenate[BuilderCore[XlaOp], _P], XlaOp],
+) -> Callable[Concatenate[BuilderCore[XlaOp], _P], XlaOp]:
+    """Mark a function that appends operations: its errors name the caller's line, or are deferred.
 
     Of one that fails nothing stays, neither what it had appended before.
     """
 
-    @functools.wraps(method)
-    def checked(self: _B, *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
-        size, last = len(self._computation), self._last
+    @functools.wraps(function)
+    def checked(builder: BuilderCore[XlaOp], *args: _P.args, **kwargs: _P.kwargs) -> XlaOp:
+        before = builder._mark()
         try:
-            given, named = fitted_call(method, (self, *args), kwargs)
-            return method(*given, **named)
+            given, named = fitted_call(function, (builder, *args), kwargs)
+            return function(*given, **named)
         except Unnamed as e:
             error = e.named(checked.__name__.rstrip("_"))
         except (InferError, TextError, HloError) as e:
             error = error_here(e)
-        self._shrink(size, last)
-        return self._failed(error)
+        builder._shrink(*before)
+        return builder._failed(error)
 
     setattr(checked, _IS_OPERATION, True)
     return checked
 
 
-def operations(builder: type[BuilderCore]) -> dict[str, Callable[..., XlaOp]]:
+def operations(builder: type[BuilderCore[Any]]) -> dict[str, Callable[..., Handle]]:
     """Return the methods that append operations, by name."""
     members = ((name, getattr(builder, name)) for name in dir(builder) if name[0] != "_")
     return {name: method for name, method in members if hasattr(method, _IS_OPERATION)}
 
 
-def query(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Mark a method that appends nothing: its errors name the caller's line."""
+class BuilderCore(Generic[XlaOp]):
+    """The state of a builder: the computation so far, its errors, and the scopes that are open."""
 
-    @functools.wraps(method)
-    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            given, named = fitted_call(method, args, kwargs)
-            return method(*given, **named)
-        except Unnamed as e:
-            raise e.named(method.__name__) from None
-        except (InferError, TextError, HloError) as e:
-            raise error_here(e) from None
-
-    return checked
-
-
-def fitted_call(
-    method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return all arguments of a method as its annotations have them. Raises Unnamed."""
-    try:
-        return fitted_arguments(method, args, kwargs)
-    except HloError as e:
-        (what,), here = e.diagnostics, call_site()
-        code, hint = next((v for k, v in _NEEDED.items() if k in what.message), (what.code, None))
-        raise Unnamed([replace(what, code=code, span=here, hint=hint)]) from None
-
-
-# What to say besides where one of these is needed.
-_NEEDED = {
-    "an XlaOp": ("type-mismatch", "constant() makes one from a number"),
-    "XlaComputation": (
-        "bad-computation", "a function from handles to a handle, or what build() returns"),
-    "a Shape": ("type-mismatch", "a text such as 'f32[2,3]' is one"),
-}  # fmt: skip
-
-
-class BuilderCore:
-    """The state of a builder. The operations are in its subclasses, a family each."""
-
-    def __init__(self, name: str, client: Any = None, *, parent: BuilderCore | None = None) -> None:
+    def __init__(
+        self, name: str, client: Any = None, *, parent: BuilderCore[XlaOp] | None = None
+    ) -> None:
         self.name = legal_name(fitted(name, str, "XlaBuilder: name"))
         self.client: Any = client if parent is None else parent.client
         self._computation = Computation(self.name)
@@ -119,51 +86,9 @@ class BuilderCore:
         self._return: Instruction | None = None
         self._annotations: dict[str, Any] = {}
 
-    # --- appending ------------------------------------------------------------------------------
-
-    def _emit(
-        self,
-        opcode: str,
-        *operands: XlaOp,
-        shape: Shape | None = None,
-        element_type: ElementType | None = None,
-        name: str = "",
-        **attrs: Any,
-    ) -> XlaOp:
-        """Append an operation of the op table; raises InferError where a rule of it is broken.
-
-        shape: what the result has to be, for operations that do not determine it. element_type: the
-        result's, for those that determine all but that.
-        """
-        inputs = [self._own(opcode, i, o) for i, o in enumerate(operands)]
-        attrs = {key: _checked(opcode, key, value) for key, value in attrs.items()}
-        declared = array(element_type, ()) if element_type is not None else shape or TOKEN
-        inst = Instruction(
-            name or opcode, opcode, declared, inputs, attrs,
-            annotations=self._annotations, span=call_site(),
-        )  # fmt: skip
-        try:
-            inst.spec.check_arity(len(inputs))
-            inferred = inst.spec.infer(inst)
-            if shape is None:
-                inst.shape = inferred
-            elif not compatible(inferred, shape):
-                raise InferError(
-                    f"{opcode}: the result is {shape.to_string(False)}, the operands and "
-                    f"attributes give {inferred.to_string(False)}"
-                )
-            inst.spec.verify(inst)
-            problem = shape_problem(inst.shape)
-            if problem is not None:
-                raise InferError(f"{opcode}: {problem[1]}", code=problem[0])
-        except InferError:
-            inst.drop_edges()
-            raise
-        return self._append(inst)
-
-    def _append(self, inst: Instruction) -> XlaOp:
-        self._last = self._computation.add(inst)
-        return self._handle(inst)
+    def _mark(self) -> tuple[int, Instruction | None]:
+        """Return the point that `_shrink` goes back to."""
+        return len(self._computation), self._last
 
     def _shrink(self, size: int, last: Instruction | None) -> None:
         """Take out what was appended after the first `size` instructions, of which `last` was."""
@@ -172,43 +97,8 @@ class BuilderCore:
         self._last = last
 
     def _handle(self, inst: Instruction | None, error: HloError | None = None) -> XlaOp:
-        return XlaOp(self, inst, error)  # type: ignore[arg-type]
-
-    def _own(self, opcode: str, number: int, operand: XlaOp) -> Instruction:
-        """Return the instruction of an operand, which has to be of this builder."""
-        if not isinstance(operand, XlaOp):
-            raise InferError(
-                f"{opcode}: operand {number} is a {type(operand).__name__}, not a value of the "
-                "program", operand=number, code="type-mismatch",
-                hint="constant() makes one from a number",
-            )  # fmt: skip
-        if operand.builder is not self:
-            raise InferError(
-                f"{opcode}: operand {number} is a value of builder {operand.builder.name}, "
-                f"not of {self.name}",
-                operand=number, code="bad-value",
-                hint="pass it to the computation as an operand",
-            )  # fmt: skip
-        return operand.instruction
-
-    def _value(self, value: Any, like: ElementType | XlaOp) -> XlaOp:
-        """Return a handle as it is, and a number or an array as a constant of an element type."""
-        if isinstance(value, XlaOp):
-            return value
-        et = like.element_type if isinstance(like, XlaOp) else like
-        if not isinstance(et, ElementType):
-            raise InferError(
-                "an operand has to be a value of the program", code="type-mismatch",
-                hint="constant() makes one from a number",
-            )  # fmt: skip
-        return self._literal(Literal.of(as_constant(value, et, "a constant operand")))
-
-    def _literal(self, literal: Literal) -> XlaOp:
-        return self._emit("constant", shape=literal.shape, literal=literal)
-
-    def _callee(self, callee: Callee, shapes: Sequence[Shape], name: str) -> Computation:
-        """Return the computation to call; a function builds it on parameters of `shapes`."""
-        return callee_of(self, callee, shapes, name)
+        """Return the handle of an instruction, or of one that an error kept from being made."""
+        raise NotImplementedError
 
     # --- errors ---------------------------------------------------------------------------------
 
@@ -308,26 +198,6 @@ class BuilderCore:
         """
         return ProgramShape(tuple(self._computation.parameter_shapes), self._root(root).shape)
 
-    @operation
-    def check_shape(self, operand: XlaOp, expected_shape: ShapeLike) -> XlaOp:
-        """Return the operand if it has `expected_shape`, but for layout; else that is an error."""
-        want = shape_of(expected_shape)
-        if not compatible(operand.shape, want):
-            raise InferError(
-                f"check_shape: {operand.instruction.name} has shape "
-                f"{operand.shape.to_string(False)}, {want.to_string(False)} is expected"
-            )
-        return operand
-
-    @query
-    def check_same_shape(self, lhs: XlaOp, rhs: XlaOp) -> None:
-        """Raise HloError unless two values have the same shape, but for layout."""
-        if not compatible(lhs.shape, rhs.shape):
-            raise InferError(
-                f"check_same_shape: {lhs.instruction.name} has shape {lhs.shape.to_string(False)}, "
-                f"{rhs.instruction.name} {rhs.shape.to_string(False)}"
-            )
-
     # --- finishing ------------------------------------------------------------------------------
 
     @query
@@ -353,12 +223,12 @@ class BuilderCore:
         >>> hlo.interpret(b.build().module(), [1, 2])
         array([2., 4.], dtype=float32)
         """
-        self._return = self._own("set_return_value", 0, operand)
+        self._return = own(self, "set_return_value", 0, operand)
 
     def _root(self, root: XlaOp | None) -> Instruction:
         found = self._return or self._last
         if root is not None:
-            found = self._own("build", 0, root)
+            found = own(self, "build", 0, root)
         if found is None:
             raise InferError(f"build: {self.name} has no operations", code="empty-computation")
         return found
@@ -398,6 +268,94 @@ class BuilderCore:
                 raise
             self._parent._errors.append(e)
             return None
+
+
+def emit(
+    builder: BuilderCore[XlaOp],
+    opcode: str,
+    *operands: Handle,
+    shape: Shape | None = None,
+    element_type: ElementType | None = None,
+    name: str = "",
+    **attrs: Any,
+) -> XlaOp:
+    """Append an operation of the op table; raises InferError where a rule of it is broken.
+
+    shape: what the result has to be, for operations that do not determine it. element_type: the
+    result's, for those that determine all but that.
+    """
+    inputs = [own(builder, opcode, i, o) for i, o in enumerate(operands)]
+    attrs = {key: _checked(opcode, key, value) for key, value in attrs.items()}
+    declared = array(element_type, ()) if element_type is not None else shape or TOKEN
+    inst = Instruction(
+        name or opcode, opcode, declared, inputs, attrs,
+        annotations=builder._annotations, span=call_site(),
+    )  # fmt: skip
+    try:
+        inst.spec.check_arity(len(inputs))
+        inferred = inst.spec.infer(inst)
+        if shape is None:
+            inst.shape = inferred
+        elif not compatible(inferred, shape):
+            raise InferError(
+                f"{opcode}: the result is {shape.to_string(False)}, the operands and "
+                f"attributes give {inferred.to_string(False)}"
+            )
+        inst.spec.verify(inst)
+        problem = shape_problem(inst.shape)
+        if problem is not None:
+            raise InferError(f"{opcode}: {problem[1]}", code=problem[0])
+    except InferError:
+        inst.drop_edges()
+        raise
+    return append(builder, inst)
+
+
+def append(builder: BuilderCore[XlaOp], inst: Instruction) -> XlaOp:
+    """Append an instruction of whatever kind."""
+    builder._last = builder._computation.add(inst)
+    return builder._handle(inst)
+
+
+def parameters_of(builder: BuilderCore[Any]) -> Sequence[Instruction]:
+    """Return the parameters so far, in the order of their numbers."""
+    return builder._computation.parameters
+
+
+def own(builder: BuilderCore[Any], opcode: str, number: int, operand: Handle) -> Instruction:
+    """Return the instruction of an operand, which has to be of this builder."""
+    if not isinstance(operand, Handle):
+        raise InferError(
+            f"{opcode}: operand {number} is a {type(operand).__name__}, not a value of the "
+            "program", operand=number, code="type-mismatch",
+            hint="constant() makes one from a number",
+        )  # fmt: skip
+    if operand.builder is not builder:
+        raise InferError(
+            f"{opcode}: operand {number} is a value of builder {operand.builder.name}, "
+            f"not of {builder.name}",
+            operand=number, code="bad-value",
+            hint="pass it to the computation as an operand",
+        )  # fmt: skip
+    return operand.instruction
+
+
+def value_of(builder: BuilderCore[XlaOp], value: Any, like: ElementType | Handle) -> XlaOp:
+    """Return a handle as it is, and a number or an array as a constant of an element type."""
+    if isinstance(value, Handle):
+        return cast(XlaOp, value)
+    et = like.element_type if isinstance(like, Handle) else like
+    if not isinstance(et, ElementType):
+        raise InferError(
+            "an operand has to be a value of the program", code="type-mismatch",
+            hint="constant() makes one from a number",
+        )  # fmt: skip
+    return constant_of(builder, Literal.of(as_constant(value, et, "a constant operand")))
+
+
+def constant_of(builder: BuilderCore[XlaOp], literal: Literal) -> XlaOp:
+    """Append a constant of a literal."""
+    return emit(builder, "constant", shape=literal.shape, literal=literal)
 
 
 def _checked(opcode: str, key: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError, TextError
-from hlo.frontends.builder.place import Unnamed, call_site, error_here
+from hlo.frontends.builder.call_site import Unnamed, call_site, error_here
 from hlo.frontends.text.annotations import ANNOTATIONS
 from hlo.support.signature import fitted, shown
 from hlo.values.shape_text import parse_shape
