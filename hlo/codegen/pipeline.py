@@ -38,13 +38,13 @@ from hlo.values.types import TOKEN, ArrayShape, Shape
 class Program:
     """What code generation hands to the runtime.
 
-    llvm: the module's text. arena_bytes: size of the temporary memory. constants: arrays that the
+    module: in LLVM IR. arena_bytes: size of the temporary memory. constants: arrays that the
     entry expects one after the other, each at its offset, in `constant_bytes` bytes. aliases: pairs
     of a result leaf and an argument leaf, by number: the argument is read, and overwritten, in the
     memory of the result. imports: the instructions whose functions the host's table has to hold.
     """
 
-    llvm: str
+    module: Module
     entry: str
     arena_bytes: int
     constants: list[tuple[int, np.ndarray]]
@@ -61,6 +61,11 @@ class Program:
     result: Shape = TOKEN
     # The code of an error and what is wrong, by what the entry returns then.
     checks: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def llvm(self) -> str:
+        """The module's text."""
+        return self.module.to_text()
 
 
 # Takes the name of a stage and a function that prints what it has made.
@@ -110,7 +115,7 @@ def emit_program(
     observe("commands", lambda: report.commands(assignment.entry))
     # LLVM IR.
     module = Module(
-        target.triple, target.data_layout, target.pointer_bits,
+        target.triple, target.data_layout, pointer_bits=target.pointer_bits,
         has_half_conversion=target.has_half_conversion, folds_loops=target.folds_loops,
         is_located=is_located, is_watched=is_watched,
     )  # fmt: skip
@@ -119,7 +124,7 @@ def emit_program(
     emitter.emit()
     constants, imports = assignment.constants, emitter.imports
     return Program(
-        module.to_text(), symbol, assignment.arena_bytes, constants.pieces, constants.size,
+        module, symbol, assignment.arena_bytes, constants.pieces, constants.size,
         [leaf for _, leaf in assignment.arguments], list(assignment.results),
         functions.cache.count, emitter.kernels.launcher.is_parallel, list(assignment.aliases),
         _cost(entry, roles), imports.instructions, imports.uses_host, without_buffers(result),
@@ -159,7 +164,7 @@ class _Functions:
         live = live_ranges(comp, roles)
         assignment = assign_buffers(comp, live, plans, {}, self._target.buffer_alignment)
         emitter = EntryEmitter(
-            self._module, name, self._target, live, assignment, self.cache, linkage="internal "
+            self._module, name, self._target, live, assignment, self.cache, linkage="internal"
         )
         emitter.emit()
         if emitter.imports.instructions or emitter.imports.uses_host:

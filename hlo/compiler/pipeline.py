@@ -290,7 +290,7 @@ def build(
     target = cpu_target(machine.triple, machine.data_layout, machine.features)
     emitted = emit(module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify)
     with clock("compile"):
-        code = machine.compile(emitted.llvm, default_threads())
+        code = machine.compile(emitted.module, default_threads())
     return NativeProgram(
         module.name,
         emitted.entry,
@@ -334,9 +334,9 @@ def translate(
     """
     from hlo.compiler.constants import need_constants
     from hlo.objects.code import Code
-    from hlo.objects.exports import with_exports
+    from hlo.objects.exports import add_exports
     from hlo.objects.interface import Interface
-    from hlo.objects.metadata import with_metadata, with_unwinding
+    from hlo.objects.metadata import add_metadata, add_unwinding
 
     clock = clock or Clock()
     machine = platform.machine
@@ -357,18 +357,16 @@ def translate(
     )  # fmt: skip
     _need_address_space(interface, platform)
     with clock("emit"):
-        text = with_exports(
-            emitted.llvm, interface, entry, constants, data.size, platform.pointer_bits
-        )
-        producer = f"hlo-tools {__version__}"
+        llvm = emitted.module
+        add_exports(llvm, interface, entry, constants, data.size, platform.pointer_bits)
         if platform.container == "coff":
-            text = with_unwinding(text)
-        text = with_metadata(
-            text, platform.flags, source, module.entry.span, producer,
+            add_unwinding(llvm)
+        add_metadata(
+            llvm, platform.flags, source, module.entry.span, f"hlo-tools {__version__}",
             for_windows=platform.has_codeview,
         )  # fmt: skip
     with clock("optimize"):
-        optimized = machine.optimize(text, internal=[entry])
+        optimized = machine.optimize(llvm.to_text(), internal=[entry])
     return Code(interface, platform, optimized, constants, data)
 
 

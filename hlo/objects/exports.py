@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hlo.codegen.llvm import FALSE, Builder, Module, Val, i32, i64, ptr
+from hlo.llvm import Function
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf
 
 # The status for a missing or misaligned workspace. An entry returns 0, or the number of the
@@ -14,113 +16,89 @@ from hlo.objects.interface import ALIGNMENT, Interface, Leaf
 BAD_WORKSPACE = -1
 
 
-_MEMMOVE = "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1 immarg)"
-
-
-def with_exports(
-    llvm: str,
+def add_exports(
+    module: Module,
     interface: Interface,
     entry: str,
     constants: str,
     constant_bytes: int,
     pointer_bits: int,
-) -> str:
-    """Return a module with C functions that call its entry.
+) -> None:
+    """Add C functions that call a module's entry, and what describes them.
 
     entry: the function that code generation emitted. constants: the symbol of its data, which is
     defined later.
     """
-    name = interface.symbol
-    data = f"@{constants} = external hidden constant [{constant_bytes} x i8], align {ALIGNMENT}"
-    size = f"i{pointer_bits}"
-    return "\n".join(
-        [
-            llvm,
-            *([data] if constant_bytes else []),
-            _string(f"{name}_signature", interface.to_bytes(), ""),
-            *_table(f"{name}_inputs", interface.inputs, size),
-            *_table(f"{name}_outputs", interface.outputs, size),
-            f"define {size} @{name}_workspace_bytes() nounwind {{",
-            f"  ret {size} {interface.workspace_bytes}",
-            "}",
-            *_generic(interface, entry, f"@{constants}" if constant_bytes else "null", size),
-            *(_typed(interface) if interface.is_typed else []),
-            *([_MEMMOVE] if interface.aliases and "declare void @llvm.memmove" not in llvm else []),
-            "",
-        ]
-    )
+    name, size = interface.symbol, f"i{pointer_bits}"
+    data = "null"
+    if constant_bytes:
+        data = module.define(
+            constants, f"external hidden constant [{constant_bytes} x i8], align {ALIGNMENT}"
+        )
+    _string(module, f"{name}_signature", interface.to_bytes(), "")
+    _table(module, f"{name}_inputs", interface.inputs, size)
+    _table(module, f"{name}_outputs", interface.outputs, size)
+    b = Builder(module)
+    b.ret(Val(size, str(interface.workspace_bytes)))
+    module.add(b.finish(Function(f"{name}_workspace_bytes", [], result=size)))
+    module.add(_generic(module, interface, entry, data, pointer_bits))
+    if interface.is_typed:
+        module.add(_typed(module, interface))
 
 
-def _generic(interface: Interface, entry: str, constants: str, size: str) -> list[str]:
+_STATUS = "signext i32"
+
+
+def _generic(
+    module: Module, interface: Interface, entry: str, constants: str, pointer_bits: int
+) -> Function:
     """Return the function that takes arrays of pointers."""
-    host = ", ptr %host" if interface.uses_host else ""
-    lines = [
-        f"define signext i32 @{interface.symbol}_call("
-        f"ptr %in, ptr %out, ptr %workspace, ptr %threads{host}) nounwind {{",
-        "entry:",
-    ]
+    b, size = Builder(module), f"i{pointer_bits}"
     if interface.workspace_bytes:
-        lines += [
-            f"  %address = ptrtoint ptr %workspace to {size}",
-            f"  %low = and {size} %address, {ALIGNMENT - 1}",
-            f"  %crooked = icmp ne {size} %low, 0",
-            "  %absent = icmp eq ptr %workspace, null",
-            "  %bad = or i1 %crooked, %absent",
-            "  br i1 %bad, label %refuse, label %good",
-            "refuse:",
-            f"  ret i32 {BAD_WORKSPACE}",
-            "good:",
-        ]
-    for n, (result, argument) in enumerate(interface.aliases):
+        address = b.cast("ptrtoint", ptr("%workspace"), size)
+        is_crooked = b.icmp("ne", b.binary("and", address, ALIGNMENT - 1), 0)
+        is_absent = b.icmp("eq", ptr("%workspace"), "null")
+        refuse, good = b.new_label("refuse"), b.new_label("good")
+        b.branch(b.binary("or", is_crooked, is_absent), refuse, good)
+        b.place(refuse)
+        b.ret(i32(BAD_WORKSPACE))
+        b.place(good)
+    if interface.aliases:
+        module.declare("llvm.memmove.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
+    for result, argument in interface.aliases:
         # The entry reads the argument from the result's memory.
-        lines += [
-            f"  %from.at{n} = getelementptr inbounds ptr, ptr %in, {size} {argument}",
-            f"  %to.at{n} = getelementptr inbounds ptr, ptr %out, {size} {result}",
-            f"  %from{n} = load ptr, ptr %from.at{n}",
-            f"  %to{n} = load ptr, ptr %to.at{n}",
-            f"  %apart{n} = icmp ne ptr %from{n}, %to{n}",
-            f"  br i1 %apart{n}, label %copy{n}, label %same{n}",
-            f"copy{n}:",
-            f"  call void @llvm.memmove.p0.p0.i64(ptr %to{n}, ptr %from{n}, "
-            f"i64 {interface.outputs[result].size_bytes}, i1 false)",
-            f"  br label %same{n}",
-            f"same{n}:",
-        ]
-    return [
-        *lines,
-        f"  %status = call i32 @{entry}(ptr %in, ptr %out, ptr %workspace, ptr {constants}, "
-        f"ptr %threads{host or ', ptr null'})",
-        "  ret i32 %status",
-        "}",
-    ]
+        source, target = (
+            b.load("ptr", b.element_address(table, "ptr", n, pointer_bits))
+            for table, n in (("%in", argument), ("%out", result))
+        )
+        with b.when(b.icmp("ne", source, target)):
+            count = i64(interface.outputs[result].size_bytes)
+            b.call_void("llvm.memmove.p0.p0.i64", [target, source, count, FALSE])
+    host = "%host" if interface.uses_host else "null"
+    args = ("%in", "%out", "%workspace", constants, "%threads", host)
+    b.ret(b.call(entry, [ptr(x) for x in args], "i32"))
+    names = ["in", "out", "workspace", "threads", *(["host"] if interface.uses_host else [])]
+    parameters = [f"ptr %{name}" for name in names]
+    return b.finish(Function(f"{interface.symbol}_call", parameters, result=_STATUS))
 
 
-def _typed(interface: Interface) -> list[str]:
+def _typed(module: Module, interface: Interface) -> Function:
     """Return the function that takes each array as an argument."""
+    b = Builder(module)
     inputs = [f"%in{n}" for n in range(len(interface.inputs))]
     outputs = [f"%out{n}" for n in range(len(interface.outputs))]
-    host = "%host" if interface.uses_host else ""
-    params = ", ".join(
-        f"ptr {p}" for p in (*inputs, *outputs, "%workspace", *([host] if host else []))
-    )
-    lines = [
-        f"define signext i32 @{interface.symbol}({params}) nounwind {{",
-        f"  %in = alloca [{max(1, len(inputs))} x ptr]",
-        f"  %out = alloca [{max(1, len(outputs))} x ptr]",
-    ]
-    for table, values in (("%in", inputs), ("%out", outputs)):
+    host = ["%host"] if interface.uses_host else []
+    tables = []
+    for values in (inputs, outputs):
+        table = b.alloca(f"[{max(1, len(values))} x ptr]")
+        tables.append(table)
         for n, value in enumerate(values):
-            lines += [
-                f"  {value}.at = getelementptr inbounds ptr, ptr {table}, i32 {n}",
-                f"  store ptr {value}, ptr {value}.at",
-            ]
-    return [
-        *lines,
-        f"  %status = call signext i32 @{interface.symbol}_call("
-        f"ptr %in, ptr %out, ptr %workspace, ptr null{', ptr ' + host if host else ''})",
-        "  ret i32 %status",
-        "}",
-    ]
+            b.store(ptr(value), b.element_address(table.name, "ptr", n, 32))
+    args = [*tables, ptr("%workspace"), ptr("null"), *map(ptr, host)]
+    status = b.call(f"{interface.symbol}_call", args, _STATUS)
+    b.ret(Val("i32", status.name))
+    parameters = [f"ptr {name}" for name in (*inputs, *outputs, "%workspace", *host)]
+    return b.finish(Function(interface.symbol, parameters, result=_STATUS))
 
 
 # --- data ---------------------------------------------------------------------------------------
@@ -128,27 +106,33 @@ def _typed(interface: Interface) -> list[str]:
 _TABLE_ENTRY = "{{ ptr, ptr, {size}, {size}, ptr }}"
 
 
-def _table(name: str, leaves: Sequence[Leaf], size: str) -> list[str]:
-    """Return the `hlo_array` table of some arrays."""
-    entry = _TABLE_ENTRY.format(size=size)
-    lines, rows = [], []
+def _table(module: Module, name: str, leaves: Sequence[Leaf], size: str) -> None:
+    """Add the `hlo_array` table of some arrays."""
+    entry, rows, symbols = _TABLE_ENTRY.format(size=size), [], list[str]()
     for n, leaf in enumerate(leaves):
         place, dims = f"{name}.{n}", leaf.shape.dims
-        lines += [
-            _string(f"{place}.name", leaf.name.encode() + b"\0"),
-            _string(f"{place}.type", leaf.shape.to_string().encode() + b"\0"),
-            f"@{place}.dims = private unnamed_addr constant [{len(dims)} x i64] "
-            f"[{', '.join(f'i64 {d}' for d in dims)}]",
+        numbers = ", ".join(f"i64 {d}" for d in dims)
+        fields = [
+            _string(module, f"{place}.name", leaf.name.encode() + b"\0"),
+            _string(module, f"{place}.type", leaf.shape.to_string().encode() + b"\0"),
+            module.define(
+                f"{place}.dims", f"private unnamed_addr constant [{len(dims)} x i64] [{numbers}]"
+            ),
         ]
+        symbols += [f"{place}.name", f"{place}.type", f"{place}.dims"]
         rows.append(
-            f"{entry} {{ ptr @{place}.name, ptr @{place}.type, {size} {leaf.size_bytes}, "
-            f"{size} {len(dims)}, ptr @{place}.dims }}"
+            f"{entry} {{ ptr {fields[0]}, ptr {fields[1]}, {size} {leaf.size_bytes}, "
+            f"{size} {len(dims)}, ptr {fields[2]} }}"
         )
-    return [*lines, f"@{name} = constant [{len(rows)} x {entry}] [{', '.join(rows)}]"]
+    module.define(name, f"constant [{len(rows)} x {entry}] [{', '.join(rows)}]", symbols)
 
 
-def _string(symbol: str, data: bytes, linkage: str = "private unnamed_addr ") -> str:
-    return f'@{symbol} = {linkage}constant [{len(data)} x i8] c"{_escaped(data)}", align 1'
+def _string(
+    module: Module, symbol: str, data: bytes, linkage: str = "private unnamed_addr "
+) -> str:
+    """Add bytes; returns their address."""
+    value = f'{linkage}constant [{len(data)} x i8] c"{_escaped(data)}", align 1'
+    return module.define(symbol, value)
 
 
 # LLVM's notation of any byte.

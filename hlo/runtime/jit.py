@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from hlo.errors import HloError, did_you_mean
+from hlo.llvm import LlvmModule
 from hlo.runtime.parts import Effort, Part, split
 from hlo.support.memory import check_address_space, threads_that_fit
 
@@ -82,12 +83,12 @@ class Machine:
         with self._own(0) as machine:
             return _emit(llvm.parse_assembly(text, context), machine)
 
-    def compile(self, text: str, threads: int) -> tuple[bytes, ...]:
-        """Return the object files of LLVM IR, compiled by this many threads. Raises HloError."""
+    def compile(self, module: LlvmModule, threads: int) -> tuple[bytes, ...]:
+        """Return the object files of a module, compiled by this many threads. Raises HloError."""
+        parts = split(module)
         # LLVM aborts when memory runs out; it needs some fifty times the size of the text.
-        needed = _LLVM_BYTES + 50 * len(text)
+        needed = _LLVM_BYTES + 50 * sum(len(text) for part in parts for _, text in part.texts)
         check_address_space(needed, "compiling")
-        parts = split(text)
         threads = threads_that_fit(min(threads, len(parts)), needed)
         if threads < 2:
             return tuple(map(self._compile_part, parts))

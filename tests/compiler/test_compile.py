@@ -12,6 +12,7 @@ import pytest
 import hlo
 from hlo.compiler.pipeline import Clock, build, compile_text
 from hlo.errors import HloError
+from hlo.llvm import Function, Instruction, Return
 from hlo.runtime.jit import host_machine
 from tests.harness.run_compiled import check
 
@@ -92,7 +93,8 @@ def test_broken_code_of_ours_is_no_error_of_the_user(monkeypatch: pytest.MonkeyP
 
     def broken(*args: object, **options: object) -> object:
         program = real(*args, **options)  # type: ignore[arg-type]
-        program.llvm += "\ndefine void @f() {\n  ret i32 0\n}\n"
+        wrong = Instruction("", Return("i32", ("0",)))
+        program.module.add(Function("f", [], body=[wrong]))
         return program
 
     monkeypatch.setattr(pipeline, "emit_program", broken)

@@ -1,105 +1,118 @@
-"""LLVM IR in parts: what each function is worth, and that nothing is missing."""
+"""LLVM IR in parts: the optimization level of each function, and that nothing is missing."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
 import hlo
+from hlo.codegen.llvm import Builder, Module, Val, i32
 from hlo.codegen.pipeline import emit_program
 from hlo.codegen.targets.cpu import cpu_target
+from hlo.llvm import Binary, Function, Instruction, Return
 from hlo.runtime import jit
 from hlo.runtime.jit import NativeCode, host_machine
 from hlo.runtime.parts import Effort, split
 
-NOTES = """\
-!0 = !{!"llvm.loop.vectorize.enable", i1 false}
-!1 = !{!"llvm.loop.unroll.disable"}
-!2 = distinct !{!2, !0, !1}
-"""
-ENTRY = """\
-define i32 @entry(ptr %x) nounwind {
-  call void @fill(ptr %x)
-  call void @swap(ptr %x)
-  ret i32 0
-}
-"""
-FILL = """\
-define internal void @fill(ptr %x) noinline nounwind {
-entry:
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %j, %body ]
-  %c = icmp slt i64 %i, 100
-  br i1 %c, label %body, label %done
-body:
-  %at = getelementptr i64, ptr %x, i64 %i
-  store i64 %i, ptr %at
-  %j = add i64 %i, 1
-  br label %headNOTE
-done:
-  ret void
-}
-"""
-SWAP = """\
-@seven = internal unnamed_addr constant i64 7
-define internal void @swap(ptr %x) noinline nounwind {
-  %seven = load i64, ptr @seven
-  store i64 %seven, ptr %x
-  ret void
-}
-"""
+PTR = Val("ptr", "%x")
 
 
-def efforts(text: str) -> dict[str, Effort]:
+def module_of(*writers: Callable[[Module], Function]) -> Module:
+    module = Module()
+    for write in writers:
+        module.add(write(module))
+    return module
+
+
+def function(name: str, *, internal: bool = False) -> Function:
+    if internal:
+        return Function(name, ["ptr %x"], ("noinline", "nounwind"), linkage="internal")
+    return Function(name, ["ptr %x"])
+
+
+def entry(*calls: str, additions: int = 0) -> Callable[[Module], Function]:
+    def write(module: Module) -> Function:
+        b = Builder(module)
+        for n in range(additions):
+            b.effect("i64", Binary("add", "", "i64", (str(n), "1")))
+        for name in calls:
+            b.call_void(name, [PTR])
+        b.ret(i32(0))
+        found = b.finish(function("entry"))
+        found.result = "i32"
+        return found
+
+    return write
+
+
+def fill(name: str = "fill", *, plain: bool = False) -> Callable[[Module], Function]:
+    """Write a loop that stores the numbers below 100."""
+
+    def write(module: Module) -> Function:
+        b = Builder(module)
+        with b.loop(0, 100, plain=plain) as i:
+            b.store(Val("i64", i), b.element_address("%x", "i64", i))
+        b.ret()
+        return b.finish(function(name, internal=True))
+
+    return write
+
+
+def swap(module: Module) -> Function:
+    """Write the store of a constant."""
+    b = Builder(module)
+    address = module.define("seven", "internal unnamed_addr constant i64 7")
+    b.store(b.load("i64", address), "%x")
+    b.ret()
+    return b.finish(function("swap", internal=True))
+
+
+def efforts(module: Module) -> dict[str, Effort]:
     return {
         name: effort
-        for part in split(text)
-        for effort, module in part.texts
-        for name in ("entry", "fill", "swap")
-        if any(x.startswith("define") and f"@{name}(" in x for x in module.split("\n"))
+        for part in split(module)
+        for effort, text in part.texts
+        for name in module.functions
+        if any(x.startswith("define") and f"@{name}(" in x for x in text.split("\n"))
     }
 
 
-@pytest.mark.parametrize(
-    ("note", "fill"), [("", Effort.VECTORIZE), (", !llvm.loop !2", Effort.CLEAN)]
-)
-def test_what_a_function_is_worth(note: str, fill: Effort) -> None:
-    text = ENTRY + FILL.replace("NOTE", note) + SWAP + NOTES
+@pytest.mark.parametrize(("plain", "effort"), [(False, Effort.VECTORIZE), (True, Effort.CLEAN)])
+def test_the_optimization_level_of_a_function(plain: bool, effort: Effort) -> None:
+    module = module_of(entry("fill", "swap"), fill(plain=plain), swap)
     # So little straight code is not worth a module of its own.
-    assert efforts(text) == {"entry": Effort.CLEAN, "fill": fill, "swap": Effort.CLEAN}
+    assert efforts(module) == {"entry": Effort.CLEAN, "fill": effort, "swap": Effort.CLEAN}
 
 
-def test_an_outer_loop_is_not_asked() -> None:
-    outer = FILL.replace("NOTE", "").replace("@fill", "@entry").replace("internal void", "void")
-    inner = "inner:\n  br i1 %c, label %inner, label %go, !llvm.loop !2\ngo:\n  %at ="
-    text = outer.replace("  %at =", f"  br label %inner\n{inner}") + NOTES
-    assert efforts(text) == {"entry": Effort.CLEAN}
+def test_only_innermost_loops_matter() -> None:
+    def write(module: Module) -> Function:
+        b = Builder(module)
+        with b.loop(0, 100), b.loop(0, 100, plain=True) as i:
+            b.store(Val("i64", i), "%x")
+        b.ret()
+        return b.finish(function("entry"))
+
+    assert efforts(module_of(write)) == {"entry": Effort.CLEAN}
 
 
 def test_much_straight_code_is_apart() -> None:
-    long = ENTRY.replace(
-        "  ret", "".join(f"  %v{n} = add i64 {n}, 1\n" for n in range(2000)) + "  ret"
-    )
-    text = long + FILL.replace("NOTE", "") + SWAP + NOTES
-    assert efforts(text) == {"entry": Effort.NONE, "fill": Effort.VECTORIZE, "swap": Effort.NONE}
+    module = module_of(entry("fill", "swap", additions=2000), fill(), swap)
+    assert efforts(module) == {"entry": Effort.NONE, "fill": Effort.VECTORIZE, "swap": Effort.NONE}
 
 
 @pytest.mark.parametrize("copies", [1, 40])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_parts_make_the_whole(copies: int, threads: int) -> None:
     """Many functions become many object files, the same for any number of threads."""
-    kernels = "".join(FILL.replace("@fill", f"@fill.{n}") for n in range(copies)).replace(
-        "NOTE", ""
-    )
-    calls = "".join(f"  call void @fill.{n}(ptr %x)\n" for n in range(copies))
-    entry = ENTRY.replace("  call void @fill(ptr %x)\n", calls)
+    names = [f"fill.{n}" for n in range(copies)]
+    module = module_of(entry(*names, "swap"), *map(fill, names), swap)
     machine = host_machine()
-    objects = machine.compile(entry + kernels + SWAP + NOTES, threads)
+    objects = machine.compile(module, threads)
     assert (len(objects) > 1) == (copies > 1)
-    assert objects == machine.compile(entry + kernels + SWAP + NOTES, 1)
+    assert objects == machine.compile(module, 1)
 
     data = (ctypes.c_int64 * 100)()
     code = NativeCode(objects, "entry")
@@ -111,19 +124,20 @@ def test_parts_make_the_whole(copies: int, threads: int) -> None:
 def test_a_binding_without_the_private_names_makes_the_same_code(
     library: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, machine = ENTRY + FILL.replace("NOTE", "") + SWAP + NOTES, host_machine()
-    objects = machine.compile(text, 2)
+    module, machine = module_of(entry("fill", "swap"), fill(), swap), host_machine()
+    objects = machine.compile(module, 2)
     jit._unlocked.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(jit, "ffi", SimpleNamespace(lib=library))
         assert jit._unlocked("LLVMPY_X") is None
-        assert machine.compile(text, 2) == objects
+        assert machine.compile(module, 2) == objects
     jit._unlocked.cache_clear()
 
 
 def test_an_error_of_llvm_is_raised() -> None:
+    wrong = Function("f", [], body=[Instruction("", Return("i64", ("%nothing",)))])
     with pytest.raises(RuntimeError):
-        host_machine().compile("define i32 @f() {\n  ret i64 %nothing\n}\n", 2)
+        host_machine().compile(module_of(lambda _: wrong), 2)
 
 
 @pytest.mark.parametrize(
@@ -142,39 +156,43 @@ def test_loops_that_end_with_a_mask(text: str, is_folded: bool) -> None:
     assert ("vectorize.predicate.enable" in llvm) == is_folded
 
 
-DRIVER = """define internal void @driver(ptr %x, i64 %n) noinline nounwind {
-entry:
-  br label %head1
-head1:
-  %i = phi i64 [ 0, %entry ], [ %j, %latch1 ]
-  %c = icmp slt i64 %i, %n
-  br i1 %c, label %body1, label %done1
-body1:
-  BODY
-  br label %latch1
-latch1:
-  %j = add nsw i64 %i, 1
-  br label %head1
-done1:
-  ret void
-}
-"""
+def driver(name: str, body: Callable[[Builder], None]) -> Callable[[Module], Function]:
+    """Write a loop around something."""
+
+    def write(module: Module) -> Function:
+        b = Builder(module)
+        with b.loop(0, 100):
+            body(b)
+        b.ret()
+        return b.finish(function(name, internal=True))
+
+    return write
 
 
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("call void @fill(ptr %x, i64 %n)", True),
-        ("store i8 0, ptr %x", False),
-        ("call void @straight(ptr %x)", False),
+        (lambda b: b.call_void("fill", [PTR]), True),
+        (lambda b: b.store(Val("i8", "0"), "%x"), False),
+        (lambda b: b.call_void("swap", [PTR]), False),
     ],
 )
 def test_loops_around_loops_of_other_functions_are_left_as_they_are(
-    body: str, expected: bool
+    body: Callable[[Builder], None], expected: bool
 ) -> None:
-    straight = "define internal void @straight(ptr %x) noinline nounwind {\n  ret void\n}\n"
-    fill = DRIVER.replace("@driver", "@fill").replace("BODY", "store i8 0, ptr %x")
-    text = "".join([DRIVER.replace("BODY", body), fill, straight])
-    (part,) = split(text)
-    (driver,) = [line for _, t in part.texts for line in t.split("\n") if "@driver(" in line]
-    assert ("optnone" in driver) == expected
+    (part,) = split(module_of(driver("driver", body), fill(), swap))
+    (line,) = [line for _, t in part.texts for line in t.split("\n") if "@driver(" in line]
+    assert ("optnone" in line) == expected
+
+
+def test_a_part_has_the_constants_that_constants_refer_to() -> None:
+    module = Module()
+    module.define("name", 'private constant [2 x i8] c"a\\00"')
+    table = module.define("table", "private constant [1 x ptr] [ptr @name]", ["name"])
+    module.define("other", "private constant i8 0")
+    b = Builder(module)
+    b.ret(b.load("ptr", table))
+    module.add(b.finish(Function("entry", [], result="ptr")))
+    (part,) = split(module)
+    ((_, text),) = part.texts
+    assert "@name = " in text and "@table = " in text and "@other" not in text

@@ -24,6 +24,7 @@ from hlo.eval import interpret
 from hlo.frontends.text import parse
 from hlo.host import Host
 from hlo.ir import Instruction, Module
+from hlo.llvm import LlvmModule
 from hlo.runtime.cache import Cache
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
@@ -103,8 +104,8 @@ class _QuickMachine(Machine):
         host = host_machine()
         super().__init__(host.triple, host.cpu, host.features)
 
-    def compile(self, text: str, threads: int) -> tuple[bytes, ...]:
-        return (self.quick_code(text),)
+    def compile(self, module: LlvmModule, threads: int) -> tuple[bytes, ...]:
+        return (self.quick_code(module.to_text()),)
 
 
 quick_machine = functools.cache(_QuickMachine)

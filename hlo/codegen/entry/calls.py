@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.llvm import PLACE_MARK, Builder, Module, ptr
+from hlo.codegen.llvm import Builder, Module, ptr
 from hlo.codegen.loops.kernel import Inputs, Kernel, KernelEmitter, scalar_parameter, structure_key
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.codegen.targets.base import Extent, LlvmTarget
 from hlo.ir import Instruction
-
-# A kernel's share. One that has no others is compiled for all iterations.
-_BEGIN, _END = re.compile(r"%begin\b"), re.compile(r"%end\b")
+from hlo.llvm import Function, with_operands
 
 
 @dataclass(frozen=True)
@@ -91,16 +89,17 @@ class Kernels:
         if is_shared:
             params += ["i64 %begin", "i64 %end"]
         # Inlined into its task and its callers, it would be compiled as many times.
-        body = k.b.finish(f"define internal void @NAME({', '.join(params)}) noinline nounwind")
+        function = Function("", params, ("noinline", "nounwind"), linkage="internal")
+        k.b.finish(function)
         if not is_shared:
-            body = _BEGIN.sub("0", _END.sub(str(extent.iterations), body))
-        code = body
-        if self.module.is_located:
-            code = "\n".join(x for x in body.split("\n") if not x.startswith(PLACE_MARK))
+            # A kernel that has no other shares is compiled for all iterations.
+            share = {k.begin: "0", k.end: str(extent.iterations)}
+            function.body = with_operands(function.body, share)
+        code = function.text_without_locations
         name = self.cache.by_body.get(code)
         if name is None:
-            name = self.cache.by_body[code] = self._name(inst)
-            self.module.functions[name] = body.replace("@NAME(", f"@{name}(", 1)
+            name = function.name = self.cache.by_body[code] = self._name(inst)
+            self.module.add(function)
         emitted = self.cache.by_key[key] = Emitted(name, extent)
         return emitted
 

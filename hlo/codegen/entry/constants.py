@@ -61,9 +61,7 @@ class Constants:
             octets = array.tobytes()
             data[offset : offset + len(octets)] = octets
         text = "".join(f"\\{octet:02x}" for octet in data)
-        symbol = f"@{name}.constants"
-        module.globals[symbol] = (
-            f'{symbol} = internal unnamed_addr constant [{self.size} x i8] c"{text}", '
-            f"align {self._alignment}"
+        return module.define(
+            f"{name}.constants",
+            f'internal unnamed_addr constant [{self.size} x i8] c"{text}", align {self._alignment}',
         )
-        return symbol

@@ -41,6 +41,7 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.ir import Instruction
+from hlo.llvm import Function
 from hlo.values.layout.plain import is_empty, is_plain, size_bytes
 from hlo.values.types import ArrayShape
 
@@ -88,11 +89,15 @@ class EntryEmitter:
         self.moves(a.moves)
         b.ret(i32(0))
         self.kernels.launcher.finish()
-        header = (
-            f"define {self.linkage}i32 @{self.symbol}(ptr noalias %args, ptr noalias %results, "
-            f"ptr noalias %arena, ptr noalias %constants, ptr %threads, ptr %host) nounwind"
-        )
-        self.module.functions[self.symbol] = b.finish(header)
+        function = Function(
+            self.symbol,
+            [
+                *(f"ptr noalias %{x}" for x in ("args", "results", "arena", "constants")),
+                "ptr %threads", "ptr %host",
+            ],
+            result="i32", linkage=self.linkage,
+        )  # fmt: skip
+        self.module.add(b.finish(function))
 
     def _pointer_from(self, table: str, number: int) -> str:
         at = self.b.element_address(table, "ptr", number)

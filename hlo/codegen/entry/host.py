@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hlo.codegen.entry.commands import HostCall
-from hlo.codegen.llvm import Module, Val, i32, i64, ptr
+from hlo.codegen.llvm import Builder, Module, Val, i32, i64, ptr
 from hlo.codegen.plan.liveness import Path
 from hlo.codegen.scalar import operations as scalar
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
+from hlo.llvm import Function
 from hlo.ops import Trait
 from hlo.ops.collective.device_groups import names_devices
 from hlo.ops.host.custom_targets import CHECK_SIZE
@@ -30,55 +31,6 @@ if TYPE_CHECKING:
 
 _CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, i64 }"
 _HOST = "{ ptr, i64, i32, i32, [0 x { ptr, ptr }] }"
-_CALL_OUT = f"""\
-define internal i32 @hlo.call_out(ptr %host, i64 %n, ptr %op, ptr %operands, ptr %results)
-    nounwind {{
-  %call = alloca {_CALL}
-  %none = icmp eq ptr %host, null
-  br i1 %none, label %missing, label %look
-look:
-  %handler.at = getelementptr {_HOST}, ptr %host, i64 0, i32 4, i64 %n, i32 0
-  %handler = load ptr, ptr %handler.at
-  %empty = icmp eq ptr %handler, null
-  br i1 %empty, label %missing, label %go
-missing:
-  ret i32 1
-go:
-  %state.at = getelementptr {_HOST}, ptr %host, i64 0, i32 4, i64 %n, i32 1
-  %state = load ptr, ptr %state.at
-  %message = load ptr, ptr %host
-  %room.at = getelementptr {_HOST}, ptr %host, i64 0, i32 1
-  %room = load i64, ptr %room.at
-  %size.at = getelementptr {_CALL}, ptr null, i64 1
-  %size = ptrtoint ptr %size.at to i64
-  store i64 %size, ptr %call
-  %f1 = getelementptr {_CALL}, ptr %call, i64 0, i32 1
-  store ptr %state, ptr %f1
-  %f2 = getelementptr {_CALL}, ptr %call, i64 0, i32 2
-  store ptr %op, ptr %f2
-  %f3 = getelementptr {_CALL}, ptr %call, i64 0, i32 3
-  store ptr %operands, ptr %f3
-  %f4 = getelementptr {_CALL}, ptr %call, i64 0, i32 4
-  store ptr %results, ptr %f4
-  %f5 = getelementptr {_CALL}, ptr %call, i64 0, i32 5
-  store ptr %message, ptr %f5
-  %f6 = getelementptr {_CALL}, ptr %call, i64 0, i32 6
-  store i64 %room, ptr %f6
-  %failed = call i32 %handler(ptr %call)
-  ret i32 %failed
-}}"""
-_DEVICE_ID = f"""\
-define internal i32 @hlo.device_id(ptr %host, i64 %offset) nounwind {{
-  %none = icmp eq ptr %host, null
-  br i1 %none, label %zero, label %look
-zero:
-  ret i32 0
-look:
-  %ids = getelementptr {_HOST}, ptr %host, i64 0, i32 2
-  %at = getelementptr i32, ptr %ids, i64 %offset
-  %id = load i32, ptr %at
-  ret i32 %id
-}}"""
 # What an entry returns where the first of its checks fails; less by one for each further one.
 _CHECKS = -16
 _DEVICE_IDS = {"replica-id": 0, "partition-id": 1}
@@ -147,7 +99,7 @@ def emit_host(e: EntryEmitter, command: HostCall) -> None:
         return
     e.imports.uses_host = True
     if inst.opcode in _DEVICE_IDS:
-        e.module.functions.setdefault("hlo.device_id", _DEVICE_ID)
+        _define_device_id(e.module)
         args = [ptr("%host"), i64(_DEVICE_IDS[inst.opcode])]
         e.scalars[inst, ()] = e.b.call("hlo.device_id", args, "i32")
         return
@@ -165,7 +117,7 @@ def emit_host(e: EntryEmitter, command: HostCall) -> None:
             e.copy_bytes(operands[at], target, leaf)
         operands[at] = target
     tables = [_table(e, addresses) for addresses in (operands, list(pointers.values()))]
-    e.module.functions.setdefault("hlo.call_out", _CALL_OUT)
+    _define_call_out(e.module)
     try:
         op = Description(e.module, f"hlo.op.{number}").op(inst)
     except InferError as error:
@@ -232,6 +184,57 @@ def _table(e: EntryEmitter, pointers: Sequence[str]) -> str:
     return table.name
 
 
+def _define_call_out(module: Module) -> None:
+    """Add the function that calls a function outside; it returns 0, or 1 for a failure."""
+    if "hlo.call_out" in module.functions:
+        return
+    names = ("%host", "%n", "%op", "%operands", "%results")
+    parameters = [f"{'i64' if name == '%n' else 'ptr'} {name}" for name in names]
+    function = Function("hlo.call_out", parameters, result="i32", linkage="internal")
+    module.add(function)
+    b = Builder(module)
+    call = b.alloca(_CALL).name
+    missing, look, go = (b.new_label(x) for x in ("missing", "look", "go"))
+    b.branch(b.icmp("eq", ptr("%host"), "null"), missing, look)
+    b.place(look)
+
+    def entry(field: int) -> Val:
+        return b.load("ptr", b.field_address(_HOST, "%host", i64(0), i32(4), i64("%n"), i32(field)))
+
+    handler = entry(0)
+    b.branch(b.icmp("eq", handler, "null"), missing, go)
+    b.place(missing)
+    b.ret(i32(1))
+    b.place(go)
+    # The size of the struct is what a second one would be behind null.
+    size = b.cast("ptrtoint", ptr(b.field_address(_CALL, "null", i64(1))), "i64")
+    room = b.load("i64", b.field_address(_HOST, "%host", i64(0), i32(1)))
+    fields = [size, entry(1), ptr("%op"), ptr("%operands"), ptr("%results"),
+              b.load("ptr", "%host"), room]  # fmt: skip
+    for n, value in enumerate(fields):
+        b.store(value, b.field_address(_CALL, call, i64(0), i32(n)) if n else call)
+    b.ret(b.call_address(handler, [ptr(call)], "i32"))
+    b.finish(function)
+
+
+def _define_device_id(module: Module) -> None:
+    """Add the function that returns a number of the device that the program runs on."""
+    if "hlo.device_id" in module.functions:
+        return
+    parameters = ["ptr %host", "i64 %offset"]
+    function = Function("hlo.device_id", parameters, result="i32", linkage="internal")
+    module.add(function)
+    b = Builder(module)
+    zero, look = b.new_label("zero"), b.new_label("look")
+    b.branch(b.icmp("eq", ptr("%host"), "null"), zero, look)
+    b.place(zero)
+    b.ret(i32(0))
+    b.place(look)
+    ids = b.field_address(_HOST, "%host", i64(0), i32(2))
+    b.ret(b.load("i32", b.field_address("i32", ids, i64("%offset"))))
+    b.finish(function)
+
+
 # --- what a function is told about its call -----------------------------------------------------
 
 
@@ -247,9 +250,8 @@ class Description:
 
     def op(self, inst: Instruction) -> str:
         """Return the name of the constant that describes a call."""
-        name = f"@{self._prefix}"
-        if name in self._module.globals:
-            return name
+        if self._prefix in self._module.globals:
+            return f"@{self._prefix}"
         attrs = inst.attrs
         typed = attrs.get("api_version") == "API_VERSION_TYPED_FFI"
         config = to_bytes(str(inst.annotations.get("backend_config", "")))
@@ -265,14 +267,16 @@ class Description:
             ("i64", str(len(results))), ("ptr", self._shapes(results)),
             ("i64", str(len(attributes))), ("ptr", self._attributes(attributes)),
         ]  # fmt: skip
-        return self._constant(_struct(fields), name)
+        constant = _Constant(fields)
+        value = f"private constant {constant}"
+        return self._module.define(self._prefix, value, constant.symbols)
 
-    def _constant(self, value: str, name: str | None = None) -> str:
-        if name is None:
-            self._parts += 1
-            name = f"@{self._prefix}.{self._parts}"
-        self._module.globals[name] = f"{name} = private constant {value}"
-        return name
+    def _constant(self, value: str, parts: Sequence[_Constant] = ()) -> str:
+        """Add a constant; returns its address. parts: of its value that refer to others."""
+        self._parts += 1
+        symbols = [symbol for part in parts for symbol in part.symbols]
+        name = f"{self._prefix}.{self._parts}"
+        return self._module.define(name, f"private constant {value}", symbols)
 
     def _string(self, data: bytes) -> str:
         body = "".join(
@@ -293,7 +297,7 @@ class Description:
         for shape in shapes:
             order = shape.layout.minor_to_major if shape.layout is not None else ()
             items.append(
-                _struct(
+                _Constant(
                     [
                         ("i32", str(TYPE_NUMBERS[shape.element_type.name])),
                         ("i32", str(shape.rank)),
@@ -302,7 +306,8 @@ class Description:
                     ]
                 )
             )
-        return self._constant(f"[{len(items)} x {{ i32, i32, ptr, ptr }}] [{', '.join(items)}]")
+        value = f"[{len(items)} x {items[0].type}] [{', '.join(map(str, items))}]"
+        return self._constant(value, items)
 
     def _attributes(self, attributes: Mapping[str, FfiAttribute]) -> str:
         if not attributes:
@@ -310,7 +315,7 @@ class Description:
         items = [self._attribute(name, a) for name, a in attributes.items()]
         # C's union has two forms here, so that what C sees as an array is a struct.
         types = ", ".join(i.type for i in items)
-        return self._constant(f"{{ {types} }} {{ {', '.join(map(str, items))} }}")
+        return self._constant(f"{{ {types} }} {{ {', '.join(map(str, items))} }}", items)
 
     def _attribute(self, name: str, a: FfiAttribute) -> _Constant:
         kind, count, value = a.in_c()
@@ -340,12 +345,13 @@ class _Constant:
     def type(self) -> str:
         return "{ " + ", ".join(t for t, _ in self.fields) + " }"
 
+    @property
+    def symbols(self) -> list[str]:
+        """The constants that it refers to."""
+        return [value[1:] for type_, value in self.fields if type_ == "ptr" and value != "null"]
+
     def __str__(self) -> str:
         return f"{self.type} " + "{ " + ", ".join(f"{t} {v}" for t, v in self.fields) + " }"
-
-
-def _struct(fields: Sequence[tuple[str, str]]) -> str:
-    return str(_Constant(fields))
 
 
 def _array_leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:

@@ -7,7 +7,7 @@ scope).
 """
 
 from hlo.codegen.llvm.builder import POLLED_COST, Builder, RareFlag, Turn
-from hlo.codegen.llvm.module import PLACE_MARK, Module
+from hlo.codegen.llvm.module import Module
 from hlo.codegen.llvm.values import (
     FALSE,
     TRUE,
@@ -22,7 +22,7 @@ from hlo.codegen.llvm.values import (
 )
 
 __all__ = [
-    "FALSE", "PLACE_MARK", "POLLED_COST", "TRUE", "Builder", "Index", "Module", "Operand",
+    "FALSE", "POLLED_COST", "TRUE", "Builder", "Index", "Module", "Operand",
     "RareFlag", "Turn", "Val", "float_const", "i32", "i64", "int_const", "ptr",
 ]  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +9,20 @@ from dataclasses import dataclass
 
 from hlo.codegen.llvm.loop_body import Fitness
 from hlo.codegen.llvm.module import Module
-from hlo.codegen.llvm.values import Index, Val
+from hlo.codegen.llvm.values import FALSE, Index, Val, i64
 from hlo.codegen.llvm.vectorize import Loop, VectorLoop, vector_loop
-from hlo.codegen.llvm.writer import Writer
+from hlo.codegen.llvm.writer import LoopChoice, Writer, call
+from hlo.llvm import (
+    Binary,
+    Branch,
+    Compare,
+    Function,
+    Instruction,
+    Label,
+    Line,
+    Phi,
+    Store,
+)
 
 
 @dataclass
@@ -35,33 +45,42 @@ class RareFlag:
 
     def __init__(self, b: Builder) -> None:
         self._slot = b.alloca("i1")
-        b.write(f"store i1 false, ptr {self._slot.name}")
+        b.store(FALSE, self._slot.name)
 
     def raise_if(self, b: Builder, condition: Val) -> None:
         """Raise it where a condition holds."""
-        held = b.op("i1", f"or {self.read(b)}, {condition.name}")
-        b.write(f"store {held}, ptr {self._slot.name}")
+        b.store(b.binary("or", self.read(b), condition), self._slot.name)
 
     def read(self, b: Builder) -> Val:
-        return b.effect("i1", f"load i1, ptr {self._slot.name}")
+        return b.load("i1", self._slot.name)
 
 
-_SUM = re.compile(r"  (%\w+) = (?:add|sub) nsw i64 (\S+), (\S+)")
-_SCALED = re.compile(r"  %\w+ = (?:mul nsw|u?s?div|u?s?rem) i64 (\S+), ")
+_SCALINGS = frozenset({"mul", "udiv", "sdiv", "urem", "srem"})
 
 
-def _is_scaled(index: str, lines: Sequence[str]) -> bool:
+def _is_scaled(index: str, lines: Sequence[Line | LoopChoice]) -> bool:
     """Return whether lines multiply or divide an index or a sum with it.
 
     Elements that lie apart are loaded a vector at a time and shuffled, but with masks one by one.
     """
     sums = {index}
     for line in lines:
-        if (m := _SUM.match(line)) and not sums.isdisjoint(m.groups()[1:]):
-            sums.add(m[1])
-        elif (m := _SCALED.match(line)) and m[1] in sums:
-            return True
+        if type(line) is Instruction and type(line.operation) is Binary:
+            opcode, flags, type_, operands = line.operation
+            if type_ != "i64":
+                continue
+            if opcode in ("add", "sub") and flags == "nsw" and not sums.isdisjoint(operands):
+                sums.add(line.result)
+            elif opcode in _SCALINGS and operands[0] in sums and (opcode != "mul" or flags):
+                return True
     return False
+
+
+def _straight(lines: Sequence[Line | LoopChoice]) -> list[Line]:
+    """Return the lines of a loop that has none inside."""
+    found = [line for line in lines if not isinstance(line, LoopChoice)]
+    assert len(found) == len(lines)
+    return found
 
 
 class Builder(Writer):
@@ -77,9 +96,7 @@ class Builder(Writer):
         # The width of the vectors that `loop` makes; 0 if all loops are left to LLVM. What the
         # function gets as `%buf0`, `%buf1`, ... must not overlap where it is written to.
         self.vector_bits = 0
-        # By the text of each loop over vectors, what it was made of; and whether some loop was none
-        # that can be so replaced.
-        self._loops: dict[str, str] = {}
+        # Whether some loop was none that can be replaced by one over vectors.
         self._has_others = False
         # See `shared`.
         self._uses: Counter[str] = Counter()
@@ -92,12 +109,8 @@ class Builder(Writer):
 
     def place(self, label: str) -> None:
         """Begin a block."""
-        self.lines.append(f"{label}:")
+        self.lines.append(Label(label))
         self.label = label
-
-    def jump(self, label: str, loop: str = "") -> None:
-        """End the block: go on at another. loop: metadata of the loop of which it is the end."""
-        self.write(f"br label %{label}" + (f", !llvm.loop {loop}" if loop else ""))
 
     @contextmanager
     def loop(
@@ -142,19 +155,22 @@ class Builder(Writer):
         self.jump(head)
         self.place(head)
         latch = self.new_label("latch")
-        self.lines.append(f"  {i} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]")
+        first = Phi("i64", (str(start), following), (before, latch))
+        self.lines.append(Instruction(i, first))
         # The carried values' second sources are known only after the body.
         phis = len(self.lines)
         carried = [Val(v.type, self.fresh()) for v in values]
-        self.write(f"%c{i[1:]} = icmp slt i64 {i}, {end}")
-        self.write(f"br i1 %c{i[1:]}, label %{body}, label %{done}")
+        go_on = Val("i1", f"%c{i[1:]}")
+        test = Compare("icmp", "slt", "i64", (i, str(end)))
+        self.lines.append(Instruction(go_on.name, test))
+        self.branch(go_on, body, done)
         self.place(body)
         inside = len(self.lines)
         turn = Turn(i, list(carried))
         with self.scope():
             yield turn
         self.lines[phis:phis] = [
-            f"  {c.name} = phi {c.type} [ {v.name}, %{before} ], [ {n.name}, %{latch} ]"
+            Instruction(c.name, Phi(c.type, (v.name, n.name), (before, latch)))
             for c, v, n in zip(carried, values, turn.values, strict=True)
         ]
         turn.values = carried
@@ -162,19 +178,18 @@ class Builder(Writer):
         lines = self.lines[inside:]
         self.jump(latch)
         self.place(latch)
-        self.lines.append(f"  {following} = add nsw i64 {i}, {step}")
-        note = ""
+        self.lines.append(Instruction(following, Binary("add", "nsw", "i64", (i, str(step)))))
+        metadata = None
         if plain or rolled:
-            note = f", !llvm.loop {self.module.rolled_loop(vectorized=not plain)}"
+            metadata = self.module.rolled_loop(vectorized=not plain)
         elif folded and not _is_scaled(i, self.lines[phis:]):
-            fold = self.module.folded_loop()
-            note = f", !llvm.loop {fold}" if fold else ""
-        self.write(f"br label %{head}{note}")
+            metadata = self.module.folded_loop()
+        self.jump(head, metadata)
         self.place(done)
         if self.vector_bits and is_straight and not plain:
-            loop = Loop(i, start, end, before, done, lines)
+            loop = Loop(i, start, end, before, done, _straight(lines))
             is_simple = step == 1 and not values
-            vectors = vector_loop(self, loop, self.lines[:opening]) if is_simple else None
+            vectors = vector_loop(self, loop) if is_simple else None
             if isinstance(vectors, VectorLoop):
                 self._replace_loop(opening, phis - 1, vectors)
             elif vectors is Fitness.ELEMENTS:
@@ -182,34 +197,45 @@ class Builder(Writer):
             else:
                 self._has_others = True
 
-    def _keep_elements(self, lines: list[str]) -> None:
+    def _keep_elements(self, lines: list[Line] | list[Line | LoopChoice]) -> None:
         """Keep LLVM from vectorizing the loop that has just ended."""
-        branch = lines[-2].split(",")[0]
-        lines[-2] = f"{branch}, !llvm.loop {self.module.rolled_loop(vectorized=False)}"
+        latch = lines[-2]
+        assert isinstance(latch, Instruction) and isinstance(latch.operation, Branch)
+        metadata = self.module.rolled_loop(vectorized=False)
+        lines[-2] = latch._replace(operation=latch.operation._replace(loop=metadata))
 
     def _replace_loop(self, opening: int, phi: int, vectors: VectorLoop) -> None:
         """Have a loop over vectors, before what is left of the last loop, unless LLVM has to look.
 
         opening: the line on which the loop begins. phi: that of its index.
         """
-        whole = self.lines[opening:]
+        whole = _straight(self.lines[opening:])
         new = vectors.lines
         if not vectors.is_all:
             left = list(whole)
-            source = f"[ {vectors.index}, %{vectors.label} ]"
-            left[phi - opening] = re.sub(r"\[ \S+, %\S+ \]", source, left[phi - opening], count=1)
+            index = left[phi - opening]
+            assert isinstance(index, Instruction) and isinstance(index.operation, Phi)
+            merged = index.operation
+            operands = (vectors.index, *merged.operands[1:])
+            labels = (vectors.label, *merged.labels[1:])
+            left[phi - opening] = index._replace(
+                operation=merged._replace(operands=operands, labels=labels)
+            )
             self._keep_elements(left)
             new = [*new, *left]
-        text = "\n".join(new)
-        self._loops[text] = "\n".join(whole)
-        self.lines[opening:] = [text]
+        self.lines[opening:] = [LoopChoice(new, whole)]
 
-    def finish(self, header: str) -> str:
-        """Return the function; `header` is its first line without the brace."""
-        if self._has_others:
-            # LLVM's vectorizer looks at all of a function, and finds as much.
-            self.lines = [self._loops.get(line, line) for line in self.lines]
-        return super().finish(header)
+    def finish(self, function: Function) -> Function:
+        """Give a function what has been written as its body; returns it."""
+        body: list[Line] = [Label("entry")]
+        for line in (*self._entry, *self.lines):
+            if isinstance(line, LoopChoice):
+                # LLVM's vectorizer looks at all of a function, and finds as much.
+                body += line.elements if self._has_others else line.vectors
+            else:
+                body.append(line)
+        function.body = body
+        return function
 
     def poll(self, cost: Index) -> None:
         """Say that the code before costs so much; now and then it looks whether to go on.
@@ -220,20 +246,21 @@ class Builder(Writer):
             return
         if not self._budget:
             self._budget = self.alloca("i64").name
-            self._entry_allocas.append(f"  store i64 {POLLED_COST}, ptr {self._budget}")
+            begin = Store("i64", (str(POLLED_COST), self._budget))
+            self._entry.append(Instruction("", begin))
         # It touches no memory that is known here.
         self.module.declare(
             "hlo.poll", "void", [], "cold nounwind memory(inaccessiblemem: readwrite)"
         )
-        before = self.effect("i64", f"load i64, ptr {self._budget}")
-        after = self.effect("i64", f"sub nsw {before}, {cost}")
-        self.write(f"store {after}, ptr {self._budget}")
-        spent = self.effect("i1", f"icmp slt {after}, 0")
+        before = self.load("i64", self._budget)
+        after = self.effect("i64", Binary("sub", "nsw", "i64", (before.name, str(cost))))
+        self.store(after, self._budget)
+        spent = self.effect("i1", Compare("icmp", "slt", "i64", (after.name, "0")))
         look, go = self.new_label("look"), self.new_label("go")
-        self.write(f"br i1 {spent.name}, label %{look}, label %{go}")
+        self.branch(spent, look, go)
         self.place(look)
-        self.write("call void @hlo.poll()")
-        self.write(f"store i64 {POLLED_COST}, ptr {self._budget}")
+        self.call_void("hlo.poll", [])
+        self.store(i64(POLLED_COST), self._budget)
         self.jump(go)
         self.place(go)
 
@@ -248,21 +275,21 @@ class Builder(Writer):
         self.place(head)
         with self.scope():
             go_on = condition()
-            self.write(f"br i1 {go_on.name}, label %{body}, label %{done}")
+            self.branch(go_on, body, done)
             self.place(body)
             inside = len(self.lines)
             yield
             if is_polled:
                 self.poll(len(self.lines) - inside)
         # How often it runs is not known beforehand: there is nothing to vectorize.
-        self.write(f"br label %{head}, !llvm.loop {self.module.rolled_loop(vectorized=False)}")
+        self.jump(head, self.module.rolled_loop(vectorized=False))
         self.place(done)
 
     @contextmanager
     def when(self, condition: Val) -> Iterator[None]:
         """Run the body if the condition holds."""
         then, done = self.new_label("then"), self.new_label("end")
-        self.write(f"br i1 {condition.name}, label %{then}, label %{done}")
+        self.branch(condition, then, done)
         self.place(then)
         with self.scope():
             yield
@@ -274,7 +301,7 @@ class Builder(Writer):
     ) -> list[Val]:
         """Run one of two bodies; returns the values of the one that ran."""
         then, other, done = (self.new_label(s) for s in ("then", "else", "end"))
-        self.write(f"br i1 {condition.name}, label %{then}, label %{other}")
+        self.branch(condition, then, other)
         results, ends = [], []
         for label, body in ((then, yes), (other, no)):
             self.place(label)
@@ -286,9 +313,8 @@ class Builder(Writer):
         merged = []
         for a, b in zip(*results, strict=True):
             name = self.fresh()
-            self.lines.append(
-                f"  {name} = phi {a.type} [ {a.name}, %{ends[0]} ], [ {b.name}, %{ends[1]} ]"
-            )
+            merge = Phi(a.type, (a.name, b.name), (ends[0], ends[1]))
+            self.lines.append(Instruction(name, merge))
             merged.append(Val(a.type, name))
         return merged
 
@@ -311,13 +337,14 @@ class Builder(Writer):
             b = Builder(self.module)
             b.is_careful = True
             result = write(b, [Val(a.type, f"%a{n}") for n, a in enumerate(args)])
-            b.write(f"ret {result}")
+            b.ret(result)
             type_ = self.module.shared[symbol] = result.type
-            parameters = ", ".join(f"{a.type} %a{n}" for n, a in enumerate(args))
-            self.module.functions[symbol] = b.finish(
-                f"define internal {type_} @{symbol}({parameters}) noinline nounwind memory(none)"
-            )
-        return self.op(type_, f"call {type_} @{symbol}({', '.join(map(str, args))})")
+            function = Function(
+                symbol, [f"{a.type} %a{n}" for n, a in enumerate(args)],
+                ("noinline", "nounwind", "memory(none)"), type_, linkage="internal",
+            )  # fmt: skip
+            self.module.add(b.finish(function))
+        return self.op(type_, call(type_, symbol, args))
 
     def rarely(
         self, condition: Val, usual: Sequence[Val], rare: Callable[[], Sequence[Val]]

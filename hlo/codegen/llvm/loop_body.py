@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeGuard
 
 from hlo.codegen.llvm.module import Module
+from hlo.llvm import (
+    Alloca,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    GetElementPtr,
+    Instruction,
+    Line,
+    Load,
+    Location,
+    Operation,
+    Phi,
+    Select,
+    Store,
+    Unary,
+    overload,
+)
 
-SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 # What computes each element of its result from those of its operands alone. Divisions of integers
@@ -25,22 +41,6 @@ _INTRINSICS = frozenset(
 )
 # Their second operand says whether zero, or the least number, is defined: one constant for all.
 FLAGGED = frozenset({"abs", "ctlz", "cttz"})
-
-LINE = re.compile(r"  (?:(%[\w.]+) = )?(\w+) (.*)$")
-NAME = re.compile(r"%[\w.]+")
-_FLAGS = r"((?:(?:nsw|nuw|exact|reassoc|contract|disjoint|nneg) )*)"
-BINARY_FORM = re.compile(rf"{_FLAGS}(\S+) (\S+), (\S+)$")
-COMPARE_FORM = re.compile(rf"{_FLAGS}([a-z]+) (\S+) (\S+), (\S+)$")
-SELECT_FORM = re.compile(rf"{_FLAGS}i1 (\S+), (\S+) (\S+), (\S+) (\S+)$")
-CAST_FORM = re.compile(rf"{_FLAGS}(\S+) (\S+) to (\S+)$")
-UNARY_FORM = re.compile(rf"{_FLAGS}(\S+) (\S+)$")
-CALL_FORM = re.compile(rf"{_FLAGS}(\S+) @llvm\.([\w.]+)\((.*)\)$")
-ADDRESS_FORM = re.compile(r"((?:inbounds )?(?:nuw )?)(\S+), ptr (\S+), i64 (\S+)$")
-LOAD_FORM = re.compile(r"(\S+), ptr (\S+?)(?:, align \d+)?$")
-STORE_FORM = re.compile(r"(\S+) (\S+), ptr (\S+?)(?:, align \d+)?$")
-_BASE = re.compile(r"^  (%[\w.]+) = getelementptr .*?ptr (%[\w.]+),", re.MULTILINE)
-SUFFIX = re.compile(r"\.(f16|bf16|f32|f64|i\d+)(?=\.|$)")
-
 
 # Operations on variables whose order does not matter, with what leaves any value as it is, by the
 # number of bits where that depends on it. Those on floats have to say `reassoc`, or be intrinsics.
@@ -93,20 +93,30 @@ def bits(type_: str) -> int:
     """Return the width of a scalar type. Raises Unfit for a type without vectors."""
     if type_ in _WIDTHS:
         return _WIDTHS[type_]
-    if re.fullmatch(r"i\d+", type_):
+    if type_[0] == "i" and type_[1:].isdigit():
         return int(type_[1:])
     raise Unfit(type_)
 
 
-def used_lines(lines: Sequence[str]) -> list[str]:
+def _is_vector(type_: str) -> bool:
+    return type_[0] == "<"
+
+
+def intrinsic(call: Call) -> str:
+    """Return the name of the intrinsic that a call is of: `smax`. Empty for another function."""
+    return call.function[6:] if call.function.startswith("@llvm.") else ""
+
+
+def used_lines(lines: Sequence[Line]) -> list[Line]:
     """Return the lines without values that nothing uses."""
     used: set[str] = set()
-    kept = []
+    kept: list[Line] = []
     for line in reversed(lines):
-        m = LINE.match(line)
-        if m and m[1] and m[1] not in used and m[2] not in ("call", "load"):
-            continue
-        used.update(NAME.findall(m[3]) if m else ())
+        if isinstance(line, Instruction):
+            is_kept = not line.result or line.result in used
+            if not is_kept and type(line.operation) not in (Call, Load):
+                continue
+            used.update(line.operation.operands)
         kept.append(line)
     return kept[::-1]
 
@@ -125,24 +135,29 @@ class Sum:
     def identity(self) -> str:
         return _IDENTITIES[self.op](bits(self.type))
 
-    def applied(self, module: Module, lanes: int, x: str, y: str) -> str:
+    def applied(self, module: Module, lanes: int, x: str, y: str) -> Operation:
         """Return the operation on two vectors, or with no lanes on two scalars."""
         type_ = f"<{lanes} x {self.type}>" if lanes else self.type
         if self.op in BINARY:
-            return f"{self.op} {self.flags}{type_} {x}, {y}"
-        name = f"llvm.{self.op}.{f'v{lanes}' if lanes else ''}{SHORT.get(self.type, self.type)}"
-        module.declare(name, type_, [type_, type_])
-        return f"call {self.flags}{type_} @{name}({type_} {x}, {type_} {y})"
+            return Binary(self.op, self.flags, type_, (x, y))
+        return self._declared(module, Call(
+            self.flags, type_, f"@llvm.{self.op}", (type_, type_), (x, y), (overload(type_),)
+        ))  # fmt: skip
 
-    def reduced(self, module: Module, lanes: int, vector: str) -> str:
+    def reduced(self, module: Module, lanes: int, vector: str) -> Operation:
         """Return the operation on all elements of a vector."""
         t, v = self.type, f"<{lanes} x {self.type}>"
         is_float = t in _WIDTHS
         op = f"f{self.op}" if is_float and self.op not in BINARY else self.op
-        start = f"{t} {self.identity}, " if op in ("fadd", "fmul") else ""
-        name = f"llvm.vector.reduce.{op}.v{lanes}{SHORT.get(t, t)}"
-        module.declare(name, t, [t, v] if start else [v])
-        return f"call {'reassoc ' if start else ''}{t} @{name}({start}{v} {vector})"
+        name, overloads = f"@llvm.vector.reduce.{op}", (overload(v),)
+        if op in ("fadd", "fmul"):
+            operands = (self.identity, vector)
+            return self._declared(module, Call("reassoc", t, name, (t, v), operands, overloads))
+        return self._declared(module, Call("", t, name, (v,), (vector,), overloads))
+
+    def _declared(self, module: Module, call: Call) -> Call:
+        module.declare(call.callee, call.type, call.types)
+        return call
 
 
 class Fitness(Enum):
@@ -162,13 +177,13 @@ _FAR, _MUCH = 4, 8
 class Body:
     """The straight code of a loop, seen as that of many turns at once.
 
-    lines: its instructions. index: the name of what the loop counts by ones. earlier: the lines
-    before. allocated: addresses of the function's own memory.
+    lines: its instructions. index: the name of what the loop counts by ones. bases: of addresses,
+    those that they were computed from. allocated: addresses of the function's own memory.
     """
 
-    lines: Sequence[str]
+    lines: Sequence[Line]
     index: str
-    earlier: Sequence[str]
+    bases: Mapping[str, str]
     allocated: Set[str]
     kinds: dict[str, _Kind] = field(default_factory=dict)
     stored: set[tuple[str, str]] = field(default_factory=set)
@@ -182,10 +197,9 @@ class Body:
     def judge(self) -> Fitness:
         """Find what each value is; returns what the loop is fit for."""
         self.kinds[self.index] = Linear(1)
-        self.bases = dict(_BASE.findall("\n".join([*self.earlier, *self.lines])))
         try:
             for line in self.lines:
-                if not line.startswith("  ;"):
+                if not isinstance(line, Location):
                     self._look(line)
             if self.is_scattered:
                 return Fitness.ELEMENTS if self.operations <= _MUCH else Fitness.UNKNOWN
@@ -202,7 +216,8 @@ class Body:
         for address in {total.address for total in self.sums.values()}:
             own = [total for total in self.sums.values() if total.address == address]
             reads = sum(
-                line.endswith(f", ptr {address}") and " = load " in line for line in self.lines
+                isinstance(x.operation, Load) and x.operation[1:] == ((address,), 0, False)
+                for x in self._instructions()
             )
             if reads != len(own) or len({(total.op, total.flags) for total in own}) > 1:
                 raise Unfit(address)
@@ -212,23 +227,26 @@ class Body:
     def kind(self, name: str) -> _Kind:
         return self.kinds.get(name, _UNIFORM)
 
-    def _look(self, line: str) -> None:
-        m = LINE.match(line)
-        if m is None:
+    def _instructions(self) -> list[Instruction]:
+        return [line for line in self.lines if isinstance(line, Instruction)]
+
+    def _look(self, line: Line) -> None:
+        if not isinstance(line, Instruction):
             raise Unfit(line)
-        name, op, rest = m.groups()
-        if op == "store":
-            self._look_at_store(rest)
-            return
-        if name is None:
+        operation = line.operation
+        match operation:
+            case Store():
+                self._look_at_store(operation)
+                return
+            case Load():
+                found = self._loaded(operation)
+            case GetElementPtr():
+                found = self._address(operation)
+            case _:
+                found = self._computed(operation)
+        if not line.result:
             raise Unfit(line)
-        if op == "load":
-            found = self._loaded(rest)
-        elif op == "getelementptr":
-            found = self._address(rest)
-        else:
-            found = self._computed(op, rest)
-        self.kinds[name] = found
+        self.kinds[line.result] = found
         if isinstance(found, Varying):
             self.operations += 1
             if found.type not in ("i1", "ptr"):
@@ -238,57 +256,63 @@ class Body:
         """Return the memory that a pointer leads to: a parameter, or some of the function's own."""
         while pointer in self.bases:
             pointer = self.bases[pointer]
-        if pointer not in self.allocated and not re.fullmatch(r"%buf\d+", pointer):
+        is_buffer = pointer.startswith("%buf") and pointer[4:].isdigit()
+        if pointer not in self.allocated and not is_buffer:
             raise Unfit(pointer)
         return pointer
 
-    def _look_at_store(self, rest: str) -> None:
-        type_, value, pointer = parts_of(STORE_FORM, rest)
+    def _look_at_store(self, store: Store) -> None:
+        value, pointer = store.operands
         kind = self.kind(pointer)
+        if _is_vector(store.type):
+            raise Unfit(store)
         if isinstance(kind, Uniform):
-            self.sums[value] = self._sum(type_, value, pointer)
+            self.sums[value] = self._sum(store.type, value, pointer)
             return
-        if not self._is_near(kind, bits(type_)):
+        if not self._is_near(kind, bits(store.type)):
             return
-        self.widest = max(self.widest, bits(type_))
+        self.widest = max(self.widest, bits(store.type))
         self.stored.add((self._root(kind.base), pointer))
 
     def _sum(self, type_: str, value: str, address: str) -> Sum:
         """Return what a store to a variable does."""
-        made = [m for line in self.lines if (m := LINE.match(line)) and m[1] == value]
+        instructions = self._instructions()
+        made = [x.operation for x in instructions if x.result == value]
         if address not in self.allocated or not made:
             raise Unfit(value)
-        op, rest = made[0][2], made[0][3]
-        if op == "call":
-            flags, _, function, arguments = parts_of(CALL_FORM, rest)
-            op = SUFFIX.sub("", function)
-            x, *others = (argument.split(" ")[1] for argument in arguments.split(", "))
-            y = others[0] if others else ""
-        else:
-            flags, _, x, y = parts_of(BINARY_FORM, rest)
+        operation = made[0]
+        match operation:
+            case Call(flags=flags, operands=(x, *others)):
+                op, y = intrinsic(operation), others[0] if others else ""
+            case Binary(opcode=op, flags=flags, operands=(x, y)):
+                pass
+            case _:
+                raise Unfit(operation)
         if op not in _IDENTITIES or (op in ("fadd", "fmul") and "reassoc" not in flags):
-            raise Unfit(rest)
+            raise Unfit(operation)
         if type_ in ("half", "bfloat"):
             # Nothing is added up so narrow.
             raise Unfit(type_)
-        load = f"load {type_}, ptr {address}"
-        before, term = (x, y) if f"  {x} = {load}" in self.lines else (y, x)
-        uses = Counter(name for line in self.lines for name in NAME.findall(line))
+        loads = {i.result for i in instructions if i.operation == Load(type_, (address,))}
+        before, term = (x, y) if x in loads else (y, x)
+        uses = Counter(n for i in instructions for n in (i.result, *i.operation.operands))
         # Both are made and used once.
-        is_kept = uses[before] == uses[value] == 2 and f"  {before} = {load}" in self.lines
+        is_kept = uses[before] == uses[value] == 2 and before in loads
         if not is_kept or not isinstance(self.kind(term), Varying):
-            raise Unfit(rest)
+            raise Unfit(operation)
         return Sum(address, type_, op, flags, term)
 
-    def _loaded(self, rest: str) -> _Kind:
-        type_, pointer = parts_of(LOAD_FORM, rest)
+    def _loaded(self, load: Load) -> _Kind:
+        (pointer,) = load.operands
         kind = self.kind(pointer)
+        if load.is_invariant or _is_vector(load.type):
+            raise Unfit(load)
         if isinstance(kind, Uniform):
             self.loaded.add((self._root(pointer), pointer))
             return _UNIFORM
-        if self._is_near(kind, bits(type_)):
+        if self._is_near(kind, bits(load.type)):
             self.loaded.add((self._root(kind.base), pointer))
-        return Varying(type_)
+        return Varying(load.type)
 
     def _is_near(self, kind: _Kind, width: int) -> TypeGuard[Linear]:
         """True when an address is that of the next element in the next turn, False if it is far.
@@ -302,45 +326,41 @@ class Body:
         self.is_scattered = True
         return False
 
-    def _address(self, rest: str) -> _Kind:
-        _, type_, base, index = parts_of(ADDRESS_FORM, rest)
+    def _address(self, address: GetElementPtr) -> _Kind:
+        base, index = address.operands
+        if address.types != ("ptr", "i64") or _is_vector(address.type):
+            raise Unfit(address)
         at, start = self.kind(index), self.kind(base)
         step = 0
         if isinstance(start, Linear):
             step, base = start.step, start.base
         if isinstance(at, Linear):
-            step += at.step * (bits(type_) // 8)
+            step += at.step * (bits(address.type) // 8)
         if isinstance(at, Varying) or isinstance(start, Varying):
             return Varying("ptr")
         return Linear(step, base) if step else _UNIFORM
 
-    def _computed(self, op: str, rest: str) -> _Kind:
-        kinds = [self.kind(n) for n in NAME.findall(rest)]
-        if op == "call":
-            _, type_, function, _ = parts_of(CALL_FORM, rest)
-            if SUFFIX.sub("", function) not in _INTRINSICS:
-                raise Unfit(rest)
-        elif op in ("alloca", "phi"):
-            raise Unfit(rest)
+    def _computed(self, operation: Operation) -> _Kind:
+        kinds = [self.kind(name) for name in operation.operands]
+        if isinstance(operation, Call):
+            if intrinsic(operation) not in _INTRINSICS:
+                raise Unfit(operation)
+        elif isinstance(operation, Alloca | Phi):
+            raise Unfit(operation)
         if all(k is _UNIFORM for k in kinds):
             return _UNIFORM
         if any(isinstance(k, Linear) and k.base for k in kinds):
-            raise Unfit(rest)
-        if op in BINARY:
-            _, type_, x, y = parts_of(BINARY_FORM, rest)
-            return self._index(op, x, y) or Varying(type_)
-        if op in ("icmp", "fcmp"):
-            parts_of(COMPARE_FORM, rest)
-            return Varying("i1")
-        if op == "select":
-            return Varying(parts_of(SELECT_FORM, rest)[2])
-        if op in CASTS:
-            return Varying(parts_of(CAST_FORM, rest)[3])
-        if op in ("fneg", "freeze"):
-            return Varying(parts_of(UNARY_FORM, rest)[1])
-        if op == "call":
-            return Varying(type_)
-        raise Unfit(rest)
+            raise Unfit(operation)
+        match operation:
+            case Binary(opcode, _, type_, (x, y)) if opcode in BINARY:
+                return self._index(opcode, x, y) or Varying(type_)
+            case Compare(type=type_) if not _is_vector(type_):
+                return Varying("i1")
+            case Select(condition_type="i1", type=type_) | Unary(type=type_) | Call(type=type_):
+                return Varying(type_)
+            case Cast(opcode, _, to) if opcode in CASTS:
+                return Varying(to)
+        raise Unfit(operation)
 
     def _index(self, op: str, x: str, y: str) -> Linear | None:
         """Return what arithmetic on indices is that is an index itself."""
@@ -355,10 +375,3 @@ class Body:
             step = steps[0] + (steps[1] if op == "add" else -steps[1])
             return Linear(step) if step else None
         return None
-
-
-def parts_of(form: re.Pattern[str], text: str) -> tuple[str, ...]:
-    m = form.match(text)
-    if m is None:
-        raise Unfit(text)
-    return m.groups()

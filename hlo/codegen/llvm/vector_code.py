@@ -6,28 +6,32 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hlo.codegen.llvm.loop_body import (
-    BINARY,
-    BINARY_FORM,
-    CALL_FORM,
-    CAST_FORM,
-    CASTS,
-    COMPARE_FORM,
     FLAGGED,
-    LINE,
-    LOAD_FORM,
-    NAME,
-    SELECT_FORM,
-    STORE_FORM,
-    SUFFIX,
-    UNARY_FORM,
     Body,
     Linear,
     Sum,
     Varying,
     bits,
-    parts_of,
+    intrinsic,
 )
 from hlo.codegen.llvm.module import Module
+from hlo.llvm import (
+    Alloca,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    InsertElement,
+    Instruction,
+    Line,
+    Load,
+    Operation,
+    Phi,
+    Select,
+    ShuffleVector,
+    Store,
+    Unary,
+)
 
 
 class Names(Protocol):
@@ -36,6 +40,7 @@ class Names(Protocol):
     module: Module
     vector_bits: int
     allocated: set[str]
+    bases: dict[str, str]
 
     def fresh(self) -> str: ...
     def new_label(self, stem: str) -> str: ...
@@ -64,8 +69,8 @@ class VectorCode:
     def __init__(self, body: Body, lanes: int, index: str, names: Names) -> None:
         self.body, self.lanes = body, lanes
         self.fresh, self.module = names.fresh, names.module
-        self.before: list[str] = []
-        self.lines: list[str] = []
+        self.before: list[Line] = []
+        self.lines: list[Line] = []
         # The new names of values that are the same in all turns.
         self._fixed = {body.index: index}
         self._splats: dict[str, str] = {}
@@ -81,26 +86,25 @@ class VectorCode:
             self._turns.append(self._turn)
             if copy:
                 index = self._fixed[self.body.index]
-                self._assign(self.body.index, f"add nsw i64 {index}, {copy * self.lanes}")
+                step = Binary("add", "nsw", "i64", (index, str(copy * self.lanes)))
+                self._assign(self.body.index, step)
         for line in self.body.lines:
             for turn in self._turns:
                 self._turn = turn
                 self._write(line)
 
-    def _write(self, line: str) -> None:
-        m = LINE.match(line)
-        if m is None:
+    def _write(self, line: Line) -> None:
+        if not isinstance(line, Instruction):
             self.lines.append(line)
             return
-        name, op, rest = m.groups()
-        if name is None:
-            type_, value, pointer = parts_of(STORE_FORM, rest)
+        name, operation = line.result, line.operation
+        if isinstance(operation, Store):
+            value, pointer = operation.operands
             if value in self.body.sums:
                 return
-            self.lines.append(
-                f"  store {self._type(type_)} {self._vector(type_, value)}, "
-                f"ptr {self._name(pointer)}, align {bits(type_) // 8}"
-            )
+            operands = self._vector(operation.type, value), self._name(pointer)
+            align = bits(operation.type) // 8
+            self.lines.append(Instruction("", Store(self._type(operation.type), operands, align)))
             return
         kind = self.body.kind(name)
         if total := self.body.sums.get(name):
@@ -109,31 +113,31 @@ class VectorCode:
             self._assign(name, total.applied(self.module, self.lanes, before, term))
             self._turn.totals[total.address] = start, self._name(name)
         elif isinstance(kind, Varying):
-            self._assign(name, self._operation(op, rest))
+            self._assign(name, self._operation(operation))
         elif isinstance(kind, Linear):
-            self._assign(name, f"{op} {self._renamed(rest)}")
+            self._assign(name, self._renamed(operation))
         elif self._turn.is_first:
             new = self._fixed[name] = self.fresh()
-            self.lines.append(f"  {new} = {op} {self._renamed(rest)}")
+            self.lines.append(Instruction(new, self._renamed(operation)))
 
-    def phis(self, before: str, inside: str) -> list[str]:
+    def phis(self, before: str, inside: str) -> list[Line]:
         """Return the lines by which the variables' vectors come from turn to turn."""
-        lines = []
+        lines: list[Line] = []
         for turn in self._turns:
             for address, (start, end) in turn.totals.items():
                 total = self._sum_at(address)
                 nothing = f"splat ({total.type} {total.identity})"
-                ways = f"[ {nothing}, %{before} ], [ {end}, %{inside} ]"
-                lines.append(f"  {start} = phi {self._type(total.type)} {ways}")
+                merge = Phi(self._type(total.type), (nothing, end), (before, inside))
+                lines.append(Instruction(start, merge))
         return lines
 
-    def sums(self) -> list[str]:
+    def sums(self) -> list[Line]:
         """Return the lines that add the vectors to the variables, after the loop."""
-        lines = []
+        lines: list[Line] = []
 
-        def assign(text: str) -> str:
+        def assign(operation: Operation) -> str:
             name = self.fresh()
-            lines.append(f"  {name} = {text}")
+            lines.append(Instruction(name, operation))
             return name
 
         for address in self._turns[0].totals:
@@ -142,72 +146,67 @@ class VectorCode:
             for other in others:
                 vector = assign(total.applied(self.module, self.lanes, vector, other))
             some = assign(total.reduced(self.module, self.lanes, vector))
-            before = assign(f"load {total.type}, ptr {address}")
+            before = assign(Load(total.type, (address,)))
             now = assign(total.applied(self.module, 0, before, some))
-            lines.append(f"  store {total.type} {now}, ptr {address}")
+            lines.append(Instruction("", Store(total.type, (now, address))))
         return lines
 
     def _sum_at(self, address: str) -> Sum:
         return next(total for total in self.body.sums.values() if total.address == address)
 
-    def _assign(self, name: str, text: str) -> None:
+    def _assign(self, name: str, operation: Operation) -> None:
         new = self._turn.names[name] = self.fresh()
-        self.lines.append(f"  {new} = {text}")
+        self.lines.append(Instruction(new, operation))
 
     def _name(self, name: str) -> str:
         return self._turn.names.get(name) or self._fixed.get(name, name)
 
-    def _renamed(self, text: str) -> str:
-        return NAME.sub(lambda m: self._name(m[0]), text)
+    def _renamed(self, operation: Operation) -> Operation:
+        assert not isinstance(operation, Alloca)
+        return operation._replace(operands=tuple(map(self._name, operation.operands)))
 
     def _type(self, type_: str) -> str:
         return f"<{self.lanes} x {type_}>"
 
-    def _operation(self, op: str, rest: str) -> str:
-        if op == "load":
-            type_, pointer = parts_of(LOAD_FORM, rest)
-            align = bits(type_) // 8
-            return f"load {self._type(type_)}, ptr {self._name(pointer)}, align {align}"
-        if op in BINARY:
-            flags, type_, x, y = parts_of(BINARY_FORM, rest)
-            operands = f"{self._vector(type_, x)}, {self._vector(type_, y)}"
-            return f"{op} {flags}{self._type(type_)} {operands}"
-        if op in ("icmp", "fcmp"):
-            flags, predicate, type_, x, y = parts_of(COMPARE_FORM, rest)
-            operands = f"{self._vector(type_, x)}, {self._vector(type_, y)}"
-            return f"{op} {flags}{predicate} {self._type(type_)} {operands}"
-        if op == "select":
-            flags, condition, type_, x, _, y = parts_of(SELECT_FORM, rest)
-            t = self._type(type_)
-            chosen = f"{self._type('i1')} {self._vector('i1', condition)}"
-            return f"select {flags}{chosen}, {t} {self._vector(type_, x)}, {t} " + (
-                self._vector(type_, y)
-            )
-        if op in CASTS:
-            flags, type_, x, to = parts_of(CAST_FORM, rest)
-            if op == "trunc" and isinstance(self.body.kind(x), Linear):
-                start = self.fresh()
-                self.lines.append(f"  {start} = trunc i64 {self._name(x)} to {to}")
-                return self._count(to, start, x)
-            return f"{op} {flags}{self._type(type_)} {self._vector(type_, x)} to {self._type(to)}"
-        if op in ("fneg", "freeze"):
-            flags, type_, x = parts_of(UNARY_FORM, rest)
-            return f"{op} {flags}{self._type(type_)} {self._vector(type_, x)}"
-        return self._call(rest)
+    def _operation(self, operation: Operation) -> Operation:
+        """Return an operation on vectors."""
+        match operation:
+            case Load(type_, (pointer,)):
+                return Load(self._type(type_), (self._name(pointer),), bits(type_) // 8)
+            case Binary(_, _, type_) | Compare(_, _, type_) | Unary(_, type_):
+                operands = tuple([self._vector(type_, x) for x in operation.operands])
+                return operation._replace(type=self._type(type_), operands=operands)
+            case Select(_, type_, (condition, x, y)):
+                chosen = self._vector("i1", condition)
+                operands = (chosen, self._vector(type_, x), self._vector(type_, y))
+                return Select(self._type("i1"), self._type(type_), operands)
+            case Cast(opcode, type_, to, (x,)):
+                if opcode == "trunc" and isinstance(self.body.kind(x), Linear):
+                    start = self.fresh()
+                    first = Cast("trunc", "i64", to, (self._name(x),))
+                    self.lines.append(Instruction(start, first))
+                    return self._count(to, start, x)
+                return Cast(opcode, self._type(type_), self._type(to), (self._vector(type_, x),))
+            case Call():
+                return self._call(operation)
+        raise AssertionError(operation)
 
-    def _call(self, rest: str) -> str:
-        flags, type_, function, arguments = parts_of(CALL_FORM, rest)
-        parts, types = [], []
-        is_flagged = SUFFIX.sub("", function) in FLAGGED
-        for n, argument in enumerate(arguments.split(", ")):
-            t, value = argument.split(" ")
-            if not (is_flagged and n == 1):
-                t, value = self._type(t), self._vector(t, value)
-            parts.append(f"{t} {value}")
-            types.append(t)
-        name = "llvm." + SUFFIX.sub(rf".v{self.lanes}\1", function)
-        self.module.declare(name, self._type(type_), types)
-        return f"call {flags}{self._type(type_)} @{name}({', '.join(parts)})"
+    def _call(self, call: Call) -> Call:
+        operands, types = [], []
+        is_flagged = intrinsic(call) in FLAGGED
+        for n, (t, value) in enumerate(zip(call.types, call.operands, strict=True)):
+            if is_flagged and n == 1:
+                operands.append(value)
+                types.append(t)
+            else:
+                operands.append(self._vector(t, value))
+                types.append(self._type(t))
+        new = call._replace(
+            type=self._type(call.type), types=tuple(types), operands=tuple(operands),
+            overloads=tuple(f"v{self.lanes}{t}" for t in call.overloads),
+        )  # fmt: skip
+        self.module.declare(new.callee, new.type, types)
+        return new
 
     def _vector(self, type_: str, value: str) -> str:
         """Return an operand as a vector."""
@@ -220,9 +219,9 @@ class VectorCode:
             return self._name(value)
         if isinstance(kind, Linear):
             if value not in self._turn.counts:
-                text = self._count("i64", self._name(value), value)
+                numbers = self._count("i64", self._name(value), value)
                 name = self._turn.counts[value] = self.fresh()
-                self.lines.append(f"  {name} = {text}")
+                self.lines.append(Instruction(name, numbers))
             return self._turn.counts[value]
         if value not in self._splats:
             # Known before the loop, unless the loop's own code says what it is.
@@ -230,20 +229,17 @@ class VectorCode:
             self._splats[value] = self._splat(place, type_, self._name(value))
         return self._splats[value]
 
-    def _splat(self, place: list[str], type_: str, value: str) -> str:
+    def _splat(self, place: list[Line], type_: str, value: str) -> str:
         first, name, t = self.fresh(), self.fresh(), self._type(type_)
-        place.append(f"  {first} = insertelement {t} poison, {type_} {value}, i64 0")
-        place.append(
-            f"  {name} = shufflevector {t} {first}, {t} poison, <{self.lanes} x i32> "
-            "zeroinitializer"
-        )
+        place.append(Instruction(first, InsertElement(t, type_, ("poison", value, "0"))))
+        place.append(Instruction(name, ShuffleVector(t, (first, "poison"), self.lanes)))
         return name
 
-    def _count(self, type_: str, start: str, index: str) -> str:
+    def _count(self, type_: str, start: str, index: str) -> Binary:
         """Return the operation for the values of an index, given the first."""
         kind = self.body.kind(index)
         assert isinstance(kind, Linear)
         mask = (1 << bits(type_)) - 1
         steps = ", ".join(f"{type_} {(kind.step * n) & mask}" for n in range(self.lanes))
         spread = self._splat(self.lines, type_, start)
-        return f"add {self._type(type_)} {spread}, <{steps}>"
+        return Binary("add", "", self._type(type_), (spread, f"<{steps}>"))

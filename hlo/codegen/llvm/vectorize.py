@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hlo.codegen.llvm.loop_body import Body, Fitness, used_lines
 from hlo.codegen.llvm.values import Index
 from hlo.codegen.llvm.vector_code import Names, VectorCode
+from hlo.llvm import Binary, Branch, Compare, Instruction, Label, Line, Phi
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Loop:
     end: Index
     before: str
     after: str
-    lines: Sequence[str]
+    lines: Sequence[Line]
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class VectorLoop:
     is_all: no elements are left over; the label is that after the loop over elements.
     """
 
-    lines: list[str]
+    lines: list[Line]
     index: str
     label: str
     is_all: bool
@@ -48,12 +49,9 @@ _SHORT, _LONG = 8, 64
 _MANY = 8
 
 
-def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop | Fitness:
-    """Return the loop over vectors that goes before one over elements, or what else to do.
-
-    earlier: the function's lines before the loop.
-    """
-    body = Body(used_lines(loop.lines), loop.index, earlier, names.allocated)
+def vector_loop(names: Names, loop: Loop) -> VectorLoop | Fitness:
+    """Return the loop over vectors that goes before one over elements, or what else to do."""
+    body = Body(used_lines(loop.lines), loop.index, names.bases, names.allocated)
     fitness = body.judge()
     lanes = names.vector_bits // body.widest
     if fitness is not Fitness.VECTORS or lanes < 2:
@@ -72,20 +70,22 @@ def vector_loop(names: Names, loop: Loop, earlier: Sequence[str]) -> VectorLoop 
     index, following, go_on = (names.fresh() for _ in range(3))
     code = VectorCode(body, lanes, index, names)
     code.write(copies)
-    note = names.module.rolled_loop(vectorized=False)
+    metadata = names.module.rolled_loop(vectorized=False)
+    first = Phi("i64", (str(loop.start), following), (loop.before, inside))
+    test = Compare("icmp", "sle", "i64", (following, str(loop.end)))
     lines = [
         *code.before,
-        f"  br label %{head}",
-        f"{head}:",
-        f"  {index} = phi i64 [ {loop.start}, %{loop.before} ], [ {following}, %{inside} ]",
+        Instruction("", Branch((), (head,))),
+        Label(head),
+        Instruction(index, first),
         *code.phis(loop.before, inside),
-        f"  {following} = add nsw i64 {index}, {lanes * copies}",
-        f"  {go_on} = icmp sle i64 {following}, {loop.end}",
-        f"  br i1 {go_on}, label %{inside}, label %{label}",
-        f"{inside}:",
+        Instruction(following, Binary("add", "nsw", "i64", (index, str(lanes * copies)))),
+        Instruction(go_on, test),
+        Instruction("", Branch((go_on,), (inside, label))),
+        Label(inside),
         *code.lines,
-        f"  br label %{head}, !llvm.loop {note}",
-        f"{label}:",
+        Instruction("", Branch((), (head,), metadata)),
+        Label(label),
         *code.sums(),
     ]
     return VectorLoop(lines, index, label, is_all)

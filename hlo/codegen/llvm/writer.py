@@ -4,15 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from hlo.codegen.llvm.module import PLACE_MARK, Module
-from hlo.codegen.llvm.values import FALSE, TRUE, Index, Operand, Val
+from hlo.codegen.llvm.module import Module
+from hlo.codegen.llvm.values import FALSE, TRUE, Index, Operand, Val, i64
 from hlo.errors import Span
+from hlo.llvm import (
+    Alloca,
+    Binary,
+    Branch,
+    Call,
+    Cast,
+    Compare,
+    ExtractElement,
+    GetElementPtr,
+    InsertElement,
+    Instruction,
+    Line,
+    Load,
+    Location,
+    LoopMetadata,
+    Operation,
+    Return,
+    Select,
+    ShuffleVector,
+    Store,
+    Switch,
+    Unary,
+    overload,
+)
+
+
+@dataclass(frozen=True)
+class LoopChoice:
+    """A loop over vectors, and the loop over elements that it was made of."""
+
+    vectors: Sequence[Line]
+    elements: Sequence[Line]
 
 
 class Writer:
-    """Writes the lines of one function.
+    """Writes the instructions of one function.
 
     Values made through `op` are numbered by scope: asking again for the same operation on the same
     operands returns the first value, as long as its block dominates.
@@ -20,12 +53,14 @@ class Writer:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.lines: list[str] = []
+        self.lines: list[Line | LoopChoice] = []
         self._next = 0
         self._scopes: list[dict[Hashable, Any]] = [{}]
-        self._entry_allocas: list[str] = []
-        # Their addresses.
+        self._entry: list[Line | LoopChoice] = []
+        # The addresses of the function's own memory.
         self.allocated: set[str] = set()
+        # The addresses that others were computed from.
+        self.bases: dict[str, str] = {}
         self._place: Span | None = None
         # What index values were made from: a product (x, n) by its name, x's own quotient (m, n) by
         # (x, n), a remainder (m, n) by its name.
@@ -36,13 +71,13 @@ class Writer:
     def locate(self, span: Span | None) -> Span | None:
         """Say which HLO the following code is for; returns what that was before.
 
-        It is said in comments, which `hlo.objects.metadata` turns into debug information.
+        `hlo.objects.metadata` makes debug information of it.
         """
         before = self._place
         if self.module.is_located and span is not None and span is not before:
             self._place = span
             line, column = span.source.line_column(span.start)
-            self.lines.append(f"{PLACE_MARK}{line} {column}")
+            self.lines.append(Location(line, column))
         return before
 
     # --- values ---------------------------------------------------------------------------------
@@ -52,14 +87,15 @@ class Writer:
         self._next += 1
         return f"%v{self._next}"
 
-    def op(self, type_: str, text: str) -> Val:
+    def op(self, type_: str, operation: Operation) -> Val:
         """Write a pure operation, or return the value it already has in this scope."""
-        found = self.remembered(text)
-        if found is not None:
-            return found
+        for scope in reversed(self._scopes):
+            found: Val | None = scope.get(operation)
+            if found is not None:
+                return found
         value = Val(type_, self.fresh())
-        self.lines.append(f"  {value.name} = {text}")
-        self.remember(text, value)
+        self.lines.append(Instruction(value.name, operation))
+        self._scopes[-1][operation] = value
         return value
 
     def remembered(self, key: Hashable) -> Any:
@@ -74,15 +110,15 @@ class Writer:
         """Keep a value for as long as the present scope is open."""
         self._scopes[-1][key] = value
 
-    def effect(self, type_: str, text: str) -> Val:
+    def effect(self, type_: str, operation: Operation) -> Val:
         """Write an operation that must not be merged with an equal one (loads, calls)."""
         value = Val(type_, self.fresh())
-        self.lines.append(f"  {value.name} = {text}")
+        self.lines.append(Instruction(value.name, operation))
         return value
 
-    def write(self, text: str) -> None:
-        """Write a line that has no value."""
-        self.lines.append("  " + text)
+    def write(self, operation: Operation) -> None:
+        """Write an operation that has no value."""
+        self.lines.append(Instruction("", operation))
 
     def alloca(self, type_: str, count: int = 1, align: int = 0, name: str = "") -> Val:
         """Reserve stack memory for the whole function; returns its address.
@@ -90,17 +126,18 @@ class Writer:
         name: of a value that was used already, for memory whose size is known late.
         """
         name = name or self.fresh()
-        note = f", align {align}" if align else ""
-        size = f", i64 {count}" if count != 1 else ""
-        self._entry_allocas.append(f"  {name} = alloca {type_}{size}{note}")
+        self._entry.append(Instruction(name, Alloca(type_, count, align)))
         self.allocated.add(name)
         return Val("ptr", name)
 
-    def intrinsic(self, name: str, type_: str, args: Sequence[Val]) -> Val:
-        """Call a pure LLVM intrinsic overloaded on its result type."""
-        full = f"llvm.{name}"
-        self.module.declare(full, type_, [a.type for a in args])
-        return self.op(type_, f"call {type_} @{full}({', '.join(map(str, args))})")
+    def intrinsic(
+        self, name: str, type_: str, args: Sequence[Val], others: Sequence[str] = ()
+    ) -> Val:
+        """Call a pure LLVM intrinsic overloaded on its result type, then on `others`."""
+        overloads = tuple(map(overload, (type_, *others)))
+        operation = call(type_, f"llvm.{name}", args)._replace(overloads=overloads)
+        self.module.declare(operation.callee, type_, operation.types)
+        return self.op(type_, operation)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -124,46 +161,43 @@ class Writer:
     # --- instructions ---------------------------------------------------------------------------
 
     def binary(self, opcode: str, x: Val, y: Operand, flags: str = "") -> Val:
-        """Write an operation on two values of a type: `fadd`, `lshr`, ... flags: `nsw`."""
-        how = f"{opcode} {flags}" if flags else opcode
-        return self.op(x.type, f"{how} {x}, {_name(y)}")
+        """Write an operation on two values of a type: `fadd`, `lshr`, ... flags: `nsw`, ..."""
+        return self.op(x.type, Binary(opcode, flags, x.type, (x.name, _name(y))))
 
     def unary(self, opcode: str, x: Val) -> Val:
         """Write `fneg` or `freeze`."""
-        return self.op(x.type, f"{opcode} {x}")
+        return self.op(x.type, Unary(opcode, x.type, (x.name,)))
 
     def icmp(self, predicate: str, x: Val, y: Operand) -> Val:
         """Compare integers or addresses: `eq`, `ult`, `slt`, ..."""
-        return self.op(_truth(x.type), f"icmp {predicate} {x}, {_name(y)}")
+        return self.op(_truth(x.type), Compare("icmp", predicate, x.type, (x.name, _name(y))))
 
     def fcmp(self, predicate: str, x: Val, y: Operand) -> Val:
         """Compare floats: `oeq`, `uno`, ..."""
-        return self.op(_truth(x.type), f"fcmp {predicate} {x}, {_name(y)}")
+        return self.op(_truth(x.type), Compare("fcmp", predicate, x.type, (x.name, _name(y))))
 
     def cast(self, opcode: str, x: Val, type_: str) -> Val:
         """Convert to a type by `zext`, `fptrunc`, `bitcast`, ..."""
-        return self.op(type_, f"{opcode} {x} to {type_}")
+        return self.op(type_, Cast(opcode, x.type, type_, (x.name,)))
 
     def extract_element(self, vector: Val, lane: Index) -> Val:
-        return self.op(element_type(vector.type), f"extractelement {vector}, i64 {lane}")
+        operands = (vector.name, str(lane))
+        return self.op(element_type(vector.type), ExtractElement(vector.type, operands))
 
     def insert_element(self, vector: Val, value: Val, lane: Index) -> Val:
-        return self.op(vector.type, f"insertelement {vector}, {value}, i64 {lane}")
+        operands = (vector.name, value.name, str(lane))
+        return self.op(vector.type, InsertElement(vector.type, value.type, operands))
 
     def shuffle_vector(self, x: Val, y: Val, mask: Sequence[int]) -> Val:
         """Return the vector of these lanes of x and y, which count on from x."""
-        shown = ", ".join(f"i32 {i}" for i in mask)
-        return self.op(
-            f"<{len(mask)} x {element_type(x.type)}>",
-            f"shufflevector {x}, {y}, <{len(mask)} x i32> <{shown}>",
-        )
+        type_ = f"<{len(mask)} x {element_type(x.type)}>"
+        return self.op(type_, ShuffleVector(x.type, (x.name, y.name), len(mask), tuple(mask)))
 
     def splat(self, value: Val, lanes: int) -> Val:
         """Return a vector with the value in every lane."""
         none = Val(f"<{lanes} x {value.type}>", "poison")
         first = self.insert_element(none, value, 0)
-        zeros = f"<{lanes} x i32> zeroinitializer"
-        return self.op(none.type, f"shufflevector {first}, {none}, {zeros}")
+        return self.op(none.type, ShuffleVector(none.type, (first.name, none.name), lanes))
 
     def load(
         self, type_: str, address: str, align: int = 0, *, is_invariant: bool = False,
@@ -174,37 +208,51 @@ class Writer:
         is_invariant: it does not change while the program runs. is_constant: it never does, and an
         equal load that was written before has it.
         """
-        note = f", align {align}" if align else ""
-        note += ", !invariant.load !{}" if is_invariant else ""
-        text = f"load {type_}, ptr {address}{note}"
-        return self.op(type_, text) if is_constant else self.effect(type_, text)
+        operation = Load(type_, (address,), align, is_invariant)
+        return self.op(type_, operation) if is_constant else self.effect(type_, operation)
 
     def store(self, value: Val, address: str, align: int = 0) -> None:
         """Store a value. align: of the address, in bytes, if it is not the type's own."""
-        self.write(f"store {value}, ptr {address}" + (f", align {align}" if align else ""))
+        self.write(Store(value.type, (value.name, address), align))
 
     def call(self, function: str, args: Sequence[Val], type_: str) -> Val:
         """Call a function, which may have effects; returns its result."""
-        return self.effect(type_, f"call {type_} @{function}({', '.join(map(str, args))})")
+        return self.effect(type_, call(type_, function, args))
+
+    def call_address(self, function: Val, args: Sequence[Val], type_: str) -> Val:
+        """Call the function at an address, which may have effects; returns its result."""
+        types, operands = tuple([a.type for a in args]), tuple([a.name for a in args])
+        return self.effect(type_, Call("", type_, function.name, types, operands))
+
+    def call_void_address(self, function: Val, args: Sequence[Val]) -> None:
+        """Call the function at an address, which has no result."""
+        types, operands = tuple([a.type for a in args]), tuple([a.name for a in args])
+        self.write(Call("", "void", function.name, types, operands))
 
     def call_void(self, function: str, args: Sequence[Val]) -> None:
         """Call a function without a result."""
-        self.write(f"call void @{function}({', '.join(map(str, args))})")
+        self.write(call("void", function, args))
 
     def ret(self, value: Val | None = None) -> None:
         """End the function."""
-        self.write(f"ret {value}" if value is not None else "ret void")
+        self.write(Return("void", ()) if value is None else Return(value.type, (value.name,)))
+
+    def jump(self, label: str, loop: LoopMetadata | None = None) -> None:
+        """End the block: go on at another. loop: metadata of the loop of which it is the end."""
+        self.write(Branch((), (label,), loop))
 
     def branch(self, condition: Val, yes: str, no: str) -> None:
         """End the block: go on at one of two."""
-        self.write(f"br {condition}, label %{yes}, label %{no}")
+        self.write(Branch((condition.name,), (yes, no)))
 
     def switch(self, value: Val, cases: Sequence[str], other: str) -> None:
         """End the block: go on at the block of the value's number, at `other` if it has none."""
-        shown = " ".join(f"{value.type} {n}, label %{x}" for n, x in enumerate(cases))
-        self.write(f"switch {value}, label %{other} [ {shown} ]")
+        self.write(Switch(value.type, (value.name,), (*cases, other)))
 
     # --- index arithmetic -----------------------------------------------------------------------
+
+    def _index(self, opcode: str, flags: str, a: Index, b: Index) -> str:
+        return self.op("i64", Binary(opcode, flags, "i64", (str(a), str(b)))).name
 
     def add(self, a: Index, b: Index) -> Index:
         """Return a + b without overflow."""
@@ -221,12 +269,12 @@ class Writer:
             whole = self._quotients.get(self._products.get(a, ("", 0)))
             if whole is not None and self._remainders.get(b) == whole:
                 return whole[0]
-        return self.op("i64", f"add nsw i64 {a}, {b}").name
+        return self._index("add", "nsw", a, b)
 
     def sub(self, a: Index, b: Index) -> Index:
         if isinstance(b, int):
             return self.add(a, -b)
-        return self.op("i64", f"sub nsw i64 {a}, {b}").name
+        return self._index("sub", "nsw", a, b)
 
     def mul(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
@@ -239,7 +287,7 @@ class Writer:
             return a
         if isinstance(a, int):
             a, b = b, a
-        name = self.op("i64", f"mul nsw i64 {a}, {b}").name
+        name = self._index("mul", "nsw", a, b)
         if isinstance(a, str) and isinstance(b, int):
             self._products[name] = (a, b)
         return name
@@ -250,7 +298,7 @@ class Writer:
             return a
         if isinstance(a, int):
             return a // b
-        name = self.op("i64", f"udiv i64 {a}, {b}").name
+        name = self._index("udiv", "", a, b)
         self._quotients[name, b] = (a, b)
         return name
 
@@ -260,19 +308,19 @@ class Writer:
             return 0
         if isinstance(a, int):
             return a % b
-        name = self.op("i64", f"urem i64 {a}, {b}").name
+        name = self._index("urem", "", a, b)
         self._remainders[name] = (a, b)
         return name
 
     def minimum(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return min(a, b)
-        return self.intrinsic("smin.i64", "i64", [Val("i64", str(a)), Val("i64", str(b))]).name
+        return self.intrinsic("smin", "i64", [i64(a), i64(b)]).name
 
     def maximum(self, a: Index, b: Index) -> Index:
         if isinstance(a, int) and isinstance(b, int):
             return max(a, b)
-        return self.intrinsic("smax.i64", "i64", [Val("i64", str(a)), Val("i64", str(b))]).name
+        return self.intrinsic("smax", "i64", [i64(a), i64(b)]).name
 
     def compare(self, predicate: str, a: Index, b: Index) -> Val:
         """Return the i1 of an integer comparison (`slt`, `eq`, `ult`, ...)."""
@@ -283,7 +331,7 @@ class Writer:
             }  # fmt: skip
             if predicate in known:
                 return TRUE if known[predicate] else FALSE
-        return self.op("i1", f"icmp {predicate} i64 {a}, {b}")
+        return self.icmp(predicate, i64(a), b)
 
     def both(self, a: Val, b: Val) -> Val:
         """Return a and b."""
@@ -291,20 +339,28 @@ class Writer:
             return b
         if b is TRUE or a is FALSE or b == TRUE:
             return a
-        return self.op("i1", f"and i1 {a.name}, {b.name}")
+        return self.binary("and", a, b)
 
     def select(self, condition: Val, yes: Val, no: Val) -> Val:
         if condition == TRUE or yes == no:
             return yes
         if condition == FALSE:
             return no
-        return self.op(yes.type, f"select i1 {condition.name}, {yes}, {no}")
+        operands = (condition.name, yes.name, no.name)
+        return self.op(yes.type, Select("i1", yes.type, operands))
 
     # --- memory ---------------------------------------------------------------------------------
 
+    def field_address(self, type_: str, base: str, *indices: Val) -> str:
+        """Return the address of what indices lead to in a struct of a type at `base`."""
+        types = ("ptr", *(x.type for x in indices))
+        operation = GetElementPtr("", type_, types, (base, *(x.name for x in indices)))
+        return self.effect("ptr", operation).name
+
     def address(self, base: str, offset: int) -> str:
         """Return the address so many bytes after a base."""
-        return self.effect("ptr", f"getelementptr inbounds i8, ptr {base}, i64 {offset}").name
+        operation = GetElementPtr("inbounds", "i8", ("ptr", "i64"), (base, str(offset)))
+        return self.effect("ptr", operation).name
 
     def element_address(self, base: str, type_: str, index: Index, width: int = 64) -> str:
         """Return the address of element `index` of an array of `type_` at `base`.
@@ -313,16 +369,21 @@ class Writer:
         """
         if index == 0:
             return base
-        text = f"getelementptr inbounds {type_}, ptr {base}, i{width} {index}"
-        return self.op("ptr", text).name
+        types = ("ptr", f"i{width}")
+        operation = GetElementPtr("inbounds", type_, types, (base, str(index)))
+        address = self.op("ptr", operation).name
+        self.bases[address] = base
+        return address
 
-    def finish(self, header: str) -> str:
-        """Return the whole function, given its `define ...` line without the brace."""
-        return "\n".join([header + " {", "entry:", *self._entry_allocas, *self.lines, "}"])
+
+def call(type_: str, function: str, args: Sequence[Val]) -> Call:
+    """Return the call of a function by its name."""
+    types, operands = tuple([a.type for a in args]), tuple([a.name for a in args])
+    return Call("", type_, f"@{function}", types, operands)
 
 
-def _name(operand: Operand) -> str | int:
-    return operand.name if isinstance(operand, Val) else operand
+def _name(operand: Operand) -> str:
+    return operand.name if isinstance(operand, Val) else str(operand)
 
 
 def element_type(vector: str) -> str:

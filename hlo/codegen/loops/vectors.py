@@ -9,6 +9,7 @@ from itertools import pairwise
 from hlo.codegen.llvm import Builder, Index, Module, Val, i32, i64, ptr
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Target
+from hlo.llvm import Function
 from hlo.values.types import ElementType
 
 
@@ -60,21 +61,20 @@ def define(
     name: str,
     parameters: str,
     write: Callable[[Builder], None],
-    attributes: str = "",
+    attributes: Sequence[str] = (),
 ) -> str:
     """Add an internal function to a module, unless it is there; returns its name.
 
     attributes: of the function, besides those that all have.
     """
     if name not in module.functions:
-        # A place in the order of functions, and an end to recursion.
-        module.functions[name] = ""
+        # Added before it is written: a place in the order of functions, and an end to recursion.
+        all_attributes = ("noinline", "nounwind", *attributes)
+        function = module.add(Function(name, [parameters], all_attributes, linkage="internal"))
         b = Builder(module)
         write(b)
         b.ret()
-        module.functions[name] = b.finish(
-            f"define internal void @{name}({parameters}) noinline nounwind {attributes}".rstrip()
-        )
+        b.finish(function)
     return name
 
 

@@ -68,15 +68,14 @@ def _int_to_float(b: Builder, value: Val, signed: bool, target: ElementType) -> 
 
 def _float_to_int(b: Builder, value: Val, target: ElementType) -> Val:
     name = "fptosi" if target.is_signed else "fptoui"
-    kind = "f64" if value.type == "double" else "f32"
     bits = max(target.bits, 8)
-    raw = b.intrinsic(f"{name}.sat.i{bits}.{kind}", f"i{bits}", [value])
+    raw = b.intrinsic(f"{name}.sat", f"i{bits}", [value], [value.type])
     if bits == target.bits:
         return raw
     low, high = integer_range(target)
     s = "s" if target.is_signed else "u"
-    raw = b.intrinsic(f"{s}max.i8", "i8", [raw, Val("i8", str(low))])
-    raw = b.intrinsic(f"{s}min.i8", "i8", [raw, Val("i8", str(high))])
+    raw = b.intrinsic(f"{s}max", "i8", [raw, Val("i8", str(low))])
+    raw = b.intrinsic(f"{s}min", "i8", [raw, Val("i8", str(high))])
     return Num(b, raw).to_int(target.bits).val
 
 

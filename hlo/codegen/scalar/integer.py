@@ -33,12 +33,12 @@ def integer_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) ->
         case "negate":
             return b.binary("sub", int_const(bits, 0), x)
         case "abs":
-            return b.intrinsic(f"abs.{t}", t, [x, FALSE])
+            return b.intrinsic("abs", t, [x, FALSE])
         case "maximum" | "minimum":
-            return b.intrinsic(f"{s}{opcode[:3]}.{t}", t, list(args))
+            return b.intrinsic(f"{s}{opcode[:3]}", t, list(args))
         case "sign":
-            limited = b.intrinsic(f"smin.{t}", t, [x, int_const(bits, 1)]) if bits > 1 else x
-            return b.intrinsic(f"smax.{t}", t, [limited, int_const(bits, -1)])
+            limited = b.intrinsic("smin", t, [x, int_const(bits, 1)]) if bits > 1 else x
+            return b.intrinsic("smax", t, [limited, int_const(bits, -1)])
         case "divide":
             return _divide(b, signed, x, args[1])
         case "remainder":
@@ -50,9 +50,9 @@ def integer_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) ->
             raised = integer_op(b, "maximum", et, [low, value])
             return integer_op(b, "minimum", et, [raised, high])
         case "popcnt":
-            return b.intrinsic(f"ctpop.{t}", t, [x])
+            return b.intrinsic("ctpop", t, [x])
         case "count-leading-zeros":
-            return b.intrinsic(f"ctlz.{t}", t, [x, FALSE])
+            return b.intrinsic("ctlz", t, [x, FALSE])
         case "mulhi":
             return _multiply_high(b, signed, x, args[1])
         case "power":
@@ -107,7 +107,7 @@ def _shift(b: Builder, opcode: str, x: Val, y: Val) -> Val:
         return x if opcode == "shift-right-arithmetic" else b.select(y, FALSE, x)
     top = int_const(bits, bits - 1)
     if opcode == "shift-right-arithmetic":
-        return b.binary("ashr", x, b.intrinsic(f"umin.{t}", t, [y, top]))
+        return b.binary("ashr", x, b.intrinsic("umin", t, [y, top]))
     inside = b.icmp("ule", y, top)
     name = "shl" if opcode == "shift-left" else "lshr"
     # The count is masked, as machines do it themselves: only that spares poison.

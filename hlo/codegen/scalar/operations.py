@@ -55,7 +55,7 @@ def to_index(b: Builder, value: Value, et: ElementType) -> Index:
         if et.is_signed:
             return value.name
         top = Val("i64", str(2**63 - 1))
-        return b.intrinsic("umin.i64", "i64", [value, top]).name
+        return b.intrinsic("umin", "i64", [value, top]).name
     return b.cast("sext" if et.is_signed else "zext", value, "i64").name
 
 

@@ -100,8 +100,7 @@ class _Factor:
             good = b.fcmp("ogt", pivot, zero)
             with b.when(b.binary("xor", good, "true")):
                 b.store(Val("i8", "1"), failed.name)
-            size = "f64" if pivot.type == "double" else "f32"
-            root = b.intrinsic(f"sqrt.{size}", pivot.type, [pivot])
+            root = b.intrinsic("sqrt", pivot.type, [pivot])
             divisor = spread(b, f, [root])[0]
 
             def scale(j: str, row: Index = row, divisor: Val = divisor) -> None:

@@ -162,8 +162,7 @@ class Divisor:
             self._parts = spread(b, field, parts)
             return
         t, (c, d) = parts[0].type, parts
-        size = "f64" if t == "double" else "f32"
-        big = [b.intrinsic(f"fabs.{size}", t, [x]) for x in parts]
+        big = [b.intrinsic("fabs", t, [x]) for x in parts]
         real = b.fcmp("oge", big[0], big[1])
         one, zero = (scalar.constant(field.part, field.part.dtype.type(x)) for x in (1, 0))
         assert isinstance(one, Val) and isinstance(zero, Val)

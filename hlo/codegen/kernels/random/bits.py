@@ -107,7 +107,7 @@ def _threefry_words(b: Builder, key: Val, counter: Val) -> tuple[Val, Val]:
     for group in range(5):
         for rotation in THREEFRY_ROTATIONS[group % 2]:
             x0 = _two(b, "add", x0, x1)
-            turned = b.intrinsic("fshl.i32", "i32", [x1, x1, int_const(32, rotation)])
+            turned = b.intrinsic("fshl", "i32", [x1, x1, int_const(32, rotation)])
             x1 = _two(b, "xor", x0, turned)
         x0 = _two(b, "add", x0, keys[(group + 1) % 3])
         x1 = _two(b, "add", x1, keys[(group + 2) % 3])

@@ -305,8 +305,7 @@ class Vector:
         assert opcode is not None
         if opcode in ("maximum", "minimum"):
             kind = opcode if et.is_float else ("s" if et.is_signed else "u") + opcode[:3]
-            suffix = f"f{et.bits}" if et.is_float else self.element
-            return b.intrinsic(f"{kind}.v{self.lanes}{suffix}", self.type, [x, y])
+            return b.intrinsic(kind, self.type, [x, y])
         names = {"add": "fadd" if et.is_float else "add", "multiply": "mul"}
         return b.binary(names.get(opcode, opcode), x, y)
 

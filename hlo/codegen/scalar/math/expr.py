@@ -250,9 +250,7 @@ class Num:
     def call(self, intrinsic: str, *others: Operand) -> Num:
         """Call an LLVM intrinsic that is overloaded on this type."""
         args = [self.val, *(self.lift(o).val for o in others)]
-        suffix = f"f{self.width}" if self.is_float else self.type
-        val = self.b.intrinsic(f"{intrinsic}.{suffix}", self.type, args)
-        return Num(self.b, val, self.is_strict)
+        return Num(self.b, self.b.intrinsic(intrinsic, self.type, args), self.is_strict)
 
     def abs(self) -> Num:
         return self.call("fabs")

@@ -208,14 +208,12 @@ def _quarter(x: Num) -> _Quarter:
 
 def _table(b: Builder) -> str:
     """Return the address of 1 / pi as 32-bit words, the first of them zero."""
-    name = "@hlo.inverse_pi"
     digits = "0" * (_LEADING_ZEROS // 4) + _INVERSE_PI
     words = [int(digits[i : i + 8], 16) for i in range(0, len(digits), 8)]
-    b.module.globals[name] = (
-        f"{name} = private unnamed_addr constant [{len(words)} x i32] "
-        f"[{', '.join(f'i32 {w}' for w in words)}]"
+    numbers = ", ".join(f"i32 {w}" for w in words)
+    return b.module.define(
+        "hlo.inverse_pi", f"private unnamed_addr constant [{len(words)} x i32] [{numbers}]"
     )
-    return name
 
 
 def _reduce_any(x: Num, doublings: int, offset: float) -> tuple[Num, Num, Num]:

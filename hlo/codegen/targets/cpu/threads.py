@@ -11,30 +11,13 @@ from collections.abc import Sequence
 
 from hlo.codegen.llvm import Builder, Val, i64, ptr
 from hlo.codegen.targets.base import Extent, Launcher
+from hlo.llvm import Call, Function, GetElementPtr, Instruction, Load, Return
 
 # Work below this many rough scalar operations is done by the calling thread alone: waking another
 # takes some microseconds.
 _PARALLEL_COST = 60_000
 # What a thread that works alone does of a kernel before it looks whether to go on: milliseconds.
 _PIECE_COST = 1 << 24
-
-_RUN = """\
-define internal void @hlo.run(
-    ptr %threads, ptr %task, ptr %context, i64 %n, i64 %chunk, i64 %piece) noinline nounwind {
-  %alone = icmp eq ptr %threads, null
-  br i1 %alone, label %here, label %shared
-here:
-  call void ALONE
-  ret void
-shared:
-  %run = load ptr, ptr %threads
-  %at = getelementptr inbounds ptr, ptr %threads, i64 1
-  %state = load ptr, ptr %at
-  call void %run(ptr %state, ptr %task, ptr %context, i64 %n, i64 %chunk)
-  ret void
-}"""
-_ALONE = "%task(ptr %context, i64 0, i64 %n)"
-_ALONE_WATCHED = "@hlo.alone(ptr %task, ptr %context, i64 %n, i64 %piece)"
 
 
 class ThreadLauncher(Launcher):
@@ -62,7 +45,7 @@ class ThreadLauncher(Launcher):
         self._b.alloca("i64", max(1, self._context_slots), align=8, name=self._context)
 
     def launch(self, function: str, arguments: Sequence[Val], extent: Extent) -> float:
-        b, module = self._b, self._module
+        b = self._b
         if not self.divides(extent):
             b.call_void(function, arguments)
             return extent.iterations * extent.cost
@@ -76,10 +59,7 @@ class ThreadLauncher(Launcher):
         piece = chunk * max(1, int(_PIECE_COST / max(chunk * extent.cost, 1e-9)))
         self._store(arguments)
         task = self._task(function, arguments)
-        if module.is_watched:
-            module.declare("hlo.alone", "void", ["ptr", "ptr", "i64", "i64"])
-        alone = _ALONE_WATCHED if module.is_watched else _ALONE
-        module.functions.setdefault("hlo.run", _RUN.replace("ALONE", alone))
+        self._define_run()
         counts = [i64(n) for n in (extent.iterations, chunk, piece)]
         b.call_void("hlo.run", [ptr("%threads"), ptr(f"@{task}"), ptr(self._context), *counts])
         return piece * extent.cost
@@ -95,19 +75,45 @@ class ThreadLauncher(Launcher):
         """Return the function that runs a share of a kernel with arguments from its context."""
         name = f"{function}.task"
         if name not in self._module.functions:
-            lines, names = [], []
-            for n, argument in enumerate(arguments):
+            parameters = ["ptr %context", "i64 %begin", "i64 %end"]
+            lines: list[Instruction] = []
+            for n, arg in enumerate(arguments):
+                at = GetElementPtr("inbounds", "i64", ("ptr", "i64"), ("%context", str(n)))
                 lines += [
-                    f"  %p{n} = getelementptr inbounds i64, ptr %context, i64 {n}",
-                    f"  %a{n} = load {argument.type}, ptr %p{n}",
+                    Instruction(f"%p{n}", at),
+                    Instruction(f"%a{n}", Load(arg.type, (f"%p{n}",))),
                 ]
-                names.append(f"{argument.type} %a{n}")
-            call = ", ".join([*names, "i64 %begin", "i64 %end"])
-            self._module.functions[name] = "\n".join(
-                [
-                    f"define internal void @{name}(ptr %context, i64 %begin, i64 %end) "
-                    "noinline nounwind {",
-                    *lines, f"  call void @{function}({call})", "  ret void", "}",
-                ]
-            )  # fmt: skip
+            types = (*(arg.type for arg in arguments), "i64", "i64")
+            operands = (*(f"%a{n}" for n in range(len(arguments))), "%begin", "%end")
+            lines.append(Instruction("", Call("", "void", f"@{function}", types, operands)))
+            lines.append(Instruction("", Return("void", ())))
+            attributes = ("noinline", "nounwind")
+            task = Function(name, parameters, attributes, linkage="internal", body=lines)
+            self._module.add(task)
         return name
+
+    def _define_run(self) -> None:
+        """Add the function that runs a task on threads, or alone where the caller has none."""
+        module = self._module
+        if "hlo.run" in module.functions:
+            return
+        names = ("ptr %threads", "ptr %task", "ptr %context", "i64 %n", "i64 %chunk", "i64 %piece")
+        function = Function("hlo.run", names, ("noinline", "nounwind"), linkage="internal")
+        module.add(function)
+        b = Builder(module)
+        here, shared = b.new_label("here"), b.new_label("shared")
+        b.branch(b.icmp("eq", ptr("%threads"), "null"), here, shared)
+        b.place(here)
+        task, context, n = ptr("%task"), ptr("%context"), i64("%n")
+        if module.is_watched:
+            module.declare("hlo.alone", "void", ["ptr", "ptr", "i64", "i64"])
+            b.call_void("hlo.alone", [task, context, n, i64("%piece")])
+        else:
+            b.call_void_address(task, [context, i64(0), n])
+        b.ret()
+        b.place(shared)
+        run = b.load("ptr", "%threads")
+        state = b.load("ptr", b.element_address("%threads", "ptr", 1))
+        b.call_void_address(run, [state, task, context, n, i64("%chunk")])
+        b.ret()
+        b.finish(function)

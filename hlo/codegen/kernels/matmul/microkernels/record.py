@@ -119,7 +119,7 @@ class Microkernel:
     features: frozenset[str] = frozenset()
     prologue: Callable[[Builder], None] | None = field(default=None, compare=False, repr=False)
     epilogue: Callable[[Builder], None] | None = field(default=None, compare=False, repr=False)
-    attributes: str = ""
+    attributes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.nr % self.lanes == 0, "a row of a tile is whole vectors"

@@ -1,0 +1,45 @@
+"""LLVM IR as data: modules, functions, instructions, and their text.
+
+Code generation makes these records; the runtime splits and prints them for LLVM, object files add
+exported functions and debug information. Text is how they get into LLVM, which from Python is the
+fastest way; it is only ever written here, never read.
+"""
+
+from hlo.llvm.function import Body, Function, Line, Loop, with_operands
+from hlo.llvm.instructions import (
+    Alloca,
+    Binary,
+    Branch,
+    Call,
+    Cast,
+    Compare,
+    ExtractElement,
+    GetElementPtr,
+    InsertElement,
+    Instruction,
+    Label,
+    Load,
+    Location,
+    LoopMetadata,
+    Operation,
+    Phi,
+    Return,
+    Select,
+    ShuffleVector,
+    Store,
+    Switch,
+    Unary,
+    overload,
+)
+from hlo.llvm.module import Global, LlvmModule, Node
+
+__all__ = [
+    "Alloca", "Binary", "Body", "Branch", "Call", "Cast", "Compare", "ExtractElement", "Function",
+    "GetElementPtr", "Global", "InsertElement", "Instruction", "Label", "Line", "LlvmModule",
+    "Load", "Location", "Loop", "LoopMetadata", "Node", "Operation", "Phi", "Return", "Select",
+    "ShuffleVector", "Store", "Switch", "Unary", "overload", "with_operands",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

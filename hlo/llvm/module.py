@@ -1,0 +1,92 @@
+"""Modules: globals, declarations, functions, metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hlo.llvm.function import Function
+
+
+@dataclass(frozen=True)
+class Global:
+    """A global variable or constant. text: what follows its name; symbols: those in its value."""
+
+    name: str
+    text: str
+    symbols: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"@{self.name} = {self.text}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A numbered metadata node. nodes: the numbers of those that it refers to."""
+
+    number: int
+    text: str
+    nodes: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"!{self.number} = {self.text}"
+
+
+@dataclass
+class LlvmModule:
+    """A module of LLVM IR; globals, declarations and functions by name, metadata by number.
+
+    declarations: as LLVM IR writes them. named_metadata: the nodes of `llvm.module.flags` and
+    others.
+    """
+
+    target_triple: str = ""
+    data_layout: str = ""
+    globals: dict[str, Global] = field(default_factory=dict)
+    declarations: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    metadata: list[Node] = field(default_factory=list)
+    named_metadata: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def add(self, function: Function) -> Function:
+        """Add a function, or replace the one of its name."""
+        self.functions[function.name] = function
+        return function
+
+    def define(self, name: str, text: str, symbols: Sequence[str] = ()) -> str:
+        """Add a global; returns its address, `@name`. symbols: those that its value refers to."""
+        self.globals[name] = Global(name, text, tuple(symbols))
+        return f"@{name}"
+
+    def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
+        """Declare an intrinsic or a function of another object."""
+        text = f"declare {result} @{name}({', '.join(params)}) {attributes}"
+        self.declarations[name] = text.rstrip()
+
+    def node(self, text: str, nodes: Sequence[int] = ()) -> int:
+        """Add a metadata node; returns its number. nodes: those that it refers to."""
+        number = len(self.metadata)
+        self.metadata.append(Node(number, text, tuple(nodes)))
+        return number
+
+    @property
+    def header(self) -> list[str]:
+        """The lines that say what the module is for."""
+        layout = [f'target datalayout = "{self.data_layout}"'] if self.data_layout else []
+        triple = [f'target triple = "{self.target_triple}"'] if self.target_triple else []
+        return [*layout, *triple]
+
+    def to_text(self) -> str:
+        """Return the module as LLVM IR."""
+        lines: list[str] = [
+            *self.header,
+            *map(str, self.globals.values()),
+            *self.declarations.values(),
+            *(f.text for f in self.functions.values()),
+            *map(str, self.metadata),
+            *(
+                f"!{name} = !{{{', '.join(f'!{n}' for n in nodes)}}}"
+                for name, nodes in self.named_metadata.items()
+            ),
+        ]
+        return "\n".join(lines) + "\n"
