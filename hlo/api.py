@@ -10,8 +10,7 @@ from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
 from hlo.compiler import constants
 from hlo.compiler.weights import bake_given
-from hlo.eval import Host
-from hlo.eval import interpret as evaluate
+from hlo.eval import Host, run_values
 from hlo.frontends.sources import read_module, write_module
 from hlo.frontends.text import parse as parse_text
 from hlo.io.arguments import Parameter, bind_call
@@ -25,7 +24,6 @@ from hlo.passes.validate import Validate
 from hlo.support.deadline import check_timeout
 from hlo.support.signature import checked
 from hlo.support.trees import given_by
-from hlo.values.arrays import DynamicArray
 from hlo.verifier import verify as verify_module
 from hlo.verifier import verify_as
 
@@ -295,16 +293,6 @@ def random_inputs(module: Module, seed: int = 0, random: Sequence[str] = ()) -> 
     return sampler.values(parameters_of(module))
 
 
-def run_values(
-    module: Module, values: Sequence[Any], host: Host | None = None, timeout: float | None = None
-) -> Any:
-    """Run a verified module on checked values; returns what `interpret` does.
-
-    timeout: as of `interpret`.
-    """
-    return _visible(evaluate(module, values, host, timeout))
-
-
 @checked
 def interpret(
     module: Module, *args: Any, host: Host | None = None, verify: str = "strict",
@@ -347,9 +335,3 @@ def interpret(
     trees = module.usable_trees
     values = bind_call(parameters_of(module), args, named, trees)
     return given_by(trees, run_values(module, values, host, timeout))
-
-
-def _visible(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_visible(v) for v in value)
-    return value.actual if isinstance(value, DynamicArray) else value

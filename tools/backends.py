@@ -1,11 +1,10 @@
-"""What can run a module for `hlo-run`: native code, or the reference interpreter."""
+"""What can run a module for `hlo-run`: native code, or another backend."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,11 +12,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hlo.backends import Run
     from hlo.compiler.constants import Constants
     from hlo.host import Host
     from hlo.io.arguments import Parameter, Path
     from hlo.io.random import Domain
-    from hlo.ir import Module
     from hlo.values.types import Shape
 
 
@@ -110,42 +109,38 @@ def _together(
     return run_together(hosts, counts, bound)
 
 
-def reference(
-    source: bytes, name: str, host: Callable[[], Host | None],
+def loaded(
+    source: bytes, name: str, backend: str, host: Callable[[], Host | None],
+    passes: str = "default", verify: str = "strict",
     device_counts: tuple[int, int] | None = None, constants: Constants | None = None,
-    verify: str = "strict",
 ) -> Runnable:  # fmt: skip
-    """Return a module's text for the interpreter; see `compiled`. Raises HloError."""
-    from hlo import api
-    from hlo.analysis.devices import devices_of, unused_devices
-    from hlo.analysis.domains import domains_of
-    from hlo.analysis.elided import elided_constants
-    from hlo.frontends.sources import read_module
-    from hlo.io.arguments import known_bytes
+    """Return a module's text on a backend other than native code; see `compiled`.
 
-    start = time.perf_counter()
-    module = read_module(source, name)
-    parsed = time.perf_counter()
-    api.verify(module, verify)
+    Raises HloError.
+    """
+    from hlo.backends import load
+    from hlo.frontends.sources import read_module
+    from hlo.lowering import Clock
+
+    clock = Clock()
+    with clock("parse"):
+        module = read_module(source, name)
     if constants is not None:
         constants.fill(module)
-    seconds = {"parse": parsed - start, "verify": time.perf_counter() - parsed}
-    counts = device_counts or devices_of(module)
+    program = load(module, backend, passes=passes, verify=verify, clock=clock)
+    counts = device_counts or program.device_counts
     hosts = _hosts(host, counts)
-    runs = [partial(_interpret, module, h) for h in hosts]
+    runs = [program.on(h) for h in hosts]
     return Runnable(
-        api.parameters_of(module), module.entry.result_shape, counts,
-        partial(_together, hosts, counts, runs), seconds, domains_of(module),
-        elided=[inst.name for inst in elided_constants(module)],
-        unused_devices=unused_devices(module), hosts=hosts,
-        working_bytes={"results": known_bytes(module.entry.result_shape)},
+        program.parameters, program.result_shape, counts,
+        partial(_together, hosts, counts, [partial(_run, run) for run in runs]), clock.seconds,
+        program.domains, program.cost, program.elided, program.unused_devices, hosts,
+        program.working_bytes,
     )  # fmt: skip
 
 
-def _interpret(module: Module, host: Host, values: Sequence[Any]) -> Any:
-    from hlo.api import run_values
-
-    return run_values(module, values, host)
+def _run(run: Run, values: Sequence[Any]) -> Any:
+    return run(values, None)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .backends import Runnable, compiled, reference
+from .backends import Runnable, compiled, loaded
 from .common import note, progress
 from .devices import for_devices, inputs_by_device, named_results
 from .outcome import Outcome, assumed_text, made_up_text, nan_counts
@@ -235,7 +235,7 @@ def _dump_passes(source: bytes, name: str, job: Job) -> None:
     assert job.debug_options is not None
     dump = job.debug_options.dump(module, job.number)
     assert dump is not None
-    passes = job.passes if job.backend == "compiled" else ""
+    passes = job.passes if job.backend != "reference" else ""
     run_pipeline(module, pipeline_of(passes, fuses=True), dump.observers())
     dump.done()
 
@@ -248,8 +248,10 @@ def _as_text(source: bytes, name: str, form: str) -> tuple[bytes, str]:
 
 
 def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None) -> Runnable:
-    if job.backend == "reference":
-        return reference(source, name, job.host, counts, job.filler(), job.verify)
+    if job.backend != "compiled":
+        return loaded(
+            source, name, job.backend, job.host, job.passes, job.verify, counts, job.filler()
+        )
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
         verify=job.verify, device_counts=counts, constants=job.filler(),

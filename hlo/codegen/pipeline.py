@@ -1,4 +1,4 @@
-"""From HLO to LLVM IR, stage by stage.
+"""From HLO to what a machine runs, and to LLVM IR, stage by stage.
 
 Each stage is a function from the records of those before it to its own; none runs inside another.
 `hlo-opt --stage=NAME` prints what the stage of that name has made.
@@ -15,19 +15,19 @@ from hlo.analysis.cost import Cost, cost_of
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen import report
-from hlo.codegen.entry.assignment import assign_buffers
+from hlo.codegen.entry.assignment import BufferAssignment, assign_buffers
 from hlo.codegen.entry.calls import KernelCache
 from hlo.codegen.entry.emitter import EntryEmitter
-from hlo.codegen.entry.kernel_plans import plan_kernels
+from hlo.codegen.entry.kernel_plans import KernelPlan, plan_kernels
 from hlo.codegen.llvm import Module
 from hlo.codegen.loops.function import Function
 from hlo.codegen.loops.kernel import computation_key
 from hlo.codegen.lower.prepare import flatten
 from hlo.codegen.lower.relayout import without_buffers
 from hlo.codegen.plan.kernel_order import order_kernels
-from hlo.codegen.plan.liveness import Path, live_ranges
+from hlo.codegen.plan.liveness import Liveness, Path, live_ranges
 from hlo.codegen.plan.roles import assign_roles, fuse_siblings
-from hlo.codegen.targets.base import LlvmTarget
+from hlo.codegen.targets.base import LlvmTarget, Target
 from hlo.errors import HloError
 from hlo.expansions.dynamic import may_be_dynamic, with_sizes
 from hlo.ir import Computation, Instruction
@@ -68,6 +68,42 @@ class Program:
         return self.module.to_text()
 
 
+@dataclass(frozen=True)
+class PlannedProgram:
+    """All that is decided of a program before code is written for a machine.
+
+    entry: the flattened computation tree, and of its instructions: roles, plans, the kernels of
+    each, and live, their live ranges. assignment: buffers and commands. result: the shape of the
+    result, with the dimensions that vary.
+    """
+
+    entry: Computation
+    roles: Mapping[Instruction, Role]
+    plans: Mapping[Instruction, KernelPlan]
+    live: Liveness
+    assignment: BufferAssignment
+    result: Shape
+
+    @property
+    def arguments(self) -> list[ArrayShape]:
+        """The array leaves of the parameters, in order, each with its layout."""
+        return [leaf for _, leaf in self.assignment.arguments]
+
+    @property
+    def results(self) -> list[ArrayShape]:
+        """The array leaves of the result, as `arguments`."""
+        return list(self.assignment.results)
+
+    @property
+    def cost(self) -> Cost:
+        """What a run does, counted."""
+        unstored, roles = (Role.FUSED, Role.SCALAR), self.roles
+        return cost_of(
+            self.entry,
+            lambda i: roles.get(i) in unstored and not any(map(is_multi_output, i.users)),
+        )
+
+
 # Takes the name of a stage and a function that prints what it has made.
 Observer = Callable[[str, Callable[[], str]], None]
 
@@ -84,10 +120,24 @@ def emit_program(
 ) -> Program:
     """Return the LLVM module of a computation and what its entry expects.
 
+    aliases, observe: as of `plan_program`. is_located, is_watched: as of `write_program`. Raises
+    HloError for what native code cannot do.
+    """
+    planned = plan_program(comp, target, aliases, observe=observe)
+    return write_program(planned, symbol, target, is_located=is_located, is_watched=is_watched)
+
+
+def plan_program(
+    comp: Computation,
+    target: Target,
+    aliases: Mapping[Path, tuple[int, Path]] | None = None,
+    *,
+    observe: Observer | None = None,
+) -> PlannedProgram:
+    """Return what a machine is to do for a computation.
+
     aliases: the parameter, by number and index path, whose memory each of these outputs may have.
-    is_located: let comments in the code say which HLO it is for. is_watched: have it look from time
-    to time whether to go on, which takes the functions of `hlo.runtime.watch`. observe: is told of
-    each stage. Raises HloError for what native code cannot do.
+    observe: is told of each stage. Raises HloError for what the target has no kernels for.
     """
     # Static shapes: dynamic dimensions are at their bounds, their sizes scalars of their own.
     result, aliases, observe = comp.root.shape, aliases or {}, observe or _ignore
@@ -113,7 +163,23 @@ def emit_program(
     assignment = assign_buffers(entry, live, plans, aliases, target.buffer_alignment)
     observe("buffers", lambda: report.buffers(assignment))
     observe("commands", lambda: report.commands(assignment.entry))
-    # LLVM IR.
+    return PlannedProgram(entry, roles, plans, live, assignment, without_buffers(result))
+
+
+def write_program(
+    planned: PlannedProgram,
+    symbol: str,
+    target: LlvmTarget,
+    *,
+    is_located: bool = False,
+    is_watched: bool = False,
+) -> Program:
+    """Return a program in LLVM IR, with an entry function of the given name.
+
+    is_located: let comments in the code say which HLO it is for. is_watched: have it look from time
+    to time whether to go on, which takes the functions of `hlo.runtime.watch`.
+    """
+    live, assignment = planned.live, planned.assignment
     module = Module(
         target.triple, target.data_layout, pointer_bits=target.pointer_bits,
         has_half_conversion=target.has_half_conversion, folds_loops=target.folds_loops,
@@ -125,22 +191,14 @@ def emit_program(
     constants, imports = assignment.constants, emitter.imports
     return Program(
         module, symbol, assignment.arena_bytes, constants.pieces, constants.size,
-        [leaf for _, leaf in assignment.arguments], list(assignment.results),
-        functions.cache.count, emitter.kernels.launcher.is_parallel, list(assignment.aliases),
-        _cost(entry, roles), imports.instructions, imports.uses_host, without_buffers(result),
-        imports.checks,
+        planned.arguments, planned.results, functions.cache.count,
+        emitter.kernels.launcher.is_parallel, list(assignment.aliases), planned.cost,
+        imports.instructions, imports.uses_host, planned.result, imports.checks,
     )  # fmt: skip
 
 
 def _ignore(stage: str, text: Callable[[], str]) -> None:
     """Observe nothing."""
-
-
-def _cost(entry: Computation, roles: Mapping[Instruction, Role]) -> Cost:
-    unstored = (Role.FUSED, Role.SCALAR)
-    return cost_of(
-        entry, lambda i: roles.get(i) in unstored and not any(map(is_multi_output, i.users))
-    )
 
 
 class _Functions:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache as memoized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import llvmlite
 import numpy as np
 
 from hlo.errors import HloError
-from hlo.io.arguments import Parameter
+from hlo.lowering import Clock, parameters_of, plan
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
@@ -29,6 +27,7 @@ from hlo.version import __version__
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
 if TYPE_CHECKING:
+    from hlo.backends import LoadedModule
     from hlo.codegen.pipeline import Observer, Program
     from hlo.codegen.targets.base import LlvmTarget
     from hlo.compiler.constants import Constants
@@ -38,29 +37,16 @@ if TYPE_CHECKING:
     from hlo.objects.interface import Interface
     from hlo.objects.targets import Platform
     from hlo.runtime.outside import Import, Outside
-    from hlo.values.literal import Literal
+    from hlo.values.literal import Literal as LiteralValue
 
 _ENTRY = "hlo_entry"
 
 
-class Clock:
-    """Seconds by stage, in order."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
-
-
+@overload
 def compile(
     module: Module,
     *,
+    backend: Literal["compiled"] = "compiled",
     cache: bool | Cache = True,
     threads: int | None = None,
     features: str = "",
@@ -68,12 +54,37 @@ def compile(
     passes: str | Sequence[object] = "default",
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
-) -> Executable:
-    """Return a function that runs a module, as native code for this processor.
+) -> Executable: ...
+@overload
+def compile(
+    module: Module,
+    *,
+    backend: str,
+    host: Host | None = None,
+    passes: str | Sequence[object] = "default",
+    verify: str = "strict",
+    weights: Mapping[str, Any] | str | Path | None = None,
+) -> Executable | LoadedModule: ...
+def compile(
+    module: Module,
+    *,
+    backend: str = "compiled",
+    cache: bool | Cache = True,
+    threads: int | None = None,
+    features: str = "",
+    host: Host | None = None,
+    passes: str | Sequence[object] = "default",
+    verify: str = "strict",
+    weights: Mapping[str, Any] | str | Path | None = None,
+) -> Executable | LoadedModule:
+    """Return a function that runs a module, as native code for this processor by default.
 
     Args:
         module: a module; it stays as it is.
-        cache: keep the code on disk and look there first; a `Cache` says where.
+        backend: what runs it: `compiled`, native code; `reference`, the interpreter; or the name of
+            a machine that a package registers (`hlo.backends`), for which what is said of native
+            code has no meaning.
+        cache: keep native code on disk and look there first; a `Cache` says where.
         threads: how many may work on a call, by default one a processor; results are the same for
             any number.
         features: instructions to do without, as in `-avx512f`.
@@ -86,11 +97,12 @@ def compile(
             the others.
 
     Returns:
-        An `hlo.runtime.executable.Executable`: it takes an array for each parameter and returns the
-        module's results as numpy arrays.
+        An `hlo.runtime.executable.Executable`, or an `hlo.backends.LoadedModule` of another
+        backend: it takes an array for each parameter and returns the module's results as numpy
+        arrays.
 
     Raises:
-        HloError: if the module is not valid.
+        HloError: if the module is not valid, or there is no such backend.
 
     Warns (`ElidedConstantsWarning`) where results depend on constants whose values are elided.
 
@@ -104,8 +116,8 @@ def compile(
     from hlo.host import Host
 
     _need(
-        "compile", cache=(cache, bool | Cache), threads=(threads, int | None),
-        features=(features, str), host=(host, Host | None),
+        "compile", backend=(backend, str), cache=(cache, bool | Cache),
+        threads=(threads, int | None), features=(features, str), host=(host, Host | None),
         passes=(passes, str | Sequence[object]),
         verify=(verify, str), weights=(weights, Mapping | str | Path | None),
     )  # fmt: skip
@@ -119,24 +131,37 @@ def compile(
         module = module.clone()
         bake_given(module, weights)
 
+    if backend != "compiled":
+        from hlo.backends import load
+
+        loaded = load(module.clone(), backend, host=host, passes=passes, verify=verify)
+        loaded.trees = module.usable_trees
+        _warn_of_elided(loaded.elided)
+        return loaded
+
     def text() -> bytes:
         # Weights are a lot of numbers: they are not spelled.
         return print_module(module).encode() if weights is None else _without_numbers(module)
 
     exe = _compile(text, lambda _: module, _store(cache), threads, features, host, passes, verify)
     exe.trees = module.usable_trees
-    if exe.elided:
+    _warn_of_elided(exe.elided)
+    return exe
+
+
+def _warn_of_elided(names: Sequence[str]) -> None:
+    """Warn who calls `compile` if results depend on constants whose values are elided."""
+    if names:
         from hlo.compiler.constants import warn_of_elided
 
-        warn_of_elided(exe.elided, 2)
-    return exe
+        warn_of_elided(names, 3)
 
 
 def _without_numbers(module: Module) -> bytes:
     """Return what is different for modules that are, without the text of their constants."""
     from hlo.frontends.text import PrintOptions, print_module
 
-    def arrays(literal: Literal) -> Iterator[bytes | memoryview]:
+    def arrays(literal: LiteralValue) -> Iterator[bytes | memoryview]:
         if isinstance(literal.shape, TupleShape):
             for element in literal.elements:
                 yield from arrays(element)
@@ -295,7 +320,7 @@ def build(
         module.name,
         emitted.entry,
         code,
-        _parameters(module),
+        parameters_of(module),
         emitted.result,
         emitted.arena_bytes,
         constant_data(emitted.constant_bytes, emitted.constants),
@@ -348,7 +373,7 @@ def translate(
     need_constants(module)
     data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
-        symbol, module.name, _parameters(module), emitted.result, emitted.arena_bytes,
+        symbol, module.name, parameters_of(module), emitted.result, emitted.arena_bytes,
         aliases=tuple(emitted.aliases), imports=_imports(emitted, module),
         uses_host=emitted.uses_host,
         is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
@@ -434,34 +459,14 @@ def emit(
 ) -> Program:  # fmt: skip
     """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
 
-    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched,
-    observe: see `emit_program`. passes, verify: as for `compile`.
+    symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched: see
+    `write_program`. observe: see `plan_program`. passes, verify: as for `compile`.
     """
-    from hlo.codegen.lower.relayout import with_border
-    from hlo.codegen.pipeline import emit_program
-    from hlo.passes import run_pipeline
-    from hlo.passes.default import pipeline_of
-    from hlo.verifier import verify_as
+    from hlo.codegen.pipeline import write_program
 
-    with clock("verify"):
-        verify_as(module, verify)
-    if passes:
-        with clock("passes"):
-            module = module.clone()
-            run_pipeline(module, pipeline_of(passes, fuses=False))
+    planned = plan(module, target, clock, passes=passes, verify=verify, observe=observe)
     with clock("emit"):
-        shared = module.attrs.get("input_output_alias", ())
-        aliases = {a.output: (a.parameter, a.index) for a in shared}
-        entry = with_border(module.entry, *module.program_shapes)
-        return emit_program(
-            entry, symbol, target, aliases, is_located=is_located, is_watched=is_watched,
-            observe=observe,
-        )  # fmt: skip
-
-
-def _parameters(module: Module) -> tuple[Parameter, ...]:
-    shapes, _ = module.program_shapes
-    return tuple(Parameter(n, module.entry.parameters[n].name, s) for n, s in enumerate(shapes))
+        return write_program(planned, symbol, target, is_located=is_located, is_watched=is_watched)
 
 
 # --- the cache's keys ---------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """The reference interpreter."""
 
-from hlo.eval.interpreter import Interpreter, interpret, interpret_devices
+from hlo.eval.interpreter import Interpreter, interpret, interpret_devices, run_values
 from hlo.host import Host
 
-__all__ = ["Host", "Interpreter", "interpret", "interpret_devices"]
+__all__ = ["Host", "Interpreter", "interpret", "interpret_devices", "run_values"]
 
 
 def __dir__() -> list[str]:

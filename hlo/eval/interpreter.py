@@ -26,6 +26,7 @@ from hlo.ops.elementwise.conversion import bitcasts_a_scalar
 from hlo.ops.rules import need_memory
 from hlo.ops.spec import Evaluate, SortKey
 from hlo.support.deadline import Deadline
+from hlo.values.arrays import DynamicArray
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
 # Maximum call depth of computations. Some operations recurse on the C stack, so this does not
@@ -463,6 +464,22 @@ def interpret(
     shapes = module.entry.parameter_shapes
     values = [dynamic.bind(a, s) for a, s in zip(args, shapes, strict=True)]
     return Interpreter(host, deadline=deadline).call(module.entry, values)
+
+
+def run_values(
+    module: Module, values: Sequence[Any], host: Host | None = None, timeout: float | None = None
+) -> Any:
+    """Run a verified module on checked values; an array of dynamic size has its actual size.
+
+    host, timeout: as of `interpret`.
+    """
+    return _visible(interpret(module, values, host, timeout))
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_visible(v) for v in value)
+    return value.actual if isinstance(value, DynamicArray) else value
 
 
 def interpret_devices(

@@ -16,6 +16,7 @@ from hlo.io.arguments import Parameter, bind_call
 from hlo.runtime.blocks import block
 from hlo.runtime.boundary import Port, port
 from hlo.runtime.jit import NativeCode
+from hlo.runtime.leaves import leaf_arrays, wrapper
 from hlo.runtime.outside import HostTable, Outside
 from hlo.runtime.pool import default_threads, pool_of
 from hlo.runtime.program import NativeProgram, array_leaves
@@ -38,8 +39,7 @@ from hlo.support.deadline import check_timeout, late
 from hlo.support.memory import check_available
 from hlo.support.signature import need
 from hlo.support.trees import Trees, given_by
-from hlo.values.arrays import TOKEN_VALUE
-from hlo.values.types import ArrayShape, Shape, TokenShape, TupleShape, signature_text
+from hlo.values.types import Shape, signature_text
 
 # Calls that need more memory than this check first that it is available.
 _CHECKED_BYTES = 1 << 26
@@ -126,7 +126,7 @@ class Executable:
         # The argument leaf that shares a result's memory.
         self._aliases = dict(program.aliases)
         self._frames = self._no_frames()
-        self._wrap = _wrapper(program.result)
+        self._wrap = wrapper(program.result)
         # How to write the program to a file, where that is known.
         self.saver: Callable[..., None] | None = None
 
@@ -189,7 +189,7 @@ class Executable:
 
         timeout: as of the class, checked.
         """
-        arrays = self._array_leaves(values)
+        arrays = leaf_arrays(self.parameters, values)
         memory = self._physical(arrays)
         return self._wrap(self._run(memory, {}, timeout))
 
@@ -217,7 +217,7 @@ class Executable:
         donate: bool | Collection[int],
         timeout: float | None,
     ) -> Any:
-        arrays = self._array_leaves(bind_call(self.parameters, args, named, self.trees))
+        arrays = leaf_arrays(self.parameters, bind_call(self.parameters, args, named, self.trees))
         memory = self._physical(arrays)
         return self._wrap(self._run(memory, self._donated(memory, arrays, donate), timeout))
 
@@ -225,17 +225,6 @@ class Executable:
         """Return arguments in the parameters' layouts, which some tiles make much larger."""
         self._need(0, 0, sum(p.packed_bytes for p in self._inputs))
         return [p.physical(a) for p, a in zip(self._inputs, arrays, strict=True)]
-
-    def _array_leaves(self, values: Sequence[Any]) -> list[np.ndarray]:
-        leaves: list[np.ndarray] = []
-        for p, value in zip(self.parameters, values, strict=True):
-            for path, shape in p.shape.leaves():
-                if isinstance(shape, ArrayShape):
-                    leaf = value
-                    for i in path:
-                        leaf = leaf[i]
-                    leaves += [leaf] if not shape.dynamic else _with_sizes(leaf, shape)
-        return leaves
 
     def _donated(
         self, memory: list[np.ndarray], given: list[np.ndarray], donate: bool | Collection[int]
@@ -396,52 +385,6 @@ def _address_function() -> Callable[[np.ndarray], int]:
 
 
 _address = _address_function()
-
-
-# --- results ------------------------------------------------------------------------------------
-
-
-def _wrapper(shape: Shape) -> Callable[[list[np.ndarray]], Any]:
-    """Return the function that makes a value of a shape from its array leaves."""
-    if _is_one(shape):
-        return _only
-    if isinstance(shape, TupleShape) and all(_is_one(s) for s in shape.elements):
-        return tuple
-    return lambda leaves: _nested(shape, iter(leaves))
-
-
-def _is_one(shape: Shape) -> bool:
-    return isinstance(shape, ArrayShape) and not shape.dynamic
-
-
-def _with_sizes(array: np.ndarray, shape: ArrayShape) -> list[np.ndarray]:
-    """Return an array at the bounds of its shape, and the sizes that vary."""
-    data = np.zeros(shape.dims, array.dtype)
-    data[tuple(slice(0, n) for n in array.shape)] = array
-    sizes = [np.asarray(n, np.int32) for d, n in enumerate(array.shape) if shape.dynamic[d]]
-    return [data, *sizes]
-
-
-def _meant(data: np.ndarray, shape: ArrayShape, leaves: Any) -> np.ndarray:
-    """Return the valid part of an array at its bounds, given the dynamic sizes."""
-    sizes = [
-        int(next(leaves)) if varies else n
-        for n, varies in zip(shape.dims, shape.dynamic, strict=True)
-    ]
-    return data[tuple(slice(0, n) for n in sizes)]
-
-
-def _only(leaves: list[np.ndarray]) -> np.ndarray:
-    return leaves[0]
-
-
-def _nested(shape: Shape, leaves: Any) -> Any:
-    if isinstance(shape, TupleShape):
-        return tuple(_nested(s, leaves) for s in shape.elements)
-    if isinstance(shape, TokenShape):
-        return TOKEN_VALUE
-    data = next(leaves)
-    return _meant(data, shape, leaves) if isinstance(shape, ArrayShape) and shape.dynamic else data
 
 
 __all__ = ["Executable", "Port"]

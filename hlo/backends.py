@@ -1,0 +1,318 @@
+"""What runs modules besides native code: the reference interpreter, and machines of other packages.
+
+A package registers a machine by an entry point of the group `hlo.targets`, whose object is a
+`Backend`, or a class of one that takes no arguments:
+
+    [project.entry-points."hlo.targets"]
+    mine = "my_package:Mine"
+
+`hlo-run --backend mine`, `hlo.compile(module, backend="mine")` and `hlo.Client(backend="mine")` run
+modules on it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hlo.analysis.devices import devices_of, unused_devices
+from hlo.analysis.domains import domains_of
+from hlo.analysis.elided import elided_constants
+from hlo.errors import HloError, did_you_mean
+from hlo.eval import run_values
+from hlo.host import Host
+from hlo.io.arguments import bind_call, known_bytes
+from hlo.ir import Module
+from hlo.lowering import Clock, parameters_of, plan
+from hlo.runtime.boundary import port
+from hlo.runtime.leaves import leaf_arrays, wrapper
+from hlo.support.deadline import Deadline, check_timeout
+from hlo.support.trees import Trees, given_by
+from hlo.values.types import Shape, signature_text
+from hlo.verifier import verify_as
+
+if TYPE_CHECKING:
+    from hlo.codegen.pipeline import PlannedProgram
+    from hlo.codegen.targets.base import Target
+
+GROUP = "hlo.targets"
+NATIVE, REFERENCE = "compiled", "reference"
+
+Run = Callable[[Sequence[Any], float | None], Any]
+"""Runs a program on a checked value for each parameter, for so many seconds at the most."""
+Start = Callable[[Host], Run]
+"""Returns the function that runs a program beside a host."""
+
+
+# --- what a package implements ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A module that a backend is ready to run.
+
+    start: makes the function that runs it. cost: what a run does, as `Executable.cost`, if that was
+    counted. working_bytes: what a run takes besides arguments, by purpose.
+    """
+
+    start: Start
+    cost: Mapping[str, Any] = field(default_factory=dict)
+    working_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+class Backend(ABC):
+    """A machine that runs modules."""
+
+    @abstractmethod
+    def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:
+        """Return a module, which stays as it is, ready to run.
+
+        passes: the pipeline to run first, as of `hlo.compile`. verify: how strictly to verify it,
+        `strict` or `lenient`. clock: measures what takes time, `with clock("stage")`. Raises
+        HloError for a module that is invalid, or that the machine cannot run.
+        """
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a run depends on besides its arguments: the host, and by when it has to end."""
+
+    host: Host
+    deadline: Deadline | None
+
+
+Execute = Callable[[Sequence[np.ndarray], Sequence[np.ndarray], Call], None]
+"""Runs a planned program: reads the memory of the argument leaves, writes that of the results.
+
+Each is an array of bytes, in the layout of the leaf's shape. A result that shares memory with an
+argument (`BufferAssignment.aliases`) comes with the argument's content, which is to be read there.
+"""
+
+
+class PlannedBackend(Backend):
+    """A machine that runs kernels and commands as code generation plans them.
+
+    Passes, fusion, the order of kernels and the assignment of buffers are those of native code;
+    which kernels compute an instruction is said by the target.
+    """
+
+    @property
+    @abstractmethod
+    def target(self) -> Target:
+        """The machine, as planning sees it."""
+
+    @abstractmethod
+    def build(self, planned: PlannedProgram) -> Execute:
+        """Return what runs a planned program. Raises HloError for what the machine cannot run."""
+
+    def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:
+        planned = plan(module, self.target, clock, passes=passes, verify=verify)
+        with clock("build"):
+            execute = self.build(planned)
+        arguments = [port(s) for s in planned.arguments]
+        results = [port(s) for s in planned.results]
+        shared = dict(planned.assignment.aliases)
+        wrap = wrapper(planned.result)
+        parameters = parameters_of(module)
+
+        def run(host: Host, values: Sequence[Any], timeout: float | None) -> Any:
+            deadline = None if timeout is None else Deadline(module.name, timeout)
+            leaves = leaf_arrays(parameters, values)
+            memory = [p.physical(a) for p, a in zip(arguments, leaves, strict=True)]
+            made = [p.allocate() for p in results]
+            for result, argument in shared.items():
+                np.copyto(made[result], memory[argument])
+            execute(list(map(_octets, memory)), list(map(_octets, made)), Call(host, deadline))
+            return wrap([p.logical(m) for p, m in zip(results, made, strict=True)])
+
+        return Loaded(
+            lambda host: partial(run, host),
+            vars(planned.cost),
+            {
+                "results": sum(p.size_bytes for p in results),
+                "temporaries": planned.assignment.arena_bytes,
+                "arguments in their layouts": sum(p.packed_bytes for p in arguments),
+            },
+        )
+
+
+def _octets(memory: np.ndarray) -> np.ndarray:
+    """Return a view of memory as bytes."""
+    return memory.reshape(-1).view(np.uint8)
+
+
+class Interpreter(Backend):
+    """The reference interpreter, which runs the module itself, without passes."""
+
+    def load(self, module: Module, passes: str, verify: str, clock: Clock) -> Loaded:
+        with clock("verify"):
+            verify_as(module, verify)
+
+        def run(host: Host, values: Sequence[Any], timeout: float | None) -> Any:
+            return run_values(module, values, host, timeout)
+
+        results = {"results": known_bytes(module.entry.result_shape)}
+        return Loaded(lambda host: partial(run, host), working_bytes=results)
+
+
+# --- which there are ----------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    """Return the names of all backends: those built in, then those of packages."""
+    registered = {e.name for e in entry_points(group=GROUP)}
+    return [NATIVE, REFERENCE, *sorted(registered - {NATIVE, REFERENCE})]
+
+
+def need_name(name: str) -> None:
+    """Raise HloError, code `bad-value`, unless there is a backend of that name."""
+    if name not in (NATIVE, REFERENCE) and not entry_points(group=GROUP, name=name):
+        known = names()
+        raise HloError.at(
+            "bad-value", f"{name!r} is not a backend",
+            hint=did_you_mean(name, known) or f"there are {', '.join(known)}",
+        )  # fmt: skip
+
+
+def _found(name: str) -> tuple[Backend, str]:
+    """Return a backend other than native code, and what errors are to call it."""
+    if name == REFERENCE:
+        return Interpreter(), ""
+    need_name(name)
+    first, *others = entry_points(group=GROUP, name=name)
+    said = f"backend {name!r} of {_origin(first)}"
+    if others:
+        raise HloError.at(
+            "bad-backend", f"backend {name!r} is registered by {_origin(first)} and "
+            f"by {' and by '.join(map(_origin, others))}",
+        )  # fmt: skip
+    with _guarded(said):
+        found = first.load()
+        if isinstance(found, type) and issubclass(found, Backend):
+            found = found()
+    if not isinstance(found, Backend):
+        raise HloError.at(
+            "bad-backend", f"{said}: {first.value} is no hlo.backends.Backend, nor a class of one"
+        )
+    return found, said
+
+
+def _origin(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+
+
+@contextmanager
+def _guarded(said: str) -> Iterator[None]:
+    """Make what goes wrong in another package an error that names it."""
+    try:
+        yield
+    except (HloError, MemoryError):
+        raise
+    except Exception as e:
+        raise HloError.at("bad-backend", f"{said}: {type(e).__name__}: {e}".rstrip(": ")) from e
+
+
+# --- loaded modules -----------------------------------------------------------------------------
+
+
+class LoadedModule:
+    """A module on a backend, called as an `Executable` is: `hlo.compile` returns it.
+
+    It takes an argument for each parameter, as arrays, Python numbers or lists, tuples nested or
+    all array leaves flat, also by name; and returns numpy arrays.
+
+    Args:
+        timeout: seconds after which a call ends with HloError, code `timeout`, at the next kernel
+            or operation.
+
+    Raises:
+        HloError: for arguments that do not fit, and where the run fails.
+        TypeError: for names that no parameter has.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
+    >>> run = hlo.compile(module, backend="reference")
+    >>> run(4), run(x=np.float32(9))
+    (array(2., dtype=float32), array(3., dtype=float32))
+    """
+
+    def __init__(self, module: Module, backend: str, loaded: Loaded, said: str) -> None:
+        self.name, self.backend = module.name, backend
+        self.parameters = parameters_of(module)
+        self.result_shape: Shape = module.program_shapes[1]
+        # The numbers of replicas and of partitions that a run needs.
+        self.device_counts = devices_of(module)
+        self.unused_devices = unused_devices(module)
+        self.domains = domains_of(module)
+        self.elided = tuple(inst.name for inst in elided_constants(module))
+        self.cost, self.working_bytes = loaded.cost, loaded.working_bytes
+        self.trees: Trees | None = None
+        self.compile_seconds: dict[str, float] = {}
+        self._start, self._said = loaded.start, said
+        self._run = self.on(Host())
+
+    def on(self, host: Host) -> Run:
+        """Return the function that runs the program beside a host."""
+        if not self._said:
+            return self._start(host)
+        with _guarded(self._said):
+            run = self._start(host)
+
+        def guarded(values: Sequence[Any], timeout: float | None = None) -> Any:
+            with _guarded(self._said):
+                return run(values, timeout)
+
+        return guarded
+
+    def beside(self, host: Host) -> LoadedModule:
+        """Return the program as another device runs it."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._run = self.on(host)
+        return other
+
+    def __call__(self, *args: Any, timeout: float | None = None, **named: Any) -> Any:
+        """Run on arguments; see the class."""
+        if timeout is not None:
+            check_timeout(timeout)
+        values = bind_call(self.parameters, args, named, self.trees)
+        result = self._run(values, timeout)
+        return result if self.trees is None else given_by(self.trees, result)
+
+    def run_values(self, values: Sequence[Any], timeout: float | None = None) -> Any:
+        """Run on one checked value for each parameter, as `bind_arguments` returns them."""
+        return self._run(values, timeout)
+
+    def __repr__(self) -> str:
+        named = ((p.name, p.shape) for p in self.parameters)
+        text = signature_text(named, self.result_shape)
+        return f"<LoadedModule {self.name} on {self.backend}: {text}>"
+
+
+def load(
+    module: Module, backend: str, *, host: Host | None = None, passes: str = "default",
+    verify: str = "strict", clock: Clock | None = None,
+) -> LoadedModule:  # fmt: skip
+    """Return a module on a backend other than native code, ready to run.
+
+    passes, verify, host: as for `hlo.compile`. Raises HloError: for no such backend (`bad-value`),
+    one that does not work (`bad-backend`), and a module that it cannot run.
+    """
+    clock = clock or Clock()
+    found, said = _found(backend)
+    if said:
+        with _guarded(said):
+            loaded = found.load(module, passes, verify, clock)
+        if not isinstance(loaded, Loaded):
+            raise HloError.at("bad-backend", f"{said}: load gives no hlo.backends.Loaded")
+    else:
+        loaded = found.load(module, passes, verify, clock)
+    program = LoadedModule(module, backend, loaded, said)
+    program.compile_seconds = clock.seconds
+    return program if host is None else program.beside(host)

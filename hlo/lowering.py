@@ -1,0 +1,63 @@
+"""From a module to what a machine runs: verification, passes, and the stages of planning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from hlo.io.arguments import Parameter
+
+if TYPE_CHECKING:
+    from hlo.codegen.pipeline import Observer, PlannedProgram
+    from hlo.codegen.targets.base import Target
+    from hlo.ir import Module
+
+
+class Clock:
+    """Seconds by stage, in order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+
+def plan(
+    module: Module, target: Target, clock: Clock, *, passes: str = "default",
+    verify: str = "strict", observe: Observer | None = None,
+) -> PlannedProgram:  # fmt: skip
+    """Verify and optimize a module, which stays as it is; returns what a machine is to do for it.
+
+    passes, verify: as for `hlo.compile`. observe: see `plan_program`. Raises HloError.
+    """
+    from hlo.codegen.lower.relayout import with_border
+    from hlo.codegen.pipeline import plan_program
+    from hlo.passes import run_pipeline
+    from hlo.passes.default import pipeline_of
+    from hlo.verifier import verify_as
+
+    with clock("verify"):
+        verify_as(module, verify)
+    if passes:
+        with clock("passes"):
+            module = module.clone()
+            run_pipeline(module, pipeline_of(passes, fuses=False))
+    with clock("emit"):
+        shared = module.attrs.get("input_output_alias", ())
+        aliases = {a.output: (a.parameter, a.index) for a in shared}
+        entry = with_border(module.entry, *module.program_shapes)
+        return plan_program(entry, target, aliases, observe=observe)
+
+
+def parameters_of(module: Module) -> tuple[Parameter, ...]:
+    """Return the parameters of a program, in the layouts that callers see."""
+    shapes, _ = module.program_shapes
+    return tuple(Parameter(n, module.entry.parameters[n].name, s) for n, s in enumerate(shapes))
