@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hlo.codegen.targets.cpu import cpu_target
+from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import emit
 from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.frontends.builder import XlaBuilder
 from hlo.frontends.text import parse
 from hlo.ir import Module
-from hlo.lowering import Clock
 from hlo.ops import OPS
 from hlo.ops.spec import Category
 from hlo.runtime.jit import host_machine

@@ -22,9 +22,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hlo.analysis.devices import devices_of
-from hlo.api import parameters_of, run_values, verify
+from hlo.api import parameters_of, verify
+from hlo.compiler.backends import LoadedModule, Run, Start, need_name
 from hlo.compiler.pipeline import compile, on_host
 from hlo.errors import HloError, InferError
+from hlo.eval import run_values
 from hlo.frontends.builder import XlaComputation
 from hlo.frontends.builder.coercion import type_of
 from hlo.frontends.builder.data import literal_of, literal_of_result
@@ -38,14 +40,8 @@ from hlo.values.types import Shape, signature_text
 from hlo.values.types import array as array_shape
 
 _T = TypeVar("_T")
-Run = Callable[[Sequence[Any], float | None], Any]
-"""Runs a program on bound arguments, for so many seconds at the most."""
-Start = Callable[[Host], Run]
-"""Returns the function that runs a program beside a host."""
-
 # Each is a thread while it runs.
 _MOST_DEVICES = 4096
-BACKENDS = ("compiled", "reference")
 
 
 class GlobalData:
@@ -124,7 +120,7 @@ class Client:
 
     Args:
         device_count: how many devices there are.
-        backend: `compiled`, or `reference` for the interpreter.
+        backend: as for `hlo.compile`.
         host: has the custom calls and libraries of all devices.
         threads: as for `hlo.compile`.
         cache: as for `hlo.compile`.
@@ -155,10 +151,7 @@ class Client:
             raise HloError.at(
                 "bad-device", f"a client has 1 to {_MOST_DEVICES} devices, not {device_count}"
             )
-        if backend not in BACKENDS:
-            raise HloError.at(
-                "bad-value", f"{backend!r} is not a backend", hint="one of " + ", ".join(BACKENDS)
-            )
+        need_name(backend)
         shared = host or Host()
         self.device_count = device_count
         self.backend = backend
@@ -300,7 +293,9 @@ class Client:
         if self.backend == "compiled":
             start = _compiled(module, self._options, self.hosts[0])
         else:
-            start = _interpreted(module)
+            loaded = compile(module, backend=self.backend, passes=self._options["passes"])
+            assert isinstance(loaded, LoadedModule)
+            start = loaded.on
         return LoadedExecutable(self, module, start)
 
     @checked
@@ -531,14 +526,6 @@ class Client:
 def _compiled(module: Module, options: dict[str, Any], host: Host) -> Start:
     executable = compile(module, **options, host=host)
     return lambda host: on_host(executable, host).run_values
-
-
-def _interpreted(module: Module) -> Start:
-    return lambda host: partial(_interpret, module, host)
-
-
-def _interpret(module: Module, host: Host, values: Sequence[Any], timeout: float | None) -> Any:
-    return run_values(module, values, host, timeout)
 
 
 def _checked(make: Callable[[], _T]) -> _T:

@@ -11,13 +11,41 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import click
+from click.shell_completion import CompletionItem
+
 if TYPE_CHECKING:
-    from hlo.backends import Run
+    from hlo.compiler.backends import Run
     from hlo.compiler.constants import Constants
     from hlo.host import Host
     from hlo.io.arguments import Parameter, Path
     from hlo.io.random import Domain
     from hlo.values.types import Shape
+
+
+class BackendName(click.ParamType):
+    """The name of a backend: packages that register some are asked for names of theirs only."""
+
+    name = "backend"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in ("compiled", "reference"):
+            from hlo.compiler.backends import need_name
+            from hlo.errors import HloError
+
+            try:
+                need_name(value)
+            except HloError as e:
+                hint = f"; {e.diagnostics[0].hint}" if e.diagnostics[0].hint else ""
+                self.fail(f"{e.diagnostics[0].message}{hint}", param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from hlo.compiler.backends import names
+
+        return [CompletionItem(name) for name in names() if name.startswith(incomplete)]
 
 
 @dataclass
@@ -118,9 +146,9 @@ def loaded(
 
     Raises HloError.
     """
-    from hlo.backends import load
+    from hlo.compiler.backends import load
+    from hlo.compiler.lowering import Clock
     from hlo.frontends.sources import read_module
-    from hlo.lowering import Clock
 
     clock = Clock()
     with clock("parse"):

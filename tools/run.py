@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .backends import BackendName
 from .common import (
     BAD_INPUT,
     SOURCE_FORMS,
@@ -82,9 +83,11 @@ class _RunTool(Tool):
     help="Values for elided constants, {...}: from an npz or safetensors file by name, from "
     "another form of the module that has them, or random like the inputs.",
 )  # fmt: skip
-@click.option("--backend", type=click.Choice(["compiled", "reference"]), default="compiled",
-              show_default=True, help="Native code or the interpreter.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Run both backends; exit 1 if their results differ.")
+@click.option("--backend", type=BackendName(), metavar="NAME", default="compiled",
+              show_default=True, help="What runs the module: compiled, native code; reference, the "
+              "interpreter; or a machine that an installed package registers.")  # fmt: skip
+@click.option("--check", is_flag=True,
+              help="Compare with the interpreter; exit 1 if results differ.")  # fmt: skip
 @click.option("--fail-on-nan", is_flag=True, help="Exit 1 if a result contains NaN.")
 @click.option(
     "--expect", metavar="FILE",

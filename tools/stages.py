@@ -102,8 +102,8 @@ def _emitted(
     module: Module, target: str | None, *, is_located: bool = False,
     observe: Observer | None = None,
 ) -> Program:  # fmt: skip
+    from hlo.compiler.lowering import Clock
     from hlo.compiler.pipeline import emit
-    from hlo.lowering import Clock
     from hlo.objects.targets import platform
 
     machine = platform(target).target

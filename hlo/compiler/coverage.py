@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build
 from hlo.errors import HloError
 from hlo.eval import interpret
@@ -17,7 +18,6 @@ from hlo.frontends.text import parse
 from hlo.io.arguments import need_size
 from hlo.io.random import random_array
 from hlo.ir import Module
-from hlo.lowering import Clock
 from hlo.ops import OPS, OpSpec
 from hlo.runtime.jit import Machine, host_machine
 from hlo.values.arrays import TOKEN_VALUE

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import llvmlite
 import numpy as np
 
+from hlo.compiler.lowering import Clock, parameters_of, plan
 from hlo.errors import HloError
-from hlo.lowering import Clock, parameters_of, plan
 from hlo.runtime.cache import Cache, digest
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
@@ -27,9 +27,9 @@ from hlo.version import __version__
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
 if TYPE_CHECKING:
-    from hlo.backends import LoadedModule
     from hlo.codegen.pipeline import Observer, Program
     from hlo.codegen.targets.base import LlvmTarget
+    from hlo.compiler.backends import LoadedModule
     from hlo.compiler.constants import Constants
     from hlo.host import Host
     from hlo.ir import Module
@@ -82,8 +82,8 @@ def compile(
     Args:
         module: a module; it stays as it is.
         backend: what runs it: `compiled`, native code; `reference`, the interpreter; or the name of
-            a machine that a package registers (`hlo.backends`), for which what is said of native
-            code has no meaning.
+            a machine that a package registers (see `hlo.compiler.backends`), where what is said of
+            native code does not apply.
         cache: keep native code on disk and look there first; a `Cache` says where.
         threads: how many may work on a call, by default one a processor; results are the same for
             any number.
@@ -97,9 +97,9 @@ def compile(
             the others.
 
     Returns:
-        An `hlo.runtime.executable.Executable`, or an `hlo.backends.LoadedModule` of another
-        backend: it takes an array for each parameter and returns the module's results as numpy
-        arrays.
+        An `hlo.runtime.executable.Executable`, for another backend an
+        `hlo.compiler.backends.LoadedModule`: it takes an array for each parameter and returns the
+        module's results as numpy arrays.
 
     Raises:
         HloError: if the module is not valid, or there is no such backend.
@@ -132,7 +132,7 @@ def compile(
         bake_given(module, weights)
 
     if backend != "compiled":
-        from hlo.backends import load
+        from hlo.compiler.backends import load
 
         loaded = load(module.clone(), backend, host=host, passes=passes, verify=verify)
         loaded.trees = module.usable_trees

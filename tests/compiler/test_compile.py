@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build, compile_text
 from hlo.errors import HloError
 from hlo.llvm import Function, Instruction, Return
-from hlo.lowering import Clock
 from hlo.runtime.jit import host_machine
 from tests.harness.run_compiled import check
 
@@ -106,7 +106,7 @@ def test_broken_code_of_ours_is_no_error_of_the_user(monkeypatch: pytest.MonkeyP
 _HASHES = f"""
 import hashlib, hlo
 from hlo.compiler.pipeline import build
-from hlo.lowering import Clock
+from hlo.compiler.lowering import Clock
 from hlo.runtime.jit import host_machine
 from hlo.runtime.program import to_bytes
 program = build(hlo.parse({LOOP!r}), host_machine(), Clock())

@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from hlo.compiler.binding import bind
+from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build
 from hlo.compiler.pipeline import compile as compile_module
 from hlo.eval import interpret
@@ -25,7 +26,6 @@ from hlo.frontends.text import parse
 from hlo.host import Host
 from hlo.ir import Instruction, Module
 from hlo.llvm import LlvmModule
-from hlo.lowering import Clock
 from hlo.runtime.cache import Cache
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine

@@ -44,6 +44,7 @@ from hlo.analysis.rounding import rounded_digits
 from hlo.analysis.trips import trip_count
 from hlo.codegen.pipeline import Program  # noqa: F401  (loaded here, not by each process)
 from hlo.compiler.binding import bind
+from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build
 from hlo.errors import HloError, InferError
 from hlo.eval import Interpreter, interpret, interpret_devices
@@ -51,7 +52,6 @@ from hlo.frontends.text import parse
 from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.extract import extract
-from hlo.lowering import Clock
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
 from hlo.passes.observers import VerifyEach

@@ -26,12 +26,12 @@ import numpy as np
 import pytest
 
 from hlo.compiler.binding import bind
+from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build
 from hlo.errors import HloError
 from hlo.eval import interpret
 from hlo.frontends.text import parse
 from hlo.io.arguments import bind_arguments
-from hlo.lowering import Clock
 from hlo.runtime import executable
 from hlo.runtime.blocks import ALIGNMENT
 from hlo.runtime.boundary import PackedPort, Port, TransposedPort

@@ -25,12 +25,12 @@ import numpy as np
 from hlo.analysis.devices import devices_of, unused_devices
 from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
-from hlo.errors import HloError, did_you_mean
+from hlo.compiler.lowering import Clock, parameters_of, plan
+from hlo.errors import HloError
 from hlo.eval import run_values
 from hlo.host import Host
 from hlo.io.arguments import bind_call, known_bytes
 from hlo.ir import Module
-from hlo.lowering import Clock, parameters_of, plan
 from hlo.runtime.boundary import port
 from hlo.runtime.leaves import leaf_arrays, wrapper
 from hlo.support.deadline import Deadline, check_timeout
@@ -174,10 +174,9 @@ def names() -> list[str]:
 def need_name(name: str) -> None:
     """Raise HloError, code `bad-value`, unless there is a backend of that name."""
     if name not in (NATIVE, REFERENCE) and not entry_points(group=GROUP, name=name):
-        known = names()
         raise HloError.at(
             "bad-value", f"{name!r} is not a backend",
-            hint=did_you_mean(name, known) or f"there are {', '.join(known)}",
+            hint=f"one of {', '.join(names())}",
         )  # fmt: skip
 
 
@@ -199,7 +198,8 @@ def _found(name: str) -> tuple[Backend, str]:
             found = found()
     if not isinstance(found, Backend):
         raise HloError.at(
-            "bad-backend", f"{said}: {first.value} is no hlo.backends.Backend, nor a class of one"
+            "bad-backend",
+            f"{said}: {first.value} is no hlo.compiler.backends.Backend, nor a class of one",
         )
     return found, said
 
@@ -310,7 +310,7 @@ def load(
         with _guarded(said):
             loaded = found.load(module, passes, verify, clock)
         if not isinstance(loaded, Loaded):
-            raise HloError.at("bad-backend", f"{said}: load gives no hlo.backends.Loaded")
+            raise HloError.at("bad-backend", f"{said}: load gives no hlo.compiler.backends.Loaded")
     else:
         loaded = found.load(module, passes, verify, clock)
     program = LoadedModule(module, backend, loaded, said)
