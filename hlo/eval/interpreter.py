@@ -38,10 +38,7 @@ _FRAMES_PER_CALL = 16
 _WORTH_FREEING_BYTES = 4096
 
 # Operations that are the identity on a scalar, and so on an array of scalars.
-_SCALAR_IDENTITIES = frozenset(
-    {"copy", "reshape", "transpose", "broadcast", "reverse", "opt-barrier"}
-)
-_CALLS = frozenset({"call", "fusion"})
+_SCALAR_IDENTITIES = Trait.VIEW | Trait.FORWARDS
 
 
 class _DeepCalls:
@@ -350,9 +347,9 @@ class Interpreter:
             return False
         if inst.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):
             return True
-        if inst.opcode in _CALLS:
+        if inst.spec.has(Trait.CALL):
             return self._applies_whole(inst.called_computations[0])
-        if inst.opcode in _SCALAR_IDENTITIES:
+        if inst.spec.has(_SCALAR_IDENTITIES):
             return _is_scalar(inst.shape) and inst.operand_shapes[0] == inst.shape
         if inst.opcode == "bitcast-convert":
             # Elementwise unless a change of width adds or takes a dimension.
@@ -383,9 +380,9 @@ class Interpreter:
                 continue
             if evaluate is None:
                 values[slot] = values[operands[0]][operands[1]]
-            elif inst.opcode in _SCALAR_IDENTITIES:
+            elif inst.spec.has(_SCALAR_IDENTITIES):
                 values[slot] = values[operands[0]]
-            elif inst.opcode in _CALLS:
+            elif inst.spec.has(Trait.CALL):
                 callee = inst.called_computations[0]
                 values[slot] = self._apply_whole(callee, [values[o] for o in operands], dims)
             else:

@@ -14,7 +14,7 @@ from hlo.ops import Trait
 from hlo.values.layout.bitcasts import is_order
 from hlo.values.types import ArrayShape
 
-_RUN_AS_THEY_ARE = frozenset({"call", "while", "conditional", "async-start", "fusion"})
+_ON_VALUES = Trait.CALL | Trait.CONTROL_FLOW | Trait.ASYNC_CHAIN
 
 
 def applied_computations(module: Module) -> list[Computation]:
@@ -23,7 +23,7 @@ def applied_computations(module: Module) -> list[Computation]:
     order = module.callees_first()
     for comp in order:
         for inst in comp:
-            if inst.opcode not in _RUN_AS_THEY_ARE:
+            if not inst.spec.has(_ON_VALUES):
                 found.update(inst.called_computations)
     for comp in reversed(order):
         if comp in found:

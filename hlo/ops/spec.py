@@ -53,10 +53,14 @@ class Trait(Flag):
     COLLECTIVE = auto()
     NO_FOLD = auto()  # not a function of its operands alone (random state, ids, host data)
     TRANSCENDENTAL = auto()  # roots and functions that take a series, such as exponentials
+    EXACT = auto()  # of floats of any type the result is one of the type: nothing is rounded
     EXTREMUM = auto()  # the result is the greater, or the less, of two operands
     VIEW = auto()  # the elements of operand 0 at other strides: a view, where nothing is copied
     FORWARDS = auto()  # the result is operand 0 itself; the operation is for order or placement
     DEVICE_ID = auto()  # the number of the device that it runs on
+    CALL = auto()  # the result is that of its one computation on its operands
+    CONTROL_FLOW = auto()  # runs computations on whole values, in turn, where it stands
+    ASYNC_CHAIN = auto()  # a link in the asynchronous run of a computation
 
 
 # The cost of an element of most functions that take a series.
@@ -162,6 +166,12 @@ class OpSpec:
         source: the section of the specification, or the XLA file, that was followed.
         moved: the operands that the result's elements are taken from, of an operation that computes
             nothing but only moves data: all `args[moved]`.
+        identity: the value e with x op e = x for every x of an element type, to the bit; None for
+            a type without one.
+        continued_by: of an operation that leaves something running: the operations one of which has
+            to use the result, to wait for the end or to hand on.
+        starts: of a start: the operation that does the same at once (`all-gather-start`:
+            `all-gather`).
         payload: the attribute that is written between the parentheses in place of operands
             (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
         cost: what computing one element of the result takes, operands aside, an addition being 1;
@@ -183,6 +193,9 @@ class OpSpec:
     verify: Verify = _nothing_to_verify
     traits: Trait = Trait.NONE
     moved: slice | None = None
+    identity: Callable[[ElementType], Any] | None = None
+    continued_by: tuple[str, ...] = ()
+    starts: str | None = None
     payload: str | None = None
     cost: float = 1.0
 

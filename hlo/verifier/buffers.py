@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops import Trait
 from hlo.values.types import BufferShape, Shape, compatible
 from hlo.verifier.report import Report
 
 Index = tuple[int, ...]
 
 _CONVERSIONS = ("Pin", "Unpin", "CreateBuffer")
-_ASYNC = frozenset({"async-start", "async-update", "async-done"})
-# Operations that may write to a buffer operand, as far as is known without looking inside.
-_WRITERS = frozenset({"call", "conditional", "custom-call", "fusion", "while", "async-start"})
+# What may write to a buffer operand, as far as is known without looking inside, besides calls.
+_WRITERS = frozenset({"custom-call", "async-start"})
 # Operations besides custom calls that may have buffers as operands and results.
 _PASSES_ON = frozenset({"get-tuple-element", "parameter", "tuple", "while"})
 
@@ -63,7 +63,7 @@ class _Checker:
         target = inst.attrs.get("custom_call_target")
         if not (results or operands or target in _CONVERSIONS):
             return
-        if self._report.breaks_own_rule(inst) or inst.opcode in _ASYNC:
+        if self._report.breaks_own_rule(inst) or inst.spec.has(Trait.ASYNC_CHAIN):
             return
         if target in _CONVERSIONS:
             self._check_conversion(inst, str(target))
@@ -143,7 +143,7 @@ class _Checker:
         while todo:
             value, at = todo.pop()
             for user in value.users:
-                if user.opcode in _WRITERS:
+                if user.opcode in _WRITERS or user.spec.has(Trait.CALL | Trait.CONTROL_FLOW):
                     found.append(user)
                 elif user.opcode == "get-tuple-element" and at[:1] == (user.attrs["index"],):
                     todo.append((user, at[1:]))

@@ -14,7 +14,6 @@ from hlo.values.types import Shape
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.shapes import same
 
-_ASYNC = frozenset({"async-start", "async-update", "async-done"})
 # These must not change threads; for others XLA lets the backend decide.
 _SAME_THREAD = frozenset({"conditional", "fusion", "while"})
 _MAY_CHANGE = "lets a backend say whether such a call may change threads"
@@ -75,7 +74,7 @@ def _check_threads(inst: Instruction, report: Report) -> None:
     """Check that a body runs on its caller's thread, unless an async operation enters it."""
     assert inst.parent is not None
     here = inst.parent.execution_thread
-    if inst.opcode in _ASYNC:
+    if inst.spec.has(Trait.ASYNC_CHAIN):
         named = inst.attrs.get("async_execution_thread")
         if named is None and inst.opcode == "async-start":
             named = "main"  # updates and dones need not repeat the attributes of the start
@@ -116,7 +115,7 @@ def _check_layouts(inst: Instruction, report: Report) -> None:
 def _boundaries(inst: Instruction) -> Iterator[tuple[str, Shape, Computation, Shape]]:
     """Yield `(what, caller's shape, computation, callee's shape)` for all operands and results."""
     bodies, outer = inst.called_computations, inst.operand_shapes
-    if inst.opcode in ("call", "fusion"):
+    if inst.spec.has(Trait.CALL):
         for i, shape in enumerate(bodies[0].parameter_shapes[: len(outer)]):
             yield f"operand {i}", outer[i], bodies[0], shape
         yield "the result", inst.shape, bodies[0], bodies[0].result_shape

@@ -5,32 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops import OPS, Trait
 from hlo.verifier.report import Report
 
-_CHAIN = frozenset({"async-start", "async-update", "async-done"})
 # The required opcode of an operation's only user.
-_USER: Mapping[str, frozenset[str]] = {
-    "async-start": frozenset({"async-update", "async-done"}),
-    "async-update": frozenset({"async-update", "async-done"}),
-    "all-gather-start": frozenset({"all-gather-done"}),
-    "all-reduce-start": frozenset({"all-reduce-done"}),
-    "collective-permute-start": frozenset({"collective-permute-done"}),
-    "copy-start": frozenset({"copy-done"}),
-    # A loop may carry an open transfer from one iteration to the next, in a tuple.
-    "send": frozenset({"send-done", "tuple"}),
-    "recv": frozenset({"recv-done", "tuple"}),
+_USER: dict[str, frozenset[str]] = {
+    name: frozenset(spec.continued_by) for name, spec in OPS.items() if spec.continued_by
 }
 # The required opcode of an operation's first operand.
-_OPERAND: Mapping[str, frozenset[str]] = {
-    "async-update": frozenset({"async-start", "async-update"}),
-    "async-done": frozenset({"async-start", "async-update"}),
-    "all-gather-done": frozenset({"all-gather-start"}),
-    "all-reduce-done": frozenset({"all-reduce-start"}),
-    "collective-permute-done": frozenset({"collective-permute-start"}),
-    "copy-done": frozenset({"copy-start"}),
-    "send-done": frozenset({"send", "get-tuple-element"}),
-    "recv-done": frozenset({"recv", "get-tuple-element"}),
+_OPERAND: dict[str, frozenset[str]] = {
+    end: frozenset(start for start, ends in _USER.items() if end in ends)
+    for end in {end for ends in _USER.values() for end in ends}
 }
+# A loop may carry an open transfer from one iteration to the next, in a tuple.
+for _name in ("send", "recv"):
+    _USER[_name] |= {"tuple"}
+    _OPERAND[f"{_name}-done"] |= {"get-tuple-element"}
 _TRANSFERS = frozenset({"send", "recv", "send-done", "recv-done"})
 
 
@@ -51,7 +41,7 @@ def check_pairs(
                 _check_operand(inst, report)
             if opcode == "async-start":
                 starts[inst] = inst
-            elif opcode in _CHAIN and inst.operands[0] in starts:
+            elif inst.spec.has(Trait.ASYNC_CHAIN) and inst.operands[0] in starts:
                 starts[inst] = starts[inst.operands[0]]
                 _check_repeated(inst, starts[inst], report)
             if opcode in ("send", "recv"):
@@ -107,7 +97,7 @@ def _check_async_bodies(
     """Check what async operations wrap: one operation on all the parameters, or only transfers."""
     bodies: set[Computation] = set()
     for comp, instructions in callers.items():
-        chain = [c for c in instructions if c.opcode in _CHAIN]
+        chain = [c for c in instructions if c.spec.has(Trait.ASYNC_CHAIN)]
         if not chain:
             continue
         bodies.add(comp)
@@ -118,7 +108,7 @@ def _check_async_bodies(
                 other, notes=[("the first is here", starts[0])],
             )  # fmt: skip
         for other in instructions:
-            if other.opcode not in _CHAIN:
+            if not other.spec.has(Trait.ASYNC_CHAIN):
                 report.add(
                     "bad-async", f"it calls {comp.name}, which is wrapped by an async operation",
                     other, notes=[("the async operation is here", chain[0])],

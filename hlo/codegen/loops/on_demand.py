@@ -16,7 +16,7 @@ from hlo.codegen.loops.kernel import Kernel, over_elements
 from hlo.codegen.loops.tiled_transpose import TiledLoops
 from hlo.codegen.plan.loop_collapse import collapsible, collapsible_reads
 from hlo.codegen.scalar import operations as scalar
-from hlo.codegen.scalar.math.functions import has_rare_cases
+from hlo.codegen.scalar.native import NATIVE
 from hlo.codegen.targets.base import Extent
 from hlo.ir import Instruction
 from hlo.values.layout.plain import loop_order
@@ -134,7 +134,12 @@ class _Strips:
 def is_rare(inst: Instruction) -> bool:
     """True for an operation with rare cases that cost much."""
     shape = inst.shape
-    return isinstance(shape, ArrayShape) and has_rare_cases(inst.opcode, shape.element_type)
+    native = NATIVE.get(inst.opcode)
+    return (
+        native is not None
+        and isinstance(shape, ArrayShape)
+        and native.has_rare_cases(shape.element_type)
+    )
 
 
 def _fused(k: Kernel) -> Iterator[Instruction]:

@@ -17,10 +17,6 @@ from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.values.types import Shape
 
-# Operations whose called computation runs once, in place, on the operands.
-_INLINED = frozenset({"call", "fusion"})
-
-
 # Every call is a copy of what it calls: the copies of a module are bounded in number, and loops in
 # loops in depth.
 _MAX_INSTRUCTIONS = 1_000_000
@@ -51,7 +47,7 @@ def _need_bounded(entry: Computation) -> None:
         stack.pop()
         sizes[comp], depths[comp] = len(comp), 0
         for inst in comp:
-            nested = inst.opcode not in _INLINED
+            nested = not inst.spec.has(Trait.CALL)
             for c in inst.called_computations:
                 sizes[comp] += sizes[c]
                 depths[comp] = max(depths[comp], depths[c] + nested)
@@ -159,7 +155,7 @@ def _add(
 
 def _inlined(inst: Instruction) -> Computation | None:
     """Return the computation that an instruction stands for, if it is one."""
-    if inst.opcode in _INLINED:
+    if inst.spec.has(Trait.CALL):
         return inst.called_computations[0]
     try:
         return expand(inst)

@@ -2,71 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Val, int_const
 from hlo.codegen.scalar.math.expr import Num
-from hlo.codegen.scalar.math.power import integer_power
-from hlo.values.types import ElementType
 
-_BINARY = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "and": "and", "or": "or", "xor": "xor",
-}  # fmt: skip
-# On truth values add and maximum are "or", multiply and minimum are "and".
-_ON_PRED = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+# Of a builder, whether the operands are signed, and the operands.
+IntegerFunction = Callable[..., Val]
 
 
-def integer_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> Val:
-    """Return an elementwise operation on integers or pred."""
-    x = args[0]
-    t = x.type
-    bits = int(t[1:])
-    signed = et.is_signed
-    s = "s" if signed else "u"
-    if et.is_pred:
-        opcode = _ON_PRED.get(opcode, opcode)
-    if opcode in _BINARY:
-        return b.binary(_BINARY[opcode], x, args[1])
-    match opcode:
-        case "not":
-            return b.binary("xor", x, int_const(bits, -1))
-        case "negate":
-            return b.binary("sub", int_const(bits, 0), x)
-        case "abs":
-            return b.intrinsic("abs", t, [x, FALSE])
-        case "maximum" | "minimum":
-            return b.intrinsic(f"{s}{opcode[:3]}", t, list(args))
-        case "sign":
-            limited = b.intrinsic("smin", t, [x, int_const(bits, 1)]) if bits > 1 else x
-            return b.intrinsic("smax", t, [limited, int_const(bits, -1)])
-        case "divide":
-            return _divide(b, signed, x, args[1])
-        case "remainder":
-            return _remainder(b, signed, x, args[1])
-        case "shift-left" | "shift-right-logical" | "shift-right-arithmetic":
-            return _shift(b, opcode, x, args[1])
-        case "clamp":
-            low, value, high = args
-            raised = integer_op(b, "maximum", et, [low, value])
-            return integer_op(b, "minimum", et, [raised, high])
-        case "popcnt":
-            return b.intrinsic("ctpop", t, [x])
-        case "count-leading-zeros":
-            return b.intrinsic("ctlz", t, [x, FALSE])
-        case "mulhi":
-            return _multiply_high(b, signed, x, args[1])
-        case "power":
-            return integer_power(b, signed, x, args[1])
-    raise AssertionError(f"no emission rule for {opcode} on {et}")
+def binary(instruction: str) -> IntegerFunction:
+    """Return the function that is one LLVM instruction on two operands."""
+
+    def function(b: Builder, _signed: bool, x: Val, y: Val) -> Val:
+        return b.binary(instruction, x, y)
+
+    return function
+
+
+def invert(b: Builder, _signed: bool, x: Val) -> Val:
+    """Return x with all bits inverted."""
+    return b.binary("xor", x, int_const(_bits(x), -1))
+
+
+def negate(b: Builder, _signed: bool, x: Val) -> Val:
+    return b.binary("sub", int_const(_bits(x), 0), x)
+
+
+def absolute(b: Builder, _signed: bool, x: Val) -> Val:
+    """Return |x|; of the lowest number it is that number."""
+    return b.intrinsic("abs", x.type, [x, FALSE])
+
+
+def maximum(b: Builder, signed: bool, x: Val, y: Val) -> Val:
+    return b.intrinsic(f"{'s' if signed else 'u'}max", x.type, [x, y])
+
+
+def minimum(b: Builder, signed: bool, x: Val, y: Val) -> Val:
+    return b.intrinsic(f"{'s' if signed else 'u'}min", x.type, [x, y])
+
+
+def clamp(b: Builder, signed: bool, low: Val, x: Val, high: Val) -> Val:
+    return minimum(b, signed, maximum(b, signed, low, x), high)
+
+
+def clamp_pred(b: Builder, _signed: bool, low: Val, x: Val, high: Val) -> Val:
+    return b.binary("and", b.binary("or", low, x), high)
+
+
+def sign(b: Builder, _signed: bool, x: Val) -> Val:
+    """Return -1, 0 or 1, for signed x."""
+    t, bits = x.type, _bits(x)
+    limited = b.intrinsic("smin", t, [x, int_const(bits, 1)]) if bits > 1 else x
+    return b.intrinsic("smax", t, [limited, int_const(bits, -1)])
+
+
+def count_ones(b: Builder, _signed: bool, x: Val) -> Val:
+    return b.intrinsic("ctpop", x.type, [x])
+
+
+def count_leading_zeros(b: Builder, _signed: bool, x: Val) -> Val:
+    """Return the number of zeros above the highest one: the width for x = 0."""
+    return b.intrinsic("ctlz", x.type, [x, FALSE])
+
+
+def _bits(x: Val) -> int:
+    return int(x.type[1:])
 
 
 def _is_zero(b: Builder, x: Val) -> Val:
-    return b.icmp("eq", x, int_const(int(x.type[1:]), 0))
+    return b.icmp("eq", x, int_const(_bits(x), 0))
 
 
 def _safe_divisor(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     """Return y, or one where the machine would trap: for zero, and minus one if signed."""
-    bits = int(x.type[1:])
+    bits = _bits(x)
     unsafe = _is_zero(b, y)
     if signed and bits > 1:
         minus = b.icmp("eq", y, -1)
@@ -74,10 +84,9 @@ def _safe_divisor(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     return b.select(unsafe, int_const(bits, 1), y)
 
 
-def _divide(b: Builder, signed: bool, x: Val, y: Val) -> Val:
+def divide(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     """x / 0 has all bits set; the lowest number by -1 is itself."""
-    t = x.type
-    bits = int(t[1:])
+    bits = _bits(x)
     s = "s" if signed else "u"
     if bits == 1:
         # The only divisor is 1, or -1 if signed: the quotient by it is x, wrapped.
@@ -85,11 +94,11 @@ def _divide(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     quotient = b.binary(f"{s}div", x, _safe_divisor(b, signed, x, y))
     if signed:
         minus = b.icmp("eq", y, -1)
-        quotient = b.select(minus, b.binary("sub", int_const(int(t[1:]), 0), x), quotient)
+        quotient = b.select(minus, b.binary("sub", int_const(_bits(x), 0), x), quotient)
     return b.select(_is_zero(b, y), int_const(bits, -1), quotient)
 
 
-def _remainder(b: Builder, signed: bool, x: Val, y: Val) -> Val:
+def remainder(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     """x % 0 is x; what minus one leaves is 0."""
     t = x.type
     s = "s" if signed else "u"
@@ -99,25 +108,37 @@ def _remainder(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     return b.select(_is_zero(b, y), x, rest)
 
 
-def _shift(b: Builder, opcode: str, x: Val, y: Val) -> Val:
-    """Shift by y read as unsigned: by the width or more, everything is shifted out."""
-    t = x.type
-    bits = int(t[1:])
+def shift_left(b: Builder, _signed: bool, x: Val, y: Val) -> Val:
+    return _shift_in_zeros(b, "shl", x, y)
+
+
+def shift_right_logical(b: Builder, _signed: bool, x: Val, y: Val) -> Val:
+    return _shift_in_zeros(b, "lshr", x, y)
+
+
+def shift_right_arithmetic(b: Builder, _signed: bool, x: Val, y: Val) -> Val:
+    """Shift by y read as unsigned: by the width or more, only the sign is left."""
+    t, bits = x.type, _bits(x)
     if bits == 1:
-        return x if opcode == "shift-right-arithmetic" else b.select(y, FALSE, x)
+        return x
+    return b.binary("ashr", x, b.intrinsic("umin", t, [y, int_const(bits, bits - 1)]))
+
+
+def _shift_in_zeros(b: Builder, name: str, x: Val, y: Val) -> Val:
+    """Shift by y read as unsigned: by the width or more, everything is shifted out."""
+    bits = _bits(x)
+    if bits == 1:
+        return b.select(y, FALSE, x)
     top = int_const(bits, bits - 1)
-    if opcode == "shift-right-arithmetic":
-        return b.binary("ashr", x, b.intrinsic("umin", t, [y, top]))
     inside = b.icmp("ule", y, top)
-    name = "shl" if opcode == "shift-left" else "lshr"
     # The count is masked, as machines do it themselves: only that spares poison.
     masked = b.binary("and", y, top)
     return b.select(inside, b.binary(name, x, masked), int_const(bits, 0))
 
 
-def _multiply_high(b: Builder, signed: bool, x: Val, y: Val) -> Val:
+def multiply_high(b: Builder, signed: bool, x: Val, y: Val) -> Val:
     """Return the upper half of the product of twice the width."""
-    bits = int(x.type[1:])
+    bits = _bits(x)
     p, q = Num(b, x), Num(b, y)
     if bits < 64:
         product = p.to_int(2 * bits, signed) * q.to_int(2 * bits, signed)

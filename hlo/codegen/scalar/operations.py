@@ -17,10 +17,9 @@ from hlo.codegen.scalar.convert import (
     round_to,
     stochastic_convert,
 )
-from hlo.codegen.scalar.integer import integer_op
-from hlo.codegen.scalar.math import complex as cx
-from hlo.codegen.scalar.math import functions
+from hlo.codegen.scalar.math.complex_arithmetic import Complex
 from hlo.codegen.scalar.math.expr import INF, Num
+from hlo.codegen.scalar.native import NATIVE, Native, Precision
 from hlo.codegen.scalar.representation import (
     Cplx,
     Value,
@@ -74,12 +73,15 @@ def elementwise(b: Builder, inst: Instruction, args: Sequence[Value]) -> Value:
 
 def arithmetic(b: Builder, opcode: str, et: ElementType, args: Sequence[Value]) -> Value:
     """Return an operation on operands of one type that is told by its opcode alone."""
+    native = NATIVE[opcode]
     if et.is_complex:
-        return _complex_op(b, opcode, et, args)
+        return _complex_op(b, native, args)
     values = [a for a in args if isinstance(a, Val)]
     if et.is_float:
         return _float_op(b, opcode, et, values)
-    return integer_op(b, opcode, et, values)
+    function = (native.pred if et.is_pred else None) or native.integer
+    assert function is not None, f"{opcode} on {et}"
+    return function(b, et.is_signed, *values)
 
 
 def combine(b: Builder, opcode: str, et: ElementType, x: Val, y: Val) -> Val:
@@ -91,40 +93,60 @@ def combine(b: Builder, opcode: str, et: ElementType, x: Val, y: Val) -> Val:
 
 # --- floats -------------------------------------------------------------------------------------
 
-# Exact on a narrower type's values: no rounding is needed. Not where -0 is NaN, of f8e8m0fnu, which
-# has neither sign nor fractions, and of f6e2m3fn, whose largest number is 7.5.
-_EXACT = frozenset({"abs", "negate", "floor", "ceil", "round-nearest-even", "round-nearest-afz",
-                    "sign", "maximum", "minimum", "clamp", "real"})  # fmt: skip
+# Types whose largest number is no whole one, or that have neither sign nor fractions.
 _ROUNDED = ("f8e8m0fnu", "f6e2m3fn")
-# Of values of few bits these often lie between two such values, or next to it. They are good for an
-# f32, and XLA and the reference round that.
-_THROUGH_F32 = frozenset({"atan2", "power"})
 
 
 def _float_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Val]) -> Val:
-    value = functions.float_op(b, opcode, args)
+    native = NATIVE[opcode]
+
+    def write(b: Builder, args: Sequence[Val]) -> Val:
+        return _real_op(native, [Num(b, a) for a in args]).val
+
+    value = write(b, args) if native.is_short else b.shared(f"math.{opcode}", args, write)
     if value.type == "double" and et.bits < 64:
-        if et.name == "f8e8m0fnu" or opcode in _THROUGH_F32:
+        if et.name == "f8e8m0fnu" or native.through_f32:
             # f8e8m0fnu has no zero: what is one in f32 is NaN.
             value = Num(b, value).to("float").val
         return float_to_float(b, value, et)
-    if opcode in _EXACT and et.name not in _ROUNDED and not et.name.endswith("fnuz"):
+    # The types of which -0 is NaN round it as well.
+    if OPS[opcode].has(Trait.EXACT) and et.name not in _ROUNDED and not et.name.endswith("fnuz"):
         return value
     return round_to(b, et, value)
+
+
+def _real_op(native: Native, args: Sequence[Num]) -> Num:
+    """Apply an operation to floats or doubles; of floats the result may be a double."""
+    assert native.real is not None
+    match native.precision:
+        case Precision.OPERANDS:
+            return native.real(*args)
+        case Precision.DOUBLE:
+            return native.real(*(a.to("double") for a in args))
+        case Precision.ROUGH:
+            is_rough = args[0].type == "float"
+            return native.real(*(a.to("double") for a in args), rough=is_rough)
 
 
 # --- complex numbers ----------------------------------------------------------------------------
 
 
-def _complex_op(b: Builder, opcode: str, et: ElementType, args: Sequence[Value]) -> Value:
+def _complex_op(b: Builder, native: Native, args: Sequence[Value]) -> Value:
     parts = []
     for a in args:
         assert isinstance(a, Cplx)
-        parts.append(cx.Complex(Num(b, a.re), Num(b, a.im)))
-    result = cx.complex_op(opcode, parts)
+        parts.append(Complex(Num(b, a.re), Num(b, a.im)))
+    result = _on_complex(native, parts)
     if isinstance(result, Num):
         return result.val
     return Cplx(result.re.val, result.im.val)
+
+
+def _on_complex(native: Native, args: Sequence[Complex]) -> Complex | Num:
+    assert native.complex is not None
+    if native.own_parts:
+        return native.complex(*args)
+    return native.complex(*(z.to("double") for z in args)).to(args[0].re.type)
 
 
 # --- operations that are not told by their opcode alone -----------------------------------------

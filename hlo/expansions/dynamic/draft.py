@@ -86,7 +86,7 @@ class SizedDraft(Draft):
                 return args[0]
             case "copy" if isinstance(args[0], Sized):
                 return Sized(self.relaid(args[0].data, static(inst.shape)), args[0].sizes)
-            case "call" | "fusion":
+            case _ if inst.spec.has(Trait.CALL):
                 return self.inlined(inst.called_computations[0], args)
             case "async-start":
                 result = self.inlined(inst.called_computations[0], args)

@@ -7,32 +7,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from hlo.analysis.patterns import single_binary_op
 from hlo.expansions.draft import Draft
 from hlo.expansions.dynamic.draft import SizedDraft, shared_size, sized, unsupported
 from hlo.expansions.dynamic.sized import Size, Sized, Value, static, static_array
 from hlo.expansions.scan import scan_loop
 from hlo.ir import Computation, Instruction
+from hlo.ops import OPS
 from hlo.ops.attrs import WindowDim
-from hlo.values.types import PRED, ArrayShape, ElementType, Shape, TupleShape, array, integer_range
+from hlo.values.types import PRED, ArrayShape, ElementType, Shape, TupleShape, array
 
 
 def _identity(opcode: str | None, et: ElementType) -> Any:
     """Return the scalar that changes nothing, None where there is none."""
-    if opcode == "add" and not et.is_pred:
-        return complex(-0.0, -0.0) if et.is_complex else -0.0 if et.is_float else 0
-    if opcode in ("maximum", "minimum") and not et.is_complex:
-        is_low = opcode == "maximum"
-        if et.is_pred:
-            return not is_low
-        if et.is_float:
-            return None if et.name == "f8e8m0fnu" else (-np.inf if is_low else np.inf)
-        return integer_range(et)[0 if is_low else 1]
-    if opcode in ("and", "or"):
-        return opcode == "and" if et.is_pred else (-1 if opcode == "and" else 0)
-    return None
+    identity = None if opcode is None else OPS[opcode].identity
+    return None if identity is None else identity(et)
 
 
 @sized("reduce", "reduce-window")

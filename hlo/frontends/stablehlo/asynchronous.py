@@ -5,10 +5,11 @@ from __future__ import annotations
 from hlo.errors import InferError
 from hlo.frontends.stablehlo.context import Context
 from hlo.ir import Instruction
+from hlo.ops import OPS, Trait
 from hlo.values.types import TupleShape
 
 # Those whose start and end are operations of their own.
-_OWN = ("all-gather", "all-reduce", "collective-permute")
+_OWN = frozenset(s.starts for s in OPS.values() if s.starts and s.has(Trait.COLLECTIVE))
 
 
 def async_start(c: Context) -> Instruction:

@@ -26,6 +26,7 @@ from hlo.frontends.stablehlo.values import Tree, leaves, location_of, notes_of, 
 from hlo.frontends.stablehlo.write_rules import RULES, channel, groups
 from hlo.frontends.stablehlo.writer import Body, Special, Value
 from hlo.ir import Instruction
+from hlo.ops import OPS, Trait
 from hlo.ops.host.custom import API_VERSIONS
 from hlo.values.literal import Literal
 from hlo.values.types import S32, S64, ArrayShape, Layout, Shape, TupleShape, array
@@ -357,11 +358,12 @@ def _order(shape: Shape) -> str:
     return f"dense<{listed(order) if order else ''}> : tensor<{len(order)}xindex>"
 
 
+_STARTS = [s.name for s in OPS.values() if s.starts and s.has(Trait.COLLECTIVE)]
 SPECIAL: dict[str, Special] = {
     "add-dependency": _barrier,
     "after-all": _after_all,
-    **dict.fromkeys(("all-gather-start", "all-reduce-start", "collective-permute-start"), _start),
-    **dict.fromkeys(("all-gather-done", "all-reduce-done", "collective-permute-done"), _same),
+    **dict.fromkeys(_STARTS, _start),
+    **dict.fromkeys((end for start in _STARTS for end in OPS[start].continued_by), _same),
     **dict.fromkeys(("async-update", "async-done", "copy", "copy-start", "copy-done", "domain"),
                     _same),
     "bitcast": _bitcast,

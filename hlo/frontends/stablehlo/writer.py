@@ -23,7 +23,7 @@ from hlo.frontends.stablehlo.values import (
 )
 from hlo.frontends.stablehlo.write_rules import RULES
 from hlo.ir import Computation, Instruction, Module
-from hlo.ops import OPS
+from hlo.ops import Trait
 from hlo.values.sharding import TupleSharding
 from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
@@ -35,9 +35,6 @@ Region = tuple[list[Shape], Callable[[list[str]], list[Value]]]
 _MAX_DEPTH = 30
 # Regions are repeated where several operations share a computation.
 _MAX_LINES = 2_000_000
-_CALLS = ("call", "fusion", "async-start")
-_ENDS = frozenset(o for o in OPS if o.endswith("-done")) | {"async-update"}
-_BEGUN = frozenset(o for o in OPS if o.endswith("-start")) | {"async-update", "recv", "send"}
 
 
 # Appends what an instruction does, from the values of its operands; returns its value.
@@ -272,9 +269,8 @@ class Body:
         """Append an instruction; returns its value. Raises InferError."""
         trees = [known[o] for o in inst.operands]
         # Where an operation of two parts is in between is no value in StableHLO.
-        if inst.opcode in _BEGUN and (
-            inst.is_root or any(u.opcode not in _ENDS for u in inst.users)
-        ):
+        ends = inst.spec.continued_by
+        if ends and (inst.is_root or any(u.opcode not in ends for u in inst.users)):
             raise InferError(
                 "StableHLO uses the value of a start only in its done", code="no-counterpart"
             )
@@ -289,7 +285,7 @@ class Body:
                 regions, notes_of(inst), location_of(inst),
             )  # fmt: skip
             return shaped(names, inst.shape)
-        if inst.opcode in _CALLS:
+        if inst.spec.has(Trait.CALL) or inst.opcode == "async-start":
             return self.call(inst, trees)
         special = self.writer.special.get(inst.opcode)
         if special is None:

@@ -17,6 +17,7 @@ from hlo.frontends.text.order import instruction_post_order, post_order
 from hlo.frontends.text.sugar import single_operation, wrapped_root
 from hlo.frontends.text.terminals import KEYWORDS
 from hlo.ir import Computation, Instruction, Module, need_module
+from hlo.ops import Trait
 from hlo.ops.attrs import COMPUTATION, COMPUTATIONS, LITERAL, Attr
 from hlo.support.signature import need
 from hlo.values.literal import Literal, write_literal
@@ -27,7 +28,6 @@ from hlo.values.types import TYPE_NAMES, Shape
 
 _MINUS_ZERO = re.compile(rf"{re.escape(MINUS_ZERO)}(?!\d)")
 _TAKEN = KEYWORDS | TYPE_NAMES
-_ASYNC = ("async-start", "async-update", "async-done")
 # Where XLA prints bodies, it has this name for what these apply.
 _CALLS = ("reduce-scatter", "scan")
 
@@ -175,6 +175,11 @@ def _without_metadata(value: Sharding) -> Sharding:
     return replace(value, metadata=())  # type: ignore[type-var]
 
 
+def _repeats_callee(inst: Instruction) -> bool:
+    """True for a link of an asynchronous chain that says again what its start calls."""
+    return inst.spec.has(Trait.ASYNC_CHAIN) and inst.opcode != "async-start"
+
+
 def _word(name: str, mark: str) -> str:
     """Return a name after a mark, which is `%` where the name alone would be something else."""
     return ("%" if name in _TAKEN else mark) + name
@@ -292,7 +297,7 @@ class _Printer:
             arguments = self.literal(value) if attr.codec is LITERAL else attr.codec.write(value)
         else:
             arguments = self.operands(inst)
-            if self.options.async_sugar and opcode in _ASYNC:
+            if self.options.async_sugar and spec.has(Trait.ASYNC_CHAIN):
                 opcode = self.async_opcode(inst)
         root = "ROOT " if inst.is_root else ""
         shape = self.shape(inst.shape if self.xla is None else self.xla.shape(inst))
@@ -325,7 +330,7 @@ class _Printer:
             self._callers = comp.module.callers()
         callers = self._callers.get(comp, [])
         if self.xla is not None:
-            callers = [c for c in callers if c.opcode not in _ASYNC[1:]]
+            callers = [c for c in callers if not _repeats_callee(c)]
         return bool(callers) and all(self.wrapped(c) is not None for c in callers)
 
     def operands(self, inst: Instruction) -> str:
@@ -350,7 +355,7 @@ class _Printer:
     def attributes(self, inst: Instruction, indent: str) -> Iterable[str]:
         options = self.options
         root = self.wrapped(inst) if options.async_sugar else None
-        hides_callee = root is not None or (self.xla is not None and inst.opcode in _ASYNC[1:])
+        hides_callee = root is not None or (self.xla is not None and _repeats_callee(inst))
         yield from self.own_attributes(inst, indent, without="calls" if hides_callee else None)
         if root is not None:
             yield from self.own_attributes(root, indent)

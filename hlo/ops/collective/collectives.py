@@ -97,6 +97,8 @@ register(
         attrs=_ALL_GATHER,
         verify=need_groups,
         traits=TRAITS | Trait.SIDE_EFFECT,
+        continued_by=("all-gather-done",),
+        starts="all-gather",
     )
 )
 
@@ -180,6 +182,8 @@ register(
         attrs=_ALL_REDUCE,
         verify=need_groups,
         traits=TRAITS | Trait.SIDE_EFFECT,
+        continued_by=("all-reduce-done",),
+        starts="all-reduce",
     )
 )
 

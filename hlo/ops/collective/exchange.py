@@ -296,6 +296,8 @@ register(
         (_PERMUTE_EXAMPLE,),
         attrs=_PERMUTE,
         traits=TRAITS | Trait.SIDE_EFFECT,
+        continued_by=("collective-permute-done",),
+        starts="collective-permute",
     )
 )
 register(

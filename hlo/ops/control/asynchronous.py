@@ -71,7 +71,8 @@ register(
             "calls": need(COMPUTATION),
         },
         verify=_verify_async_start,
-        traits=Trait.SIDE_EFFECT,
+        traits=Trait.SIDE_EFFECT | Trait.ASYNC_CHAIN,
+        continued_by=("async-update", "async-done"),
     )
 )
 
@@ -102,7 +103,8 @@ register(
         (_ASYNC_EXAMPLE,),
         attrs={"output_to_operand_aliasing": Attr(OUTPUT_ALIASES, default=()), **_REPEATED},
         verify=_verify_async_update,
-        traits=Trait.SIDE_EFFECT,
+        traits=Trait.SIDE_EFFECT | Trait.ASYNC_CHAIN,
+        continued_by=("async-update", "async-done"),
     )
 )
 
@@ -118,7 +120,7 @@ register(
         "003 AsyncDone",
         (_ASYNC_EXAMPLE,),
         attrs=_REPEATED,
-        traits=Trait.SIDE_EFFECT,
+        traits=Trait.SIDE_EFFECT | Trait.ASYNC_CHAIN,
     )
 )
 
@@ -154,6 +156,8 @@ register(
         (_COPY_EXAMPLE,),
         attrs={"cross_program_prefetch_index": Attr(INT32)},
         traits=Trait.SIDE_EFFECT,
+        continued_by=("copy-done",),
+        starts="copy",
     )
 )
 

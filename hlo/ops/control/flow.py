@@ -78,7 +78,7 @@ ENTRY e {
         ),
         attrs={"to_apply": need(COMPUTATION), "is_composite": Attr(BOOL, default=False)},
         verify=_verify_call,
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.CALL | Trait.CONTROL_FLOW,
     )
 )
 
@@ -126,7 +126,7 @@ ENTRY e {
             "calls": need(COMPUTATION),
         },
         verify=_verify_fusion,
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.CALL,
     )
 )
 
@@ -196,7 +196,7 @@ ENTRY e {
 """,
         ),
         attrs={"condition": need(COMPUTATION), "body": need(COMPUTATION)},
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.CONTROL_FLOW,
     )
 )
 
@@ -317,6 +317,6 @@ ENTRY e {
             "false_computation": Attr(COMPUTATION),
             "branch_computations": Attr(COMPUTATIONS),
         },
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.CONTROL_FLOW,
     )
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hlo.errors import InferError, TextError
@@ -38,6 +39,7 @@ from hlo.values.types import (
     complex_of,
     complex_part,
     element_type_of,
+    integer_range,
 )
 
 TypeMap = Callable[[ElementType], ElementType]
@@ -93,6 +95,7 @@ def _elementwise(
     attrs: dict[str, Attr] | None = None,
     traits: Trait = Trait.NONE,
     cost: float = 1.0,
+    identity: Callable[[ElementType], Any] | None = None,
     source: str = "",
     examples: Sequence[str],
 ) -> None:
@@ -102,6 +105,7 @@ def _elementwise(
             name, arity, infer, evaluate, Category.ELEMENTWISE, source or f"003: {name}",
             tuple(examples), attrs=attrs or {}, traits=traits | Trait.ELEMENTWISE | Trait.INFERABLE,
             cost=cost,
+            identity=identity,
         )
     )  # fmt: skip
 
@@ -204,23 +208,23 @@ def _zeros(x: np.ndarray) -> np.ndarray:
 
 
 _unary("abs", Kernel(signed=np.abs, real=np.abs, complex=cx.absolute, wide_complex=True),
-       "f32", "s32", "c64", result=complex_part)  # fmt: skip
+       "f32", "s32", "c64", result=complex_part, traits=Trait.EXACT)  # fmt: skip
 _unary("negate", Kernel(integer=np.negative, real=np.negative, complex=np.negative), "f32", "u8",
-       traits=Trait.INVOLUTION)  # fmt: skip
+       traits=Trait.INVOLUTION | Trait.EXACT)  # fmt: skip
 _unary("sign", Kernel(signed=np.sign, real=ev.sign, complex=cx.sign, wide_complex=True),
-       "f32", "s8", "c64")  # fmt: skip
+       "f32", "s8", "c64", traits=Trait.EXACT)  # fmt: skip
 _unary("not", Kernel(pred=np.invert, integer=np.invert), "pred", "s32", traits=Trait.INVOLUTION)
 _unary("popcnt", Kernel(sized=ev.count_ones), "u32", "s8")
 _unary("count-leading-zeros", Kernel(sized=ev.count_leading_zeros), "u32", "s16")
-_unary("is-finite", Kernel(real=np.isfinite), "f32", "bf16", result=_to_pred)
+_unary("is-finite", Kernel(real=np.isfinite), "f32", "bf16", result=_to_pred, traits=Trait.EXACT)
 _unary("real", Kernel(real=np.positive, complex=cx.real), "c64", "f32", result=complex_part,
-       cost=0.0)  # fmt: skip
+       traits=Trait.EXACT, cost=0.0)  # fmt: skip
 _unary("imag", Kernel(real=_zeros, complex=cx.imag), "c64", "f32", result=complex_part,
-       cost=0.0)  # fmt: skip
-_unary("ceil", Kernel(real=np.ceil), "f32")
-_unary("floor", Kernel(real=np.floor), "f32")
-_unary("round-nearest-afz", Kernel(real=ev.round_half_away), "f32", "f64")
-_unary("round-nearest-even", Kernel(real=np.rint), "f32", "f64")
+       traits=Trait.EXACT, cost=0.0)  # fmt: skip
+_unary("ceil", Kernel(real=np.ceil), "f32", traits=Trait.EXACT)
+_unary("floor", Kernel(real=np.floor), "f32", traits=Trait.EXACT)
+_unary("round-nearest-afz", Kernel(real=ev.round_half_away), "f32", "f64", traits=Trait.EXACT)
+_unary("round-nearest-even", Kernel(real=np.rint), "f32", "f64", traits=Trait.EXACT)
 
 # Machines round square roots and quotients of f32 correctly as they are.
 _transcendental("sqrt", Kernel(real=np.sqrt, complex=np.sqrt, wide_complex=True), "f32", "c64",
@@ -259,21 +263,61 @@ for _name, _real, _complex in (
 
 # --- binary -------------------------------------------------------------------------------------
 
+
+def _zero(et: ElementType) -> object:
+    """Return what an addition does not change; +0 would turn -0 into +0."""
+    if et.name == "f8e8m0fnu":
+        return None  # it has no zero
+    if et.is_complex:
+        return complex(-0.0, -0.0)
+    return -0.0 if et.is_float else 0
+
+
+def _one(et: ElementType) -> object:
+    """Return what a multiplication does not change; it does the zeros of complex numbers."""
+    return None if et.is_complex else 1
+
+
+def _no_bits(et: ElementType) -> object:
+    return 0
+
+
+def _all_bits(et: ElementType) -> object:
+    return 1 if et.is_pred else -1 if et.is_signed else integer_range(et)[1]
+
+
+def _end(et: ElementType, sign: int) -> object:
+    """Return the greatest number of a type, or the least: for sign -1."""
+    if et.is_complex:
+        return None
+    if et.is_pred:
+        return int(sign > 0)
+    if et.is_integer:
+        return integer_range(et)[sign > 0]
+    with np.errstate(all="ignore"):
+        end = float(np.asarray(sign * np.inf).astype(et.dtype))
+    if np.isinf(end):
+        return end
+    limits = ml_dtypes.finfo(et.dtype)
+    return float(limits.max if sign > 0 else limits.min)
+
+
 _SYMMETRIC = Trait.COMMUTATIVE | Trait.ASSOCIATIVE_INT
 _REORDERABLE = Trait.COMMUTATIVE | Trait.ASSOCIATIVE
 
 # On pred, addition is or and multiplication is and.
 _binary("add", Kernel(pred=np.add, integer=np.add, real=np.add, complex=np.add),
-        "f32", "s32", "pred", traits=_SYMMETRIC)  # fmt: skip
+        "f32", "s32", "pred", traits=_SYMMETRIC, identity=_zero)  # fmt: skip
 _binary("multiply",
         Kernel(pred=np.multiply, integer=np.multiply, real=np.multiply, complex=cx.multiply),
-        "f32", "u8", traits=_SYMMETRIC)  # fmt: skip
+        "f32", "u8", traits=_SYMMETRIC, identity=_one)  # fmt: skip
 _binary("subtract", Kernel(integer=np.subtract, real=np.subtract, complex=np.subtract),
         "f32", "u32")  # fmt: skip
 _binary("divide",
         Kernel(integer=ev.integer_divide, real=np.divide, complex=cx.divide, wide_complex=True),
         "f32", "s32", "c64", cost=5.0)  # fmt: skip
-_binary("remainder", Kernel(integer=ev.integer_remainder, real=np.fmod), "f32", "s32", cost=10.0)
+_binary("remainder", Kernel(integer=ev.integer_remainder, real=np.fmod), "f32", "s32",
+        traits=Trait.EXACT, cost=10.0)  # fmt: skip
 _binary("power",
         Kernel(integer=ev.integer_power, real=ev.exactly_f32(np.power), complex=cx.power,
                wide_real=True, wide_complex=True),
@@ -285,16 +329,18 @@ _binary("atan2",
 # Complex numbers are ordered by real, then by imaginary part.
 _binary("maximum",
         Kernel(pred=np.maximum, integer=np.maximum, real=ev.maximum, complex=np.maximum),
-        "f32", "s32", traits=_REORDERABLE | Trait.IDEMPOTENT | Trait.EXTREMUM)  # fmt: skip
+        "f32", "s32", traits=_REORDERABLE | Trait.IDEMPOTENT | Trait.EXTREMUM | Trait.EXACT,
+        identity=lambda et: _end(et, -1))  # fmt: skip
 _binary("minimum",
         Kernel(pred=np.minimum, integer=np.minimum, real=ev.minimum, complex=np.minimum),
-        "f32", "s32", traits=_REORDERABLE | Trait.IDEMPOTENT | Trait.EXTREMUM)  # fmt: skip
+        "f32", "s32", traits=_REORDERABLE | Trait.IDEMPOTENT | Trait.EXTREMUM | Trait.EXACT,
+        identity=lambda et: _end(et, 1))  # fmt: skip
 _binary("and", Kernel(pred=np.bitwise_and, integer=np.bitwise_and), "pred", "u32",
-        traits=_REORDERABLE | Trait.IDEMPOTENT)  # fmt: skip
+        traits=_REORDERABLE | Trait.IDEMPOTENT, identity=_all_bits)  # fmt: skip
 _binary("or", Kernel(pred=np.bitwise_or, integer=np.bitwise_or), "pred", "u32",
-        traits=_REORDERABLE | Trait.IDEMPOTENT)  # fmt: skip
+        traits=_REORDERABLE | Trait.IDEMPOTENT, identity=_no_bits)  # fmt: skip
 _binary("xor", Kernel(pred=np.bitwise_xor, integer=np.bitwise_xor), "pred", "u32",
-        traits=_REORDERABLE)  # fmt: skip
+        traits=_REORDERABLE, identity=_no_bits)  # fmt: skip
 _binary("shift-left", Kernel(sized=ev.shift_left), "u32", "s8")
 _binary("shift-right-arithmetic", Kernel(sized=ev.shift_right_arithmetic), "s32", "u8")
 _binary("shift-right-logical", Kernel(sized=ev.shift_right_logical), "u32", "s8")

@@ -105,7 +105,7 @@ register(
             "direction": need(enum(*_COMPARISONS)),
             "type": Attr(_TYPE, settled=settled_type, spelled={"WEAKORDER": "order=WEAK"}),
         },
-        traits=Trait.ELEMENTWISE | Trait.INFERABLE,
+        traits=Trait.ELEMENTWISE | Trait.INFERABLE | Trait.EXACT,
     )
 )  # fmt: skip
 
@@ -153,7 +153,7 @@ register(
             "f32[2,3] select(pred[2,3] p, f32[2,3] x, f32[2,3] y)",
             "s32[4] select(pred[] p, s32[4] x, s32[4] y)",
         ),
-        traits=Trait.ELEMENTWISE | Trait.INFERABLE,
+        traits=Trait.ELEMENTWISE | Trait.INFERABLE | Trait.EXACT,
     )
 )  # fmt: skip
 register(
@@ -163,6 +163,6 @@ register(
             "f32[2,3] clamp(f32[] low, f32[2,3] x, f32[] high)",
             "s32[4] clamp(s32[4] low, s32[4] x, s32[4] high)",
         ),
-        traits=Trait.ELEMENTWISE | Trait.INFERABLE,
+        traits=Trait.ELEMENTWISE | Trait.INFERABLE | Trait.EXACT,
     )
 )  # fmt: skip

@@ -252,5 +252,6 @@ for _name, _arity, _infer, _evaluate, _source, _example in (
             (_example,),
             attrs=_TRANSFER,
             traits=_EFFECTS,
+            continued_by=() if _name.endswith("-done") else (f"{_name}-done",),
         )
     )

@@ -10,11 +10,9 @@ from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.ops import OPS, Trait
 from hlo.passes.algsimp._match import (
-    all_ones,
     dims_of,
     is_exact,
     is_splat,
-    limits,
     type_of,
 )
 from hlo.passes.algsimp._rules import rule
@@ -48,19 +46,9 @@ def is_order_free(op: str | None, et: ElementType) -> bool:
 
 def is_identity(op: str, inst: Instruction) -> bool:
     """True for a constant e with x op e = x, for every x to the bit."""
-    et = type_of(inst)
-    if op == "add":
-        return is_splat(inst, 0 if is_exact(et) else -0.0)
-    if op == "multiply":
-        return not et.is_complex and is_splat(inst, 1)
-    if op in ("or", "xor"):
-        return is_splat(inst, 0)
-    if op == "and":
-        return is_splat(inst, all_ones(et))
-    ends = limits(et)
-    if op not in ("maximum", "minimum") or ends is None:
-        return False
-    return is_splat(inst, ends[0] if op == "maximum" else ends[1])
+    identity = OPS[op].identity
+    value = None if identity is None else identity(type_of(inst))
+    return value is not None and is_splat(inst, value)
 
 
 def is_neutral(op: str, inst: Instruction) -> bool:

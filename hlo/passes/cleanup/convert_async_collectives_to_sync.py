@@ -6,12 +6,18 @@ from hlo.analysis.congruence import has_control_edges
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls
-from hlo.ops import Trait
+from hlo.ops import OPS, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 
-_COLLECTIVES = ("all-gather", "all-reduce", "collective-permute")
+# The start of each collective's done.
+_START_OF = {
+    end: spec
+    for spec in OPS.values()
+    if spec.starts and spec.has(Trait.COLLECTIVE)
+    for end in spec.continued_by
+} | {"async-done": OPS["async-start"]}
 
 
 @module_pass
@@ -28,8 +34,8 @@ def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> Non
                 inner = start.attrs["calls"].root
                 new = b.copy(inner, [start.operands[p.attrs["number"]] for p in inner.operands])
             else:
-                name = start.opcode.removesuffix("-start")
-                new = b.op(name, *start.operands, shape=done.shape, **start.attrs)
+                assert start.spec.starts is not None
+                new = b.op(start.spec.starts, *start.operands, shape=done.shape, **start.attrs)
                 notes = start.annotations | done.annotations
                 new.annotations.update({k: v for k, v in notes.items() if k != "metadata"})
             calls.added([new])
@@ -41,18 +47,18 @@ def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> Non
 def _chain(done: Instruction) -> list[Instruction] | None:
     """Return the chain of an asynchronous collective, the last step first, if it has no other
     users."""
-    name = done.opcode.removesuffix("-done")
-    if done.opcode not in ("async-done", *(f"{c}-done" for c in _COLLECTIVES)):
+    first = _START_OF.get(done.opcode)
+    if first is None:
         return None
     chain = [done]
-    while chain[-1].opcode != f"{name}-start":
+    while chain[-1].spec is not first:
         step = chain[-1].operands[0]
-        if step.opcode not in (f"{name}-start", "async-update") or step.num_users > 1:
+        if (step.spec is not first and step.opcode != "async-update") or step.num_users > 1:
             return None
         chain.append(step)
     if any(map(has_control_edges, chain)) or any(i.is_root for i in chain[1:]):
         return None
-    return chain if name != "async" or _is_one_collective(chain[-1]) else None
+    return chain if done.opcode != "async-done" or _is_one_collective(chain[-1]) else None
 
 
 def _is_one_collective(start: Instruction) -> bool:

@@ -8,13 +8,14 @@ from hlo.analysis.memory import shape_bytes
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder, build_computation
 from hlo.ir.calls import Calls
+from hlo.ops import OPS
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.values.types import U32, ArrayShape, Shape, TupleShape, array
 
-# Those that have a start and a done of their own.
-_OWN_STARTS = frozenset({"all-gather", "all-reduce", "collective-permute"})
+# The start of each operation that has one of its own.
+_START = {spec.starts: spec for spec in OPS.values() if spec.starts is not None}
 
 
 @module_pass
@@ -59,7 +60,7 @@ def async_collective_creator(
                 continue
             if not rewrites.allow(f"async_collective_creator.{inst.opcode}", inst):
                 continue
-            own = inst.opcode in _OWN_STARTS and not use_generic_async_start_done
+            own = inst.opcode in _START and not use_generic_async_start_done
             start, done = _own_start(inst) if own else _generic_start(inst)
             calls.added([start])
             for step in (start, done):
@@ -89,8 +90,9 @@ def _own_start(inst: Instruction) -> tuple[Instruction, Instruction]:
         shape = TupleShape((operands, inst.shape))
     if inst.opcode == "collective-permute":
         shape = TupleShape((operands, inst.shape, array(U32, ()), array(U32, ())))
-    start = b.op(f"{inst.opcode}-start", *inst.operands, shape=shape, **inst.attrs)
-    return start, b.op(f"{inst.opcode}-done", start, shape=inst.shape)
+    spec = _START[inst.opcode]
+    start, (end,) = b.op(spec.name, *inst.operands, shape=shape, **inst.attrs), spec.continued_by
+    return start, b.op(end, start, shape=inst.shape)
 
 
 def _generic_start(inst: Instruction) -> tuple[Instruction, Instruction]:

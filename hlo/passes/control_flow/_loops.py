@@ -12,6 +12,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
+from hlo.ops import Trait
 from hlo.passes.rules import unfused
 from hlo.values.types import Shape, TupleShape
 
@@ -56,15 +57,11 @@ def _from_outside(module: Module, visit: Callable[[Instruction], bool]) -> bool:
             visited.update(loops)
             changed |= any([visit(loop) for loop in loops if loop.parent is comp])
         for inst in comp:
-            if inst.opcode in _RUN:
+            if inst.spec.has(Trait.CONTROL_FLOW):
                 inner = [c for c in inst.called_computations if c not in seen]
                 seen.update(inner)
                 todo += inner
     return changed
-
-
-# What runs computations as they are.
-_RUN = frozenset({"call", "conditional", "while"})
 
 
 def is_tuple_loop(loop: Instruction) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from hlo.errors import HloError
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls, clone_computation
+from hlo.ops import Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
-# Operations that run a computation once or in turn; the others apply a function to elements.
-_CONTROL = frozenset({"call", "while", "conditional", "async-start"})
 # The copies of copies of a module are bounded in number.
 _MAX_INSTRUCTIONS = 1_000_000
 
@@ -53,7 +52,7 @@ def _add_sites(
 ) -> None:
     """Note where a computation names others that run as they are: attribute and place in it."""
     for inst in comp:
-        if inst.opcode in _CONTROL:
+        if inst.spec.has(Trait.CONTROL_FLOW) or inst.opcode == "async-start":
             for key in inst.spec.computation_attrs:
                 value = inst.attrs[key]
                 for at, callee in enumerate(value if isinstance(value, tuple) else (value,)):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder, build_reducer
-from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType, integer_range
+from hlo.ops import OPS
+from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType
 
 _WITH_ENDS = ("bf16", "f16", "f32", "f64")
 
@@ -34,23 +34,10 @@ def identity_of(op: str, et: ElementType) -> Any:
     """Return e with x op e = x for all x to the bit, None where there is none."""
     if et.is_float and et.name not in _WITH_ENDS:
         return None
-    if op == "add":
-        zero = -0.0
-        return complex(zero, zero) if et.is_complex else zero if et.is_float else 0
-    if op == "multiply":
-        # Products of floats overflow, or not, by their order.
-        return None if et.is_complex or et.is_float else 1
-    if op in ("maximum", "minimum") and not et.is_complex:
-        is_low = op == "maximum"
-        if et.is_pred:
-            return not is_low
-        if et.is_float:
-            return -math.inf if is_low else math.inf
-        return integer_range(et)[0 if is_low else 1]
-    if op in ("and", "or", "xor") and (et.is_pred or et.is_integer):
-        ones = True if et.is_pred else -1 if et.is_signed else integer_range(et)[1]
-        return ones if op == "and" else 0
-    return None
+    if op == "multiply" and et.is_float:
+        return None  # products of floats overflow, or not, by their order
+    identity = OPS[op].identity
+    return None if identity is None else identity(et)
 
 
 def without_overflow(inst: Instruction, op: str) -> tuple[ElementType, Computation]:

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.calls import Calls
+from hlo.ops import Trait
 
 _CONTRACTIONS = frozenset({"convolution", "dot"})
 # Loops over more than their result.
 _HEROES = _CONTRACTIONS | {"reduce", "reduce-window"}
-# What runs a computation as it is: what is in it may be fused, unlike functions of elements.
-_CONTROL = frozenset({"call", "conditional", "while"})
 
 
 def fusible_computations(module: Module) -> list[Computation]:
@@ -21,7 +20,7 @@ def fusible_computations(module: Module) -> list[Computation]:
     for comp in reversed(module.callees_first()):
         if comp in found:
             for inst in comp:
-                if inst.opcode in _CONTROL:
+                if inst.spec.has(Trait.CONTROL_FLOW):
                     found.update(inst.called_computations)
     return [c for c in module.callees_first() if c in found]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from hlo.analysis.congruence import has_control_edges
 from hlo.ir import Computation, Instruction
+from hlo.ops import Trait
 from hlo.values.layout.bitcasts import layout_of
 from hlo.values.types import HOST_MEMORY_SPACE, ArrayShape, Shape, TupleShape
 
@@ -184,7 +185,7 @@ class HostMemory:
     def _callers_of(self, inst: Instruction) -> Sequence[Instruction]:
         assert inst.parent is not None
         callers = self._callers.get(inst.parent, ())
-        if any(c.opcode not in ("call", "conditional", "while") for c in callers):
+        if any(not c.spec.has(Trait.CONTROL_FLOW) for c in callers):
             raise _Unknown
         # The condition of a loop has a result of its own.
         return [c for c in callers if not inst.is_root or c.attrs.get("condition") != inst.parent]

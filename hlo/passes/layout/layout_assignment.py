@@ -36,7 +36,7 @@ _CROSSING = frozenset({"dynamic-slice", "dynamic-update-slice"})
 # They have the layouts of what they are made of.
 _FOLLOWING = frozenset({"get-tuple-element", "tuple", "opt-barrier"})
 # Computations say what they take and give. The last of several gives what the others do, too.
-_CALLING = frozenset({"call", "fusion", "while", "conditional"})
+_CALLING = Trait.CALL | Trait.CONTROL_FLOW
 # Made where they are used, in any order of dimensions, as often as there are different ones.
 _FLEXIBLE = frozenset({"broadcast", "iota"})
 # Their kernels read operands by strides, but write rows.
@@ -156,7 +156,7 @@ class _Plan:
 
     def _shape(self, inst: Instruction) -> Shape:
         shape = inst.shape
-        if inst.opcode in _CALLING:
+        if inst.spec.has(_CALLING):
             return self._signatures[inst.called_computations[-1]][1]
         if inst.opcode == "get-tuple-element":
             whole = self._shapes[inst.operands[0]]
@@ -261,7 +261,7 @@ class _Plan:
         """Return in which shape an instruction reads an operand."""
         operand = inst.operands[at]
         have = self._shapes[operand]
-        if inst.opcode in _CALLING:
+        if inst.spec.has(_CALLING):
             return self._taken(inst, at, have)
         constraints = inst.attrs.get("operand_layout_constraints")
         if constraints:

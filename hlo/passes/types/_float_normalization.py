@@ -31,12 +31,9 @@ _APPROXIMATE = frozenset(
 _APPLYING = frozenset(
     "map reduce reduce-window select-and-scatter scatter all-reduce reduce-scatter".split()
 )
-# One rounding to the wider type before the one to the narrower changes nothing for these, if the
-# wider has more than twice the digits; f32 has them for all.
-_ROUNDED_ONCE = frozenset(
-    "abs negate sign add subtract maximum minimum compare clamp is-finite floor ceil "
-    "round-nearest-afz round-nearest-even remainder".split()
-)
+# One rounding to the wider type before the one to the narrower changes nothing for these (nor for
+# exact operations), if the wider has more than twice the digits; f32 has them for all.
+_ROUNDED_ONCE = frozenset({"add", "subtract"})
 
 
 def float_types(names: str) -> list[ElementType]:
@@ -122,7 +119,7 @@ def _rounds_the_same(inst: Instruction, narrow: ElementType, wide: ElementType) 
         return True  # narrow arithmetic is defined as that of f32, rounded
     digits, range_ = _FORMS[wide.name]
     enough = digits >= 2 * _FORMS[narrow.name][0] + 2 and range_ >= _FORMS[narrow.name][1] + 1
-    return inst.opcode in _ROUNDED_ONCE and enough
+    return (inst.spec.has(Trait.EXACT) or inst.opcode in _ROUNDED_ONCE) and enough
 
 
 def _is_taken_directly(comp: Computation, retyper: Retyper) -> bool:

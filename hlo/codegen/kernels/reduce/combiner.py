@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -15,6 +13,7 @@ from hlo.codegen.loops.element import ElementEmitter
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.ir import Computation, Instruction
+from hlo.ops import OPS, OpSpec
 from hlo.values.types import ELEMENT_TYPES, ElementType
 
 # Reductions of more elements may be taken apart, although their function is not known to be
@@ -44,7 +43,7 @@ class Combiner:
         types = tuple(element_type(p) for p in computation.parameters)
         n = len(types) // 2
         opcode = single_binary_op(computation) if n == 1 else None
-        if opcode not in _IDENTITY or not _any_order(opcode, types[0]):
+        if opcode is None or not _any_order(OPS[opcode], types[0]):
             return Combiner(computation, types, types[:n], None)
         return Combiner(computation, types, (_wider(types[0]),), opcode)
 
@@ -74,7 +73,9 @@ class Combiner:
     def neutral(self) -> np.ndarray:
         """Return the number that changes nothing, for a known operation."""
         assert self.known is not None
-        return np.asarray(_IDENTITY[self.known](self.held[0]))
+        identity = OPS[self.known].identity
+        assert identity is not None
+        return np.asarray(identity(self.held[0]))
 
     def identity(self) -> list[Value]:
         """Return that number as a value."""
@@ -169,14 +170,14 @@ def _add(b: Builder, flags: str, x: Val, y: Val) -> Val:
     return b.binary("fadd", x, y, flags)
 
 
-def _any_order(opcode: str, et: ElementType) -> bool:
+def _any_order(spec: OpSpec, et: ElementType) -> bool:
     """True when an operation is associative and commutative, sums of floats taken as exact.
 
     Products of floats are not: they overflow on the way or not by the order.
     """
-    if et.is_complex:
-        return opcode == "add"
-    return opcode != "multiply" or not et.is_float
+    if spec.identity is None or spec.identity(_wider(et)) is None:
+        return False
+    return spec.name == "add" or spec.is_associative(et)
 
 
 def _wider(et: ElementType) -> ElementType:
@@ -185,29 +186,6 @@ def _wider(et: ElementType) -> ElementType:
     if et.is_integer and et.bits < 8:
         return ELEMENT_TYPES["s8" if et.is_signed else "u8"]
     return et
-
-
-def _extreme(et: ElementType, *, lowest: bool) -> object:
-    if et.is_pred:
-        return not lowest
-    if et.is_float:
-        return -math.inf if lowest else math.inf
-    signed = int(et.is_signed)
-    if lowest:
-        return -(1 << et.bits - 1) * signed
-    return (1 << et.bits - signed) - 1
-
-
-_IDENTITY: dict[str, Callable[[ElementType], object]] = {
-    # -0 changes nothing; +0 would turn -0 into +0.
-    "add": lambda et: complex(-0.0, -0.0) if et.is_complex else -0.0 if et.is_float else 0,
-    "multiply": lambda et: 1,
-    "maximum": partial(_extreme, lowest=True),
-    "minimum": partial(_extreme, lowest=False),
-    "and": lambda et: True if et.is_pred else -1,
-    "or": lambda et: 0,
-    "xor": lambda et: 0,
-}
 
 
 def element_type(inst: Instruction) -> ElementType:

@@ -6,24 +6,16 @@ Zeros, infinities and branch cuts follow C99 Annex G. A product in which a facto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from hlo.codegen.scalar.math.complex_arithmetic import (
     Complex,
-    absolute,
     add,
-    clamp,
     divide,
     is_infinite,
     is_nan,
     is_zero,
-    maximum,
-    minimum,
     multiply,
     power_twice,
-    sign,
     size_exponent,
-    subtract,
     times,
     where,
 )
@@ -335,54 +327,3 @@ def atanh(z: Complex) -> Complex:
     im = (nan & ~(ay == INF)).where(NAN, im)
     re = (x == 0).where(0.0, re)
     return Complex(re.copysign(z.re), im.copysign(y))
-
-
-# --- the table ----------------------------------------------------------------------------------
-
-# In the type of the parts; everything else is computed in f64.
-_DIRECT: dict[str, Callable[..., Complex | Num]] = {
-    "add": add,
-    "clamp": clamp,
-    "imag": lambda z: z.im,
-    "maximum": maximum,
-    "minimum": minimum,
-    "multiply": multiply,
-    "negate": Complex.__neg__,
-    "real": lambda z: z.re,
-    "subtract": subtract,
-}
-_FUNCTIONS: dict[str, Callable[..., Complex | Num]] = {
-    "abs": absolute,
-    "acos": acos,
-    "acosh": acosh,
-    "asin": asin,
-    "asinh": asinh,
-    "atan2": complex_atan2,
-    "atanh": atanh,
-    "cosh": cosh,
-    "cosine": cosine,
-    "divide": divide,
-    "exp2": exp2,
-    "exponential": exp,
-    "exponential-minus-one": expm1,
-    "log": log,
-    "log2": log2,
-    "log-plus-one": log1p,
-    "logistic": logistic,
-    "power": power,
-    "rsqrt": rsqrt,
-    "sign": sign,
-    "sine": sine,
-    "sinh": sinh,
-    "sqrt": sqrt,
-    "tan": tan,
-    "tanh": tanh,
-}
-
-
-def complex_op(opcode: str, args: Sequence[Complex]) -> Complex | Num:
-    """Return an elementwise operation on complex numbers."""
-    if opcode in _DIRECT:
-        return _DIRECT[opcode](*args)
-    part = args[0].re.type
-    return _FUNCTIONS[opcode](*(z.to("double") for z in args)).to(part)
