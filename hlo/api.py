@@ -214,7 +214,7 @@ def optimize(
 
 def parameters_of(module: Module) -> list[Parameter]:
     """Return the parameters of a module's entry, as input files and specs address them."""
-    return [Parameter(p.attrs["number"], p.name, p.shape) for p in module.entry.parameters]
+    return [Parameter(p.parameter_number, p.name, p.shape) for p in module.entry.parameters]
 
 
 @checked

@@ -24,7 +24,7 @@ def is_bitcast(inst: Instruction) -> bool:
         return False
     if inst.opcode == "reshape":
         return reshape_is_bitcast(before, after)
-    from_major = [inst.attrs["dimensions"][d] for d in reversed(layout_of(after).minor_to_major)]
+    from_major = [inst.dimensions[d] for d in reversed(layout_of(after).minor_to_major)]
     return _wide(before, from_major) == _wide(before, layout_of(before).minor_to_major[::-1])
 
 

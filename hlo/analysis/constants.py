@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from hlo.ir import Instruction
-from hlo.values.literal import Literal
 from hlo.values.numerals import bits_of
 from hlo.values.types import ArrayShape
 
@@ -16,7 +15,7 @@ def splat(inst: Instruction) -> np.ndarray | None:
         inst = inst.operands[0]
     if inst.opcode != "constant":
         return None
-    literal: Literal = inst.attrs["literal"]
+    literal = inst.literal
     if literal.elided or not isinstance(literal.shape, ArrayShape):
         return None
     value = literal.array

@@ -84,7 +84,7 @@ class _Costs:
         match inst.opcode:
             case "while":
                 count = trip_count(inst)
-                body, test = self.of(inst.attrs["body"]), self.of(inst.attrs["condition"])
+                body, test = self.of(inst.body), self.of(inst.condition)
                 if count is None:
                     return body + test + Cost(exact=False)
                 return body.times(count) + test.times(count + 1)
@@ -111,18 +111,18 @@ class _Costs:
         if inst.opcode in _COUNTS:
             return Cost(_COUNTS[inst.opcode](inst))
         if inst.opcode in _APPLIED:
-            return _no_bytes(self.of(inst.attrs["to_apply"])).times(_APPLIED[inst.opcode](inst))
+            return _no_bytes(self.of(inst.to_apply)).times(_APPLIED[inst.opcode](inst))
         if inst.opcode == "select-and-scatter":
             source = inst.operands[1].array_shape.num_elements
             chosen = source * (_window_elements(inst) - 1)
-            select, scatter = self.of(inst.attrs["select"]), self.of(inst.attrs["scatter"])
+            select, scatter = self.of(inst.select), self.of(inst.scatter)
             return _no_bytes(select).times(chosen) + _no_bytes(scatter).times(source)
         return Cost()
 
     def _elementwise(self, inst: Instruction, shape: ArrayShape) -> Cost:
         count = shape.num_elements
         if inst.opcode == "map":
-            return _no_bytes(self.of(inst.attrs["to_apply"])).times(count)
+            return _no_bytes(self.of(inst.to_apply)).times(count)
         if inst.spec.has(Trait.TRANSCENDENTAL):
             return Cost(transcendentals=count)
         if not inst.spec.cost:
@@ -228,18 +228,18 @@ def _multiply_adds(inst: Instruction, count: int) -> int:
 
 def _dot(inst: Instruction) -> int:
     lhs = _array(inst.operand_shapes[0])
-    depth = math.prod(lhs.dims[d] for d in inst.attrs["lhs_contracting_dims"])
+    depth = math.prod(lhs.dims[d] for d in inst.lhs_contracting_dims)
     return _multiply_adds(inst, _array(inst.shape).num_elements * depth)
 
 
 def _convolution(inst: Instruction) -> int:
-    dims = inst.attrs["dim_labels"]
+    dims = inst.dim_labels
     lhs, rhs = (_array(s) for s in inst.operand_shapes[:2])
     taps = math.prod(
-        _taps(lhs.dims[d], w) for d, w in zip(dims.input_spatial, inst.attrs["window"], strict=True)
+        _taps(lhs.dims[d], w) for d, w in zip(dims.input_spatial, inst.window, strict=True)
     )
     features = rhs.dims[dims.kernel_input] * rhs.dims[dims.kernel_output]
-    batch = lhs.dims[dims.input_batch] // inst.attrs["batch_group_count"]
+    batch = lhs.dims[dims.input_batch] // inst.batch_group_count
     return _multiply_adds(inst, taps * batch * features)
 
 
@@ -269,12 +269,12 @@ def _taps(size: int, w: WindowDim) -> int:
 
 
 def _window_elements(inst: Instruction) -> int:
-    return math.prod(w.size for w in inst.attrs["window"])
+    return math.prod(w.size for w in inst.window)
 
 
 def _sort(inst: Instruction) -> int:
     shape = _array(inst.operand_shapes[0])
-    return shape.num_elements * _log2(shape.dims[inst.attrs["dimensions"][0]])
+    return shape.num_elements * _log2(shape.dims[inst.dimensions[0]])
 
 
 def _log2(n: int) -> int:
@@ -283,7 +283,7 @@ def _log2(n: int) -> int:
 
 
 def _fft(inst: Instruction) -> int:
-    lengths = inst.attrs["fft_length"]
+    lengths = inst.fft_length
     whole = max(_elements(s) for s in (inst.shape, inst.operand_shapes[0]))
     return 5 * whole * sum(_log2(n) for n in lengths)
 

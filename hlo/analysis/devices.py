@@ -50,4 +50,4 @@ def _tells_devices_apart(inst: Instruction, counts: tuple[int, int]) -> bool:
     if inst.spec.has(Trait.DEVICE_ID) or names_devices(inst):
         return True
     has_groups = "replica_groups" in inst.attrs or "source_target_pairs" in inst.attrs
-    return inst.spec.has(Trait.COLLECTIVE) and has_groups and exchanges(inst.attrs, counts)
+    return inst.spec.has(Trait.COLLECTIVE) and has_groups and exchanges(inst, counts)

@@ -58,7 +58,7 @@ def domains_of(module: Module) -> dict[tuple[int, Path], Domain]:
     """Return the domains of leaves of a valid module's parameters, by number and index path."""
     known, entry = _demands(module), module.entry
     return {
-        (inst.attrs["number"], path): domain
+        (inst.parameter_number, path): domain
         for (inst, path), domain in known.items()
         if inst.opcode == "parameter" and inst.parent is entry
     }
@@ -89,7 +89,7 @@ def _demands(module: Module) -> dict[tuple[Instruction, Path], Domain]:
         elif inst.parent is not module.entry:
             assert inst.parent is not None
             for caller in callers[inst.parent]:
-                demands.extend(_passed(caller, inst.parent, inst.attrs["number"], path, domain))
+                demands.extend(_passed(caller, inst.parent, inst.parameter_number, path, domain))
     return known
 
 
@@ -149,12 +149,12 @@ def _indices(inst: Instruction) -> Iterator[Demand]:
     """Yield the domains of the indices of a gather or a scatter."""
     at = 1 if inst.opcode == "gather" else len(inst.operands) // 2
     operand, indices, dims = inst.operands[0].array_shape, inst.operands[at], index_dims(inst)
-    sizes = list(inst.attrs["slice_sizes"] if at == 1 and inst.opcode == "gather" else ())
+    sizes = list(inst.slice_sizes if at == 1 and inst.opcode == "gather" else ())
     if inst.opcode == "scatter":
         updates = inst.operands[at + 1].array_shape
         sizes = [1] * operand.rank
         window = dims.window_dims(operand.rank)
-        for d, of in zip(window, inst.attrs["update_window_dims"], strict=True):
+        for d, of in zip(window, inst.update_window_dims, strict=True):
             sizes[d] = updates.dims[of]
     if UNBOUNDED in (*operand.dims, *sizes) or not dims.index_map:
         return
@@ -162,7 +162,7 @@ def _indices(inst: Instruction) -> Iterator[Demand]:
     parts = indices.operands
     if (
         indices.opcode == "concatenate"
-        and indices.attrs["dimensions"] == (dims.index_vector_dim,)
+        and indices.dimensions == (dims.index_vector_dim,)
         and len(parts) == len(room)
     ):
         # Each component of the index vectors is computed separately, with its own domain.
@@ -195,7 +195,7 @@ def _behind(inst: Instruction, path: Path, domain: Domain) -> Iterator[Demand]:
     if op == "tuple":
         yield inst.operands[path[0]], path[1:], domain
     elif op == "get-tuple-element":
-        yield inst.operands[0], (inst.attrs["index"], *path), domain
+        yield inst.operands[0], (inst.tuple_index, *path), domain
     elif op in ("call", "fusion", "map"):
         yield inst.called_computations[0].root, path, domain
     elif op == "while":

@@ -46,7 +46,7 @@ class Effects:
 
     def _of(self, inst: Instruction) -> int:
         bits = _own(inst.spec.name)
-        if bits & _ACTS and inst.attrs.get("custom_call_has_side_effect") is False:
+        if bits & _ACTS and inst.custom_call_has_side_effect is False:
             bits = _DEVICE  # a function, by its own word, but of what the host has for it
         if inst.spec.computation_attrs:
             for callee in inst.called_computations:

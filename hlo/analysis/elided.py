@@ -36,5 +36,5 @@ def elided_constants(module: Module) -> list[Instruction]:
 
 def is_elided(inst: Instruction) -> bool:
     """True for a constant of which a part is elided."""
-    literal: Literal | None = inst.attrs["literal"] if inst.opcode == "constant" else None
+    literal: Literal | None = inst.literal if inst.opcode == "constant" else None
     return literal is not None and literal.is_elided_in_part

@@ -93,7 +93,7 @@ class Values:
 
     def _passed_on(self, inst: Instruction, count: int) -> tuple[frozenset[Value], ...]:
         if inst.opcode == "get-tuple-element":
-            return (self._held[inst.operands[0]][inst.attrs["index"]],) * count
+            return (self._held[inst.operands[0]][inst.tuple_index],) * count
         if inst.opcode == "tuple":
             return tuple(_union(self._held[o]) for o in inst.operands)
         first = self._held[inst.operands[0]] if inst.operands else ()

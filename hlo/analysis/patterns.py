@@ -56,7 +56,7 @@ def picks_an_argument(comp: Computation) -> bool:
                 todo.extend(inst.operands[1:])
             elif inst.spec.has(Trait.EXTREMUM):
                 todo.extend(inst.operands)
-            elif inst.opcode != "parameter" or inst.attrs["number"] not in (i, n + i):
+            elif inst.opcode != "parameter" or inst.parameter_number not in (i, n + i):
                 return False
     return True
 
@@ -103,14 +103,14 @@ class _Comparator:
 
     def _term(self, inst: Instruction) -> OrderTerm | None:
         """Return the key of `compare(f(even), f(odd)), direction=LT|GT`, sides in either order."""
-        direction = inst.attrs["direction"]
-        if direction not in ("LT", "GT") or inst.attrs["type"] == "WEAKORDER":
+        direction = inst.direction
+        if direction not in ("LT", "GT") or inst.comparison_type == "WEAKORDER":
             return None
         key = self._key(inst)
         if key is None:
             return None
         straight = self._side(inst.operands[0]) == {0}
-        total = inst.attrs["type"] == "TOTALORDER"
+        total = inst.comparison_type == "TOTALORDER"
         return OrderTerm(key, (direction == "GT") == straight, total)
 
     def _key(self, inst: Instruction) -> Instruction | None:
@@ -139,7 +139,7 @@ class _Comparator:
         for less, equal, rest, direction in candidates:
             if less.opcode != "compare" or equal.opcode != "compare":
                 continue
-            if equal.attrs["direction"] != direction or equal.attrs["type"] != less.attrs["type"]:
+            if equal.direction != direction or equal.comparison_type != less.comparison_type:
                 continue
             term, key = self._term(less), self._key(equal)
             if term is not None and key is not None and _mirrored(term.key, key, 0):
@@ -157,7 +157,7 @@ class _Comparator:
             elif missing:
                 todo.extend(missing)
             elif at.opcode == "parameter":
-                self._sides[at] = frozenset({at.attrs["number"] % 2})
+                self._sides[at] = frozenset({at.parameter_number % 2})
             else:
                 self._sides[at] = frozenset().union(*(self._sides[o] for o in at.operands))
         return self._sides[inst]
@@ -175,7 +175,7 @@ def _mirrored(left: Instruction, right: Instruction, step: int = 1) -> bool:
         if a.opcode != b.opcode or a.shape != b.shape or len(a.operands) != len(b.operands):
             return False
         if a.opcode == "parameter":
-            if b.attrs["number"] != a.attrs["number"] + step:
+            if b.parameter_number != a.parameter_number + step:
                 return False
         elif not all(_same_value(a.attrs[k], b.attrs[k]) for k in a.attrs):
             return False

@@ -20,7 +20,7 @@ def rounded_digits(module: Module) -> int | None:
     found: list[int] = []
     for inst in module.instructions():
         if inst.opcode == "reduce-precision":
-            found.append(inst.attrs["mantissa_bits"])
+            found.append(inst.mantissa_bits)
         elif inst.opcode == "convert":
             given, made = inst.operand_shapes[0], inst.shape
             if isinstance(given, ArrayShape) and isinstance(made, ArrayShape):

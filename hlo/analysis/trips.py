@@ -46,7 +46,7 @@ def never_ends(loop: Instruction) -> bool:
     Its condition reads only loop-invariant values, and its body has no side effect that could end
     the run: only the host can, in sends, receives and custom calls.
     """
-    condition, body = loop.attrs["condition"], loop.attrs["body"]
+    condition, body = loop.condition, loop.body
     (state,) = condition.parameters
     if body.root is not body.parameters[0]:
         if state.is_root or any(u.opcode != "get-tuple-element" for u in state.users):
@@ -54,7 +54,7 @@ def never_ends(loop: Instruction) -> bool:
         if body.root.opcode != "tuple":
             return not state.num_users and not _asks_the_host(loop)
         for user in state.users:
-            index = user.attrs["index"]
+            index = user.tuple_index
             if _element(body.root.operands[index]) != index:
                 return False
     return not _asks_the_host(loop)
@@ -65,12 +65,12 @@ def _asks_the_host(loop: Instruction) -> bool:
     stack, seen = [*loop.called_computations], set(loop.called_computations)
     while stack:
         for inst in stack.pop():
-            if inst.opcode in _OF_HOST or inst.attrs.get("is_host_transfer"):
+            if inst.opcode in _OF_HOST or inst.is_host_transfer:
                 return True
             new = [c for c in inst.called_computations if c not in seen]
             seen.update(new)
             stack.extend(new)
-    condition = loop.attrs["condition"]
+    condition = loop.condition
     return any(i.spec.has(_VARYING) or i.called_computations for i in condition)
 
 
@@ -89,11 +89,11 @@ def counted(loop: Instruction) -> Counter | None:
     An integer of the state starts from a constant, the body adds a constant to it, and the
     condition compares it with a constant. None when it would overflow before the loop ends.
     """
-    test, body = loop.attrs["condition"].root, loop.attrs["body"]
+    test, body = loop.condition.root, loop.body
     if test.opcode != "compare":
         return None
     index, bound = _element(test.operands[0]), _constant(test.operands[1])
-    direction = test.attrs["direction"]
+    direction = test.direction
     if index is None:
         index, bound = _element(test.operands[1]), _constant(test.operands[0])
         direction = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}.get(direction, direction)
@@ -144,7 +144,7 @@ def _element(inst: Instruction) -> int | None:
     inst = _through(inst)
     if inst.opcode != "get-tuple-element" or inst.operands[0].opcode != "parameter":
         return None
-    return int(inst.attrs["index"])
+    return int(inst.tuple_index)
 
 
 def _constant(inst: Instruction) -> int | None:
@@ -154,7 +154,7 @@ def _constant(inst: Instruction) -> int | None:
         return None
     if not shape.element_type.is_integer:
         return None
-    value: Any = inst.attrs["literal"].value
+    value: Any = inst.literal.value
     return int(value)
 
 

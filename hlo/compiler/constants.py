@@ -96,8 +96,8 @@ def fill(module: Module, source: str | Path, seed: int = 0, random: Sequence[str
         leaf = _from_module(str(source), elided)
     filled = 0
     for inst in elided:
-        literal = _filled(inst.attrs["literal"], inst, (), leaf)
-        filled += literal is not inst.attrs["literal"]
+        literal = _filled(inst.literal, inst, (), leaf)
+        filled += literal is not inst.literal
         inst.attrs["literal"] = literal
     return filled
 
@@ -160,8 +160,8 @@ def _from_module(path: str, elided: list[Instruction]) -> Leaf:
         if inst.opcode == "constant" and not is_elided(inst):
             assert inst.parent is not None
             # By its computation first; names are the module's own where XLA prints.
-            found[inst.parent.name, inst.name] = inst.attrs["literal"]
-            found.setdefault(("", inst.name), inst.attrs["literal"])
+            found[inst.parent.name, inst.name] = inst.literal
+            found.setdefault(("", inst.name), inst.literal)
     _need_any(path, {name for _, name in found}, [i.name for i in elided])
 
     def leaf(inst: Instruction, index: Index, shape: ArrayShape) -> Any:

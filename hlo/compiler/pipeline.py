@@ -171,7 +171,7 @@ def _without_numbers(module: Module) -> bytes:
             if is_known:
                 yield np.ascontiguousarray(literal.array).reshape(-1).view(np.uint8).data
 
-    constants = [i.attrs["literal"] for i in module.instructions() if i.opcode == "constant"]
+    constants = [i.literal for i in module.instructions() if i.opcode == "constant"]
     numbers = digest(part for literal in constants for part in arrays(literal))
     printed = print_module(module, PrintOptions(constant_limit=0))
     return f"{printed}\0{numbers}".encode()

@@ -182,7 +182,7 @@ def _replace(entry: Computation, parameter: Instruction, baked: Baked) -> list[I
         return create("tuple", shape, elements)
 
     shape = _rest(parameter.shape, baked)
-    rest = None if shape is None else create("parameter", shape, number=parameter.attrs["number"])
+    rest = None if shape is None else create("parameter", shape, number=parameter.parameter_number)
     new = value(parameter.shape, (), rest)
     parameter.replace_all_uses_with(new)
     parameter.drop_edges()

@@ -9,8 +9,7 @@ Source: "SetDimensionSize" of the specification; XLA's `dynamic_dimension_infere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from hlo.ops.movement.dimension_sizes import SIZE_MAKERS
 from hlo.ops.reduce import reduction_eval
 from hlo.ops.reduce.reduction_eval import Parts, as_parts
 from hlo.ops.rules import array_result
-from hlo.ops.spec import EvalContext, OpView
+from hlo.ops.spec import EvalContext, OpRecord, OpView
 from hlo.values.arrays import DynamicArray, actual, at_bounds, bounded, with_sizes
 from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
@@ -30,18 +29,6 @@ from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 _DIRECT = frozenset(
     {Category.CONTROL, Category.STRUCTURE, Category.ASYNC, Category.HOST, Category.CUSTOM}
 )
-
-
-@dataclass(frozen=True)
-class _View:
-    """An operation with different shapes and attributes than its instruction. An `OpView`."""
-
-    name: str
-    opcode: str
-    shape: Shape
-    attrs: Mapping[str, Any]
-    operand_shapes: Sequence[Shape]
-    annotations: Mapping[str, Any]
 
 
 def may_be_dynamic(ops: Iterable[OpView]) -> bool:
@@ -99,11 +86,11 @@ def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         for s, a in zip(op.operand_shapes, arrays, strict=True)
         if isinstance(s, ArrayShape)
     ]
-    view = _View(op.name, op.opcode, op.shape, {**op.attrs, **case.attrs}, shapes, op.annotations)
-    shape = (
-        spec.infer(view) if case.dims is None else array(array_result(op).element_type, case.dims)
+    record = OpRecord.of(op, shapes, {**op.attrs, **case.attrs})
+    record.shape = (
+        spec.infer(record) if case.dims is None else array(array_result(op).element_type, case.dims)
     )
-    return _stored(op, spec.evaluate(replace(view, shape=shape), arrays, ctx), op.shape)
+    return _stored(op, spec.evaluate(record, arrays, ctx), op.shape)
 
 
 def _varies(value: Any, shape: Shape) -> bool:
@@ -136,12 +123,12 @@ def _dynamic_update_slice(
     """Write the valid part of the update into the operand; the start is clamped by the bounds."""
     operand, update = (Arg(v, s) for v, s in zip(args[:2], op.operand_shapes, strict=False))
     shapes = [array(s.element_type, v.shape) for s, v in _with_bounds(op, args)]
-    view = _View(op.name, op.opcode, shapes[0], op.attrs, shapes, op.annotations)
+    record = OpRecord.of(op, shapes, shape=shapes[0])
     evaluate, starts = OPS[op.opcode].evaluate, list(args[2:])
     written = np.zeros(update.data.shape, bool)
     written[tuple(slice(0, n) for n in update.sizes)] = True
-    mask = evaluate(view, [np.zeros(operand.data.shape, bool), written, *starts], ctx)
-    moved = evaluate(view, [operand.data, update.data, *starts], ctx)
+    mask = evaluate(record, [np.zeros(operand.data.shape, bool), written, *starts], ctx)
+    moved = evaluate(record, [operand.data, update.data, *starts], ctx)
     # An update of a whole dimension sets its size.
     sizes = [
         update.sizes[d] if update.varies[d] and update.data.shape[d] == bound else operand.sizes[d]
@@ -158,18 +145,14 @@ def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     operands, indices, updates = parts[:count], parts[count], parts[count + 1 :]
     for p in operands:
         p.part = list(p.data.shape)
-    at = op.attrs["index_vector_dim"]
+    at = op.index_vector_dim
     if at < indices.data.ndim:
         indices.part[at] = indices.data.shape[at]
     index_dims = [d for d in range(indices.data.ndim) if d != at]
-    update_dims = [
-        d for d in range(updates[0].data.ndim) if d not in op.attrs["update_window_dims"]
-    ]
+    update_dims = [d for d in range(updates[0].data.ndim) if d not in op.update_window_dims]
     for d, i in zip(update_dims, index_dims, strict=True):
         share(parts, [(count, i), *((count + 1 + k, d) for k in range(count))])
-    batching = zip(
-        op.attrs["input_batching_dims"], op.attrs["scatter_indices_batching_dims"], strict=True
-    )
+    batching = zip(op.input_batching_dims, op.scatter_indices_batching_dims, strict=True)
     whole = [p.data for p in operands]
     for d, i in batching:
         for p in operands:
@@ -179,8 +162,8 @@ def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         array(s.element_type, a.shape)
         for (s, _), a in zip(_with_bounds(op, args), arrays, strict=True)
     ]
-    view = _View(op.name, op.opcode, op.shape, op.attrs, shapes, op.annotations)
-    result = OPS[op.opcode].evaluate(view, arrays, ctx)
+    record = OpRecord.of(op, shapes)
+    result = OPS[op.opcode].evaluate(record, arrays, ctx)
     results = []
     for p, old, new in zip(operands, whole, result if count > 1 else [result], strict=True):
         data = old.copy()
@@ -191,10 +174,10 @@ def _scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 def _scan(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     """Call the function on the valid part of each slice; its last results determine sizes."""
-    (dim,) = op.attrs["dimensions"]
-    inputs = len(args) - op.attrs["num_carries"]
+    (dim,) = op.dimensions
+    inputs = len(args) - op.num_carries
     outputs = [s for _, s in op.shape.leaves() if isinstance(s, ArrayShape)]
-    del outputs[len(outputs) - op.attrs["num_carries"] :]
+    del outputs[len(outputs) - op.num_carries :]
     parts = [Arg(x, s) for x, s in zip(args[:inputs], op.operand_shapes, strict=False)]
     if parts:
         share(parts, [(i, dim) for i in range(inputs)])
@@ -204,13 +187,11 @@ def _scan(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
     def step(values: Sequence[Any]) -> Parts:
         pieces = [with_sizes(x, n) for x, n in zip(values, slices, strict=False)]
-        results = as_parts(ctx.call(op.attrs["to_apply"], [*pieces, *values[inputs:]]))
+        results = as_parts(ctx.call(op.to_apply, [*pieces, *values[inputs:]]))
         made[:] = [actual(r).shape for r in results[: len(made)]]
         return (*map(at_bounds, results[: len(made)]), *results[len(made) :])
 
-    results = reduction_eval.scan(
-        arrays, args[inputs:], outputs, dim, step, reverse=op.attrs["is_reverse"]
-    )
+    results = reduction_eval.scan(arrays, args[inputs:], outputs, dim, step, reverse=op.is_reverse)
     stacked = []
     for x, s, sizes in zip(results, outputs, made, strict=False):
         whole = at_bounds(bounded(x, s.dims))

@@ -106,20 +106,21 @@ def _sort(op: OpView, args: list[Arg]) -> Case:
 
 
 def _concatenate(op: OpView, args: list[Arg]) -> Case:
-    _share_all(args, op.attrs["dimensions"])
+    _share_all(args, op.dimensions)
     return Case({})
 
 
 def _dot(op: OpView, args: list[Arg]) -> Case:
-    for name in ("batch_dims", "contracting_dims"):
-        for x, y in zip(op.attrs["lhs_" + name], op.attrs["rhs_" + name], strict=True):
-            share(args, [(0, x), (1, y)])
+    batch = zip(op.lhs_batch_dims, op.rhs_batch_dims, strict=True)
+    contracting = zip(op.lhs_contracting_dims, op.rhs_contracting_dims, strict=True)
+    for x, y in (*batch, *contracting):
+        share(args, [(0, x), (1, y)])
     return Case({})
 
 
 def _convolution(op: OpView, args: list[Arg]) -> Case:
-    labels = op.attrs["dim_labels"]
-    if op.attrs["feature_group_count"] == 1:
+    labels = op.dim_labels
+    if op.feature_group_count == 1:
         share(args, [(0, labels.input_feature), (1, labels.kernel_input)])
     return Case({})
 
@@ -127,7 +128,7 @@ def _convolution(op: OpView, args: list[Arg]) -> Case:
 def _select_and_scatter(op: OpView, args: list[Arg]) -> Case:
     """Take as much of the source as there are windows in the operand."""
     operand, source = args[:2]
-    for d, dim in enumerate(op.attrs["window"]):
+    for d, dim in enumerate(op.window):
         source.part[d] = min(dim.output_size(operand.sizes[d]), source.data.shape[d])
     return Case({})
 
@@ -139,7 +140,7 @@ def _slice(op: OpView, args: list[Arg]) -> Case:
     """Full slices follow the dynamic size; a partial slice has its static size and may contain
     padding."""
     dims = []
-    for d, s in enumerate(op.attrs["slice"]):
+    for d, s in enumerate(op.slice):
         if s == SliceDim(0, args[0].data.shape[d]):
             dims.append(SliceDim(0, args[0].sizes[d]))
         else:
@@ -160,19 +161,17 @@ def _whole_or_fixed(arg: Arg, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _dynamic_slice(op: OpView, args: list[Arg]) -> Case:
-    sizes = _whole_or_fixed(args[0], op.attrs["dynamic_slice_sizes"])
+    sizes = _whole_or_fixed(args[0], op.dynamic_slice_sizes)
     return Case({"dynamic_slice_sizes": sizes})
 
 
 def _gather(op: OpView, args: list[Arg]) -> Case:
     operand, indices = args
-    sizes = _whole_or_fixed(operand, op.attrs["slice_sizes"])
-    at = op.attrs["index_vector_dim"]
+    sizes = _whole_or_fixed(operand, op.slice_sizes)
+    at = op.index_vector_dim
     if at < indices.data.ndim:
         indices.part[at] = indices.data.shape[at]
-    batching = zip(
-        op.attrs["operand_batching_dims"], op.attrs["start_indices_batching_dims"], strict=True
-    )
+    batching = zip(op.operand_batching_dims, op.start_indices_batching_dims, strict=True)
     for d, i in batching:
         operand.part[d] = indices.part[i]
     return Case({"slice_sizes": sizes})
@@ -180,7 +179,7 @@ def _gather(op: OpView, args: list[Arg]) -> Case:
 
 def _broadcast(op: OpView, args: list[Arg]) -> Case:
     dims = list(array_result(op).dims)
-    for d, n in zip(op.attrs["dimensions"], args[0].sizes, strict=True):
+    for d, n in zip(op.dimensions, args[0].sizes, strict=True):
         dims[d] = n
     if UNBOUNDED in dims:
         raise InferError(

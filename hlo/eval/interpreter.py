@@ -183,7 +183,7 @@ class Interpreter:
         parts = root.operands if root.opcode == "tuple" else [root]
         if any(p.opcode != "parameter" for p in parts):
             return None
-        return tuple(p.attrs["number"] for p in parts)
+        return tuple(p.parameter_number for p in parts)
 
     def picks(self, computation: Computation) -> bool:
         """True for a function of 2n scalars whose result i is always argument i or n + i."""
@@ -247,7 +247,7 @@ class Interpreter:
         for slot, inst in enumerate(order):
             opcode = inst.opcode
             if opcode == "parameter":
-                parameters.append((slot, inst.attrs["number"]))
+                parameters.append((slot, inst.parameter_number))
                 continue
             if inst in repeated:
                 continue
@@ -267,7 +267,7 @@ class Interpreter:
             )
             operands = tuple(slots[o] for o in inst.operands)
             if opcode == "get-tuple-element":
-                step = _Step(slot, None, inst, (*operands, inst.attrs["index"]), dying)
+                step = _Step(slot, None, inst, (*operands, inst.tuple_index), dying)
             else:
                 evaluate = dynamic.evaluate if self._is_dynamic(comp) else inst.spec.evaluate
                 step = _Step(slot, evaluate, inst, operands, dying)

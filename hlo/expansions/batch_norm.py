@@ -17,13 +17,13 @@ class _Batch(Draft):
     def __init__(self, inst: Instruction) -> None:
         super().__init__(inst)
         self.shape = inst.operands[0].array_shape
-        self.feature: int = inst.attrs["feature_index"]
+        self.feature: int = inst.feature_index
         wide = self.shape.element_type.name == "f64"
         self.et = ELEMENT_TYPES["f64" if wide else "f32"]
         self.wide = self.shape.with_type(self.et)
         self.features = array(self.et, self.shape.dims[self.feature : self.feature + 1])
         self.values = [self.convert(p, self.et) for p in self.parameters]
-        self.epsilon = self.spread(self.number(float(np.float32(inst.attrs["epsilon"]))))
+        self.epsilon = self.spread(self.number(float(np.float32(inst.epsilon))))
         self.count = self.spread(self._count())
 
     def _count(self) -> Instruction:

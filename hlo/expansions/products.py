@@ -154,7 +154,7 @@ def _ragged_dot(inst: Instruction) -> Computation:
     """
     d = Draft(inst)
     lhs, rhs, sizes = d.parameters
-    dims, (ragged,) = _dims(inst), inst.attrs["lhs_ragged_dims"]
+    dims, (ragged,) = _dims(inst), inst.lhs_ragged_dims
     if ragged in dims.lhs_batch:
         # Every batch has its own matrices already: where groups end makes no difference.
         return d.done(_dot(d, lhs, rhs, dims, inst.shape))
@@ -186,8 +186,8 @@ class _RaggedStep(Draft):
             self.op("get-tuple-element", self.parameters[0], index=n) for n in range(6)
         )
         self.dims = _dims(inst)
-        (self.ragged,) = inst.attrs["lhs_ragged_dims"]
-        self.group = next(iter(inst.attrs["rhs_group_dims"]), None)
+        (self.ragged,) = inst.lhs_ragged_dims
+        self.group = next(iter(inst.rhs_group_dims), None)
         shape = self.lhs.array_shape
         # Dimensions of lhs along which the sizes of groups vary.
         varies = self.start.array_shape.dims != ()

@@ -72,7 +72,7 @@ class _Random(Draft):
 @expansion("rng")
 def _rng(inst: Instruction) -> Computation:
     d = _Random(inst)
-    if inst.attrs["distribution"] == "rng_normal":
+    if inst.distribution == "rng_normal":
         return _normal(d)
     if d.et.is_pred:
         # The one range that is not empty holds one value.

@@ -23,11 +23,11 @@ def scan_loop(inst: Instruction, *, takes_count: bool) -> Computation:
 
     takes_count: the number of steps is one more operand, an s32 scalar. Shapes are at their bounds.
     """
-    function: Computation = inst.attrs["to_apply"]
-    (dim,) = inst.attrs["dimensions"]
+    function: Computation = inst.to_apply
+    (dim,) = inst.dimensions
     shapes = [static_array(s) for _, s in inst.shape.leaves()]
-    inputs = len(inst.operands) - inst.attrs["num_carries"]
-    outputs = len(shapes) - inst.attrs["num_carries"]
+    inputs = len(inst.operands) - inst.num_carries
+    outputs = len(shapes) - inst.num_carries
     d = Draft(inst, [static(s) for s in inst.operand_shapes])
     length = (d.parameters[0].array_shape if inputs else shapes[0]).dims[dim]
     steps: int | Instruction = length
@@ -41,7 +41,7 @@ def scan_loop(inst: Instruction, *, takes_count: bool) -> Computation:
     def step(
         b: Builder, at: Instruction, values: list[Instruction], constants: list[Instruction]
     ) -> list[Instruction]:
-        if inst.attrs["is_reverse"]:
+        if inst.is_reverse:
             et = at.array_shape.element_type
             last = b.constant(et, length - 1)
             if takes_count:

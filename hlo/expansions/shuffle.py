@@ -12,7 +12,8 @@ def shuffle(inst: Instruction) -> Computation:
     """Put what stands before a shift behind what follows it, one dimension after the other."""
     d = Draft(inst)
     (x,) = d.parameters
-    for dim, shift in zip(inst.attrs["dimensions"], inst.attrs["shifts"], strict=True):
+    assert inst.shifts is not None, inst
+    for dim, shift in zip(inst.dimensions, inst.shifts, strict=True):
         size = x.array_shape.dims[dim]
         start = shift % size if size else 0
         if start:

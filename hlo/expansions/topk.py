@@ -10,12 +10,12 @@ from hlo.values.types import PRED, S32, array
 
 def sorted_topk(inst: Instruction) -> Computation:
     """Return a `topk` as a sort of elements and positions, of which the first are taken."""
-    shape, k = inst.operands[0].array_shape, inst.attrs["k"]
+    shape, k = inst.operands[0].array_shape, inst.k
     et = shape.element_type
     before = Draft(inst, [array(et, ())] * 2 + [array(S32, ())] * 2)
     first = before.op(
         "compare", *before.parameters[:2], shape=array(PRED, ()),
-        direction="GT" if inst.attrs["largest"] else "LT",
+        direction="GT" if inst.largest else "LT",
         type="TOTALORDER" if et.is_float else "SIGNED" if et.is_signed else "UNSIGNED",
     )  # fmt: skip
     d = Draft(inst)

@@ -110,7 +110,7 @@ class Exchange:
         those of different channels apart. Raises InferError where they do not fit together, and
         where one of them can never come.
         """
-        key = op.attrs.get("channel_id"), devices
+        key = op.channel_id, devices
         with self._lock:
             self.need_going()
             meeting = self._meetings.setdefault(key, _Meeting(devices))
@@ -239,7 +239,7 @@ class Exchange:
 
 
 def _named(op: OpView) -> str:
-    channel = op.attrs.get("channel_id")
+    channel = op.channel_id
     return f"{op.name} ({op.opcode}" + (")" if channel is None else f", channel {channel})")
 
 

@@ -180,10 +180,10 @@ def _is_same_file(a: str | None, b: str) -> bool:
 
 def need_version(op: OpView) -> None:
     """Raise InferError unless a custom call says how its native function is to be called."""
-    version = op.attrs["api_version"]
+    version = op.api_version
     if API_NUMBERS.get(version, 0) not in (1, 2, 3, 4):
         raise InferError(
-            f"custom-call: {op.attrs['custom_call_target']} is a native function, and {version} "
+            f"custom-call: {op.custom_call_target} is a native function, and {version} "
             "does not say what it takes",
             attr="api_version", code="bad-value",
         )  # fmt: skip
@@ -191,7 +191,7 @@ def need_version(op: OpView) -> None:
 
 def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
     """Call the function of a custom call on values; returns its value. Raises InferError."""
-    constraints = op.attrs["operand_layout_constraints"]
+    constraints = op.operand_layout_constraints
     shapes = op.operand_shapes if constraints is None else constraints
     operands = [
         _physical(a, s) for arg, shape in zip(args, shapes, strict=True)
@@ -200,7 +200,7 @@ def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
     declared = {path: s for path, s in op.shape.leaves() if isinstance(s, ArrayShape)}
     results = {path: _physical(None, s) for path, s in declared.items()}
     numbers = _leaf_numbers(shapes)
-    for alias in op.attrs["output_to_operand_aliasing"]:
+    for alias in op.output_to_operand_aliasing:
         need_one_size(op, alias)
         at = numbers[alias.operand, tuple(alias.operand_index)]
         # The operand was copied: its memory is the result's from here on.
@@ -208,7 +208,7 @@ def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
     failed, message = _call(address, op, shapes, operands, list(results.values()))
     if failed:
         raise InferError(
-            f"custom-call: {op.attrs['custom_call_target']}: {message or f'returned {failed}'}",
+            f"custom-call: {op.custom_call_target}: {message or f'returned {failed}'}",
             attr="custom_call_target", code="custom-call-failed",
         )  # fmt: skip
     values = {path: _logical(results[path], s) for path, s in declared.items()}
@@ -305,7 +305,7 @@ def _nested(shape: Shape, path: tuple[int, ...], values: Mapping[tuple[int, ...]
 
 def _describe(op: OpView, operands: Sequence[Shape], keep: list[Any]) -> FfiOp:
     """Return what a function is told of its operation. `keep` takes what has to stay alive."""
-    version = API_NUMBERS[op.attrs["api_version"]]
+    version = API_NUMBERS[op.api_version]
     config = to_bytes(str(op.annotations.get("backend_config", "")))
     attributes = ffi_attributes(op) if version == 4 else {}
     parts = [
@@ -313,7 +313,7 @@ def _describe(op: OpView, operands: Sequence[Shape], keep: list[Any]) -> FfiOp:
         for leaves in ([leaf for s in operands for leaf in s.leaves()], list(op.shape.leaves()))
     ]
     return FfiOp(
-        to_bytes(op.attrs["custom_call_target"]), config, len(config), version,
+        to_bytes(op.custom_call_target), config, len(config), version,
         isinstance(op.shape, TupleShape),
         len(parts[0]), _shapes(parts[0], keep), len(parts[1]), _shapes(parts[1], keep),
         len(attributes), _attributes(attributes, keep),

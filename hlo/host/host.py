@@ -84,7 +84,7 @@ class Host:
 
         Raises HloError for a library that cannot be loaded, InferError where LAPACK is missing.
         """
-        name = op.attrs["custom_call_target"]
+        name = op.custom_call_target
         address = self.address_of(name)
         if address is not None:
             foreign.need_version(op)

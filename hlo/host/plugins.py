@@ -67,7 +67,7 @@ def _guarded(file: str, function: Callable[..., Any]) -> Callable[..., Any]:
         except InferError:
             raise
         except Exception as e:
-            target = op.attrs["custom_call_target"]
+            target = op.custom_call_target
             raise InferError(
                 f"custom-call: {target!r} failed: {_place(file, e)}",
                 attr="custom_call_target", code="custom-call-failed",

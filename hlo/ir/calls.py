@@ -132,7 +132,7 @@ def _own(copies: Iterable[Instruction]) -> None:
     todo = [inst for inst in copies if inst.opcode == "fusion"]
     while todo:
         inst = todo.pop()
-        body: Computation = inst.attrs["calls"]
+        body: Computation = inst.calls
         inst.attrs["calls"] = copy = body.clone(body.name)
         todo.extend(i for i in copy if i.opcode == "fusion")
 
@@ -161,7 +161,7 @@ def inline(
     assert target is not None
     b = Builder(target, site)
     made: dict[Instruction, Instruction] = {
-        p: _argument(b, args[p.attrs["number"]], p) for p in source.parameters
+        p: _argument(b, args[p.parameter_number], p) for p in source.parameters
     }
     copies = copy_cone(source, target, made, source)
     for copy in copies:

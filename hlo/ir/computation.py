@@ -247,9 +247,9 @@ class Computation:
             raise ValueError(f"{inst.name} is not in computation {self.name}")
 
     def _add_parameter(self, inst: Instruction) -> None:
-        number = inst.attrs["number"]
+        number = inst.parameter_number
         at = len(self._parameters)
-        while at and self._parameters[at - 1].attrs["number"] > number:
+        while at and self._parameters[at - 1].parameter_number > number:
             at -= 1
         self._parameters.insert(at, inst)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hlo.errors import InstructionSpan, did_you_mean
 from hlo.ops import OPS, OpSpec
+from hlo.ops.spec import OpView
 from hlo.support.signature import shown
 from hlo.values.types import ArrayShape, Shape
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 8
 
 
-class Instruction:
+class Instruction(OpView):
     """An operation. Edges are kept by the methods: never write `operands` or `users` directly.
 
     Attributes:
@@ -43,6 +44,18 @@ class Instruction:
         "_parent", "_users", "annotations", "attrs", "control_predecessors", "control_successors",
         "name", "operands", "shape", "span", "spec",
     )  # fmt: skip
+
+    # Rules see the computations that attributes name as views; here they are the computations.
+    to_apply: Computation
+    calls: Computation
+    condition: Computation
+    body: Computation
+    true_computation: Computation
+    false_computation: Computation
+    branch_computations: tuple[Computation, ...] | None
+    custom_call_computations: tuple[Computation, ...]
+    select: Computation
+    scatter: Computation
 
     def __init__(
         self,

@@ -10,8 +10,8 @@ from typing import Any
 import ml_dtypes
 
 from hlo.errors import InferError
-from hlo.ops.attrs import OutputAlias, write_index
-from hlo.ops.spec import ComputationView, OpView
+from hlo.ops.attrs import ComputationView, OutputAlias, write_index
+from hlo.ops.spec import OpView
 from hlo.support.memory import check_memory, fits
 from hlo.values.types import (
     UNBOUNDED,

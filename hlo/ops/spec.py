@@ -1,8 +1,8 @@
 """The record that defines an operation, and the registry of all of them.
 
 An opcode is one `OpSpec`: everything the project knows of it that is not code generation. Rules see
-operations through the `OpView` protocol, which `ir.Instruction` fulfils, so this package knows
-neither the IR nor the text format.
+operations as `OpView`, the base of `ir.Instruction`, so this package knows neither the IR nor the
+text format.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum, Flag, auto
 from typing import Any, Protocol
 
 from hlo.errors import InferError
-from hlo.ops.attrs import Attr
+from hlo.ops.attrs import Attr, AttributeAccessors
 from hlo.values.types import ElementType, Shape
 
 
@@ -67,32 +67,60 @@ class Trait(Flag):
 TRANSCENDENTAL_COST = 20.0
 
 
-class ComputationView(Protocol):
-    """What a rule may ask of a computation that an attribute names."""
+class OpView(AttributeAccessors):
+    """An operation as its rules see it, with a typed property for each attribute."""
+
+    __slots__ = ()
+
+    name: str
+    shape: Shape
+    attrs: Mapping[str, Any]
+    annotations: Mapping[str, Any]
 
     @property
-    def name(self) -> str: ...
-    @property
-    def parameter_shapes(self) -> Sequence[Shape]: ...
-    @property
-    def result_shape(self) -> Shape: ...
-
-
-class OpView(Protocol):
-    """An operation as its rules see it."""
+    def opcode(self) -> str:
+        """The opcode as HLO spells it, a key of `hlo.OPS`."""
+        raise NotImplementedError
 
     @property
-    def name(self) -> str: ...
-    @property
-    def opcode(self) -> str: ...
-    @property
-    def shape(self) -> Shape: ...
-    @property
-    def attrs(self) -> Mapping[str, Any]: ...
-    @property
-    def operand_shapes(self) -> Sequence[Shape]: ...
-    @property
-    def annotations(self) -> Mapping[str, Any]: ...
+    def operand_shapes(self) -> Sequence[Shape]:
+        """The shapes of the operands, in order."""
+        raise NotImplementedError
+
+
+class OpRecord(OpView):
+    """An operation given by its parts: on other shapes than an instruction, or not built yet."""
+
+    __slots__ = ("annotations", "attrs", "name", "opcode", "operand_shapes", "shape")
+
+    opcode: str
+    operand_shapes: Sequence[Shape]
+
+    def __init__(
+        self,
+        name: str,
+        opcode: str,
+        shape: Shape,
+        attrs: Mapping[str, Any],
+        operand_shapes: Sequence[Shape],
+        annotations: Mapping[str, Any],
+    ) -> None:
+        self.name, self.opcode, self.shape = name, opcode, shape
+        self.attrs, self.annotations = attrs, annotations
+        self.operand_shapes = operand_shapes
+
+    @staticmethod
+    def of(
+        op: OpView,
+        operand_shapes: Sequence[Shape],
+        attrs: Mapping[str, Any] | None = None,
+        shape: Shape | None = None,
+    ) -> OpRecord:
+        """Return an operation on other shapes, by default with the same attributes and result."""
+        return OpRecord(
+            op.name, op.opcode, shape or op.shape, op.attrs if attrs is None else attrs,
+            operand_shapes, op.annotations,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

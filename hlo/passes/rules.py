@@ -95,7 +95,7 @@ _OWNERS = frozenset({"async-done", "async-start", "async-update", "fusion"})
 def is_configured(inst: Instruction) -> bool:
     """True for products whose factors are scaled, sparse or packed: no rule is about these."""
     return inst.opcode in ("dot", "convolution") and (
-        len(inst.operands) > 2 or inst.attrs["sparsity_config"] is not None or is_packed(inst)
+        len(inst.operands) > 2 or inst.sparsity_config is not None or is_packed(inst)
     )
 
 

@@ -96,7 +96,7 @@ class _Checker:
                 f"and {buffer.to_string(False)}",
                 inst,
             )  # fmt: skip
-        elif wanted and len(inst.attrs["output_to_operand_aliasing"]) != 1:
+        elif wanted and len(inst.output_to_operand_aliasing) != 1:
             self._report.add(
                 "bad-buffer", f"the result of {target} aliases its operand: one entry is needed",
                 inst, attr="output_to_operand_aliasing",
@@ -145,7 +145,7 @@ class _Checker:
             for user in value.users:
                 if user.opcode in _WRITERS or user.spec.has(Trait.CALL | Trait.CONTROL_FLOW):
                     found.append(user)
-                elif user.opcode == "get-tuple-element" and at[:1] == (user.attrs["index"],):
+                elif user.opcode == "get-tuple-element" and at[:1] == (user.tuple_index,):
                     todo.append((user, at[1:]))
                 elif user.opcode == "tuple" and not user.is_root:
                     todo.extend((user, (i, *at)) for i, o in enumerate(user.operands) if o is value)

@@ -67,7 +67,7 @@ def _check_fused(
 
 
 def _has_side_effect(inst: Instruction) -> bool:
-    return inst.spec.has(Trait.SIDE_EFFECT) or bool(inst.attrs.get("custom_call_has_side_effect"))
+    return inst.spec.has(Trait.SIDE_EFFECT) or bool(inst.custom_call_has_side_effect)
 
 
 def _check_threads(inst: Instruction, report: Report) -> None:
@@ -75,7 +75,7 @@ def _check_threads(inst: Instruction, report: Report) -> None:
     assert inst.parent is not None
     here = inst.parent.execution_thread
     if inst.spec.has(Trait.ASYNC_CHAIN):
-        named = inst.attrs.get("async_execution_thread")
+        named = inst.async_execution_thread
         if named is None and inst.opcode == "async-start":
             named = "main"  # updates and dones need not repeat the attributes of the start
         for comp in inst.called_computations:
@@ -122,7 +122,7 @@ def _boundaries(inst: Instruction) -> Iterator[tuple[str, Shape, Computation, Sh
     elif inst.opcode == "while":
         for comp in bodies:
             yield "the operand", outer[0], comp, comp.parameter_shapes[0]
-        body = inst.attrs["body"]
+        body = inst.body
         yield "the result", inst.shape, body, body.result_shape
     elif inst.opcode == "conditional":
         for i, comp in enumerate(bodies):

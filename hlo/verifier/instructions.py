@@ -8,6 +8,7 @@ from dataclasses import replace
 from hlo.errors import InferError
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
+from hlo.ops.spec import OpRecord
 from hlo.values.layout.bitcasts import layout_of, reshape_is_bitcast
 from hlo.values.types import (
     HOST_MEMORY_SPACE,
@@ -140,7 +141,7 @@ class _Checker:
                 promoted = _as_passed(inst)
             if promoted is None:
                 raise
-            return inst.spec.infer(_Operation(inst, promoted))
+            return inst.spec.infer(OpRecord.of(inst, promoted))
 
     def _compare(self, inst: Instruction, inferred: Shape) -> None:
         """Report a declared shape that is not the inferred one."""
@@ -224,7 +225,7 @@ class _Checker:
         """Check constraints that only some pipelines require."""
         options, opcode = self._options, inst.opcode
         if options.sorted_broadcasts and opcode == "broadcast":
-            dims = inst.attrs["dimensions"]
+            dims = inst.dimensions
             if list(dims) != sorted(dims):
                 self._report.add(
                     "bad-dimension", f"the dimensions {{{','.join(map(str, dims))}}} do not ascend",
@@ -246,17 +247,6 @@ class _Checker:
 
 
 # --- mixed precision ----------------------------------------------------------------------------
-
-
-class _Operation:
-    """An operation on different operand shapes. Implements `ops.spec.OpView`."""
-
-    def __init__(self, inst: Instruction, operand_shapes: Sequence[Shape]) -> None:
-        self.name, self.opcode = inst.name, inst.opcode
-        self.shape = inst.shape
-        self.attrs = inst.attrs
-        self.annotations = inst.annotations
-        self.operand_shapes = operand_shapes
 
 
 def _promote(shapes: Sequence[Shape]) -> list[Shape] | None:

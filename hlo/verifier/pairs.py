@@ -164,7 +164,7 @@ def _check_channels(module: Module, report: Report) -> None:
     """
     first: dict[int, Instruction] = {}
     for inst in module.instructions():
-        channel = inst.attrs.get("channel_id")
+        channel = inst.channel_id
         if channel is None:
             continue
         if channel <= 0 and not inst.attrs.keys().isdisjoint(_NAMES_DEVICES):
@@ -175,7 +175,7 @@ def _check_channels(module: Module, report: Report) -> None:
                 hint=f"channels begin at 1; XLA refuses it on {inst.opcode} too",
                 xla=None if refused else "takes it, and forgets it in protos",
             )  # fmt: skip
-        if inst.opcode not in ("send", "recv") or not inst.attrs["is_host_transfer"]:
+        if inst.opcode not in ("send", "recv") or not inst.is_host_transfer:
             continue
         other = first.setdefault(channel, inst)
         if (other.opcode, other.shape) != (inst.opcode, inst.shape):

@@ -69,7 +69,7 @@ def _check_replication(inst: Instruction, report: Report) -> None:
 def _check_alike(inst: Instruction, report: Report) -> None:
     """Check that shardings of body parameters and results match those of the caller."""
     if inst.opcode == "while":
-        body, condition = inst.attrs["body"], inst.attrs["condition"]
+        body, condition = inst.body, inst.condition
         others = [body.root, *body.parameters[:1], *condition.parameters[:1]]
     else:
         others = [c.root for c in inst.called_computations]
@@ -90,14 +90,14 @@ def _check_alike(inst: Instruction, report: Report) -> None:
 
 def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Report) -> None:
     """Check well-formed groups against the number of devices."""
-    mode = group_mode(inst.attrs)
+    mode = group_mode(inst)
     ids, what = {
         CROSS_REPLICA: (replicas, "replicas"),
         CROSS_BOTH: (replicas, "replicas"),
         CROSS_PARTITION: (partitions, "partitions"),
         FLATTENED: (replicas * partitions, "devices"),
     }[mode or CROSS_REPLICA]
-    lists = inst.attrs["replica_groups"].lists()
+    lists = inst.replica_groups.lists()
     named = sum(map(len, lists))
     most = max(chain.from_iterable(lists), default=0)
     fits = most < ids if inst.opcode in PARTIAL else named == ids
@@ -116,9 +116,9 @@ def _check_groups(inst: Instruction, replicas: int, partitions: int, report: Rep
 
 
 def _check_permutation(inst: Instruction, replicas: int, partitions: int, report: Report) -> None:
-    across_replicas = inst.attrs.get("channel_id") is None
+    across_replicas = inst.channel_id is None
     limit = replicas if across_replicas else partitions
-    pairs = inst.attrs["source_target_pairs"]
+    pairs = inst.source_target_pairs
     most = _slices(inst)
     for place, what in enumerate(("source", "target")):
         seen: dict[int, int] = {}
@@ -146,7 +146,7 @@ def _check_permutation(inst: Instruction, replicas: int, partitions: int, report
 
 def _slices(inst: Instruction) -> int:
     """Return how often an id may send or receive: once for each slice of a buffer."""
-    if not inst.attrs["slice_sizes"]:
+    if not inst.slice_sizes_list:
         return 1
     offsets = inst.operand_shapes[2]
     assert isinstance(offsets, TupleShape)
@@ -158,7 +158,7 @@ def _slices(inst: Instruction) -> int:
 def _check_same_constraint(all_reduces: list[Instruction], report: Report) -> None:
     for inst in all_reduces[1:]:
         first = all_reduces[0]
-        if inst.attrs.get("constrain_layout") != first.attrs.get("constrain_layout"):
+        if inst.constrain_layout != first.constrain_layout:
             report.add(
                 "mixed-constraints",
                 f"all all-reduces constrain their layout or none: {first.name} differs", inst,

@@ -116,7 +116,7 @@ def _check_parameters(comp: Computation, report: Report) -> None:
         )
     seen: dict[int, Instruction] = {}
     for inst in found:
-        number = inst.attrs["number"]
+        number = inst.parameter_number
         if number in seen:
             report.add(
                 "bad-parameter-number", f"parameter {number} of {comp.name} is there twice", inst,

@@ -108,11 +108,11 @@ def operand_loop_dims(node: Instruction, operand: Instruction, loop_dims: LoopDi
         case "broadcast":
             moved = {
                 dim: at if source.dims[at] == shape.dims[dim] else None
-                for at, dim in enumerate(node.attrs["dimensions"])
+                for at, dim in enumerate(node.dimensions)
             }
             return tuple(moved.get(d) if d is not None and d >= 0 else d for d in loop_dims)
         case "transpose":
-            moved = dict(enumerate(node.attrs["dimensions"]))
+            moved = dict(enumerate(node.dimensions))
         case "reshape":
             ours = [d for d in range(shape.rank) if shape.dims[d] != 1]
             theirs = [d for d in range(source.rank) if source.dims[d] != 1]
@@ -121,10 +121,10 @@ def operand_loop_dims(node: Instruction, operand: Instruction, loop_dims: LoopDi
         case "slice" | "dynamic-slice" | "pad":
             kept = [d for d in range(shape.rank) if shape.dims[d] == source.dims[d]]
             if node.opcode == "pad":
-                kept = [d for d in kept if _is_unpadded(node.attrs["padding"][d])]
+                kept = [d for d in kept if _is_unpadded(node.padding[d])]
             moved = {d: d for d in kept}
         case "reverse":
-            moved = {d: d for d in range(shape.rank) if d not in node.attrs["dimensions"]}
+            moved = {d: d for d in range(shape.rank) if d not in node.dimensions}
         case _:
             moved = {}
     return tuple(moved.get(d, IRREGULAR) if d is not None and d >= 0 else d for d in loop_dims)
@@ -136,17 +136,17 @@ def _is_unpadded(padding: PadDim) -> bool:
 
 def operand_origin(node: Instruction, operand: Instruction, origin: Origin) -> Origin:
     """Return the index of the one element of an operand that an element of its user is made of."""
-    dims, attrs = operand.array_shape.dims, node.attrs
+    dims = operand.array_shape.dims
     if origin is None or 0 in dims:
         return None
     if node.spec.has(Trait.ELEMENTWISE) or node.opcode in ("map", "copy"):
         return origin
     match node.opcode:
         case "broadcast":
-            picked = (origin[d] for d in attrs["dimensions"])
+            picked = (origin[d] for d in node.dimensions)
             return tuple(0 if n == 1 else i for n, i in zip(dims, picked, strict=True))
         case "transpose":
-            return tuple(origin[attrs["dimensions"].index(d)] for d in range(len(dims)))
+            return tuple(origin[node.dimensions.index(d)] for d in range(len(dims)))
         case "reshape":
             linear = 0
             for n, i in zip(node.array_shape.dims, origin, strict=True):
@@ -157,17 +157,15 @@ def operand_origin(node: Instruction, operand: Instruction, origin: Origin) -> O
                 linear //= n
             return tuple(found)
         case "slice":
-            return tuple(
-                s.start + i * s.stride for s, i in zip(attrs["slice"], origin, strict=True)
-            )
+            return tuple(s.start + i * s.stride for s, i in zip(node.slice, origin, strict=True))
         case "reverse":
-            flipped = attrs["dimensions"]
+            flipped = node.dimensions
             return tuple(n - 1 - i if d in flipped else i
                          for d, (n, i) in enumerate(zip(dims, origin, strict=True)))  # fmt: skip
         case "bitcast-convert" if len(dims) <= len(origin):
             return origin[: len(dims)]
         case "dynamic-slice" if node.array_shape.dims == dims:
             return origin
-        case "pad" if all(map(_is_unpadded, attrs["padding"])):
+        case "pad" if all(map(_is_unpadded, node.padding)):
             return origin
     return None

@@ -46,7 +46,7 @@ def is_multi_output(inst: Instruction) -> bool:
 
 def is_uninitialized(inst: Instruction) -> bool:
     """True for memory that holds nothing yet."""
-    return inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == UNINITIALIZED
+    return inst.opcode == "custom-call" and inst.custom_call_target == UNINITIALIZED
 
 
 def is_on_demand(inst: Instruction) -> bool:
@@ -89,7 +89,7 @@ def updated_operands(inst: Instruction) -> dict[tuple[int, ...], Instruction]:
             return {(): inst.operands[0]}
         return {(n,): inst.operands[n] for n in range(len(inst.operands) // 2)}
     if inst.opcode == "custom-call":
-        aliases = inst.attrs["output_to_operand_aliasing"]
+        aliases = inst.output_to_operand_aliasing
         return {tuple(a.output): inst.operands[a.operand] for a in aliases if not a.operand_index}
     return {}
 

@@ -114,7 +114,7 @@ def _is_same_memory(inst: Instruction) -> bool:
     old = [d for d in minor_to_major(before) if before.dims[d] != 1]
     new = [d for d in minor_to_major(after) if after.dims[d] != 1]
     if inst.opcode == "transpose":
-        new = [inst.attrs["dimensions"][d] for d in new]
+        new = [inst.dimensions[d] for d in new]
     if inst.opcode == "reshape":
         return old == sorted(old, reverse=True) and new == sorted(new, reverse=True)
     return old == new
@@ -207,7 +207,7 @@ def _source(inst: Instruction) -> tuple[Instruction, tuple[int, ...]]:
     """Return the tuple that a value is taken out of, and its index path in it."""
     path: tuple[int, ...] = ()
     while inst.opcode == "get-tuple-element":
-        path = (inst.attrs["index"], *path)
+        path = (inst.tuple_index, *path)
         (inst,) = inst.operands
     return inst, path
 

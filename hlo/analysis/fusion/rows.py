@@ -82,12 +82,12 @@ class Rows:
         if inst.opcode != "reduce" or not isinstance(inst.shape, ArrayShape):
             return False
         source = inst.operands[0].array_shape
-        gone = {d for d in inst.attrs["dimensions"] if source.dims[d] != 1}
+        gone = {d for d in inst.dimensions if source.dims[d] != 1}
         if source.dims != self.space.dims or gone != self.reduced:
             return False
         if any(o.array_shape.layout != self.space.layout for o in inst.operands[:1]):
             return False
-        kept = [d for d in range(source.rank) if d not in inst.attrs["dimensions"]]
+        kept = [d for d in range(source.rank) if d not in inst.dimensions]
         (loop_dims,) = self.uses.get(inst, {()})
         return not loop_dims or all(
             p is not None and p >= 0 and kept[p] == d
@@ -149,11 +149,11 @@ def _space(root: Instruction, reduce: Instruction) -> Rows | None:
     source = reduce.operands[0].array_shape
     if source.dims != shape.dims or source.layout != shape.layout:
         return None
-    gone = [d for d in order if d in reduce.attrs["dimensions"]]
+    gone = [d for d in order if d in reduce.dimensions]
     outer = len(order) - len(gone)
     if not gone or order[outer:] != gone:
         return None
-    if root.opcode == "reduce" and {*order} & {*root.attrs["dimensions"]} != {*gone}:
+    if root.opcode == "reduce" and {*order} & {*root.dimensions} != {*gone}:
         return None
     return Rows(root, shape, tuple(order), outer)
 

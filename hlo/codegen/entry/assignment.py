@@ -275,7 +275,7 @@ class _Assigner:
     # --- loops ----------------------------------------------------------------------------------
 
     def _loop(self, inst: Instruction) -> Loop:
-        condition, body = inst.attrs["condition"], inst.attrs["body"]
+        condition, body = inst.condition, inst.body
         state, enter = self._enter(inst)
         (tested,), (changed,) = condition.parameters, body.parameters
         for path in _scalar_paths(inst):
@@ -308,8 +308,8 @@ class _Assigner:
         """Choose the buffers of a loop's state; returns how the initial values get there."""
         start = self.live.start[inst]
         (init,) = inst.operands
-        (parameter,) = inst.attrs["body"].parameters
-        root = inst.attrs["body"].root
+        (parameter,) = inst.body.parameters
+        root = inst.body.root
         arrays = [(path, leaf) for path, leaf in array_leaves(inst) if leaf.dims]
         state: dict[Path, Buffer] = {}
         # What the body passes on as it is can stay with the initial value, wherever that is.

@@ -42,7 +42,7 @@ class Constants:
 
         What is inlined several times has its constants once.
         """
-        literal, layout = inst.attrs["literal"], inst.array_shape.layout
+        literal, layout = inst.literal, inst.array_shape.layout
         assert layout is not None
         order = layout.minor_to_major[::-1]
         known = self._literals.get((id(literal), order))

@@ -58,7 +58,7 @@ def _slots(e: EntryEmitter, inst: Instruction) -> dict[Path, Slot]:
 def emit_while(e: EntryEmitter, loop: Loop) -> None:
     """Write a loop with its condition in front."""
     b, inst = e.b, loop.inst
-    condition, body = inst.attrs["condition"], inst.attrs["body"]
+    condition, body = inst.condition, inst.body
     e.moves(loop.enter)
     slots = _slots(e, inst)
     for path, slot in slots.items():

@@ -94,7 +94,7 @@ def _structure(inst: Instruction) -> str:
 def emit_host(e: EntryEmitter, command: HostCall) -> None:
     """Emit an instruction that the host runs, or that asks who the host is."""
     inst, targets = command.inst, command.results
-    if inst.opcode == "custom-call" and inst.attrs["custom_call_target"] == CHECK_SIZE:
+    if inst.opcode == "custom-call" and inst.custom_call_target == CHECK_SIZE:
         _emit_check(e, inst)
         return
     e.imports.uses_host = True
@@ -109,7 +109,7 @@ def emit_host(e: EntryEmitter, command: HostCall) -> None:
     _check(inst)
     # What the call changes in place has to be where its result is wanted.
     leaf_number = _leaf_numbers(inst.operand_shapes)
-    for alias in inst.attrs.get("output_to_operand_aliasing", ()):
+    for alias in inst.output_to_operand_aliasing:
         at = leaf_number[alias.operand, tuple(alias.operand_index)]
         target, leaf = pointers[tuple(alias.output)], inst.shape.at(alias.output)
         assert isinstance(leaf, ArrayShape)
@@ -140,7 +140,7 @@ def emit_host(e: EntryEmitter, command: HostCall) -> None:
 
 def _check(inst: Instruction) -> None:
     """Raise HloError unless what a call changes in place is of one shape before and after."""
-    for alias in inst.attrs.get("output_to_operand_aliasing", ()):
+    for alias in inst.output_to_operand_aliasing:
         try:
             need_one_size(inst, alias)
         except InferError as e:

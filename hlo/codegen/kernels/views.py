@@ -77,7 +77,7 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
         case "copy" | "convert":
             return source
         case "transpose":
-            return replace(source, dims=tuple(source.dims[d] for d in inst.attrs["dimensions"]))
+            return replace(source, dims=tuple(source.dims[d] for d in inst.dimensions))
         case "broadcast":
             return _broadcast(inst, shape, source)
         case "slice":
@@ -91,7 +91,7 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
 
 def _broadcast(inst: Instruction, shape: ArrayShape, source: View) -> View:
     dims: list[Digits] = [((n, 0),) for n in shape.dims]
-    for at, d in enumerate(inst.attrs["dimensions"]):
+    for at, d in enumerate(inst.dimensions):
         if _size(source.dims[at]) == shape.dims[d]:
             dims[d] = source.dims[at]
     return replace(source, dims=tuple(dims))
@@ -99,7 +99,7 @@ def _broadcast(inst: Instruction, shape: ArrayShape, source: View) -> View:
 
 def _slice(inst: Instruction, source: View) -> View | None:
     offset, dims = source.offset, []
-    for digits, part in zip(source.dims, inst.attrs["slice"], strict=True):
+    for digits, part in zip(source.dims, inst.slice, strict=True):
         size = len(range(part.start, part.limit, part.stride))
         if size == _size(digits):
             dims.append(digits)
@@ -114,7 +114,7 @@ def _slice(inst: Instruction, source: View) -> View | None:
 
 def _reverse(inst: Instruction, source: View) -> View:
     offset, dims = source.offset, list(source.dims)
-    for d in inst.attrs["dimensions"]:
+    for d in inst.dimensions:
         offset += sum((n - 1) * s for n, s in dims[d] if n)
         dims[d] = tuple((n, -s) for n, s in dims[d])
     return replace(source, offset=offset, dims=tuple(dims))

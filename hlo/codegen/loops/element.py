@@ -80,7 +80,7 @@ class ElementEmitter:
 def _broadcast(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     (operand,) = inst.operands
     dims = operand.array_shape.dims
-    picked = [indices[d] for d in inst.attrs["dimensions"]]
+    picked = [indices[d] for d in inst.dimensions]
     return e.at(operand, tuple(0 if n == 1 else i for n, i in zip(dims, picked, strict=True)))
 
 
@@ -138,7 +138,7 @@ def _reshape(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 def _transpose(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     mapped: list[Index] = [0] * len(indices)
-    for at, d in enumerate(inst.attrs["dimensions"]):
+    for at, d in enumerate(inst.dimensions):
         mapped[d] = indices[at]
     return e.at(inst.operands[0], tuple(mapped))
 
@@ -146,16 +146,14 @@ def _transpose(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 def _reverse(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     dims = inst.array_shape.dims
     flipped = [
-        e.b.sub(dims[d] - 1, i) if d in inst.attrs["dimensions"] else i
-        for d, i in enumerate(indices)
+        e.b.sub(dims[d] - 1, i) if d in inst.dimensions else i for d, i in enumerate(indices)
     ]
     return e.at(inst.operands[0], tuple(flipped))
 
 
 def _slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     mapped = [
-        e.b.add(e.b.mul(i, s.stride), s.start)
-        for i, s in zip(indices, inst.attrs["slice"], strict=True)
+        e.b.add(e.b.mul(i, s.stride), s.start) for i, s in zip(indices, inst.slice, strict=True)
     ]
     return e.at(inst.operands[0], tuple(mapped))
 
@@ -163,7 +161,7 @@ def _slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     b, (operand, fill) = e.b, inst.operands
     inside, mapped = TRUE, []
-    for i, n, p in zip(indices, operand.array_shape.dims, inst.attrs["padding"], strict=True):
+    for i, n, p in zip(indices, operand.array_shape.dims, inst.padding, strict=True):
         if n == 0:
             return e.at(fill, ())
         at = b.sub(i, p.low)
@@ -185,7 +183,7 @@ def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 
 def _iota(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
-    at = indices[inst.attrs["iota_dimension"]]
+    at = indices[inst.iota_dimension]
     return scalar.from_index(e.b, at, inst.array_shape.element_type)
 
 
@@ -209,29 +207,29 @@ def clamped_start(
 
 def _dynamic_slice(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     operand = inst.operands[0]
-    starts = clamped_start(e, inst, 1, inst.attrs["dynamic_slice_sizes"], operand.array_shape.dims)
+    starts = clamped_start(e, inst, 1, inst.dynamic_slice_sizes, operand.array_shape.dims)
     return e.at(operand, tuple(e.b.add(s, i) for s, i in zip(starts, indices, strict=True)))
 
 
 def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
-    b, a = e.b, inst.attrs
+    b = e.b
     operand, starts = inst.operands
-    if 0 in a["slice_sizes"]:
+    if 0 in inst.slice_sizes:
         # There is no element to read: those that collapsing such windows leaves are zero.
         et = operand.array_shape.element_type
         return constant(et, np.zeros((), f"V{et.byte_width}").view(et.dtype))
     dims, start_dims = operand.array_shape.dims, starts.array_shape.dims
     select = index_dims(inst)
-    batch = [i for d, i in enumerate(indices) if d not in a["offset_dims"]]
+    batch = [i for d, i in enumerate(indices) if d not in inst.offset_dims]
     mapped: list[Index] = [0] * len(dims)
-    for d, offset in zip(select.window_dims(len(dims)), a["offset_dims"], strict=True):
+    for d, offset in zip(select.window_dims(len(dims)), inst.offset_dims, strict=True):
         mapped[d] = indices[offset]
     for component, d in enumerate(select.index_map):
         at = list(batch)
         if select.index_vector_dim < len(start_dims):
             at.insert(select.index_vector_dim, component)
         value = scalar.to_index(b, e.at(starts, tuple(at)), starts.array_shape.element_type)
-        limit = dims[d] - a["slice_sizes"][d]
+        limit = dims[d] - inst.slice_sizes[d]
         mapped[d] = b.add(mapped[d], b.minimum(b.maximum(value, 0), limit))
     for d, axis in select.batching.items():
         mapped[d] = batch[axis]
@@ -239,7 +237,7 @@ def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 
 
 def _map(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
-    (value,) = e.call(inst.attrs["to_apply"], [e.at(o, indices) for o in inst.operands])
+    (value,) = e.call(inst.to_apply, [e.at(o, indices) for o in inst.operands])
     return value
 
 

@@ -83,11 +83,11 @@ def _value(
     b.locate(inst.span)
     match inst.opcode:
         case "parameter":
-            return args[inst.attrs["number"]]
+            return args[inst.parameter_number]
         case "tuple":
             return operands
         case "get-tuple-element":
-            return operands[0][inst.attrs["index"]]
+            return operands[0][inst.tuple_index]
         case "after-all":
             return None
         case "dynamic-slice" | "pad" | "gather":
@@ -96,7 +96,7 @@ def _value(
         case "dynamic-update-slice":
             return operands[1]
         case "map":
-            return _evaluate(b, inst.attrs["to_apply"], operands, inst.attrs["to_apply"].root)
+            return _evaluate(b, inst.to_apply, operands, inst.to_apply.root)
         case "reduce" | "reduce-window":
             return _reduced(b, inst, operands)
         case "while":
@@ -130,7 +130,7 @@ def _need_scalars(inst: Instruction) -> None:
 def _reduced(b: Builder, inst: Instruction, operands: list[Tree]) -> Tree:
     """A reduction of one element: the initial value and that element."""
     count = len(operands) // 2
-    comp = inst.attrs["to_apply"]
+    comp = inst.to_apply
     return _evaluate(b, comp, [*operands[count:], *operands[:count]], comp.root)
 
 
@@ -177,11 +177,11 @@ def _loop(b: Builder, inst: Instruction, state: Tree) -> Tree:
         return _from_parts(state, [b.load(v.type, slot) for slot, v in pairs])
 
     def go_on() -> Val:
-        (test,) = inline(b, inst.attrs["condition"], [get()])
+        (test,) = inline(b, inst.condition, [get()])
         assert isinstance(test, Val)
         return test
 
-    body: Computation = inst.attrs["body"]
+    body: Computation = inst.body
     put(start)
     with b.repeat(go_on, is_polled=True):
         put(_parts(_evaluate(b, body, [get()], body.root)))

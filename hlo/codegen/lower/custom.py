@@ -23,7 +23,7 @@ from hlo.values.types import TupleShape
 
 @expansion("custom-call")
 def _custom_call(inst: Instruction) -> Computation | None:
-    name = inst.attrs["custom_call_target"]
+    name = inst.custom_call_target
     # Passes and callers of code generation may have made what no verifier has seen.
     verify_target(inst)
     if is_annotation(name):
@@ -73,7 +73,7 @@ def _triangular_solve(inst: Instruction, solve: Triangle) -> Computation:
 
 def _with_layouts(inst: Instruction) -> Computation | None:
     """Bring operands into the layouts that the call asks for, where they are in others."""
-    wanted = inst.attrs["operand_layout_constraints"]
+    wanted = inst.operand_layout_constraints
     if wanted is None or all(a == b for a, b in zip(wanted, inst.operand_shapes, strict=True)):
         return None
     d = Draft(inst)

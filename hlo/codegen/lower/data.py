@@ -21,7 +21,7 @@ def _constant(inst: Instruction) -> Computation | None:
         return d.op("after-all") if isinstance(literal.shape, TokenShape) else d.literal(literal)
 
     # The constant's own shape has the layouts.
-    return d.done(value(inst.attrs["literal"].with_shape(inst.shape)))
+    return d.done(value(inst.literal.with_shape(inst.shape)))
 
 
 @expansion("copy")

@@ -31,7 +31,7 @@ from hlo.values.types import PRED, S64, U32, ArrayShape, Shape, TupleShape, arra
 def _async_start(inst: Instruction) -> Computation:
     """Call the wrapped computation; the operands come first in the result."""
     d = Draft(inst)
-    callee: Computation = inst.attrs["calls"]
+    callee: Computation = inst.calls
     called = d.op("call", *d.parameters, shape=callee.root.shape, to_apply=callee)
     assert isinstance(inst.shape, TupleShape)
     rest = [d.zeros(s) for s in inst.shape.elements[2:]]
@@ -91,7 +91,7 @@ def _device_counts(inst: Instruction) -> tuple[int, int]:
 
 
 def _exchanges(inst: Instruction) -> bool:
-    return exchanges(inst.attrs, _device_counts(inst))
+    return exchanges(inst, _device_counts(inst))
 
 
 def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instruction:
@@ -115,9 +115,9 @@ def _one_or_all(inst: Instruction) -> Computation | None:
     if inst.opcode == "all-to-all":
         need_operand_each(inst, 1)
     d = Draft(inst)
-    data = d.parameters[:-1] if inst.attrs.get("has_dynamic_root") else d.parameters
+    data = d.parameters[:-1] if inst.has_dynamic_root else d.parameters
     if inst.opcode in PARTIAL:
-        groups = id_groups(inst.attrs, _device_counts(inst))
+        groups = id_groups(inst, _device_counts(inst))
         members = sorted(i for group in groups for i in group)
         data = _of_members(d, inst, members, data, [d.zeros(x.shape) for x in data])
     return d.done(_as_result(d, data, inst.shape))
@@ -151,15 +151,15 @@ def _collective_permute_start(inst: Instruction) -> Computation | None:
     d = Draft(inst)
     assert isinstance(inst.shape, TupleShape)
     sent, received, *contexts = inst.shape.elements
-    source = d.parameters[:1] if inst.attrs["slice_sizes"] else d.parameters
+    source = d.parameters[:1] if inst.slice_sizes_list else d.parameters
     parts = [_as_result(d, source, sent), _received(d, inst, received)]
     return d.done(d.op("tuple", *parts, *(d.zeros(s) for s in contexts)))
 
 
 def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
     """Return what a device gets that can only send to itself: zeros where it does not."""
-    sizes = inst.attrs["slice_sizes"]
-    members = sorted({target for _, target in inst.attrs["source_target_pairs"]})
+    sizes = inst.slice_sizes_list
+    members = sorted({target for _, target in inst.source_target_pairs})
     if sizes:
         other = d.parameters[1]
         data = [_updated(d, d.parameters, iter(sizes), _all_take_part(inst, members))]
@@ -183,7 +183,7 @@ def _of_members(
     """Return data on devices that take part in a collective, by their ids, and else `others`."""
     if not members or _all_take_part(inst, members):
         return data if members else others
-    mine = _own_id(d, group_mode(inst.attrs), _device_counts(inst)[1])
+    mine = _own_id(d, group_mode(inst), _device_counts(inst)[1])
     found = d.constant(PRED, False)
     for member in members:
         same = d.compare(mine, d.constant(U32, member), "EQ")
@@ -198,7 +198,7 @@ def _all_take_part(inst: Instruction, members: list[int]) -> bool:
     """True where the ids of those that take part in a collective are all that there are."""
     replicas, partitions = _device_counts(inst)
     count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}
-    return members == list(range(count.get(group_mode(inst.attrs) or "", replicas)))
+    return members == list(range(count.get(group_mode(inst) or "", replicas)))
 
 
 def _own_id(d: Draft, mode: str | None, partitions: int) -> Instruction:

@@ -19,7 +19,7 @@ def _concatenate(inst: Instruction) -> Computation | None:
         return None
     d = Draft(inst)
     shape = inst.array_shape
-    (axis,) = inst.attrs["dimensions"]
+    (axis,) = inst.dimensions
     result = d.op("custom-call", shape=shape, custom_call_target=UNINITIALIZED)
     zero = d.constant(S64, 0)
     at = 0

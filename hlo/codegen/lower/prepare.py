@@ -114,7 +114,7 @@ def _copy_into(
         comp, rest, made, actual = frames[-1]
         for inst in rest:
             if inst.opcode == "parameter":
-                made[inst] = actual[inst.attrs["number"]]
+                made[inst] = actual[inst.parameter_number]
             elif (callee := _inlined(inst)) is not None:
                 pending.append(inst)
                 frames.append(
@@ -144,7 +144,7 @@ def _add(
     made: list[Computation] = []
     for n, callee in enumerate(inst.called_computations):
         if inst.opcode == "while":
-            is_body = callee is inst.attrs["body"]
+            is_body = callee is inst.body
             made.append(_flatten(callee, effects, shapes, shapes[0] if is_body else None))
         elif inst.opcode == "conditional":
             made.append(_flatten(callee, effects, [shapes[1 + n]], plain(inst.shape)))
@@ -168,7 +168,7 @@ def _element_of(inst: Instruction, made: dict[Instruction, Instruction]) -> Inst
     if inst.opcode != "get-tuple-element" or inst.control_predecessors:
         return None
     whole = made[inst.operands[0]]
-    return whole.operands[inst.attrs["index"]] if whole.opcode == "tuple" else None
+    return whole.operands[inst.tuple_index] if whole.opcode == "tuple" else None
 
 
 def drop_dead(comp: Computation, effects: Collection[Computation] = ()) -> None:

@@ -23,8 +23,8 @@ def _large_windows(inst: Instruction) -> Computation | None:
 
     The time goes by the sum of a window's sizes then, and not by their product.
     """
-    combiner = Combiner.of(inst.attrs["to_apply"])
-    shape, window = inst.operands[0].array_shape, inst.attrs["window"]
+    combiner = Combiner.of(inst.to_apply)
+    shape, window = inst.operands[0].array_shape, inst.window
     sliding = [n for n, w in enumerate(window) if w != WindowDim()]
     volume = math.prod(min(window[n].size, shape.dims[n]) for n in sliding)
     if combiner.known is None or len(sliding) < 2 or volume <= _LARGE_WINDOW:
@@ -58,7 +58,7 @@ _SORTED_LINE = 512
 @expansion("topk")
 def _topk(inst: Instruction) -> Computation | None:
     """A sort of elements and indices, of which the first are taken; for small k, none."""
-    shape, k = inst.operands[0].array_shape, inst.attrs["k"]
+    shape, k = inst.operands[0].array_shape, inst.k
     n = shape.dims[-1]
     if n < _SORTED_LINE or k <= _SELECTED or k * _SELECTED_PART < n:
         return None

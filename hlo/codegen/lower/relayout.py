@@ -86,7 +86,7 @@ def add_relaid(
     if opcode == "tuple":
         shape = TupleShape(tuple(o.shape for o in operands))
     elif opcode == "get-tuple-element":
-        shape = operands[0].shape.at([inst.attrs["index"]])
+        shape = operands[0].shape.at([inst.tuple_index])
     elif opcode == "while" or inst.spec.has(Trait.FORWARDS):
         shape = operands[0].shape
     elif opcode in _CHANGED_IN_PLACE:

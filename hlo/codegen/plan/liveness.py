@@ -113,11 +113,11 @@ class Liveness:
         operands = inst.operands
         match inst.opcode:
             case "parameter" if params is not None:
-                return self.storage[params[inst.attrs["number"]], path]
+                return self.storage[params[inst.parameter_number], path]
             case "tuple" if not is_multi_output(inst):
                 return self.storage[operands[path[0]], path[1:]]
             case "get-tuple-element":
-                return self.storage[operands[0], (inst.attrs["index"], *path)]
+                return self.storage[operands[0], (inst.tuple_index, *path)]
             case _ if self.roles[inst] is Role.ALIAS and operands:
                 return self.storage[operands[0], path]  # the same memory, maybe as another shape
         return inst, path

@@ -44,9 +44,7 @@ def _walk(
     for node, loop_dims in _reads(computed, stack, roles):
         if node is computed or roles[node] is Role.FUSED:
             for i, dim in enumerate(loop_dims):
-                if dim == IRREGULAR or (
-                    node.opcode == "iota" and dim == node.attrs["iota_dimension"]
-                ):
+                if dim == IRREGULAR or (node.opcode == "iota" and dim == node.iota_dimension):
                     _forbid(result, i)
         else:
             _check_memory(result, node, loop_dims)

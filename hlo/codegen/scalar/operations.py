@@ -157,8 +157,8 @@ _PREDICATES = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE":
 def _compare(
     b: Builder, inst: Instruction, _: ElementType, ets: list[ElementType], args: Sequence[Value]
 ) -> Value:
-    direction, et = _PREDICATES[inst.attrs["direction"]], ets[0]
-    order = inst.attrs["type"]
+    direction, et = _PREDICATES[inst.direction], ets[0]
+    order = inst.comparison_type
     x, y = args
     if isinstance(x, Cplx):
         assert isinstance(y, Cplx)
@@ -239,7 +239,7 @@ def _reduce_precision(
 ) -> Value:
     (x,) = args
     assert isinstance(x, Val)
-    return reduce_precision(b, x, et, inst.attrs["exponent_bits"], inst.attrs["mantissa_bits"])
+    return reduce_precision(b, x, et, inst.exponent_bits, inst.mantissa_bits)
 
 
 def _stochastic_convert(
@@ -253,7 +253,7 @@ def _stochastic_convert(
 def _constant(
     b: Builder, inst: Instruction, et: ElementType, _o: list[ElementType], _a: Sequence[Value]
 ) -> Value:
-    return constant(et, inst.attrs["literal"].value[()])
+    return constant(et, inst.literal.value[()])
 
 
 def _identity(

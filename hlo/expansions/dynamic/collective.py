@@ -26,11 +26,11 @@ def _collective(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     alone = expand(inst)
     if alone is not None:
         return d.inlined(alone, args)
-    if inst.attrs.get("slice_sizes"):
+    if inst.slice_sizes_list:
         raise unsupported(inst, "buffers")
-    data = args[:-1] if inst.attrs.get("has_dynamic_root") else args
+    data = args[:-1] if inst.has_dynamic_root else args
     # The dimension along which parts are put together, or apart.
-    cut = inst.attrs.get("dimensions") or ()
+    cut = inst.split_dimensions or ()
     if any(a.is_varying(dim) for a in data for dim in cut):
         raise unsupported(inst, "parts")
     made = whole(d, d.clone(inst, [d.at_bounds(a) for a in args]))

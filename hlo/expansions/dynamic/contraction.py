@@ -21,11 +21,8 @@ def _dense_operands(inst: Instruction, args: list[Value]) -> tuple[Sized, Sized]
 @sized("dot")
 def _dot(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, y = _dense_operands(inst, args)
-    attrs = inst.attrs
-    batch = list(zip(attrs["lhs_batch_dims"], attrs["rhs_batch_dims"], strict=True))
-    contracted = list(
-        zip(attrs["lhs_contracting_dims"], attrs["rhs_contracting_dims"], strict=True)
-    )
+    batch = list(zip(inst.lhs_batch_dims, inst.rhs_batch_dims, strict=True))
+    contracted = list(zip(inst.lhs_contracting_dims, inst.rhs_contracting_dims, strict=True))
     bounds_x: list[Size] = list(x.shape.dims)
     bounds_y: list[Size] = list(y.shape.dims)
     for i, j in contracted:
@@ -45,8 +42,8 @@ def _dot(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 @sized("convolution")
 def _convolution(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, kernel = _dense_operands(inst, args)
-    labels, window = inst.attrs["dim_labels"], inst.attrs["window"]
-    groups = inst.attrs["feature_group_count"] * inst.attrs["batch_group_count"]
+    labels, window = inst.dim_labels, inst.window
+    groups = inst.feature_group_count * inst.batch_group_count
     if any(kernel.is_varying(k) for k in labels.kernel_spatial):
         raise unsupported(inst, "kernels")
     grouped = (
@@ -82,7 +79,7 @@ def _convolution(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 def _fft(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     """Lines are transformed one by one, those in the padding too."""
     (x,) = args
-    batch = x.shape.rank - len(inst.attrs["fft_length"])
+    batch = x.shape.rank - len(inst.fft_length)
     if any(map(x.is_varying, range(batch, x.shape.rank))):
         raise unsupported(inst, "lines")
     dims = static_array(inst.shape).dims
@@ -98,7 +95,7 @@ def _matrices(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     a, *rest = args
     last = a.shape.rank - 1
     batch = tuple(shared_size(d, [x.sizes[dim] for x in args]) for dim in range(last - 1))
-    shared = last - 1 if inst.attrs.get("left_side") else last
+    shared = last - 1 if inst.left_side else last
     order = shared_size(d, [a.sizes[last - 1], a.sizes[last], *(b.sizes[shared] for b in rest)])
     operands = [_as_identity(d, a.data, order)]
     sizes = [order, order]

@@ -68,7 +68,7 @@ class SizedDraft(Draft):
             self.inst = inst
             operands = [values[o] for o in inst.operands]
             if inst.opcode == "parameter":
-                values[inst] = args[inst.attrs["number"]]
+                values[inst] = args[inst.parameter_number]
                 continue
             try:
                 values[inst] = self._value(inst, operands)
@@ -81,7 +81,7 @@ class SizedDraft(Draft):
             case "tuple":
                 return tuple(args)
             case "get-tuple-element":
-                return args[0][inst.attrs["index"]]
+                return args[0][inst.tuple_index]
             case _ if inst.spec.has(Trait.FORWARDS):
                 return args[0]
             case "copy" if isinstance(args[0], Sized):
@@ -184,7 +184,7 @@ class SizedDraft(Draft):
         return d, d.run(comp, [d.unpacked(parameter, shape, flags)])
 
     def _loop(self, inst: Instruction, init: Value) -> Value:
-        condition, body = inst.attrs["condition"], inst.attrs["body"]
+        condition, body = inst.condition, inst.body
         shape, flags = inst.shape, flags_of(init)
         while True:
             d, result = self._function(body, shape, flags)
@@ -296,7 +296,7 @@ _ALWAYS = SIZE_OPS | {"scan", *SIZED_CALLS}
 
 def is_known_inside(n: Instruction, bound: int) -> bool:
     """True for a constant size that is neither negative nor above its bound."""
-    return n.opcode == "constant" and 0 <= int(n.attrs["literal"].array) <= bound
+    return n.opcode == "constant" and 0 <= int(n.literal.array) <= bound
 
 
 def whole(d: SizedDraft, inst: Instruction) -> Value:
@@ -312,7 +312,7 @@ def whole(d: SizedDraft, inst: Instruction) -> Value:
 def _kind(inst: Instruction) -> str:
     if inst.opcode != "custom-call":
         return inst.opcode
-    return str(inst.attrs["custom_call_target"])
+    return str(inst.custom_call_target)
 
 
 def _varies(value: Value) -> bool:

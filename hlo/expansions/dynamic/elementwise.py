@@ -58,13 +58,13 @@ def _spread(d: SizedDraft, x: Instruction, dim: int, size: Size) -> Instruction:
 
 @sized("get-dimension-size")
 def _get_size(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
-    return Sized(d.size(args[0].sizes[inst.attrs["dimensions"][0]]), ())
+    return Sized(d.size(args[0].sizes[inst.dimensions[0]]), ())
 
 
 @sized("set-dimension-size")
 def _set_size(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, n = args
-    (dim,) = inst.attrs["dimensions"]
+    (dim,) = inst.dimensions
     sizes, before, bound = list(x.sizes), x.sizes[dim], x.shape.dims[dim]
     sizes[dim] = d.checked(n.data, bound, dim)
     data = x.data

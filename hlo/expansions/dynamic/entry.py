@@ -32,7 +32,7 @@ def with_sizes(entry: Computation, aliases: Aliases) -> tuple[Computation, Shape
             raise HloError.at(e.code, f"{p.name}: {e.message}", p.span) from None
         flags = declared_flags(p.shape)
         shape = packed_shape(p.shape, flags)
-        number = p.attrs["number"]
+        number = p.parameter_number
         made = d.comp.create("parameter", shape, (), {"number": number}, name=p.name, like=p)
         args.append(d.unpacked(made, p.shape, flags))
     result = d.run(entry, args)

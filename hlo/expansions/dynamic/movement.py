@@ -17,14 +17,14 @@ from hlo.values.types import S32, integer_range
 
 @sized("transpose")
 def _transpose(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
-    sizes = tuple(args[0].sizes[n] for n in inst.attrs["dimensions"])
+    sizes = tuple(args[0].sizes[n] for n in inst.dimensions)
     return Sized(d.clone(inst, [args[0].data]), sizes)
 
 
 @sized("broadcast")
 def _broadcast(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     sizes: list[Size] = list(static_array(inst.shape).dims)
-    for dim, n in zip(inst.attrs["dimensions"], args[0].sizes, strict=True):
+    for dim, n in zip(inst.dimensions, args[0].sizes, strict=True):
         sizes[dim] = n
     return Sized(d.clone(inst, [args[0].data]), tuple(sizes))
 
@@ -34,7 +34,7 @@ def _reverse(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     """Reversed at the bounds, what is meant is at the end: move it to the front."""
     x = args[0]
     data = d.clone(inst, [x.data])
-    for dim in inst.attrs["dimensions"]:
+    for dim in inst.dimensions:
         if x.is_varying(dim):
             start = d.arithmetic("subtract", x.shape.dims[dim], x.sizes[dim])
             data = _from(d, data, dim, d.size(start))
@@ -54,7 +54,7 @@ def _from(d: SizedDraft, x: Instruction, dim: int, start: Instruction) -> Instru
 def _pad(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, fill = args
     sizes: list[Size] = []
-    for n, p in zip(x.sizes, inst.attrs["padding"], strict=True):
+    for n, p in zip(x.sizes, inst.padding, strict=True):
         holes = d.arithmetic("maximum", d.arithmetic("subtract", n, 1), 0)
         grown = d.arithmetic("add", n, d.arithmetic("multiply", holes, p.interior))
         grown = d.arithmetic("add", grown, p.low + p.high)
@@ -69,9 +69,7 @@ def _slice(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, result = args[0], static_array(inst.shape)
     sizes = tuple(
         n if s == SliceDim(0, bound) else kept
-        for s, n, bound, kept in zip(
-            inst.attrs["slice"], x.sizes, x.shape.dims, result.dims, strict=True
-        )
+        for s, n, bound, kept in zip(inst.slice, x.sizes, x.shape.dims, result.dims, strict=True)
     )
     return Sized(d.clone(inst, [x.data]), sizes)
 
@@ -86,7 +84,7 @@ def _whole_or_fixed(x: Sized, sizes: Sequence[int]) -> list[Size]:
 
 @sized("dynamic-slice")
 def _dynamic_slice(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
-    sizes = _whole_or_fixed(args[0], inst.attrs["dynamic_slice_sizes"])
+    sizes = _whole_or_fixed(args[0], inst.dynamic_slice_sizes)
     return Sized(d.clone(inst, [args[0].data, *_starts(d, args[1:])]), tuple(sizes))
 
 
@@ -98,14 +96,13 @@ def _starts(d: SizedDraft, args: Sequence[Sized]) -> list[Instruction]:
 @sized("gather")
 def _gather(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x, indices = args
-    attrs = inst.attrs
-    window = _whole_or_fixed(x, attrs["slice_sizes"])
+    window = _whole_or_fixed(x, inst.slice_sizes)
     offsets = iter([window[dim] for dim in index_dims(inst).window_dims(len(window))])
-    batch = iter([n for dim, n in enumerate(indices.sizes) if dim != attrs["index_vector_dim"]])
+    batch = iter([n for dim, n in enumerate(indices.sizes) if dim != inst.index_vector_dim])
     rank = static_array(inst.shape).rank
-    sizes = tuple(next(offsets if n in attrs["offset_dims"] else batch) for n in range(rank))
+    sizes = tuple(next(offsets if n in inst.offset_dims else batch) for n in range(rank))
     # All of a dimension that has no elements is zeros where the result is without the dimension.
-    without = {*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"]}
+    without = {*inst.collapsed_slice_dims, *inst.operand_batching_dims}
     held = [
         n if dim in without and not isinstance(n, int) else x.shape.dims[dim]
         for dim, n in enumerate(window)
@@ -117,7 +114,7 @@ def _gather(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 @sized("concatenate")
 def _concatenate(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     """Write one operand behind the other: each covers the padding of the one before."""
-    (axis,) = inst.attrs["dimensions"]
+    (axis,) = inst.dimensions
     sizes = [
         shared_size(d, [a.sizes[dim] for a in args]) if dim != axis else 0
         for dim in range(len(args[0].sizes))
@@ -157,20 +154,19 @@ def _scatter(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     """Send updates that are not meant to a place outside, where they are dropped."""
     count = len(args) // 2
     operands, indices, updates = args[:count], args[count], args[count + 1 :]
-    attrs = inst.attrs
-    at = attrs["index_vector_dim"]
+    at = inst.index_vector_dim
     for u in updates:
-        if any(u.is_varying(dim) for dim in attrs["update_window_dims"]):
+        if any(u.is_varying(dim) for dim in inst.update_window_dims):
             raise unsupported(inst, "update windows")
     index_dims = [dim for dim in range(len(indices.sizes)) if dim != at]
     update_dims = [
-        dim for dim in range(len(updates[0].sizes)) if dim not in attrs["update_window_dims"]
+        dim for dim in range(len(updates[0].sizes)) if dim not in inst.update_window_dims
     ]
     sizes: list[Size] = list(indices.shape.dims)
     for i, u in zip(index_dims, update_dims, strict=True):
         sizes[i] = shared_size(d, [indices.sizes[i], *(x.sizes[u] for x in updates)])
     et = indices.shape.element_type
-    if not attrs["scatter_dims_to_operand_dims"] and any(not isinstance(n, int) for n in sizes):
+    if not inst.scatter_dims_to_operand_dims and any(not isinstance(n, int) for n in sizes):
         raise unsupported(inst, "updates without an index")
     low, high = integer_range(et)
     outside = d.constant(et, -1 if low < 0 else high)

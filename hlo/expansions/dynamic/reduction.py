@@ -31,17 +31,17 @@ def _reduce(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     shape = xs[0].shape
     sizes = [shared_size(d, [x.sizes[dim] for x in xs]) for dim in range(shape.rank)]
     if inst.opcode == "reduce":
-        gone = inst.attrs["dimensions"]
+        gone = inst.dimensions
         kept = tuple(n for dim, n in enumerate(sizes) if dim not in gone)
         covered = [n if dim in gone else shape.dims[dim] for dim, n in enumerate(sizes)]
     else:
         kept = tuple(
             n if dim == WindowDim() else positions(d, dim, n)
-            for dim, n in zip(inst.attrs["window"], sizes, strict=True)
+            for dim, n in zip(inst.window, sizes, strict=True)
         )
         covered = [
             shape.dims[at] if dim == WindowDim() else sizes[at]
-            for at, dim in enumerate(inst.attrs["window"])
+            for at, dim in enumerate(inst.window)
         ]
     made = _reduced(d, inst, [x.data for x in xs], inits, d.meant(shape, covered))
     if count == 1 and not isinstance(made.shape, TupleShape):
@@ -59,7 +59,7 @@ def _reduced(
     """Append a reduction of the elements that are there."""
     if there is None:
         return d.clone(inst, [*xs, *inits])
-    body: Computation = inst.attrs["to_apply"]
+    body: Computation = inst.to_apply
     shapes = [static_array(x.shape) for x in xs]
     et = shapes[0].element_type
     identity = _identity(single_binary_op(body) if len(xs) == 1 else None, et)
@@ -115,16 +115,16 @@ def _select_and_scatter(d: SizedDraft, inst: Instruction, args: list[Value]) -> 
     """Choose among what is there, for as much of the source as there are windows."""
     x, source, init = args
     et = x.shape.element_type
-    select = inst.attrs["select"].root
+    select = inst.select.root
     fill = None
     if select.opcode == "compare" and et.name != "f8e8m0fnu" and not et.is_complex:
-        is_low = select.attrs["direction"] in ("GE", "GT")
+        is_low = select.direction in ("GE", "GT")
         fill = _identity("maximum" if is_low else "minimum", et)
-    combined = _identity(single_binary_op(inst.attrs["scatter"]), source.shape.element_type)
+    combined = _identity(single_binary_op(inst.scatter), source.shape.element_type)
     if fill is None or combined is None:
         raise unsupported(inst, "operands")
     sizes = []
-    for dim, n, m in zip(inst.attrs["window"], x.sizes, source.sizes, strict=True):
+    for dim, n, m in zip(inst.window, x.sizes, source.sizes, strict=True):
         sizes.append(d.arithmetic("minimum", positions(d, dim, n), m))
     data = d.covered(x.data, x.sizes, d.constant(et, fill))
     updates = d.covered(source.data, sizes, d.constant(source.shape.element_type, combined))
@@ -136,7 +136,7 @@ def _sort(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     """Sort what is there to the front."""
     shape = args[0].shape
     sizes = tuple(shared_size(d, [a.sizes[dim] for a in args]) for dim in range(shape.rank))
-    (axis,) = inst.attrs["dimensions"]
+    (axis,) = inst.dimensions
     xs = [a.data for a in args]
     bounds: list[Size] = list(shape.dims)
     bounds[axis] = sizes[axis]
@@ -147,7 +147,7 @@ def _sort(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
             return Sized(made, sizes)
     else:
         made = d.comp.add(inst.clone([*xs, there]))
-        made.attrs["to_apply"] = _there_first(inst, inst.attrs["to_apply"])
+        made.attrs["to_apply"] = _there_first(inst, inst.to_apply)
         made.shape = TupleShape((*(static(x.shape) for x in xs), shape.with_type(PRED)))
     results = [Sized(d.op("get-tuple-element", made, index=n), sizes) for n in range(len(xs))]
     return tuple(results) if inst.shape.is_tuple else results[0]
@@ -166,8 +166,8 @@ def _there_first(inst: Instruction, body: Computation) -> Computation:
 @sized("scan")
 def _scan(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     """Call the function on what is there of each slice; what it makes of the last sets sizes."""
-    (dim,) = inst.attrs["dimensions"]
-    carries = inst.attrs["num_carries"]
+    (dim,) = inst.dimensions
+    carries = inst.num_carries
     scanned = args[: len(args) - carries]
     steps = shared_size(d, [x.sizes[dim] for x in scanned]) if scanned else 0
     takes_count = isinstance(steps, Instruction)
@@ -184,7 +184,7 @@ def _scan(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
 def _top_k(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     x = args[0]
     et = x.shape.element_type
-    fill = _identity("maximum" if inst.attrs["largest"] else "minimum", et)
+    fill = _identity("maximum" if inst.largest else "minimum", et)
     sizes = list(x.sizes)
     data = x.data
     if x.is_varying(len(sizes) - 1):
@@ -193,5 +193,5 @@ def _top_k(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
         only_last = [*x.shape.dims[:-1], sizes[-1]]
         data = d.covered(data, only_last, d.constant(et, fill))
     made = d.clone(inst, [data])
-    kept = (*sizes[:-1], inst.attrs["k"])
+    kept = (*sizes[:-1], inst.k)
     return tuple(Sized(d.op("get-tuple-element", made, index=n), kept) for n in range(2))

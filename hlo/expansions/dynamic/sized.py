@@ -117,7 +117,7 @@ def may_be_dynamic(comp: Computation) -> bool:
         for inst in stack.pop():
             if inst.opcode in SIZE_OPS:
                 return True
-            if inst.opcode == "custom-call" and inst.attrs["custom_call_target"] in SIZED_CALLS:
+            if inst.opcode == "custom-call" and inst.custom_call_target in SIZED_CALLS:
                 return True
             for _, leaf in inst.shape.leaves():
                 if isinstance(leaf, ArrayShape) and (leaf.is_dynamic or UNBOUNDED in leaf.dims):

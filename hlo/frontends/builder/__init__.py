@@ -9,8 +9,7 @@ from hlo.frontends.builder.dimension_numbers import (
     RaggedDotDimensionNumbers,
     ScatterDimensionNumbers,
 )
-from hlo.ops.attrs import ConvDims, PadDim
-from hlo.ops.elementwise.arithmetic import ResultAccuracy
+from hlo.ops.attrs import ConvDims, PadDim, ResultAccuracy
 
 __all__ = [
     "ConvDims",

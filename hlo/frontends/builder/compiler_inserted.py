@@ -12,7 +12,7 @@ from hlo.frontends.builder.coercion import ShapeLike, array_shape_of, shape_of, 
 from hlo.frontends.builder.collective import Groups, groups_of, pairs_of, resized, split_tuple
 from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation
 from hlo.frontends.builder.movement import scalars
-from hlo.ops.control.structure import Domain
+from hlo.ops.attrs import Domain
 from hlo.values.sharding import Sharding
 from hlo.values.types import U32, Layout, TupleShape, array
 

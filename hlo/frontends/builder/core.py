@@ -249,7 +249,7 @@ class BuilderCore(Generic[XlaOp]):
 
     @query
     def _built(self, root: XlaOp | None) -> XlaComputation:
-        numbers = [p.attrs["number"] for p in self._computation.parameters]
+        numbers = [p.parameter_number for p in self._computation.parameters]
         if numbers != list(range(len(numbers))):
             missing = min(set(range(len(numbers))) - set(numbers))
             raise InferError(

@@ -98,8 +98,8 @@ def parameter(
     <Instruction weights = f32[2,3]{0,1} parameter()>
     """
     numbered = parameters_of(builder)
-    at = bisect_left(numbered, parameter_number, key=lambda p: p.attrs["number"])
-    taken = at < len(numbered) and numbered[at].attrs["number"] == parameter_number
+    at = bisect_left(numbered, parameter_number, key=lambda p: p.parameter_number)
+    taken = at < len(numbered) and numbered[at].parameter_number == parameter_number
     if taken or parameter_number < 0:
         why = "is there already" if taken else "is negative"
         raise InferError(f"parameter: number {parameter_number} {why}", code="bad-parameter-number")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlo.errors import InferError
 from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation
-from hlo.ops.elementwise.arithmetic import ResultAccuracy
+from hlo.ops.attrs import ResultAccuracy
 from hlo.support.signature import shown
 
 Accuracy = ResultAccuracy | str | None

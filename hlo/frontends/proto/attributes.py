@@ -15,15 +15,22 @@ from hlo.frontends.proto.schema import Message
 from hlo.frontends.proto.shapes import read_literal, read_shape, write_literal, write_shape
 from hlo.frontends.proto.shardings import read_groups, read_sharding, write_groups, write_sharding
 from hlo.ops import OpSpec
-from hlo.ops.attrs import ConvDims, OutputAlias, PadDim, SliceDim, WindowDim, shortest
+from hlo.ops.attrs import (
+    ConvDims,
+    Domain,
+    OutputAlias,
+    PadDim,
+    ResultAccuracy,
+    SliceDim,
+    WindowDim,
+    shortest,
+)
 from hlo.ops.attrs.operand_configs import (
     BlockScalingConfig,
     SparsityConfig,
     TensorScaling,
     TensorSparsity,
 )
-from hlo.ops.control.structure import Domain
-from hlo.ops.elementwise.arithmetic import ResultAccuracy
 from hlo.ops.elementwise.selection import settled_type
 from hlo.values.scan import from_bytes, to_bytes
 from hlo.values.types import ArrayShape, Shape, TupleShape

@@ -7,7 +7,7 @@ from hlo.frontends.stablehlo.context import Context, Handler
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.ir import Instruction
 from hlo.ops import OPS
-from hlo.ops.elementwise.arithmetic import ACCURACY
+from hlo.ops.attrs import ACCURACY
 from hlo.ops.elementwise.selection import FLOAT_ORDERS
 from hlo.values.scan import Scanner
 

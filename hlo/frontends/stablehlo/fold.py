@@ -23,7 +23,7 @@ def constant_value(inst: Instruction, depth: int = 0) -> np.ndarray | None:
     if not isinstance(shape, ArrayShape) or shape.dynamic or shape.num_elements > _MAX_ELEMENTS:
         return None
     if inst.opcode == "constant":
-        return np.asarray(inst.attrs["literal"].array)
+        return np.asarray(inst.literal.array)
     if inst.opcode not in _FOLDED or depth == _MAX_DEPTH or not _is_whole(shape):
         return None
     args = []

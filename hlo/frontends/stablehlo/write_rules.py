@@ -24,7 +24,6 @@ from hlo.frontends.stablehlo.spelling import (
 from hlo.ir import Instruction
 from hlo.ops.attrs import CONV_DIMS, PACKED_NIBBLE
 from hlo.ops.elementwise.selection import FLOAT_ORDERS
-from hlo.values.sharding.replica_groups import ReplicaGroups
 
 Attributes = dict[str, str]
 Spell = Callable[[Instruction], Attributes]
@@ -47,7 +46,7 @@ class Rule:
 
 
 def _dims(inst: Instruction) -> tuple[int, ...]:
-    dims: tuple[int, ...] = inst.attrs["dimensions"]
+    dims = inst.dimensions
     return dims
 
 
@@ -55,7 +54,7 @@ def _dims(inst: Instruction) -> tuple[int, ...]:
 
 
 def _precisions(inst: Instruction) -> list[str]:
-    words = inst.attrs["operand_precision"]
+    words = inst.operand_precision
     if PACKED_NIBBLE in words:
         raise InferError("StableHLO packs no numbers of 4 bits", code="no-counterpart")
     return [w.upper() for w in words]
@@ -67,26 +66,26 @@ def _precision(inst: Instruction) -> Attributes:
 
 def groups(inst: Instruction) -> Attributes:
     """Spell the groups of a collective, and its channel."""
-    said: ReplicaGroups = inst.attrs["replica_groups"]
+    said = inst.replica_groups
     rows = said.lists()
     width = max(map(len, rows), default=0)
     attrs = {"replica_groups": matrix([(*r, *[-1] * (width - len(r))) for r in rows], width)}
     attrs |= channel(inst)
-    if inst.attrs.get("use_global_device_ids"):
+    if inst.use_global_device_ids:
         attrs["use_global_device_ids"] = "unit"
     return attrs
 
 
 def channel(inst: Instruction, kind: int = 0) -> Attributes:
     """Spell the channel of an operation, if it has one."""
-    number = inst.attrs["channel_id"]
+    number = inst.channel_id
     if number is None:
         return {}
     return {"channel_handle": struct("channel_handle", {"handle": number, "type": kind})}
 
 
 def _window(inst: Instruction) -> Attributes:
-    window = inst.attrs["window"]
+    window = inst.window
     return {
         "window_dimensions": integers(d.size for d in window),
         "window_strides": integers(d.stride for d in window),
@@ -95,7 +94,7 @@ def _window(inst: Instruction) -> Attributes:
 
 
 def _reduce_window(inst: Instruction) -> Attributes:
-    window = inst.attrs["window"]
+    window = inst.window
     if any(d.reversal for d in window):
         raise InferError("StableHLO has no reversed reduction windows", code="no-counterpart")
     return _window(inst) | {
@@ -105,7 +104,7 @@ def _reduce_window(inst: Instruction) -> Attributes:
 
 
 def _select_and_scatter(inst: Instruction) -> Attributes:
-    if any(d.lhs_dilate != 1 or d.rhs_dilate != 1 or d.reversal for d in inst.attrs["window"]):
+    if any(d.lhs_dilate != 1 or d.rhs_dilate != 1 or d.reversal for d in inst.window):
         raise InferError("StableHLO has no dilation in its windows", code="no-counterpart")
     return _window(inst)
 
@@ -123,10 +122,10 @@ def _contracted(inst: Instruction) -> dict[str, Any]:
 
 def _dot(inst: Instruction) -> Attributes:
     attrs = {"dot_dimension_numbers": struct("dot", _contracted(inst))}
-    if inst.attrs["algorithm"] == "unset":
+    if inst.algorithm == "unset":
         return attrs | _precision(inst)
     # It says how precise the product is; StableHLO allows no other word on that beside it.
-    return attrs | {"algorithm": _algorithm(inst.attrs["algorithm"])}
+    return attrs | {"algorithm": _algorithm(inst.algorithm)}
 
 
 def _algorithm(name: str) -> str:
@@ -143,8 +142,8 @@ def _algorithm(name: str) -> str:
 
 def _ragged_dot(inst: Instruction) -> Attributes:
     fields = _contracted(inst) | {
-        "lhs_ragged_dimensions": inst.attrs["lhs_ragged_dims"],
-        "rhs_group_dimensions": inst.attrs["rhs_group_dims"],
+        "lhs_ragged_dimensions": inst.lhs_ragged_dims,
+        "rhs_group_dimensions": inst.rhs_group_dims,
     }
     numbers = struct("ragged_dot", fields).replace("#stablehlo.", "#chlo.")
     words = (f"#chlo<precision {w}>" for w in _precisions(inst))
@@ -152,8 +151,8 @@ def _ragged_dot(inst: Instruction) -> Attributes:
 
 
 def _convolution(inst: Instruction) -> Attributes:
-    window = inst.attrs["window"]
-    labels = CONV_DIMS.write(inst.attrs["dim_labels"])
+    window = inst.window
+    labels = CONV_DIMS.write(inst.dim_labels)
     lhs, _, rest = labels.partition("_")
     rhs, _, out = rest.partition("->")
     spelled = [f"[{', '.join(part)}]" for part in (lhs, rhs, out)]
@@ -164,8 +163,8 @@ def _convolution(inst: Instruction) -> Attributes:
         "rhs_dilation": integers(d.rhs_dilate for d in window),
         "window_reversal": flags(d.reversal for d in window),
         "dimension_numbers": f"#stablehlo.conv<{spelled[0]}x{spelled[1]}->{spelled[2]}>",
-        "feature_group_count": integer(inst.attrs["feature_group_count"]),
-        "batch_group_count": integer(inst.attrs["batch_group_count"]),
+        "feature_group_count": integer(inst.feature_group_count),
+        "batch_group_count": integer(inst.batch_group_count),
         **_precision(inst),
     }
 
@@ -174,7 +173,7 @@ def _convolution(inst: Instruction) -> Attributes:
 
 
 def _accuracy(inst: Instruction) -> Attributes:
-    said = inst.attrs["result_accuracy"]
+    said = inst.result_accuracy
     if said is None:
         return {}
     spec = inst.spec.attrs["result_accuracy"]
@@ -192,7 +191,7 @@ def _accuracy(inst: Instruction) -> Attributes:
 
 
 def _slice(inst: Instruction) -> Attributes:
-    dims = inst.attrs["slice"]
+    dims = inst.slice
     return {
         "start_indices": integers(d.start for d in dims),
         "limit_indices": integers(d.limit for d in dims),
@@ -201,7 +200,7 @@ def _slice(inst: Instruction) -> Attributes:
 
 
 def _pad(inst: Instruction) -> Attributes:
-    dims = inst.attrs["padding"]
+    dims = inst.padding
     return {
         "edge_padding_low": integers(d.low for d in dims),
         "edge_padding_high": integers(d.high for d in dims),
@@ -218,8 +217,8 @@ def _gather(inst: Instruction) -> Attributes:
             "start_indices_batching_dims", "start_index_map")  # fmt: skip
     return {
         "dimension_numbers": _numbers(inst, "gather", keys),
-        "slice_sizes": integers(inst.attrs["slice_sizes"]),
-        "indices_are_sorted": flag(inst.attrs["indices_are_sorted"]),
+        "slice_sizes": integers(inst.slice_sizes),
+        "indices_are_sorted": flag(inst.indices_are_sorted),
     }
 
 
@@ -228,33 +227,33 @@ def _scatter(inst: Instruction) -> Attributes:
             "scatter_indices_batching_dims", "scatter_dims_to_operand_dims")  # fmt: skip
     return {
         "scatter_dimension_numbers": _numbers(inst, "scatter", keys),
-        "indices_are_sorted": flag(inst.attrs["indices_are_sorted"]),
-        "unique_indices": flag(inst.attrs["unique_indices"]),
+        "indices_are_sorted": flag(inst.indices_are_sorted),
+        "unique_indices": flag(inst.unique_indices),
     }
 
 
 def _compare(inst: Instruction) -> Attributes:
-    attrs = {"comparison_direction": enum("comparison_direction", inst.attrs["direction"])}
-    if inst.attrs["type"] in FLOAT_ORDERS:
-        attrs["compare_type"] = enum("comparison_type", inst.attrs["type"])
+    attrs = {"comparison_direction": enum("comparison_direction", inst.direction)}
+    if inst.comparison_type in FLOAT_ORDERS:
+        attrs["compare_type"] = enum("comparison_type", inst.comparison_type)
     return attrs
 
 
 def _triangular(inst: Instruction) -> Attributes:
     return {key: flag(inst.attrs[key]) for key in ("left_side", "lower", "unit_diagonal")} | {
-        "transpose_a": enum("transpose", inst.attrs["transpose_a"])
+        "transpose_a": enum("transpose", inst.transpose_a)
     }
 
 
 def _batch_norm(inst: Instruction) -> Attributes:
     return {
-        "epsilon": f"{inst.attrs['epsilon']:.9e} : f32",
-        "feature_index": integer(inst.attrs["feature_index"]),
+        "epsilon": f"{inst.epsilon:.9e} : f32",
+        "feature_index": integer(inst.feature_index),
     }
 
 
 def _all_to_all(inst: Instruction) -> Attributes:
-    size = inst.attrs["replica_groups"].group_size
+    size = inst.replica_groups.group_size
     if len(inst.operands) != 1 or not _dims(inst) or not size:
         raise InferError("StableHLO splits one array over explicit groups",
                          code="no-counterpart")  # fmt: skip
@@ -268,13 +267,13 @@ def _all_to_all(inst: Instruction) -> Attributes:
 def _permute(inst: Instruction) -> Attributes:
     if len(inst.operands) != 1:
         raise InferError("StableHLO sends a single whole array", code="no-counterpart")
-    return {"source_target_pairs": matrix(inst.attrs["source_target_pairs"], 2)} | channel(inst)
+    return {"source_target_pairs": matrix(inst.source_target_pairs, 2)} | channel(inst)
 
 
 def _topk(inst: Instruction) -> Attributes:
-    if not inst.attrs["largest"]:
+    if not inst.largest:
         raise InferError("CHLO finds the largest elements only", code="no-counterpart")
-    return {"k": integer(inst.attrs["k"])}
+    return {"k": integer(inst.k)}
 
 
 _STABLEHLO = (
@@ -306,7 +305,7 @@ RULES: Mapping[str, Rule] = {
     "broadcast": Rule(
         "stablehlo.broadcast_in_dim", lambda i: {"broadcast_dimensions": integers(_dims(i))}
     ),
-    "cholesky": Rule("stablehlo.cholesky", lambda i: {"lower": flag(i.attrs["lower"])}),
+    "cholesky": Rule("stablehlo.cholesky", lambda i: {"lower": flag(i.lower)}),
     "collective-permute": Rule("stablehlo.collective_permute", _permute),
     "compare": Rule("stablehlo.compare", _compare),
     "concatenate": Rule("stablehlo.concatenate", lambda i: {"dimension": integer(_dims(i)[0])}),
@@ -315,15 +314,15 @@ RULES: Mapping[str, Rule] = {
     ),
     "dot": Rule("stablehlo.dot_general", _dot, unsaid=("sparsity_config", "block_scaling_config")),
     "fft": Rule("stablehlo.fft", lambda i: {
-        "fft_type": enum("fft_type", i.attrs["fft_type"]),
-        "fft_length": integers(i.attrs["fft_length"]),
+        "fft_type": enum("fft_type", i.fft_type),
+        "fft_length": integers(i.fft_length),
     }),
     "gather": Rule("stablehlo.gather", _gather),
     "get-dimension-size": Rule(
         "stablehlo.get_dimension_size", lambda i: {"dimension": integer(_dims(i)[0])}
     ),
     "iota": Rule(
-        "stablehlo.iota", lambda i: {"iota_dimension": integer(i.attrs["iota_dimension"])}
+        "stablehlo.iota", lambda i: {"iota_dimension": integer(i.iota_dimension)}
     ),
     "map": Rule("stablehlo.map", lambda i: {"dimensions": integers(_map_dims(i))}, ("to_apply",)),
     "pad": Rule("stablehlo.pad", _pad),
@@ -335,7 +334,7 @@ RULES: Mapping[str, Rule] = {
     "reduce-window": Rule("stablehlo.reduce_window", _reduce_window, ("to_apply",)),
     "reverse": Rule("stablehlo.reverse", lambda i: {"dimensions": integers(_dims(i))}),
     "rng-bit-generator": Rule("stablehlo.rng_bit_generator", lambda i: {
-        "rng_algorithm": enum("rng_algorithm", i.attrs["algorithm"].removeprefix("rng_").upper())
+        "rng_algorithm": enum("rng_algorithm", i.algorithm.removeprefix("rng_").upper())
     }),
     "scatter": Rule("stablehlo.scatter", _scatter, ("to_apply",)),
     "select-and-scatter": Rule(
@@ -346,7 +345,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "slice": Rule("stablehlo.slice", _slice),
     "sort": Rule("stablehlo.sort", lambda i: {
-        "dimension": integer(_dims(i)[0]), "is_stable": flag(i.attrs["is_stable"]),
+        "dimension": integer(_dims(i)[0]), "is_stable": flag(i.is_stable),
     }, ("to_apply",)),
     "topk": Rule("chlo.top_k", _topk),
     "transpose": Rule("stablehlo.transpose", lambda i: {"permutation": integers(_dims(i))}),

@@ -41,11 +41,11 @@ def _tuple(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 
 def _element(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    return trees[0][inst.attrs["index"]]
+    return trees[0][inst.tuple_index]
 
 
 def _constant(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    return _literal(b, inst.attrs["literal"], inst)
+    return _literal(b, inst.literal, inst)
 
 
 def _literal(b: Body, literal: Literal, inst: Instruction) -> Tree:
@@ -104,13 +104,13 @@ def _barrier(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 def _reduce_scatter(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     """Append a reduce-scatter of each operand: StableHLO's has one."""
-    if inst.attrs["mode"] is not None:
+    if inst.mode is not None:
         raise InferError("StableHLO has no mode of it", code="no-counterpart")
-    attrs = {"scatter_dimension": integer(inst.attrs["dimensions"][0])} | groups(inst)
+    attrs = {"scatter_dimension": integer(inst.dimensions[0])} | groups(inst)
     shapes = leaves(inst.shape)
     names = []
     for value, shape in zip(b.operands(inst, trees), shapes, strict=True):
-        regions = [b.region_of(inst.attrs["to_apply"])]
+        regions = [b.region_of(inst.to_apply)]
         names += b.operation("stablehlo.reduce_scatter", [value], [shape], attrs, regions,
                              **_extras(inst))  # fmt: skip
     return shaped(names, inst.shape)
@@ -119,7 +119,7 @@ def _reduce_scatter(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 def _rooted(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     """Append a collective with a root: one that is computed is a list in StableHLO."""
     operands, attrs = b.operands(inst, trees), groups(inst)
-    if inst.attrs["has_dynamic_root"]:
+    if inst.has_dynamic_root:
         attrs["has_dynamic_root"] = "unit"
         name, shape = operands[-1]
         if not shape.dims:  # type: ignore[attr-defined]
@@ -183,7 +183,7 @@ def _dynamic_slice(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     name = f"stablehlo.{inst.opcode.replace('-', '_')}"
     is_slice = inst.opcode == "dynamic-slice"
     arrays = 1 if is_slice else 2
-    attrs = {"slice_sizes": integers(inst.attrs["dynamic_slice_sizes"])} if is_slice else {}
+    attrs = {"slice_sizes": integers(inst.dynamic_slice_sizes)} if is_slice else {}
     values = b.operands(inst, trees)
     starts = values[arrays:]
     if len(starts) == 1 and inst.operands[arrays].array_shape.rank == 1:
@@ -218,7 +218,7 @@ def _dynamic_reshape(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 
 def _rng(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    word = inst.attrs["distribution"].removeprefix("rng_").upper()
+    word = inst.distribution.removeprefix("rng_").upper()
     sizes = _number_list(b, inst.array_shape.dims)
     attrs = {"rng_distribution": enum("rng_distribution", word)}
     operands = [*b.operands(inst, trees), sizes]
@@ -253,14 +253,14 @@ def _after_all(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 
 def _infeed(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    attrs = {"infeed_config": string(inst.attrs["infeed_config"] or "")}
+    attrs = {"infeed_config": string(inst.infeed_config or "")}
     names = b.operation("stablehlo.infeed", b.operands(inst, trees), leaves(inst.shape), attrs,
                         **_extras(inst))  # fmt: skip
     return shaped(names, inst.shape)
 
 
 def _outfeed(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    attrs = {"outfeed_config": string(inst.attrs["outfeed_config"] or "")}
+    attrs = {"outfeed_config": string(inst.outfeed_config or "")}
     operands = b.operands(inst, trees)
     return b.operation("stablehlo.outfeed", operands, [inst.shape], attrs, **_extras(inst))[0]
 
@@ -271,7 +271,7 @@ def _wait_later(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 
 def _transfer(inst: Instruction, kind: int) -> dict[str, str]:
-    is_host = inst.attrs["is_host_transfer"]
+    is_host = inst.is_host_transfer
     attrs = channel(inst, kind if is_host else 1)
     if not attrs:
         raise InferError("StableHLO needs a channel", code="no-counterpart")
@@ -309,10 +309,10 @@ def _custom_call(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     for key, attr in inst.spec.attrs.items():
         if key not in _CUSTOM and attr.prints(inst.attrs[key]):
             raise InferError(f"StableHLO has no {key} of custom calls", code="no-counterpart")
-    version = API_VERSIONS.index(inst.attrs["api_version"]) + 1
+    version = API_VERSIONS.index(inst.api_version) + 1
     attrs = {
-        "call_target_name": string(inst.attrs["custom_call_target"]),
-        "has_side_effect": flag(inst.attrs["custom_call_has_side_effect"]),
+        "call_target_name": string(inst.custom_call_target),
+        "has_side_effect": flag(bool(inst.custom_call_has_side_effect)),
         "api_version": integer(version, 32),
     }
     config = inst.annotations.get("backend_config")
@@ -328,15 +328,15 @@ def _custom_call(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
             "output_tuple_indices": listed(a.output), "operand_index": a.operand,
             "operand_tuple_indices": listed(a.operand_index),
         })
-        for a in inst.attrs["output_to_operand_aliasing"]
+        for a in inst.output_to_operand_aliasing
     ]  # fmt: skip
     if aliases:
         attrs["output_operand_aliases"] = listed(aliases)
-    for a in inst.attrs["output_to_operand_aliasing"]:
+    for a in inst.output_to_operand_aliasing:
         sizes = (inst.shape.at(a.output), inst.operands[a.operand].shape.at(a.operand_index))
         if type_of(sizes[0]) != type_of(sizes[1]):
             raise InferError("what shares memory in StableHLO has one type", code="no-counterpart")
-    constraints = inst.attrs["operand_layout_constraints"]
+    constraints = inst.operand_layout_constraints
     shape = inst.shape
     nested = isinstance(shape, TupleShape) and any(s.is_tuple for s in shape.elements)
     several = isinstance(shape, TupleShape) and len(shape.elements) != 1 and not nested

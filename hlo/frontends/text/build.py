@@ -363,7 +363,7 @@ class Builder:
 
     def _check_parameters(self, comp: Computation) -> None:
         for number, param in enumerate(comp.parameters):
-            got = param.attrs["number"]
+            got = param.parameter_number
             if got != number:
                 what = f"{number} is missing" if got > number else "it is there twice"
                 assert param.span is not None

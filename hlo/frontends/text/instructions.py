@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from hlo.errors import InferError, InstructionSpan, TextError, did_you_mean
 from hlo.frontends.text import terminals
@@ -17,6 +16,7 @@ from hlo.frontends.text.syntax import Deep, InlineRecord, InstructionRecord, Tok
 from hlo.ir import Computation, Instruction
 from hlo.ops import OPS, OpSpec, Trait
 from hlo.ops.attrs import LITERAL
+from hlo.ops.spec import OpRecord
 from hlo.values.literal import read_literal
 from hlo.values.scan import Scanner
 from hlo.values.shape_text import read_shape
@@ -32,18 +32,6 @@ _OPERAND = re.compile(
 )
 # Operations in place of operands are built by recursion.
 _MAX_NESTED = 64
-
-
-@dataclass(frozen=True)
-class _View:
-    """An operation whose shape is not known, as inference sees it: an opaque value for now."""
-
-    opcode: str
-    attrs: Mapping[str, Any]
-    operand_shapes: Sequence[Shape]
-    annotations: Mapping[str, Any]
-    shape: Shape = OPAQUE
-    name: str = "?"
 
 
 class _Operands(NamedTuple):
@@ -196,9 +184,10 @@ class InstructionBuilder:
                     f"{spec.name} is part of a call cycle, its shape has to be written",
                     attr=key, code="missing-shape",
                 )  # fmt: skip
-        shape = spec.infer(
-            _View(spec.name, attrs, [o.shape for o in operands], attributes.annotations)
-        )
+        shapes = [o.shape for o in operands]
+        # The result's shape is not known: an opaque value for now.
+        op = OpRecord("?", spec.name, OPAQUE, attrs, shapes, attributes.annotations)
+        shape = spec.infer(op)
         self._count_inferred(shape)
         return shape
 

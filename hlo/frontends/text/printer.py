@@ -348,7 +348,7 @@ class _Printer:
     def operand(self, inst: Instruction) -> str:
         path = ""
         while self.is_compact(inst):
-            path = f"#{inst.attrs['index']}{path}"
+            path = f"#{inst.tuple_index}{path}"
             inst = inst.operands[0]
         return self.name(inst) + path
 

@@ -157,7 +157,7 @@ class Scope:
                 self.report.error("index-out-of-range", f"{inst.name}#{index}: {e}", at)
                 return None
             for user in inst.users:
-                if user.opcode == "get-tuple-element" and user.attrs["index"] == index:
+                if user.opcode == "get-tuple-element" and user.tuple_index == index:
                     inst = user
                     break
             else:

@@ -116,11 +116,11 @@ def wrapped_root(inst: Instruction) -> Instruction | None:
     """
     if inst.opcode != "async-start":
         return None
-    comp = inst.attrs["calls"]
+    comp = inst.calls
     if not _is_generated(comp.name, "async_wrapped") or not comp.has_root:
         return None
     root: Instruction = comp.root
-    thread = inst.attrs["async_execution_thread"] or "main"
+    thread = inst.async_execution_thread or "main"
     if (
         list(root.operands) != list(comp.parameters)
         or len(comp) != len(comp.parameters) + 1
@@ -139,7 +139,7 @@ def single_operation(inst: Instruction) -> Instruction | None:
     """Return what an async-start runs, if its computation has but one operation."""
     if inst.opcode != "async-start":
         return None
-    comp = inst.attrs["calls"]
+    comp = inst.calls
     if not comp.has_root or any(i.opcode != "parameter" and not i.is_root for i in comp):
         return None
     root: Instruction = comp.root

@@ -78,7 +78,7 @@ class Call:
             isinstance(a, np.ndarray) for a in args
         ):
             raise InferError(
-                f"custom-call: {op.attrs['custom_call_target']} of arrays of dynamic size",
+                f"custom-call: {op.custom_call_target} of arrays of dynamic size",
                 code="unsupported",
             )
 

@@ -2,9 +2,12 @@
 
 A codec reads one whole attribute value, as the grammar cut it out, and prints it the way XLA does.
 Values are immutable, so that instructions can share them. Codecs of computations are markers: only
-the parser and the printer know names, so they resolve those values themselves.
+the parser and the printer know names, so they resolve those values themselves. `accessors` gives
+each attribute its type, as a property of instructions.
 """
 
+from hlo.ops.attrs.accessors import AttributeAccessors, ComputationView
+from hlo.ops.attrs.accuracy import ACCURACY, ResultAccuracy
 from hlo.ops.attrs.codec import (
     BOOL,
     BOOLS,
@@ -40,20 +43,24 @@ from hlo.ops.attrs.dims import (
 from hlo.ops.attrs.program import (
     COMPUTATION,
     COMPUTATIONS,
+    DOMAIN,
     LITERAL,
     OUTPUT_ALIASES,
     SHAPE,
     SHAPES,
+    Domain,
     OutputAlias,
     write_index,
 )
 
 __all__ = [
+    "ACCURACY",
     "BOOL",
     "BOOLS",
     "COMPUTATION",
     "COMPUTATIONS",
     "CONV_DIMS",
+    "DOMAIN",
     "FLOAT",
     "FLOAT32",
     "INT",
@@ -73,10 +80,14 @@ __all__ = [
     "STRING",
     "WINDOW",
     "Attr",
+    "AttributeAccessors",
     "Codec",
+    "ComputationView",
     "ConvDims",
+    "Domain",
     "OutputAlias",
     "PadDim",
+    "ResultAccuracy",
     "SliceDim",
     "Window",
     "WindowDim",

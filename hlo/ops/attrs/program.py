@@ -1,4 +1,4 @@
-"""Parts of the program as attributes: computations, shapes, constants, aliasing of buffers."""
+"""Parts of the program as attributes: computations, shapes, literals, aliasing, domains."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hlo.errors import TextError
 from hlo.ops.attrs.codec import Codec, listed
 from hlo.values.literal import write_literal
 from hlo.values.scan import Scanner
 from hlo.values.shape_text import read_shape
+from hlo.values.sharding import Sharding
+from hlo.values.sharding.text import read_sharding
 
 # --- computations -------------------------------------------------------------------------------
 
@@ -72,3 +75,35 @@ def _write_aliases(values: tuple[OutputAlias, ...]) -> str:
 
 
 OUTPUT_ALIASES = Codec("{{output}: (operand, {index})}", _read_aliases, _write_aliases)
+
+# --- domains ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A border between regions: `exit` holds on the operand's side, `entry` on the users' side."""
+
+    kind: str
+    entry: Sharding
+    exit: Sharding
+
+
+def _read_domain(s: Scanner) -> Domain:
+    start = s.pos
+    found: dict[str, Any] = {}
+    for name in s.fields("domain", ("kind", "entry", "exit")):
+        at = s.pos
+        found[name] = s.string() if name == "kind" else read_sharding(s)
+        if name == "kind" and found[name] != "sharding":
+            raise TextError(f"unknown kind of domain {found[name]!r}", at, code="bad-value",
+                            hint='the one kind is "sharding"')  # fmt: skip
+    if len(found) < 3:
+        raise TextError("a domain has a kind, an entry and an exit", start)
+    return Domain(**found)
+
+
+def _write_domain(domain: Domain) -> str:
+    return f'{{kind="{domain.kind}", entry={domain.entry}, exit={domain.exit}}}'
+
+
+DOMAIN = Codec('{kind="sharding", entry={..}, exit={..}}', _read_domain, _write_domain)

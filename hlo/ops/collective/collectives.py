@@ -259,7 +259,7 @@ register(
 
 def _infer_collective_reduce(op: OpView) -> Shape:
     shape = infer_rooted(op)
-    count = len(op.operand_shapes) - op.attrs["has_dynamic_root"]
+    count = len(op.operand_shapes) - op.has_dynamic_root
     _need_reducers(op, array_operands(op)[:count])
     return shape
 

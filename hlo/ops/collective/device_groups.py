@@ -6,8 +6,8 @@ Source: XLA's `collective_ops_utils.h`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from hlo.errors import InferError, TextError
 from hlo.ops.attrs import INT_GROUPS
@@ -23,46 +23,48 @@ FLATTENED = "flattened_id"
 Devices = Sequence[int]
 
 
-def group_mode(attrs: Mapping[str, Any]) -> str | None:
+def group_mode(op: OpView) -> str | None:
     """Return the group mode of a collective; None when its attributes contradict each other."""
-    if attrs.get("mode") is not None:
-        return str(attrs["mode"])
+    return implied_group_mode(op) if op.mode is None else op.mode
+
+
+def implied_group_mode(op: OpView) -> str | None:
+    """Return the group mode that a collective has by its other attributes than `mode`."""
     # Collectives without this attribute never mean global ids, which is not the same as not now.
-    global_ids = attrs.get("use_global_device_ids")
-    if attrs.get("channel_id") is None:
+    global_ids = op.use_global_device_ids
+    if op.channel_id is None:
         return None if global_ids else CROSS_REPLICA
     if global_ids is None:
         return CROSS_PARTITION
     return FLATTENED if global_ids else CROSS_BOTH
 
 
-def id_groups(attrs: Mapping[str, Any], device_counts: tuple[int, int]) -> tuple[Devices, ...]:
+def id_groups(op: OpView, device_counts: tuple[int, int]) -> tuple[Devices, ...]:
     """Return the groups of a collective as lists of ids, whose kind depends on the mode.
 
     device_counts: the numbers of replicas and of partitions. A permutation has one group, of the
     ids that its pairs name: the others neither send nor receive.
     """
-    if "source_target_pairs" in attrs:
-        named = {i for pair in attrs["source_target_pairs"] for i in pair}
+    if "source_target_pairs" in op.attrs:
+        named = {i for pair in op.source_target_pairs for i in pair}
         return (tuple(sorted(named)),) if named else ()
-    groups: tuple[Devices, ...] = attrs["replica_groups"].lists()
+    groups: tuple[Devices, ...] = op.replica_groups.lists()
     if groups:
         return groups
     replicas, partitions = device_counts
     count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}.get(
-        group_mode(attrs) or "", replicas
+        group_mode(op) or "", replicas
     )
     # Not listed: a module may say that it is for billions.
     return (range(count),)
 
 
-def exchanges(attrs: Mapping[str, Any], device_counts: tuple[int, int]) -> bool:
+def exchanges(op: OpView, device_counts: tuple[int, int]) -> bool:
     """True for a collective in which some device gets data of another one."""
-    pairs = attrs.get("source_target_pairs")
-    if pairs is not None:
-        return any(source != target for source, target in pairs)
-    members = max(map(len, id_groups(attrs, device_counts)))
-    across = device_counts[1] if group_mode(attrs) == CROSS_BOTH else 1
+    if "source_target_pairs" in op.attrs:
+        return any(source != target for source, target in op.source_target_pairs)
+    members = max(map(len, id_groups(op, device_counts)))
+    across = device_counts[1] if group_mode(op) == CROSS_BOTH else 1
     return members * across > 1
 
 
@@ -79,9 +81,9 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
     replicas, partitions = ctx.device_counts
     replica, partition = ctx.host.replica_id, ctx.host.partition_id
     here = device_number(ctx)
-    mode = group_mode(op.attrs)
+    mode = group_mode(op)
     mine = {CROSS_PARTITION: partition, FLATTENED: here}.get(mode or "", replica)
-    group = next((g for g in id_groups(op.attrs, ctx.device_counts) if mine in g), None)
+    group = next((g for g in id_groups(op, ctx.device_counts) if mine in g), None)
     if group is None:
         return (here,), -1
     devices: Devices
@@ -133,7 +135,7 @@ def line_of(op: OpView, ctx: EvalContext, *, sends: bool) -> Line | None:
     if any(len(pair) != 2 for pair in pairs):
         raise InferError(f"{op.opcode}: {_PAIRS} are not pairs", attr="frontend_attributes",
                          code="bad-value")  # fmt: skip
-    channel = op.attrs["channel_id"] or 0
+    channel = op.channel_id or 0
     across_partitions = channel > 0
     mine = partition if across_partitions else replica
     found = next((p for p in pairs if p[0 if sends else 1] == mine), None)
@@ -178,7 +180,7 @@ def need_devices(op: OpView, devices: Devices, ctx: EvalContext) -> None:
 def need_operand_each(op: OpView, members: int) -> None:
     """Raise InferError unless an all-to-all of whole operands has one for each group member."""
     count = len(op.operand_shapes)
-    if op.attrs["dimensions"] is None and count != members:
+    if op.split_dimensions is None and count != members:
         raise InferError(
             f"{op.opcode}: it has {count} operands, a group of {members}",
             attr="replica_groups", code="bad-replica-groups",

@@ -94,7 +94,7 @@ def _parts(op: OpView, array: np.ndarray, dim: int, count: int) -> list[np.ndarr
 
 
 def _gathered(op: OpView, members: Members) -> list[np.ndarray]:
-    (dim,) = op.attrs["dimensions"]
+    (dim,) = op.dimensions
     return [np.concatenate(parts, dim) for parts in zip(*members, strict=True)]
 
 
@@ -114,7 +114,7 @@ def _reduced(op: OpView, members: Members, ctx: EvalContext) -> list[np.ndarray]
     totals = list(members[0])
     for member in members[1:]:
         for n, (total, value) in enumerate(zip(totals, member, strict=True)):
-            found = ctx.apply(op.attrs["to_apply"], [total, value])
+            found = ctx.apply(op.to_apply, [total, value])
             # A reducer may have a different precision than its operands.
             totals[n] = np.asarray(found).astype(total.dtype, copy=False)
     return totals
@@ -125,7 +125,7 @@ def _all_reduce(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
 
 
 def _reduce_scatter(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
-    (dim,) = op.attrs["dimensions"]
+    (dim,) = op.dimensions
     totals = _reduced(op, members, ctx)
     parts = [_parts(op, total, dim, len(members)) for total in totals]
     return [_one_or_all(op, own) for own in zip(*parts, strict=True)]
@@ -142,10 +142,10 @@ reduce_scatter = together(_reduce_scatter)
 def _all_to_all(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
     """Member j gets part j of every member: operand j, or block j of the one operand."""
     count = len(members)
-    if op.attrs["dimensions"] is None:
+    if op.split_dimensions is None:
         need_operand_each(op, count)
         return list(zip(*members, strict=True))
-    (dim,) = op.attrs["dimensions"]
+    (dim,) = op.split_dimensions
     blocks = [_parts(op, array, dim, count) for (array,) in members]
     return [np.concatenate(own, dim) for own in zip(*blocks, strict=True)]
 
@@ -190,7 +190,7 @@ def _roots(op: OpView, members: Members) -> tuple[list[int], list[Sequence[Any]]
 
     That is the first, or what the last operand says. A group of one has nothing to choose from.
     """
-    if not op.attrs["has_dynamic_root"]:
+    if not op.has_dynamic_root:
         return [0] * len(members[0]), list(members)
     data = [member[:-1] for member in members]
     count = len(data[0])
@@ -228,16 +228,16 @@ def _collective_reduce(op: OpView, members: Members, ctx: EvalContext) -> list[A
 
 def _sent_by_nobody(op: OpView, args: Sequence[Any]) -> Any:
     """Return zeros, for a device that no one sends to; buffers to write into stay as they are."""
-    if op.attrs.get("slice_sizes"):
+    if op.slice_sizes_list:
         return args[1]
-    shapes = op.operand_shapes[:-1] if op.attrs.get("has_dynamic_root") else op.operand_shapes
+    shapes = op.operand_shapes[:-1] if op.has_dynamic_root else op.operand_shapes
     return zeros(shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes)))
 
 
 def _received(op: OpView, members: Members) -> list[Any]:
     """Return what each member of a permutation gets."""
-    (ids,) = id_groups(op.attrs, (1, 1))
-    pairs = op.attrs["source_target_pairs"]
+    (ids,) = id_groups(op, (1, 1))
+    pairs = op.source_target_pairs
     sources = {target: source for source, target in pairs}
     if len(sources) < len(set(pairs)):
         raise InferError(
@@ -250,10 +250,10 @@ def _received(op: OpView, members: Members) -> list[Any]:
             results.append(_sent_by_nobody(op, args))
             continue
         sent = members[ids.index(sources[target])]
-        if op.attrs["slice_sizes"]:
+        if op.slice_sizes_list:
             # Where to read is the sender's to say, where to write the receiver's.
             operands = [sent[0], args[1], sent[2], args[3]]
-            results.append(_updated(op, operands, iter(op.attrs["slice_sizes"])))
+            results.append(_updated(op, operands, iter(op.slice_sizes_list)))
         else:
             results.append(sent[0] if len(sent) == 1 else tuple(sent))
     return results
@@ -296,7 +296,7 @@ def _collective_permute(op: OpView, members: Members, ctx: EvalContext) -> list[
 def _started(op: OpView, args: Sequence[Any], received: Any) -> Any:
     """Return `(sent, received, contexts...)`."""
     assert isinstance(op.shape, TupleShape)
-    sent = args[0] if op.attrs["slice_sizes"] or len(args) == 1 else tuple(args)
+    sent = args[0] if op.slice_sizes_list or len(args) == 1 else tuple(args)
     return sent, received, *map(zeros, op.shape.elements[2:])
 
 

@@ -31,7 +31,7 @@ _infer_second, _second = element_of_operand(1, least=2)
 
 def _infer_all_to_all(op: OpView) -> Shape:
     operands = array_operands(op)
-    if op.attrs["dimensions"] is not None:
+    if op.split_dimensions is not None:
         # One array is cut and the parts swapped, so that its shape stays.
         need_one_dim(op, *(s.rank for s in operands))
         if len(operands) != 1:
@@ -188,7 +188,7 @@ def _need_slices(op: OpView) -> None:
                 f"{op.opcode}: {counts[0]} slices are read, {counts[1]} written", operand=3
             )
         slices += [(source, target)] * counts[0]
-    sizes = op.attrs["slice_sizes"]
+    sizes = op.slice_sizes_list
     if len(sizes) != len(slices):
         raise InferError(
             f"{op.opcode}: {len(sizes)} sizes for {len(slices)} slices", attr="slice_sizes"
@@ -242,7 +242,7 @@ def _need_offsets(op: OpView, buffer: Shape, offsets: Shape, operand: int) -> No
 
 
 def _infer_collective_permute(op: OpView) -> Shape:
-    if op.attrs["slice_sizes"]:
+    if op.slice_sizes_list:
         _need_in_place_operands(op)
         return op.operand_shapes[1]
     return tuple_or_single(array_operands(op))
@@ -250,7 +250,7 @@ def _infer_collective_permute(op: OpView) -> Shape:
 
 def _infer_collective_permute_start(op: OpView) -> Shape:
     received = _infer_collective_permute(op)
-    sent = op.operand_shapes[0] if op.attrs["slice_sizes"] else received
+    sent = op.operand_shapes[0] if op.slice_sizes_list else received
     # Some backends add contexts of their own.
     contexts = need_tuple(op, op.shape, 2, "the result").elements[2:]
     return TupleShape((sent, received, *contexts))

@@ -11,7 +11,7 @@ from hlo.ops.collective.device_groups import (
     CROSS_PARTITION,
     CROSS_REPLICA,
     FLATTENED,
-    group_mode,
+    implied_group_mode,
 )
 from hlo.ops.rules import array_operands, need_tuple, tuple_or_single
 from hlo.ops.spec import OpView, Trait
@@ -51,7 +51,7 @@ def resized(shape: ArrayShape, dim: int, size: int) -> ArrayShape:
 def infer_rooted(op: OpView) -> Shape:
     """Return the shape of the data, without a dynamic root after it."""
     operands = array_operands(op)
-    if not op.attrs["has_dynamic_root"]:
+    if not op.has_dynamic_root:
         return tuple_or_single(operands)
     *data, roots = operands
     if not data:
@@ -84,18 +84,18 @@ def need_groups(op: OpView) -> None:
     groups are of one size, and data is split or joined in as many parts as that. The `verify` rule
     of collectives with groups.
     """
-    mode = group_mode({k: v for k, v in op.attrs.items() if k != "mode"})
+    mode = implied_group_mode(op)
     if mode is None:
         raise InferError(
             f"{op.opcode}: use_global_device_ids needs a channel_id", attr="use_global_device_ids",
             code="bad-replica-groups",
         )  # fmt: skip
-    if op.attrs.get("mode") not in (None, mode):
+    if op.mode not in (None, mode):
         raise InferError(
-            f"{op.opcode}: mode is {op.attrs['mode']}, channel_id and use_global_device_ids say "
+            f"{op.opcode}: mode is {op.mode}, channel_id and use_global_device_ids say "
             f"{mode}", attr="mode", code="bad-replica-groups", xla="goes by those",
         )  # fmt: skip
-    lists = op.attrs["replica_groups"].lists()
+    lists = op.replica_groups.lists()
     least = min((i for group in lists for i in group), default=0)
     if least < 0:
         # Where devices may be left out, XLA asks nothing of the ids.
@@ -136,7 +136,7 @@ def _groups_problem(op: OpView, lists: tuple[tuple[int, ...], ...], mode: str) -
 def parts_problem(op: OpView, size: int) -> str | None:
     """Return the problem if the number of parts differs from the group size."""
     opcode, operands = op.opcode, op.operand_shapes
-    dims = op.attrs.get("dimensions")
+    dims = op.split_dimensions
     if opcode in ("all-gather", "all-gather-start", "reduce-scatter"):
         result = op.shape
         if opcode == "all-gather-start" and isinstance(result, TupleShape):

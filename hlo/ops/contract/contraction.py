@@ -88,10 +88,10 @@ def factor_shape(op: OpView, side: int) -> ArrayShape:
 def dot_dims(op: OpView) -> DotDims:
     """Return the dimension numbers of a dot, after checking them against its operands."""
     dims = DotDims(
-        op.attrs["lhs_batch_dims"],
-        op.attrs["rhs_batch_dims"],
-        op.attrs["lhs_contracting_dims"],
-        op.attrs["rhs_contracting_dims"],
+        op.lhs_batch_dims,
+        op.rhs_batch_dims,
+        op.lhs_contracting_dims,
+        op.rhs_contracting_dims,
     )
     for side, batch, summed in (
         (0, dims.lhs_batch, dims.lhs_contract),
@@ -147,7 +147,7 @@ def product_type(op: OpView, *operands: ElementType) -> ElementType:
 
 def need_precisions(op: OpView) -> None:
     """Check that no more precisions are given than there are operands."""
-    given, count = len(op.attrs["operand_precision"]), len(op.operand_shapes)
+    given, count = len(op.operand_precision), len(op.operand_shapes)
     if given > count:
         raise InferError(
             f"{op.opcode}: {given} precisions for {count} operands",
@@ -178,7 +178,7 @@ def _infer_dot(op: OpView) -> ArrayShape:
 def _ragged_dims(op: OpView) -> tuple[DotDims, int, int | None]:
     """Return the dimension numbers, the ragged one of lhs and the group one of rhs, checked."""
     dims, lhs, rhs = dot_dims(op), array_operand(op, 0), array_operand(op, 1)
-    ragged, group = op.attrs["lhs_ragged_dims"], op.attrs["rhs_group_dims"]
+    ragged, group = op.lhs_ragged_dims, op.rhs_group_dims
     for attr, numbers, rank in (
         ("lhs_ragged_dims", ragged, lhs.rank),
         ("rhs_group_dims", group, rhs.rank),

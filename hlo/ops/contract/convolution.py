@@ -36,7 +36,7 @@ from hlo.values.types import UNBOUNDED, ArrayShape, array
 
 
 def _need_labels(op: OpView, lhs: ArrayShape, rhs: ArrayShape) -> ConvDims:
-    d: ConvDims = op.attrs["dim_labels"]
+    d = op.dim_labels
     if d.input_unknown or d.kernel_unknown or d.output_unknown:
         raise InferError(
             f"{op.opcode}: dim_labels name a dimension `?`, which only custom calls have",
@@ -54,7 +54,7 @@ def _need_labels(op: OpView, lhs: ArrayShape, rhs: ArrayShape) -> ConvDims:
 
 
 def _need_groups(op: OpView, d: ConvDims, lhs: ArrayShape, rhs: ArrayShape) -> None:
-    features, batches = op.attrs["feature_group_count"], op.attrs["batch_group_count"]
+    features, batches = op.feature_group_count, op.batch_group_count
     for attr, count in (("feature_group_count", features), ("batch_group_count", batches)):
         if count < 1:
             raise InferError(
@@ -91,7 +91,7 @@ def _infer(op: OpView) -> ArrayShape:
     need_precisions(op)
     lhs, rhs = dense_operand(op, 0), dense_operand(op, 1)
     need_configured_operands(op)
-    d, window = _need_labels(op, lhs, rhs), op.attrs["window"]
+    d, window = _need_labels(op, lhs, rhs), op.window
     spatial = infer_window(op, [lhs.dims[i] for i in d.input_spatial], window)
     for i, (w, at) in enumerate(zip(window, d.kernel_spatial, strict=True)):
         if not sizes_agree(w.size, rhs.dims[at]):
@@ -108,7 +108,7 @@ def _infer(op: OpView) -> ArrayShape:
         )  # fmt: skip
     batch = lhs.dims[d.input_batch]
     sizes, dynamic = [0] * lhs.rank, [False] * lhs.rank
-    sizes[d.output_batch] = batch if batch == UNBOUNDED else batch // op.attrs["batch_group_count"]
+    sizes[d.output_batch] = batch if batch == UNBOUNDED else batch // op.batch_group_count
     sizes[d.output_feature] = rhs.dims[d.kernel_output]
     dynamic[d.output_batch] = lhs.is_dynamic_dim(d.input_batch)
     for i, at in enumerate(d.output_spatial):
@@ -126,16 +126,14 @@ def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
     need_dense(op)
     pairs = factors(op, args)
     lhs, rhs = pairs[0]
-    d, window = op.attrs["dim_labels"], op.attrs["window"]
+    d, window = op.dim_labels, op.window
     # One position of a widely dilated window reaches over this many elements.
     reach = math.prod(w.dilated_size() for w in window)
-    channels = lhs.shape[d.input_feature] // op.attrs["feature_group_count"]
+    channels = lhs.shape[d.input_feature] // op.feature_group_count
     products = products_of(op)
     width = products.wide.itemsize
     need_memory(op, op.shape, scratch_bytes=width * (rhs.size + reach * channels))
-    convolve = Convolution(
-        d, window, op.attrs["feature_group_count"], op.attrs["batch_group_count"], products
-    )
+    convolve = Convolution(d, window, op.feature_group_count, op.batch_group_count, products)
     assert isinstance(op.shape, ArrayShape)
     dims = op.shape.dims
     return add_products([convolve(lhs, rhs, dims) for lhs, rhs in pairs])

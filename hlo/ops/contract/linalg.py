@@ -22,7 +22,7 @@ def _differ(a: int, b: int) -> bool:
 
 
 def _infer_fft(op: OpView) -> ArrayShape:
-    kind, lengths = op.attrs["fft_type"], op.attrs["fft_length"]
+    kind, lengths = op.fft_type, op.fft_length
     if kind == "RFFT":
         shape = need_type(op, 0, lambda t: t.name in ("f32", "f64"), "f32 or f64")
     else:
@@ -118,7 +118,7 @@ def triangular_solve_shape(op: OpView, left_side: bool) -> ArrayShape:
 
 
 def _infer_triangular_solve(op: OpView) -> ArrayShape:
-    return triangular_solve_shape(op, op.attrs["left_side"])
+    return triangular_solve_shape(op, op.left_side)
 
 
 # --- evaluation ---------------------------------------------------------------------------------
@@ -135,22 +135,22 @@ def _need_room(op: OpView, *args: np.ndarray) -> ArrayShape:
 
 def _fft(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
     shape = _need_room(op, *args)
-    kind, lengths = op.attrs["fft_type"], op.attrs["fft_length"]
+    kind, lengths = op.fft_type, op.fft_length
     return fourier(args[0], kind, lengths, shape.dims, shape.element_type)
 
 
 def _cholesky(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
-    return cholesky(args[0], op.attrs["lower"], _need_room(op, *args).element_type)
+    return cholesky(args[0], op.lower, _need_room(op, *args).element_type)
 
 
 def _triangular_solve(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
     return triangular_solve(
         args[0],
         args[1],
-        left_side=op.attrs["left_side"],
-        lower=op.attrs["lower"],
-        unit_diagonal=op.attrs["unit_diagonal"],
-        transpose=op.attrs["transpose_a"],
+        left_side=op.left_side,
+        lower=op.lower,
+        unit_diagonal=op.unit_diagonal,
+        transpose=op.transpose_a,
         et=_need_room(op, *args).element_type,
     )
 

@@ -13,8 +13,6 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import PACKED_NIBBLE
 from hlo.ops.attrs.operand_configs import (
-    BlockScalingConfig,
-    SparsityConfig,
     TensorScaling,
     TensorSparsity,
 )
@@ -26,13 +24,13 @@ _SIDES = ("lhs", "rhs")
 
 
 def _sparsity(op: OpView, index: int) -> TensorSparsity | None:
-    config: SparsityConfig | None = op.attrs["sparsity_config"]
+    config = op.sparsity_config
     return getattr(config, _SIDES[index]) if config else None
 
 
 def scaling(op: OpView, index: int) -> TensorScaling | None:
     """Return how operand 0 or 1 of a contraction is scaled."""
-    config: BlockScalingConfig | None = op.attrs.get("block_scaling_config")
+    config = op.block_scaling_config
     return getattr(config, _SIDES[index]) if config else None
 
 
@@ -176,7 +174,7 @@ def is_packed(op: OpView) -> bool:
     Source: `operand_upcaster.cc` of the XLA that had it.
     """
     return (
-        op.attrs["operand_precision"] == (PACKED_NIBBLE, PACKED_NIBBLE)
+        op.operand_precision == (PACKED_NIBBLE, PACKED_NIBBLE)
         and len(op.operand_shapes) == 2
         and all(array_operand(op, i).element_type.name in ("s8", "u8") for i in (0, 1))
     )
@@ -204,7 +202,7 @@ def add_products(products: Sequence[np.ndarray]) -> np.ndarray:
 
 def need_dense(op: OpView) -> None:
     """Raise InferError for sparse operands, whose stored form is a device's own."""
-    if op.attrs["sparsity_config"] is not None:
+    if op.sparsity_config is not None:
         raise InferError(
             f"{op.opcode}: sparsity_config cannot be evaluated, "
             "how places are stored depends on the device",

@@ -13,7 +13,7 @@ from hlo.ops.attrs import COMPUTATION, INT32, OUTPUT_ALIASES, STRING, Attr, need
 from hlo.ops.control.start_done import element_of_operand
 from hlo.ops.host.outside import zeros
 from hlo.ops.rules import need_aliases, need_compatible, need_signature, need_tuple
-from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import U32, Shape, TupleShape, array
 
 _THREAD = Attr(STRING, default="main")
@@ -38,7 +38,7 @@ ENTRY e {
 
 
 def _infer_async_start(op: OpView) -> Shape:
-    callee: ComputationView = op.attrs["calls"]
+    callee = op.calls
     need_signature(op, "calls", callee, op.operand_shapes, None)
     operands = TupleShape(tuple(op.operand_shapes))
     declared = need_tuple(op, op.shape, 2, "the result")
@@ -47,11 +47,11 @@ def _infer_async_start(op: OpView) -> Shape:
 
 
 def _verify_async_start(op: OpView) -> None:
-    need_aliases(op, op.attrs["output_to_operand_aliasing"], buffers=True)
+    need_aliases(op, op.output_to_operand_aliasing, buffers=True)
 
 
 def _async_start(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    result = ctx.call(op.attrs["calls"], args)
+    result = ctx.call(op.calls, args)
     assert isinstance(op.shape, TupleShape)
     return tuple(args), result, *map(zeros, op.shape.elements[2:])
 
@@ -82,7 +82,7 @@ def _infer_async_update(op: OpView) -> Shape:
 
 
 def _verify_async_update(op: OpView) -> None:
-    need_aliases(op, op.attrs["output_to_operand_aliasing"], buffers=True)
+    need_aliases(op, op.output_to_operand_aliasing, buffers=True)
 
 
 def _pass_on(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:

@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.attrs import BOOL, COMPUTATION, COMPUTATIONS, OUTPUT_ALIASES, Attr, enum, need
+from hlo.ops.attrs import (
+    BOOL,
+    COMPUTATION,
+    COMPUTATIONS,
+    OUTPUT_ALIASES,
+    Attr,
+    ComputationView,
+    enum,
+    need,
+)
 from hlo.ops.rules import array_operand, need_aliases, need_signature
-from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import PRED, S32, Shape, array
 
 _PRED_SCALAR = array(PRED, ())
@@ -20,14 +29,14 @@ _PRED_SCALAR = array(PRED, ())
 
 
 def _infer_call(op: OpView) -> Shape:
-    callee: ComputationView = op.attrs["to_apply"]
+    callee = op.to_apply
     need_signature(op, "to_apply", callee, op.operand_shapes, None)
     return callee.result_shape
 
 
 def _verify_call(op: OpView) -> None:
     """Check the attributes of a composite."""
-    if not op.attrs["is_composite"]:
+    if not op.is_composite:
         return
     said = op.annotations.get("frontend_attributes", {})
     if not said.get("composite.name"):
@@ -49,7 +58,7 @@ def _verify_call(op: OpView) -> None:
 
 
 def _call(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    return ctx.call(op.attrs["to_apply"], args)
+    return ctx.call(op.to_apply, args)
 
 
 register(
@@ -84,17 +93,17 @@ ENTRY e {
 
 
 def _infer_fusion(op: OpView) -> Shape:
-    callee: ComputationView = op.attrs["calls"]
+    callee = op.calls
     need_signature(op, "calls", callee, op.operand_shapes, None)
     return callee.result_shape
 
 
 def _verify_fusion(op: OpView) -> None:
-    need_aliases(op, op.attrs["output_to_operand_aliasing"])
+    need_aliases(op, op.output_to_operand_aliasing)
 
 
 def _fusion(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    return ctx.call(op.attrs["calls"], args)
+    return ctx.call(op.calls, args)
 
 
 register(
@@ -136,13 +145,13 @@ ENTRY e {
 
 def _infer_while(op: OpView) -> Shape:
     state = op.operand_shapes[0]
-    need_signature(op, "condition", op.attrs["condition"], [state], _PRED_SCALAR)
-    need_signature(op, "body", op.attrs["body"], [state], state)
+    need_signature(op, "condition", op.condition, [state], _PRED_SCALAR)
+    need_signature(op, "body", op.body, [state], state)
     return state
 
 
 def _while(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    condition, body, call = op.attrs["condition"], op.attrs["body"], ctx.call
+    condition, body, call = op.condition, op.body, ctx.call
     state = args[0]
     if call(condition, (state,)):
         if ctx.never_ends(op):
@@ -156,7 +165,7 @@ def _while(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 def endless(op: OpView) -> InferError:
     """Return the error of a loop that never ends."""
     return InferError(
-        f"{op.opcode}: the loop never ends: what its condition {op.attrs['condition'].name} reads "
+        f"{op.opcode}: the loop never ends: what its condition {op.condition.name} reads "
         "does not change, and nothing in its body ends the run",
         attr="condition", code="endless-loop",
     )  # fmt: skip
@@ -253,11 +262,11 @@ def _infer_conditional(op: OpView) -> Shape:
 
 
 def _conditional(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    branches = op.attrs["branch_computations"]
+    branches = op.branch_computations
     if branches is None:
-        at = 0 if args[0] else 1
-        return ctx.call(op.attrs["true_computation" if args[0] else "false_computation"],
-                        (args[1 + at],))  # fmt: skip
+        if args[0]:
+            return ctx.call(op.true_computation, (args[1],))
+        return ctx.call(op.false_computation, (args[2],))
     index = int(np.asarray(args[0]))
     # An index outside the branches selects the last one.
     at = index if 0 <= index < len(branches) else len(branches) - 1

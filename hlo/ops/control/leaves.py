@@ -12,14 +12,13 @@ from hlo.ops.attrs import INT, LITERAL, NATURAL, need
 from hlo.ops.elementwise.casts import convert
 from hlo.ops.rules import array_result, need_compatible
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, register
-from hlo.values.literal import Literal
 from hlo.values.types import UNBOUNDED, Shape
 
 # --- parameter ----------------------------------------------------------------------------------
 
 
 def _infer_parameter(op: OpView) -> Shape:
-    number = op.attrs["number"]
+    number = op.parameter_number
     if number < 0:
         raise InferError(f"parameter: number {number} is negative", attr="number", code="bad-value")
     return op.shape
@@ -47,13 +46,13 @@ register(
 
 
 def _infer_constant(op: OpView) -> Shape:
-    literal: Literal = op.attrs["literal"]
+    literal = op.literal
     need_compatible(op, literal.shape, op.shape, "the literal and the result", attr="literal")
     return op.shape
 
 
 def _constant(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    literal: Literal = op.attrs["literal"]
+    literal = op.literal
     return literal.value
 
 
@@ -79,7 +78,7 @@ register(
 
 
 def _infer_iota(op: OpView) -> Shape:
-    shape, dim = array_result(op), op.attrs["iota_dimension"]
+    shape, dim = array_result(op), op.iota_dimension
     if shape.element_type.is_pred:
         raise InferError(
             f"iota: the result {shape.to_string(False)} is pred, a number type is needed",
@@ -96,7 +95,7 @@ def _infer_iota(op: OpView) -> Shape:
 
 
 def _iota(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    shape, dim = array_result(op), op.attrs["iota_dimension"]
+    shape, dim = array_result(op), op.iota_dimension
     size = shape.dims[dim] if shape.num_elements else 0
     ramp = convert(np.arange(size, dtype=np.int64), shape.element_type)
     along = ramp.reshape([-1 if d == dim else 1 for d in range(shape.rank)])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from hlo.errors import InferError, TextError
-from hlo.ops.attrs import INT, Codec, need
+from hlo.errors import InferError
+from hlo.ops.attrs import DOMAIN, INT, need
 from hlo.ops.rules import need_token
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.arrays import TOKEN_VALUE
-from hlo.values.scan import Scanner
-from hlo.values.sharding import Sharding
-from hlo.values.sharding.text import read_sharding
 from hlo.values.types import TOKEN, Shape, TupleShape
 
 
@@ -57,7 +53,7 @@ register(
 
 
 def _infer_get_tuple_element(op: OpView) -> Shape:
-    shape, index = op.operand_shapes[0], op.attrs["index"]
+    shape, index = op.operand_shapes[0], op.tuple_index
     if not isinstance(shape, TupleShape):
         raise InferError(
             f"get-tuple-element: operand 0 has shape {shape.to_string(False)}, a tuple is needed",
@@ -72,7 +68,7 @@ def _infer_get_tuple_element(op: OpView) -> Shape:
 
 
 def _get_tuple_element(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    return args[0][op.attrs["index"]]
+    return args[0][op.tuple_index]
 
 
 register(
@@ -160,36 +156,6 @@ register(
 
 
 # --- domains ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Domain:
-    """A border between regions: `exit` holds on the operand's side, `entry` on the users' side."""
-
-    kind: str
-    entry: Sharding
-    exit: Sharding
-
-
-def _read_domain(s: Scanner) -> Domain:
-    start = s.pos
-    found: dict[str, Any] = {}
-    for name in s.fields("domain", ("kind", "entry", "exit")):
-        at = s.pos
-        found[name] = s.string() if name == "kind" else read_sharding(s)
-        if name == "kind" and found[name] != "sharding":
-            raise TextError(f"unknown kind of domain {found[name]!r}", at, code="bad-value",
-                            hint='the one kind is "sharding"')  # fmt: skip
-    if len(found) < 3:
-        raise TextError("a domain has a kind, an entry and an exit", start)
-    return Domain(**found)
-
-
-def _write_domain(domain: Domain) -> str:
-    return f'{{kind="{domain.kind}", entry={domain.entry}, exit={domain.exit}}}'
-
-
-DOMAIN = Codec('{kind="sharding", entry={..}, exit={..}}', _read_domain, _write_domain)
 
 
 register(

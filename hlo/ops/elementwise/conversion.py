@@ -176,7 +176,7 @@ def reduce_precision(x: np.ndarray, exponent_bits: int, mantissa_bits: int) -> n
 
 
 def _evaluate_reduce_precision(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    return reduce_precision(args[0], op.attrs["exponent_bits"], op.attrs["mantissa_bits"])
+    return reduce_precision(args[0], op.exponent_bits, op.mantissa_bits)
 
 
 # --- stochastic-convert -------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def _comparison_types(et: ElementType) -> tuple[str, ...]:
 
 def _infer_compare(op: OpView) -> ArrayShape:
     shapes = array_operands(op)
-    et, direction, kind = need_same_type(op, 0, 1), op.attrs["direction"], op.attrs["type"]
+    et, direction, kind = need_same_type(op, 0, 1), op.direction, op.comparison_type
     allowed = _comparison_types(et)
     if kind is not None and kind not in allowed:
         raise InferError(
@@ -78,16 +78,16 @@ def _parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _evaluate_compare(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    compare, (x, y) = _COMPARISONS[op.attrs["direction"]], args
-    if op.attrs["type"] == "WEAKORDER":
+    compare, (x, y) = _COMPARISONS[op.direction], args
+    if op.comparison_type == "WEAKORDER":
         return np.asarray(compare(ev.weak_order_key(x), ev.weak_order_key(y)))
-    if op.attrs["type"] == "TOTALORDER":
+    if op.comparison_type == "TOTALORDER":
         if element_type_of(x.dtype).is_complex:
             # Only equality is asked for: are both parts the same number?
             re, im = (
                 compare(*map(ev.total_order_key, p)) for p in zip(_parts(x), _parts(y), strict=True)
             )
-            return np.asarray(re & im if op.attrs["direction"] == "EQ" else re | im)
+            return np.asarray(re & im if op.direction == "EQ" else re | im)
         return np.asarray(compare(ev.total_order_key(x), ev.total_order_key(y)))
     return ev.run_blocks(compare, (x, y), PRED, working_dtype(element_type_of(x.dtype)))
 

@@ -95,7 +95,7 @@ def _infer(op: OpView) -> Shape:
 
 
 def _verify(op: OpView) -> None:
-    target = op.attrs["custom_call_target"]
+    target = op.custom_call_target
     if target in (CHECK_SIZE, UNINITIALIZED):
         raise InferError(
             f"custom-call: {target} is for compiled code itself, a program cannot call it",
@@ -104,10 +104,10 @@ def _verify(op: OpView) -> None:
     verify_target(op)
     said = op.annotations.get("frontend_attributes", ())
     need_aliases(
-        op, op.attrs["output_to_operand_aliasing"], buffers=target in ("Pin", "Unpin"),
+        op, op.output_to_operand_aliasing, buffers=target in ("Pin", "Unpin"),
         shapes="xla_skip_custom_call_alias_shape_check" not in said,
     )  # fmt: skip
-    constraints = op.attrs["operand_layout_constraints"]
+    constraints = op.operand_layout_constraints
     if constraints is not None and target != "LayoutConstraint":
         attr, operands = "operand_layout_constraints", op.operand_shapes
         if len(constraints) != len(operands):
@@ -117,7 +117,7 @@ def _verify(op: OpView) -> None:
             )  # fmt: skip
         for i, (want, got) in enumerate(zip(constraints, operands, strict=True)):
             need_compatible(op, want, got, f"{attr} and operand {i}", attr=attr)
-    if op.attrs["to_apply"] is not None and op.attrs["called_computations"]:
+    if op.attrs.get("to_apply") is not None and op.custom_call_computations:
         raise InferError(
             "custom-call: to_apply and called_computations say the same, give one of them",
             attr="to_apply", code="bad-value",
@@ -135,7 +135,7 @@ def find_target(op: OpView, host: Any) -> Callable[..., Any]:
 
     The host's own functions come first, then what needs no library, then the host's libraries.
     """
-    name = op.attrs["custom_call_target"]
+    name = op.custom_call_target
     target = host.custom_calls.get(name) or builtin_target(name) or host.target_of(op)
     if target is None:
         raise InferError(
@@ -160,7 +160,7 @@ def _unknown(name: str, host: Any) -> str:
 def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     verify_target(op)
     value = find_target(op, ctx.host)(op, args)
-    what = f"the result of target {op.attrs['custom_call_target']!r}"
+    what = f"the result of target {op.custom_call_target!r}"
     return conforming(op, value, op.shape, what)
 
 

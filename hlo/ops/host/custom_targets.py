@@ -49,7 +49,7 @@ def is_annotation(name: str) -> bool:
 
 def need_annotation(op: OpView) -> None:
     """Raise InferError unless an annotation returns its operand, or nothing."""
-    name, shapes = op.attrs["custom_call_target"], op.operand_shapes
+    name, shapes = op.custom_call_target, op.operand_shapes
     if op.shape == TupleShape():
         return
     if len(shapes) == 1 and compatible(unbuffered(shapes[0]), unbuffered(op.shape)):
@@ -81,7 +81,7 @@ def _need_bounded(op: OpView) -> None:
 def _need_operands(op: OpView, count: int) -> None:
     if len(op.operand_shapes) != count:
         raise InferError(
-            f"custom-call: {op.attrs['custom_call_target']} takes {count} operands here, not "
+            f"custom-call: {op.custom_call_target} takes {count} operands here, not "
             f"{len(op.operand_shapes)}",
             code="operand-count",
         )
@@ -221,7 +221,7 @@ class Triangle:
 
 def triangle(op: OpView) -> Triangle | None:
     """Return the parameters of JAX's triangular solve, None for any other target."""
-    if not is_lapack(op.attrs["custom_call_target"]) or routine(op).name != "trsm":
+    if not is_lapack(op.custom_call_target) or routine(op).name != "trsm":
         return None
     return Triangle(
         letter_of(op, "side", "LR") == "L", letter_of(op, "uplo", "LU") == "L",
@@ -253,7 +253,7 @@ def factor(op: OpView) -> Factor | None:
 
     Raises InferError for shapes and attributes that the routine does not take.
     """
-    if not is_lapack(op.attrs["custom_call_target"]) or routine(op).name != "potrf":
+    if not is_lapack(op.custom_call_target) or routine(op).name != "potrf":
         return None
     return Factor(array_operand(op, 0), letter_of(op, "uplo", "LU") == "L")
 
@@ -331,7 +331,7 @@ def builtin_target(name: str) -> Target | None:
 
 def verify_target(op: OpView) -> None:
     """Raise InferError if a custom call does not fit its target, as far as that is known."""
-    known = _known(op.attrs["custom_call_target"])
+    known = _known(op.custom_call_target)
     if known is not None:
         known.verify(op)
 

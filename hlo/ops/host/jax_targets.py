@@ -16,7 +16,7 @@ from hlo.values.types import ArrayShape
 
 
 def _fail(op: OpView, message: str, code: str = "bad-value") -> InferError:
-    return InferError(f"custom-call: {op.attrs['custom_call_target']}: {message}", code=code)
+    return InferError(f"custom-call: {op.custom_call_target}: {message}", code=code)
 
 
 def _arrays(op: OpView, count: int) -> tuple[ArrayShape, ...]:

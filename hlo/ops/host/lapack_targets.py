@@ -65,7 +65,7 @@ def routine(op: OpView) -> Routine:
 
     Raises InferError, code `bad-value`, where shapes or attributes do not fit.
     """
-    m = _NAME.fullmatch(op.attrs["custom_call_target"])
+    m = _NAME.fullmatch(op.custom_call_target)
     assert m is not None
     letter, name = m[1], m[2]
     declared = _ROUTINES[name][1]
@@ -86,7 +86,7 @@ def letter_of(op: OpView, key: str, allowed: str) -> str:
 
 
 def _fail(op: OpView, message: str) -> InferError:
-    return InferError(f"custom-call: {op.attrs['custom_call_target']}: {message}", code="bad-value")
+    return InferError(f"custom-call: {op.custom_call_target}: {message}", code="bad-value")
 
 
 class _Binder:

@@ -77,7 +77,7 @@ ENTRY e {
 
 def _infer_outfeed(op: OpView) -> Shape:
     need_token(op, 1)
-    declared = op.attrs["outfeed_shape"]
+    declared = op.outfeed_shape
     if declared is not None:
         need_compatible(
             op, declared, op.operand_shapes[0], "outfeed_shape and operand 0", attr="outfeed_shape"
@@ -135,13 +135,13 @@ ENTRY e {
 
 
 def _channel(op: OpView, ctx: EvalContext) -> deque[Any]:
-    queue: deque[Any] = ctx.host.channels.setdefault(op.attrs["channel_id"] or 0, deque())
+    queue: deque[Any] = ctx.host.channels.setdefault(op.channel_id or 0, deque())
     return queue
 
 
 def _is_between_programs(op: OpView, ctx: EvalContext) -> bool:
     """True for a transfer of one device's program to another's: a channel has two ends."""
-    return ctx.host.exchange is not None and not op.attrs["is_host_transfer"]
+    return ctx.host.exchange is not None and not op.is_host_transfer
 
 
 def _infer_send(op: OpView) -> Shape:
@@ -152,7 +152,7 @@ def _infer_send(op: OpView) -> Shape:
 def _send(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     if not names_devices(op):
         if _is_between_programs(op, ctx):
-            ctx.host.exchange.send_on(op.attrs["channel_id"] or 0, device_number(ctx), args[0])
+            ctx.host.exchange.send_on(op.channel_id or 0, device_number(ctx), args[0])
         else:
             _channel(op, ctx).append(args[0])
     elif (line := line_of(op, ctx, sends=True)) is not None:
@@ -202,7 +202,7 @@ def _infer_recv(op: OpView) -> Shape:
 def _recv(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     if names_devices(op):
         # Its done need not say again from whom.
-        channel = op.attrs["channel_id"] or 0
+        channel = op.channel_id or 0
         ctx.host.receiving.setdefault(channel, deque()).append(line_of(op, ctx, sends=False))
     # The data arrives by the time of recv-done: what sends it may run in between.
     return zeros(op.shape)
@@ -214,7 +214,7 @@ def _infer_recv_done(op: OpView) -> Shape:
 
 def _recv_done(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     queue, shape = _channel(op, ctx), _need_open_transfer(op)
-    lines: deque[Any] = ctx.host.receiving.get(op.attrs["channel_id"] or 0, deque())
+    lines: deque[Any] = ctx.host.receiving.get(op.channel_id or 0, deque())
     if lines:
         line = lines.popleft()
         if line is None:  # no one sends to this device
@@ -223,12 +223,12 @@ def _recv_done(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
             value = ctx.host.exchange.receive(op, line)
             return conforming(op, value, shape, f"the value of device {line.source}"), TOKEN_VALUE
     elif _is_between_programs(op, ctx):
-        channel = op.attrs["channel_id"] or 0
+        channel = op.channel_id or 0
         value = ctx.host.exchange.receive_on(op, channel, device_number(ctx))
         return conforming(op, value, shape, f"the value on channel {channel}"), TOKEN_VALUE
     if not queue:
         raise InferError(
-            f"recv-done: nothing was sent on channel {op.attrs['channel_id'] or 0}, "
+            f"recv-done: nothing was sent on channel {op.channel_id or 0}, "
             f"{shape.to_string(False)} is next",
             code="empty-queue", hint="put values into Host.channels before the run",
         )  # fmt: skip

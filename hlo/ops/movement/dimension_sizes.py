@@ -49,7 +49,7 @@ def _infer_get(op: OpView) -> Shape:
 
 
 def _evaluate_get(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    return np.array(actual(args[0]).shape[op.attrs["dimensions"][0]], np.int32)
+    return np.array(actual(args[0]).shape[op.dimensions[0]], np.int32)
 
 
 register(
@@ -74,7 +74,7 @@ def _infer_set(op: OpView) -> Shape:
 
 
 def _evaluate_set(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    dim, size = op.attrs["dimensions"][0], int(args[1])
+    dim, size = op.dimensions[0], int(args[1])
     data, sizes = at_bounds(args[0]), list(actual(args[0]).shape)
     if not 0 <= size <= data.shape[dim]:
         raise InferError(

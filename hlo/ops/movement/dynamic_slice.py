@@ -47,7 +47,7 @@ def _starts(args: Sequence[np.ndarray], shape: Sequence[int], sizes: Sequence[in
 
 
 def _infer_dynamic_slice(op: OpView) -> Shape:
-    operand, sizes = rules.array_operand(op, 0), op.attrs["dynamic_slice_sizes"]
+    operand, sizes = rules.array_operand(op, 0), op.dynamic_slice_sizes
     if len(sizes) != operand.rank:
         raise InferError(
             f"dynamic-slice: dynamic_slice_sizes has {len(sizes)} elements, "
@@ -67,7 +67,7 @@ def _infer_dynamic_slice(op: OpView) -> Shape:
 
 
 def _evaluate_dynamic_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    operand, sizes = args[0], op.attrs["dynamic_slice_sizes"]
+    operand, sizes = args[0], op.dynamic_slice_sizes
     starts = _starts(args[1:], operand.shape, sizes)
     return operand[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))].copy()
 

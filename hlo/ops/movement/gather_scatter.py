@@ -40,7 +40,7 @@ INDEX_ATTRS = {"gather": _GATHER, "scatter": _SCATTER}
 def index_dims(op: OpView) -> IndexDims:
     """Return how the indices of a gather or a scatter select windows."""
     names = INDEX_ATTRS[op.opcode]
-    return IndexDims(op.attrs["index_vector_dim"], *(op.attrs[n] for n in names))
+    return IndexDims(op.index_vector_dim, *(op.attrs[n] for n in names))
 
 
 def _is_integer(et: ElementType) -> bool:
@@ -54,7 +54,7 @@ def _dynamic(shape: ArrayShape) -> tuple[bool, ...]:
 def _indices_shape(op: OpView, operand: int) -> ArrayShape:
     """Return the shape of the indices, with a last dimension of one where it is left out."""
     indices = rules.need_type(op, operand, _is_integer, "an integer type")
-    at = op.attrs["index_vector_dim"]
+    at = op.index_vector_dim
     if not 0 <= at <= indices.rank:
         raise InferError(
             f"{op.opcode}: index_vector_dim is {at}, outside [0, {indices.rank}] "
@@ -130,8 +130,8 @@ def _need_window_rank(op: OpView, window_attr: str, names: IndexAttrs, rank: int
 def _infer_gather(op: OpView) -> Shape:
     operand = rules.array_operand(op, 0)
     indices = _indices_shape(op, 1)
-    dims, sizes = index_dims(op), op.attrs["slice_sizes"]
-    offset_dims = op.attrs["offset_dims"]
+    dims, sizes = index_dims(op), op.slice_sizes
+    offset_dims = op.offset_dims
     result_rank = len(offset_dims) + indices.rank - 1
     rules.need_dims(op, offset_dims, result_rank, "offset_dims", is_sorted=True)
     _check_index_dims(op, _GATHER, dims, operand, indices)
@@ -174,9 +174,7 @@ def _batch_dims(dims: IndexDims, indices: ArrayShape) -> list[tuple[int, bool]]:
 
 def _evaluate_gather(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     operand, indices = args
-    return gather(
-        operand, indices, index_dims(op), op.attrs["slice_sizes"], op.attrs["offset_dims"]
-    )
+    return gather(operand, indices, index_dims(op), op.slice_sizes, op.offset_dims)
 
 
 register(
@@ -219,7 +217,7 @@ def _infer_scatter(op: OpView) -> Shape:
         )
     count = len(shapes) // 2
     indices, dims = _indices_shape(op, count), index_dims(op)
-    update_window_dims = op.attrs["update_window_dims"]
+    update_window_dims = op.update_window_dims
     updates_rank = indices.rank - 1 + len(update_window_dims)
     for i in range(count):
         for at, first in ((i, 0), (count + 1 + i, count + 1)):
@@ -253,9 +251,7 @@ def _infer_scatter(op: OpView) -> Shape:
                 operand=count + 1,
             )
     scalars = [array(s.element_type, ()) for s in shapes[:count]]
-    rules.need_signature(
-        op, "to_apply", op.attrs["to_apply"], scalars * 2, rules.tuple_or_single(scalars)
-    )
+    rules.need_signature(op, "to_apply", op.to_apply, scalars * 2, rules.tuple_or_single(scalars))
     return rules.tuple_or_single(shapes[:count])
 
 
@@ -269,7 +265,7 @@ _UFUNCS = {
 
 
 def _combiner(op: OpView, types: Sequence[ElementType], ctx: EvalContext) -> Combiner:
-    comp, count = op.attrs["to_apply"], len(types)
+    comp, count = op.to_apply, len(types)
 
     def apply(args: list[np.ndarray]) -> Sequence[np.ndarray]:
         result = ctx.apply(comp, args)
@@ -290,7 +286,7 @@ def _evaluate_scatter(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     with np.errstate(all="ignore"):
         results = scatter(
             args[:count], args[count], args[count + 1 :], index_dims(op),
-            op.attrs["update_window_dims"], _combiner(op, types, ctx),
+            op.update_window_dims, _combiner(op, types, ctx),
         )  # fmt: skip
     return tuple(results) if count > 1 else results[0]
 

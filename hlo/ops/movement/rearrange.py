@@ -52,7 +52,7 @@ def _sized(op: OpView, shape: ArrayShape) -> ArrayShape:
 
 def _infer_broadcast(op: OpView) -> Shape:
     operand = array_operand(op, 0)
-    result, dims = _same_type_as_result(op, operand), op.attrs["dimensions"]
+    result, dims = _same_type_as_result(op, operand), op.dimensions
     if len(dims) != operand.rank:
         raise InferError(
             f"broadcast: dimensions names {len(dims)} dimensions, operand 0 has shape "
@@ -72,7 +72,7 @@ def _infer_broadcast(op: OpView) -> Shape:
 
 
 def _evaluate_broadcast(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    result, dims, x = array_result(op), op.attrs["dimensions"], args[0]
+    result, dims, x = array_result(op), op.dimensions, args[0]
     need_memory(op, result)
     placed = x.transpose(np.argsort(dims)) if dims else x
     spread = [1] * result.rank
@@ -102,7 +102,7 @@ register(
 
 def _infer_reshape(op: OpView) -> Shape:
     operand = array_operand(op, 0)
-    result, inferred = _same_type_as_result(op, operand), op.attrs["inferred_dimension"]
+    result, inferred = _same_type_as_result(op, operand), op.inferred_dimension
     bounded = UNBOUNDED not in operand.dims and UNBOUNDED not in result.dims
     if bounded and operand.num_elements != result.num_elements:
         raise InferError(
@@ -123,7 +123,7 @@ def _evaluate_reshape(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
 
 
 def _infer_transpose(op: OpView) -> Shape:
-    shape, dims = array_operand(op, 0), op.attrs["dimensions"]
+    shape, dims = array_operand(op, 0), op.dimensions
     if len(dims) != shape.rank:
         raise InferError(
             f"transpose: dimensions {{{','.join(map(str, dims))}}} is not a permutation of the "
@@ -144,17 +144,17 @@ def _infer_transpose(op: OpView) -> Shape:
 
 
 def _evaluate_transpose(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    return np.array(args[0].transpose(op.attrs["dimensions"]), order="C")
+    return np.array(args[0].transpose(op.dimensions), order="C")
 
 
 def _infer_reverse(op: OpView) -> Shape:
     shape = array_operand(op, 0)
-    need_dims(op, op.attrs["dimensions"], shape.rank, "dimensions")
+    need_dims(op, op.dimensions, shape.rank, "dimensions")
     return shape
 
 
 def _evaluate_reverse(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    return np.array(np.flip(args[0], op.attrs["dimensions"]), order="C")
+    return np.array(np.flip(args[0], op.dimensions), order="C")
 
 
 register(
@@ -192,7 +192,7 @@ register(
 
 
 def _infer_shuffle(op: OpView) -> Shape:
-    shape, dims, shifts = array_operand(op, 0), op.attrs["dimensions"], op.attrs["shifts"]
+    shape, dims, shifts = array_operand(op, 0), op.dimensions, op.shifts
     need_dims(op, dims, shape.rank, "dimensions")
     if not dims:
         raise InferError(
@@ -214,8 +214,9 @@ def _infer_shuffle(op: OpView) -> Shape:
 
 
 def _evaluate_shuffle(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    back = [-shift for shift in op.attrs["shifts"]]
-    return np.array(np.roll(args[0], back, op.attrs["dimensions"]), order="C")
+    assert op.shifts is not None, op
+    back = [-shift for shift in op.shifts]
+    return np.array(np.roll(args[0], back, op.dimensions), order="C")
 
 
 register(
@@ -234,7 +235,7 @@ register(
 
 
 def _infer_slice(op: OpView) -> Shape:
-    shape, dims = array_operand(op, 0), op.attrs["slice"]
+    shape, dims = array_operand(op, 0), op.slice
     if len(dims) != shape.rank:
         raise InferError(
             f"slice: {len(dims)} ranges for operand 0 of shape {shape.to_string(False)}",
@@ -263,7 +264,7 @@ def _infer_slice(op: OpView) -> Shape:
 
 
 def _evaluate_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
-    index = tuple(slice(d.start, d.limit, d.stride) for d in op.attrs["slice"])
+    index = tuple(slice(d.start, d.limit, d.stride) for d in op.slice)
     return np.array(args[0][index], order="C")
 
 
@@ -289,7 +290,7 @@ def _padded_size(size: int, d: PadDim) -> int:
 
 
 def _infer_pad(op: OpView) -> Shape:
-    shape, padding = array_operand(op, 0), op.attrs["padding"]
+    shape, padding = array_operand(op, 0), op.padding
     need_rank(op, 1, 0)
     need_same_type(op, 0, 1)
     if len(padding) != shape.rank:
@@ -316,7 +317,7 @@ def _infer_pad(op: OpView) -> Shape:
 
 def _evaluate_pad(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     x, fill = args
-    padding = op.attrs["padding"]
+    padding = op.padding
     sizes = [_padded_size(n, d) for n, d in zip(x.shape, padding, strict=True)]
     need_memory(op, array(array_operand(op, 0).element_type, sizes))
     result = np.empty(sizes, x.dtype)
@@ -381,7 +382,7 @@ def _infer_concatenate(op: OpView) -> Shape:
 
 def _evaluate_concatenate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     need_memory(op, op.shape)
-    return np.concatenate(args, axis=op.attrs["dimensions"][0])
+    return np.concatenate(args, axis=op.dimensions[0])
 
 
 register(

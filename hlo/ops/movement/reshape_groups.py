@@ -36,7 +36,7 @@ def varying_dimension(op: OpView, outs: range) -> int:
     The order of preference is XLA's. Raises InferError where it leaves a choice.
     """
     assert isinstance(op.shape, ArrayShape)
-    return _varying(op.shape, outs, op.attrs["inferred_dimension"])
+    return _varying(op.shape, outs, op.inferred_dimension)
 
 
 def reshaped(operand: ArrayShape, sizes: Sequence[int]) -> ArrayShape:

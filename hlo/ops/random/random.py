@@ -19,7 +19,7 @@ from hlo.values.types import U64, ArrayShape, ElementType, Shape, TupleShape, ar
 
 
 def _infer_rng(op: OpView) -> Shape:
-    normal = op.attrs["distribution"] == "rng_normal"
+    normal = op.distribution == "rng_normal"
     what = "a floating-point type" if normal else "a floating-point, integer or pred type"
     for i in range(2):
         rules.need_type(op, i, lambda t: t.is_float or not (normal or t.is_complex), what)
@@ -82,7 +82,7 @@ def _evaluate_rng(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     if et.is_pred:
         # The one range that is not empty holds one value.
         return np.full(shape.dims, args[0])
-    draw = _normal if op.attrs["distribution"] == "rng_normal" else _uniform
+    draw = _normal if op.distribution == "rng_normal" else _uniform
     with np.errstate(all="ignore"):
         return np.asarray(draw(args[0], args[1], shape.dims, et, ctx))
 
@@ -112,7 +112,7 @@ _ALGORITHMS = {
 def _infer_rng_bit_generator(op: OpView) -> Shape:
     state = rules.need_type(op, 0, lambda t: t is U64, "u64")
     rules.need_rank(op, 0, 1)
-    algorithm = op.attrs["algorithm"]
+    algorithm = op.algorithm
     _, sizes = _ALGORITHMS[algorithm]
     if state.dims[0] not in sizes:
         raise InferError(
@@ -160,7 +160,7 @@ def _evaluate_rng_bit_generator(op: OpView, args: Sequence[Any], ctx: EvalContex
     assert isinstance(data, ArrayShape)
     # The rounds keep about eight words an element at a time.
     rules.need_memory(op, op.shape, scratch_bytes=64 * data.num_elements)
-    generate, _ = _ALGORITHMS[op.attrs["algorithm"]]
+    generate, _ = _ALGORITHMS[op.algorithm]
     et = data.element_type
     state, values = generate(tuple(int(v) for v in args[0]), data.dims, et.bits)
     return np.array(state, np.uint64), _bits_as(np.asarray(values), et)
@@ -189,7 +189,7 @@ def _infer_rng_state(op: OpView) -> Shape:
 def _evaluate_rng_state(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     """Return the host's 128-bit counter, low half first, and then add the delta to it."""
     state = ctx.host.rng_state
-    ctx.host.rng_state = (state + op.attrs["delta"]) % 2**128
+    ctx.host.rng_state = (state + op.delta) % 2**128
     return np.array([state % 2**64, state >> 64], np.uint64)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import InferError
+from hlo.ops.attrs import ComputationView
 from hlo.ops.elementwise.casts import widen
-from hlo.ops.spec import ComputationView, EvalContext, OpView
+from hlo.ops.spec import EvalContext, OpView
 from hlo.values.types import ArrayShape, ElementType, Shape, TupleShape, compatible
 
 # --- signature ----------------------------------------------------------------------------------

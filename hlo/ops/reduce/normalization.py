@@ -26,7 +26,7 @@ _PIECE = 1 << 16
 def _need_operand(op: OpView) -> tuple[ArrayShape, ArrayShape]:
     """Return the shape of the operand and that of its features."""
     operand = need_type(op, 0, lambda t: t.is_float, "a floating-point type")
-    feature: int = op.attrs["feature_index"]
+    feature = op.feature_index
     if not 0 <= feature < operand.rank:
         raise InferError(
             f"{op.opcode}: feature_index={feature}, operand 0 has shape {operand.to_string(False)}",
@@ -137,7 +137,7 @@ def _features(x: np.ndarray) -> np.ndarray:
 def _evaluate_training(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     x, scale, offset = args
     need_memory(op, op.shape)
-    batch, et = _Batch(x, op.attrs["feature_index"]), element_type_of(x.dtype)
+    batch, et = _Batch(x, op.feature_index), element_type_of(x.dtype)
     with np.errstate(all="ignore"):
         mean = batch.total(x, of=lambda v, f: v) / batch.count
         variance = batch.total(x, of=lambda v, f: (v - mean[f, None]) ** 2) / batch.count
@@ -148,14 +148,14 @@ def _evaluate_training(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any
 def _evaluate_inference(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     x, scale, offset, mean, variance = args
     need_memory(op, op.shape)
-    batch = _Batch(x, op.attrs["feature_index"])
+    batch = _Batch(x, op.feature_index)
     with np.errstate(all="ignore"):
         return _normalize(op, batch, x, scale, offset, _features(mean), _features(variance))
 
 
 def _epsilon(op: OpView) -> float:
     """Return epsilon, which is an f32 whatever the type of the operand."""
-    return float(np.float32(op.attrs["epsilon"]))
+    return float(np.float32(op.epsilon))
 
 
 def _normalize(
@@ -178,7 +178,7 @@ def _normalize(
 def _evaluate_grad(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     x, scale, mean, variance, grad = args
     need_memory(op, op.shape)
-    batch, et = _Batch(x, op.attrs["feature_index"]), element_type_of(x.dtype)
+    batch, et = _Batch(x, op.feature_index), element_type_of(x.dtype)
     center, factor = _features(mean), _features(scale)
     with np.errstate(all="ignore"):
         spread = _features(variance) + _epsilon(op)

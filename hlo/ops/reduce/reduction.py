@@ -19,7 +19,7 @@ from hlo.ops.rules import (
     need_memory,
     need_one_dim,
 )
-from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 # --- reduce -------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def _infer_reduce(op: OpView) -> Shape:
     n = need_pairs(op)
     arrays = [array_operand(op, i) for i in range(n)]
     base = merge_dims(op, arrays)
-    dims: tuple[int, ...] = op.attrs["dimensions"]
+    dims = op.dimensions
     need_dims(op, dims, base.rank, "dimensions")
     inits = [need_scalar(op, n + i) for i in range(n)]
     accumulators = need_reducer(op, "to_apply", inits, [a.element_type for a in arrays])
@@ -50,15 +50,13 @@ def _infer_reduce(op: OpView) -> Shape:
         for a in accumulators
     )
     # A function that returns a tuple of one value makes a reduction that does so, too.
-    return TupleShape(shapes) if op.attrs["to_apply"].result_shape.is_tuple else shapes[0]
+    return TupleShape(shapes) if op.to_apply.result_shape.is_tuple else shapes[0]
 
 
 def _evaluate_reduce(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     n = len(args) // 2
     need_memory(op, op.shape)
-    results = reduction_eval.reduce(
-        args[:n], args[n:], sorted(op.attrs["dimensions"]), op.attrs["to_apply"], ctx
-    )
+    results = reduction_eval.reduce(args[:n], args[n:], sorted(op.dimensions), op.to_apply, ctx)
     return results if op.shape.is_tuple else results[0]
 
 
@@ -105,7 +103,7 @@ def _every_dimension(shapes: Sequence[Shape]) -> tuple[int, ...] | None:
 def _infer_map(op: OpView) -> Shape:
     arrays = array_operands(op)
     base = merge_dims(op, arrays)
-    function: ComputationView = op.attrs["to_apply"]
+    function = op.to_apply
     parameters, result = function.parameter_shapes, function.result_shape
     want = [array(a.element_type, ()) for a in arrays]
     if len(parameters) != len(want) or any(
@@ -132,7 +130,7 @@ def _settled_dimensions(dims: tuple[int, ...], shapes: Sequence[Shape]) -> tuple
 
 
 def _verify_map(op: OpView) -> None:
-    dims: tuple[int, ...] | None = op.attrs["dimensions"]
+    dims: tuple[int, ...] | None = op.dimensions
     rank = array_operands(op)[0].rank
     if dims is not None and dims != tuple(range(rank)):
         raise InferError(
@@ -144,7 +142,7 @@ def _verify_map(op: OpView) -> None:
 
 def _evaluate_map(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     need_memory(op, op.shape)
-    return np.asarray(ctx.apply(op.attrs["to_apply"], args))
+    return np.asarray(ctx.apply(op.to_apply, args))
 
 
 register(
@@ -176,7 +174,7 @@ register(
 
 def _scan_parts(op: OpView) -> tuple[int, int]:
     """Return the number of scanned operands and of carries."""
-    carries, count = op.attrs["num_carries"], len(op.operand_shapes)
+    carries, count = op.num_carries, len(op.operand_shapes)
     if not 0 <= carries <= count:
         raise InferError(
             f"scan: num_carries={carries}, there are {count} operands",
@@ -211,7 +209,7 @@ def _infer_scan(op: OpView) -> Shape:
     arrays = array_operands(op)
     inputs, inits = arrays[:n], arrays[n:]
     dim = need_one_dim(op, *(s.rank for s in inputs))
-    body: ComputationView = op.attrs["to_apply"]
+    body = op.to_apply
     result = body.result_shape
     results = result.elements if isinstance(result, TupleShape) else (result,)
     outputs = len(results) - carries
@@ -275,9 +273,9 @@ def _evaluate_scan(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         args[:n],
         args[n:],
         shapes[: len(shapes) - (len(args) - n)],
-        op.attrs["dimensions"][0],
-        lambda values: reduction_eval.as_parts(ctx.call(op.attrs["to_apply"], values)),
-        reverse=op.attrs["is_reverse"],
+        op.dimensions[0],
+        lambda values: reduction_eval.as_parts(ctx.call(op.to_apply, values)),
+        reverse=op.is_reverse,
     )
     return results if op.shape.is_tuple else results[0]
 

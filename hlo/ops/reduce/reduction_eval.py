@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from hlo.ops.attrs import ComputationView
 from hlo.ops.elementwise.casts import convert, narrow
 from hlo.ops.reduce.combiner import FastOp, fast_op, to_work
-from hlo.ops.spec import ComputationView, EvalContext
+from hlo.ops.spec import EvalContext
 from hlo.values.types import ArrayShape, ElementType
 
 # Up to this many elements are reduced one by one, in row-major order. Longer reductions go by a

@@ -30,16 +30,16 @@ def _infer_sort(op: OpView) -> Shape:
     need_one_dim(op, base.rank)
     # Operand k is passed as parameters 2k and 2k + 1.
     scalars = [array(a.element_type, ()) for a in arrays for _ in range(2)]
-    need_signature(op, "to_apply", op.attrs["to_apply"], scalars, array(PRED, ()))
+    need_signature(op, "to_apply", op.to_apply, scalars, array(PRED, ()))
     return tuple_or_single([array(a.element_type, base.dims, base.dynamic) for a in arrays])
 
 
 def _evaluate_sort(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     # The order, and the values in their present order while merging.
     need_memory(op, op.shape, scratch_bytes=4 * 8 * args[0].size)
-    axis: int = op.attrs["dimensions"][0]
+    axis: int = op.dimensions[0]
     columns = [np.moveaxis(a, axis, -1) for a in args]
-    order = sorting_eval.sort_order(columns, op.attrs["to_apply"], ctx)
+    order = sorting_eval.sort_order(columns, op.to_apply, ctx)
     results = tuple(
         np.ascontiguousarray(np.moveaxis(np.take_along_axis(c, order, -1), -1, axis))
         for c in columns
@@ -84,7 +84,7 @@ register(
 
 def _infer_topk(op: OpView) -> Shape:
     operand = need_type(op, 0, lambda t: not t.is_complex, "a type with an order")
-    k: int = op.attrs["k"]
+    k = op.k
     if operand.rank < 1:
         raise InferError(
             f"topk: operand 0 has shape {operand.to_string(False)}, at least rank 1 is needed",
@@ -103,8 +103,8 @@ def _infer_topk(op: OpView) -> Shape:
 def _evaluate_topk(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     shape = array_operand(op, 0)
     need_memory(op, op.shape, scratch_bytes=2 * 8 * shape.num_elements)
-    order = sorting_eval.key_order(args[0], descending=op.attrs["largest"], total_order=True)
-    best = order[..., : op.attrs["k"]]
+    order = sorting_eval.key_order(args[0], descending=op.largest, total_order=True)
+    best = order[..., : op.k]
     return np.take_along_axis(args[0], best, -1), best.astype(np.int32)
 
 

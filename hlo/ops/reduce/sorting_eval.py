@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hlo.ops.attrs import ComputationView
 from hlo.ops.elementwise.arithmetic_eval import total_order_key
 from hlo.ops.elementwise.casts import widen
-from hlo.ops.spec import ComputationView, EvalContext, SortKey
+from hlo.ops.spec import EvalContext, SortKey
 from hlo.values.types import element_type_of
 
 

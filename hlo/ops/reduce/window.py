@@ -12,7 +12,7 @@ from hlo.ops.reduce.combiner import need_reducer, need_scalar, same_but_precisio
 from hlo.ops.reduce.reduction import need_pairs
 from hlo.ops.reduce.window_rules import infer_window
 from hlo.ops.rules import array_operand, merge_dims, need_memory, tuple_or_single
-from hlo.ops.spec import Category, ComputationView, EvalContext, OpSpec, OpView, Trait, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import PRED, ArrayShape, ElementType, Shape, array, compatible
 
 
@@ -22,16 +22,14 @@ def _infer_reduce_window(op: OpView) -> Shape:
     base = merge_dims(op, arrays)
     inits = [need_scalar(op, n + i) for i in range(n)]
     need_reducer(op, "to_apply", inits, [a.element_type for a in arrays])
-    sizes = infer_window(op, base.dims, op.attrs["window"])
+    sizes = infer_window(op, base.dims, op.window)
     return tuple_or_single([array(i.element_type, sizes, base.dynamic) for i in inits])
 
 
 def _evaluate_reduce_window(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     n = len(args) // 2
     need_memory(op, op.shape, scratch_bytes=_scratch_bytes(op, args[0].shape))
-    results = window_eval.reduce_window(
-        args[:n], args[n:], op.attrs["window"], op.attrs["to_apply"], ctx
-    )
+    results = window_eval.reduce_window(args[:n], args[n:], op.window, op.to_apply, ctx)
     return results if op.shape.is_tuple else results[0]
 
 
@@ -39,7 +37,7 @@ def _scratch_bytes(op: OpView, dims: Sequence[int]) -> int:
     """Return what it takes to find the offsets of windows far larger than their operand."""
     return sum(
         24 * n * d.output_size(n)
-        for n, d in zip(dims, op.attrs["window"], strict=True)
+        for n, d in zip(dims, op.window, strict=True)
         if d.size > n * d.output_size(n)
     )
 
@@ -77,7 +75,7 @@ register(
 
 def _need_select(op: OpView, et: ElementType) -> None:
     """Check that `select` takes two scalars of the operand's type and returns a pred."""
-    select: ComputationView = op.attrs["select"]
+    select = op.select
     parameters, result = select.parameter_shapes, select.result_shape
     if (
         len(parameters) != 2
@@ -100,7 +98,7 @@ def _infer_select_and_scatter(op: OpView) -> Shape:
     init = need_scalar(op, 2)
     _need_select(op, operand.element_type)
     need_reducer(op, "scatter", [init], [source.element_type])
-    sizes = infer_window(op, operand.dims, op.attrs["window"])
+    sizes = infer_window(op, operand.dims, op.window)
     windows = array(operand.element_type, sizes, operand.dynamic)
     if not compatible(windows, source, ignore_element_type=True) or not same_but_precision(
         windows.element_type, source.element_type
@@ -119,9 +117,8 @@ def _evaluate_select_and_scatter(op: OpView, args: Sequence[Any], ctx: EvalConte
     # Besides the result: the place of every element, and what each window has selected.
     scratch = 8 * (shape.num_elements + 3 * args[1].size) + _scratch_bytes(op, args[0].shape)
     need_memory(op, shape, scratch_bytes=scratch)
-    attrs = op.attrs
     return window_eval.select_and_scatter(
-        args[0], args[1], args[2], attrs["window"], attrs["select"], attrs["scatter"], ctx
+        args[0], args[1], args[2], op.window, op.select, op.scatter, ctx
     )
 
 

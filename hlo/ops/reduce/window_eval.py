@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from hlo.ops.attrs import Window, WindowDim
+from hlo.ops.attrs import ComputationView, Window, WindowDim
 from hlo.ops.elementwise.casts import narrow
 from hlo.ops.reduce.combiner import FastOp, fast_op, to_work
 from hlo.ops.reduce.reduction_eval import Parts, as_parts, cast, parameter_types, reduces_by_tree
-from hlo.ops.spec import ComputationView, EvalContext
+from hlo.ops.spec import EvalContext
 from hlo.values.types import ElementType, element_type_of
 
 # --- which elements a window meets --------------------------------------------------------------

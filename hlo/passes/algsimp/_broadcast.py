@@ -29,7 +29,7 @@ def splat_constant(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("broadcast", "broadcast(x) = x, for all dimensions in place")
 def broadcast_to_itself(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
-    in_place = inst.attrs["dimensions"] == tuple(range(x.array_shape.rank))
+    in_place = inst.dimensions == tuple(range(x.array_shape.rank))
     return x if in_place and dims_of(x) == dims_of(inst) else None
 
 
@@ -38,14 +38,14 @@ def broadcast_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast":
         return None
-    dims = tuple(inst.attrs["dimensions"][d] for d in inner.attrs["dimensions"])
+    dims = tuple(inst.dimensions[d] for d in inner.dimensions)
     shape = array(type_of(inst), dims_of(inst))
     return b.op("broadcast", inner.operands[0], shape=shape, dimensions=dims)
 
 
 @rule("broadcast", "broadcast(x) = transpose(x), for x of as many dimensions and their sizes")
 def broadcast_as_transpose(inst: Instruction, b: Builder) -> Instruction | None:
-    x, dims = inst.operands[0], inst.attrs["dimensions"]
+    x, dims = inst.operands[0], inst.dimensions
     if x.array_shape.rank != inst.array_shape.rank or dims == tuple(range(len(dims))):
         return None
     return b.op("transpose", x, dimensions=tuple(dims.index(d) for d in range(len(dims))))
@@ -53,7 +53,7 @@ def broadcast_as_transpose(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("broadcast", "broadcast(x) = reshape(x), where only dimensions of size one are new")
 def broadcast_as_reshape(inst: Instruction, b: Builder) -> Instruction | None:
-    x, dims = inst.operands[0], inst.attrs["dimensions"]
+    x, dims = inst.operands[0], inst.dimensions
     if x.array_shape.rank == inst.array_shape.rank or list(dims) != sorted(dims):
         return None
     if x.array_shape.num_elements != inst.array_shape.num_elements or not dims_of(inst):
@@ -71,7 +71,7 @@ def broadcast_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     places = places_of(dims_of(x), dims_of(inner))
     if places is None:
         return None
-    dims = tuple(inst.attrs["dimensions"][d] for d in places)
+    dims = tuple(inst.dimensions[d] for d in places)
     shape = array(type_of(inst), dims_of(inst))
     return b.op("broadcast", x, shape=shape, dimensions=dims)
 
@@ -97,8 +97,8 @@ def broadcast_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose":
         return None
-    dims = [0] * len(inst.attrs["dimensions"])
-    for place, source in zip(inst.attrs["dimensions"], inner.attrs["dimensions"], strict=True):
+    dims = [0] * len(inst.dimensions)
+    for place, source in zip(inst.dimensions, inner.dimensions, strict=True):
         dims[source] = place
     shape = array(type_of(inst), dims_of(inst))
     return b.op("broadcast", inner.operands[0], shape=shape, dimensions=tuple(dims))
@@ -109,13 +109,13 @@ def broadcast_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "iota":
         return None
-    along = inst.attrs["dimensions"][x.attrs["iota_dimension"]]
+    along = inst.dimensions[x.iota_dimension]
     return b.op("iota", shape=array(type_of(inst), dims_of(inst)), iota_dimension=along)
 
 
 @rule("iota", "iota = 0, along a dimension of size one")
 def iota_of_one(inst: Instruction, b: Builder) -> Instruction | None:
     et = type_of(inst)
-    if dims_of(inst)[inst.attrs["iota_dimension"]] > 1 or et.name == "f8e8m0fnu":
+    if dims_of(inst)[inst.iota_dimension] > 1 or et.name == "f8e8m0fnu":
         return None
     return filled(b, inst, 0)

@@ -14,8 +14,8 @@ def _is_alone(inst: Instruction) -> bool:
     # A group of one replica may be of several partitions. A result for more devices than there are
     # is no error before it is run.
     return (
-        inst.attrs["replica_groups"].group_size == 1
-        and group_mode(inst.attrs) != CROSS_BOTH
+        inst.replica_groups.group_size == 1
+        and group_mode(inst) != CROSS_BOTH
         and all(map(compatible, inst.operand_shapes, (s for _, s in inst.shape.leaves())))
     )
 

@@ -32,12 +32,12 @@ _TRUE_OF_EQUAL = {"EQ": 1, "LE": 1, "GE": 1, "NE": 0, "LT": 0, "GT": 0}
 
 
 def _direction(inst: Instruction) -> str:
-    return str(inst.attrs["direction"])
+    return str(inst.direction)
 
 
 def _is_total(inst: Instruction) -> bool:
     """True for comparisons under which every two values are ordered."""
-    return is_exact(type_of(inst.operands[0])) or inst.attrs["type"] in FLOAT_ORDERS
+    return is_exact(type_of(inst.operands[0])) or inst.comparison_type in FLOAT_ORDERS
 
 
 # --- compare ------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def compared_constant_right(inst: Instruction, b: Builder) -> Instruction | None
     x, y = inst.operands
     if not is_constant(x) or is_constant(y):
         return None
-    return b.op("compare", y, x, direction=_SWAPPED[_direction(inst)], type=inst.attrs["type"])
+    return b.op("compare", y, x, direction=_SWAPPED[_direction(inst)], type=inst.comparison_type)
 
 
 @rule("compare", "x < y is true where x < y always, for ranges of integers and pred")
@@ -110,7 +110,7 @@ def compare_with_limit(inst: Instruction, b: Builder) -> Instruction | None:
     if _direction(inst) not in change:
         return None
     direction, limit = change[_direction(inst)]
-    return b.op("compare", x, filled(b, y, limit), direction=direction, type=inst.attrs["type"])
+    return b.op("compare", x, filled(b, y, limit), direction=direction, type=inst.comparison_type)
 
 
 @rule("compare", "x + c == d = (x == d - c), and !=, for integers and constants c, d")
@@ -137,7 +137,7 @@ def compare_difference(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("compare", "-x == 0 and |x| == 0 = (x == 0), and !=, for real numbers")
 def compare_sign_change_with_zero(inst: Instruction, b: Builder) -> Instruction | None:
     inner, y = inst.operands
-    if inner.opcode not in ("negate", "abs") or inst.attrs["type"] in FLOAT_ORDERS:
+    if inner.opcode not in ("negate", "abs") or inst.comparison_type in FLOAT_ORDERS:
         return None
     x = inner.operands[0]
     if type_of(x) is not type_of(y) or type_of(x).is_complex or not has_negatives(type_of(x)):
@@ -153,7 +153,7 @@ def compare_negated(inst: Instruction, b: Builder) -> Instruction | None:
     et = type_of(x)
     if x.opcode != "negate" or y.opcode != "negate" or not et.is_float or not has_negatives(et):
         return None
-    if inst.attrs["type"] in FLOAT_ORDERS:
+    if inst.comparison_type in FLOAT_ORDERS:
         return None
     direction = _SWAPPED[_direction(inst)]
     return b.op("compare", x.operands[0], y.operands[0], direction=direction)
@@ -167,7 +167,7 @@ def _keeps_order(source: ElementType, to: ElementType) -> bool:
 @rule("compare", "convert(x) < convert(y) = x < y, for conversions of one type that keep values")
 def compare_converted(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
-    if x.opcode != "convert" or y.opcode != "convert" or inst.attrs["type"] in FLOAT_ORDERS:
+    if x.opcode != "convert" or y.opcode != "convert" or inst.comparison_type in FLOAT_ORDERS:
         return None
     u, v = x.operands[0], y.operands[0]
     if type_of(u) is not type_of(v) or not _keeps_order(type_of(u), type_of(x)):
@@ -179,7 +179,7 @@ def compare_converted(inst: Instruction, b: Builder) -> Instruction | None:
 def compare_converted_with_constant(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
     value = splat(y)
-    if x.opcode != "convert" or value is None or inst.attrs["type"] in FLOAT_ORDERS:
+    if x.opcode != "convert" or value is None or inst.comparison_type in FLOAT_ORDERS:
         return None
     source, to = type_of(x.operands[0]), type_of(x)
     if not _keeps_order(source, to):
@@ -208,7 +208,7 @@ def not_compare(inst: Instruction, b: Builder) -> Instruction | None:
     if not _is_total(inner) and _direction(inner) not in ("EQ", "NE"):
         return None
     direction = _NEGATED[_direction(inner)]
-    return b.op("compare", *inner.operands, direction=direction, type=inner.attrs["type"])
+    return b.op("compare", *inner.operands, direction=direction, type=inner.comparison_type)
 
 
 # --- select -------------------------------------------------------------------------------------
@@ -383,4 +383,4 @@ def compare_bit(inst: Instruction, b: Builder) -> Instruction | None:
     direction = {"EQ": "NE", "NE": "EQ"}.get(_direction(inst))
     if direction is None:
         return None
-    return b.op("compare", x, filled(b, y, 0), direction=direction, type=inst.attrs["type"])
+    return b.op("compare", x, filled(b, y, 0), direction=direction, type=inst.comparison_type)

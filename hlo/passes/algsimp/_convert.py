@@ -53,10 +53,10 @@ def convert_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x, et = inst.operands[0], type_of(inst)
     if x.opcode != "iota" or et.is_pred or not (has_zero(type_of(x)) and has_zero(et)):
         return None
-    last = dims_of(x)[x.attrs["iota_dimension"]] - 1
+    last = dims_of(x)[x.iota_dimension] - 1
     if not (_counts_to(type_of(x), last) and _counts_to(et, last)):
         return None
-    return b.op("iota", shape=array(et, dims_of(x)), iota_dimension=x.attrs["iota_dimension"])
+    return b.op("iota", shape=array(et, dims_of(x)), iota_dimension=x.iota_dimension)
 
 
 def _counts_to(et: ElementType, last: int) -> bool:
@@ -104,7 +104,7 @@ def _has_bits_of(inst: Instruction, et: ElementType) -> bool:
     """True when precision is reduced to no less than what a type of 16 bits or more has."""
     mantissa = int(float_info(et).nmant)
     exponent = et.bits - 1 - mantissa
-    return bool(inst.attrs["exponent_bits"] >= exponent and inst.attrs["mantissa_bits"] >= mantissa)
+    return bool(inst.exponent_bits >= exponent and inst.mantissa_bits >= mantissa)
 
 
 @rule("reduce-precision", "reduce-precision(reduce-precision(x)) = the inner, for bits no fewer")

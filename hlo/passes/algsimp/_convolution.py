@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
-from hlo.ops.attrs import ConvDims, PadDim, WindowDim
+from hlo.ops.attrs import PadDim, WindowDim
 from hlo.passes.algsimp._match import dims_of, filled, is_splat, type_of
 from hlo.passes.algsimp._reducers import by_type
 from hlo.passes.algsimp._rules import rule
@@ -23,7 +23,7 @@ def _convolution(
 
 
 def _is_dense(inst: Instruction) -> bool:
-    return inst.attrs["sparsity_config"] is None
+    return inst.sparsity_config is None
 
 
 @rule("convolution", "convolution(x, w) = 0, for an empty x or w")
@@ -38,25 +38,25 @@ def convolution_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     padded = inst.operands[0]
     if padded.opcode != "pad" or not _is_dense(inst) or not is_splat(padded.operands[1], 0):
         return None
-    d: ConvDims = inst.attrs["dim_labels"]
-    x, pads = padded.operands[0], padded.attrs["padding"]
+    d = inst.dim_labels
+    x, pads = padded.operands[0], padded.padding
     if any(pads[i] != PadDim(0, 0) for i in (d.input_batch, d.input_feature)) or 0 in dims_of(x):
         return None
-    window = with_padding(inst.attrs["window"], tuple(pads[i] for i in d.input_spatial))
+    window = with_padding(inst.window, tuple(pads[i] for i in d.input_spatial))
     return None if window is None else _convolution(b, inst, x, inst.operands[1], window)
 
 
 @by_type("convolution", "convolution(x, reverse(w)) = convolution(x, w), with reversal")
 def convolution_of_reverse(inst: Instruction, b: Builder) -> Instruction | None:
-    turned, d = inst.operands[1], inst.attrs["dim_labels"]
+    turned, d = inst.operands[1], inst.dim_labels
     if turned.opcode != "reverse" or not _is_dense(inst):
         return None
-    dims = turned.attrs["dimensions"]
+    dims = turned.dimensions
     if any(i not in d.kernel_spatial for i in dims):
         return None
     window = tuple(
         replace(w, reversal=w.reversal != (i in dims))
-        for i, w in zip(d.kernel_spatial, inst.attrs["window"], strict=True)
+        for i, w in zip(d.kernel_spatial, inst.window, strict=True)
     )
     return _convolution(b, inst, inst.operands[0], turned.operands[0], window)
 
@@ -65,12 +65,10 @@ def convolution_of_reverse(inst: Instruction, b: Builder) -> Instruction | None:
 def convolution_as_dot(inst: Instruction, b: Builder) -> Instruction | None:
     """Only if the result's dimensions are in the order of a dot."""
     x, w = inst.operands
-    d: ConvDims = inst.attrs["dim_labels"]
-    if inst.attrs["feature_group_count"] != 1 or inst.attrs["batch_group_count"] != 1:
+    d = inst.dim_labels
+    if inst.feature_group_count != 1 or inst.batch_group_count != 1:
         return None
-    if not _is_dense(inst) or any(
-        replace(i, reversal=False) != WindowDim() for i in inst.attrs["window"]
-    ):
+    if not _is_dense(inst) or any(replace(i, reversal=False) != WindowDim() for i in inst.window):
         return None
     taken = [d.input_batch, *d.input_spatial]
     given = [d.output_batch, *d.output_spatial]
@@ -78,7 +76,7 @@ def convolution_as_dot(inst: Instruction, b: Builder) -> Instruction | None:
     small = b.reshape(w, [dims_of(w)[i] for i in sorted((d.kernel_input, d.kernel_output))])
     from_input = 0 if d.kernel_input < d.kernel_output else 1
     options = {
-        "operand_precision": inst.attrs["operand_precision"], "algorithm": inst.attrs["algorithm"],
+        "operand_precision": inst.operand_precision, "algorithm": inst.algorithm,
     }  # fmt: skip
     if [*order, d.output_feature] == sorted([*order, d.output_feature]):
         return b.op(
@@ -90,7 +88,7 @@ def convolution_as_dot(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("convolution", "a window of one element is the same in reverse")
 def convolution_without_reversal(inst: Instruction, b: Builder) -> Instruction | None:
-    window = inst.attrs["window"]
+    window = inst.window
     plain = tuple(replace(w, reversal=w.reversal and w.size > 1) for w in window)
     if plain == window:
         return None

@@ -48,10 +48,9 @@ class _Side:
 
 
 def _sides(inst: Instruction) -> tuple[_Side, _Side]:
-    a = inst.attrs
     return (
-        _Side(inst.operands[0], a["lhs_batch_dims"], a["lhs_contracting_dims"]),
-        _Side(inst.operands[1], a["rhs_batch_dims"], a["rhs_contracting_dims"]),
+        _Side(inst.operands[0], inst.lhs_batch_dims, inst.lhs_contracting_dims),
+        _Side(inst.operands[1], inst.rhs_batch_dims, inst.rhs_contracting_dims),
     )
 
 
@@ -59,7 +58,7 @@ def _dot(
     b: Builder, inst: Instruction, lhs: _Side, rhs: _Side, *, swap: bool = False
 ) -> Instruction:
     """Append a dot of the precision and element type of another."""
-    precision = inst.attrs["operand_precision"]
+    precision = inst.operand_precision
     sizes = [dims_of(lhs.value)[d] for d in lhs.batch + lhs.free]
     sizes += [dims_of(rhs.value)[d] for d in rhs.free]
     return b.op(
@@ -67,7 +66,7 @@ def _dot(
         lhs_batch_dims=lhs.batch, lhs_contracting_dims=lhs.contract,
         rhs_batch_dims=rhs.batch, rhs_contracting_dims=rhs.contract,
         operand_precision=precision[::-1] if swap else precision,
-        algorithm=inst.attrs["algorithm"],
+        algorithm=inst.algorithm,
     )  # fmt: skip
 
 
@@ -155,7 +154,7 @@ def dot_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
 def _before_transpose(side: _Side) -> _Side:
     if side.value.opcode != "transpose":
         return side
-    order = side.value.attrs["dimensions"]
+    order = side.value.dimensions
     free = [order[d] for d in side.free]
     if free != sorted(free):
         return side
@@ -174,7 +173,7 @@ def transpose_of_dot(inst: Instruction, b: Builder) -> Instruction | None:
     exchanged = [
         *range(batch), *range(batch + left, batch + left + right), *range(batch, batch + left),
     ]  # fmt: skip
-    if list(inst.attrs["dimensions"]) != exchanged:
+    if list(inst.dimensions) != exchanged:
         return None
     return _dot(b, inner, rhs, lhs, swap=True)
 

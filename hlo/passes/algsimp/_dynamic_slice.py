@@ -103,7 +103,7 @@ def dynamic_slice_of_broadcast(inst: Instruction, b: Builder) -> Instruction | N
     inner, starts = inst.operands[0], _starts(inst)
     if inner.opcode != "broadcast" or starts is None:
         return None
-    x, dims = inner.operands[0], inner.attrs["dimensions"]
+    x, dims = inner.operands[0], inner.dimensions
     sizes = tuple(dims_of(inst)[d] for d in dims)
     if sizes != dims_of(x):
         x = b.op("dynamic-slice", x, *(starts[d] for d in dims), dynamic_slice_sizes=sizes)
@@ -145,7 +145,7 @@ def dynamic_slice_of_transpose(inst: Instruction, b: Builder) -> Instruction | N
     inner, starts = inst.operands[0], _starts(inst)
     if inner.opcode != "transpose" or starts is None or not is_single_use(inner):
         return None
-    dims = inner.attrs["dimensions"]
+    dims = inner.dimensions
     order = [dims.index(d) for d in range(len(dims))]
     sizes = tuple(dims_of(inst)[d] for d in order)
     part = b.op(

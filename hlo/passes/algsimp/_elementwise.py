@@ -87,7 +87,7 @@ def before_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     if not sources or not dims:
         return None
     first = sources[0]
-    small, places = first.operands[0].array_shape, first.attrs["dimensions"]
+    small, places = first.operands[0].array_shape, first.dimensions
     if small.num_elements >= inst.array_shape.num_elements:
         return None
     operands = []
@@ -95,11 +95,7 @@ def before_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
         value = splat(o)
         if value is not None:
             operands.append(b.filled(type_of(o), small.dims, value))
-        elif (
-            o in sources
-            and o.attrs["dimensions"] == places
-            and dims_of(o.operands[0]) == (small.dims)
-        ):
+        elif o in sources and o.dimensions == places and dims_of(o.operands[0]) == (small.dims):
             operands.append(o.operands[0])
         elif not dims_of(o):
             operands.append(o)

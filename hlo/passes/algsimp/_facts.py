@@ -24,7 +24,7 @@ Range = tuple[int, int]
 
 def _moves(inst: Instruction) -> bool:
     """True for a result whose elements are elements of the first operand."""
-    if inst.opcode == "gather" and 0 in inst.attrs["slice_sizes"]:
+    if inst.opcode == "gather" and 0 in inst.slice_sizes:
         return False  # windows without elements that are collapsed are zeros
     return inst.spec.moved == slice(1) or inst.spec.has(Trait.FORWARDS)
 
@@ -50,7 +50,7 @@ def _range(inst: Instruction, depth: int) -> Range | None:
     """Return bounds of the result before wrapping around, None if unknown."""
     op, operands = inst.opcode, inst.operands
     if op == "iota":
-        return 0, max(0, dims_of(inst)[inst.attrs["iota_dimension"]] - 1)
+        return 0, max(0, dims_of(inst)[inst.iota_dimension] - 1)
     if op in ("popcnt", "count-leading-zeros"):
         return 0, type_of(inst).bits
     if not operands or not all(_is_integer_array(o) for o in operands):
@@ -132,7 +132,7 @@ def never_minus_zero(inst: Instruction, depth: int = _DEPTH) -> bool:
         return any(never_minus_zero(o, depth - 1) for o in operands)
     if op in ("reduce", "reduce-window") and len(operands) == 2:
         return (
-            single_binary_op(inst.attrs["to_apply"]) == "add"
+            single_binary_op(inst.to_apply) == "add"
             and float_splat(operands[1]) is not None
             and never_minus_zero(operands[1])
         )

@@ -21,7 +21,7 @@ from hlo.values.types import array
 
 @rule("gather", "gather(broadcast(v), i) = broadcast(v), for a scalar v")
 def gather_of_scalar_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
-    if 0 in inst.attrs["slice_sizes"]:
+    if 0 in inst.slice_sizes:
         return None  # a window without elements that is collapsed is one zero
     scalar = scalar_source(inst.operands[0])
     return None if scalar is None else b.broadcast(scalar, inst.array_shape)
@@ -29,18 +29,18 @@ def gather_of_scalar_broadcast(inst: Instruction, b: Builder) -> Instruction | N
 
 def _window(inst: Instruction, part: Instruction, b: Builder) -> Instruction:
     """Append the result of a gather all of whose windows are `part`, in its operand's rank."""
-    drop = {*inst.attrs["collapsed_slice_dims"]}
+    drop = {*inst.collapsed_slice_dims}
     small = [n for d, n in enumerate(dims_of(part)) if d not in drop]
     window, shape = b.reshape(part, small), array(type_of(inst), dims_of(inst))
     if dims_of(window) == dims_of(inst):
         return window
-    return b.op("broadcast", window, shape=shape, dimensions=tuple(inst.attrs["offset_dims"]))
+    return b.op("broadcast", window, shape=shape, dimensions=tuple(inst.offset_dims))
 
 
 @rule("gather", "gather(x, i) = broadcast(x), for windows of all of x: no index moves them")
 def gather_of_all(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
-    if inst.attrs["slice_sizes"] != dims_of(x) or inst.attrs["operand_batching_dims"]:
+    if inst.slice_sizes != dims_of(x) or inst.operand_batching_dims:
         return None
     if is_empty(x):
         return None
@@ -50,14 +50,14 @@ def gather_of_all(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("gather", "gather(x, i) = dynamic-slice(x, i), for one window and one index")
 def gather_of_one_window(inst: Instruction, b: Builder) -> Instruction | None:
     x, indices = inst.operands
-    along = inst.attrs["start_index_map"]
+    along = inst.start_index_map
     if indices.array_shape.num_elements != 1 or len(along) != 1:
         return None
-    if inst.attrs["operand_batching_dims"] or 0 in inst.attrs["slice_sizes"]:
+    if inst.operand_batching_dims or 0 in inst.slice_sizes:
         return None
     start, zero = b.reshape(indices, ()), b.constant(type_of(indices), 0)
     starts = [start if d == along[0] else zero for d in range(x.array_shape.rank)]
-    sizes = inst.attrs["slice_sizes"]
+    sizes = inst.slice_sizes
     return _window(inst, b.op("dynamic-slice", x, *starts, dynamic_slice_sizes=sizes), b)
 
 
@@ -83,6 +83,6 @@ def sum_with_scatter(inst: Instruction, b: Builder) -> Instruction | None:
         if inner.opcode != "scatter" or len(inner.operands) != 3 or not is_single_use(inner):
             continue
         zeros, indices, updates = inner.operands
-        if single_binary_op(inner.attrs["to_apply"]) == "add" and is_splat(zeros, 0):
+        if single_binary_op(inner.to_apply) == "add" and is_splat(zeros, 0):
             return b.op("scatter", x, indices, updates, **inner.attrs)
     return None

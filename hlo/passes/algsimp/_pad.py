@@ -22,7 +22,7 @@ def pad_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     if dims_of(x) != dims_of(inst):
         return None
     # Padding that only moves elements has the same size, too.
-    pads = zip(inst.attrs["padding"], dims_of(x), strict=True)
+    pads = zip(inst.padding, dims_of(x), strict=True)
     return (
         x if all(not p.low and not p.high and (not p.interior or n < 2) for p, n in pads) else None
     )
@@ -46,7 +46,7 @@ def pad_of_same_value(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("pad", "pad(x, v) = slice(x), for padding below zero only")
 def pad_as_slice(inst: Instruction, b: Builder) -> Instruction | None:
-    x, pads = inst.operands[0], inst.attrs["padding"]
+    x, pads = inst.operands[0], inst.padding
     if any(p.low > 0 or p.high > 0 or p.interior for p in pads) or is_empty(x):
         return None
     if all(not p.low and not p.high for p in pads):
@@ -64,7 +64,7 @@ def pad_twice(inst: Instruction, b: Builder) -> Instruction | None:
     same = left is not None and right is not None and left.tobytes() == right.tobytes()
     if not same and inner.operands[1] is not v:
         return None
-    both = list(zip(inner.attrs["padding"], inst.attrs["padding"], strict=True))
+    both = list(zip(inner.padding, inst.padding, strict=True))
     for first, second in both:
         if min(first.low, first.high, second.low, second.high) < 0 or second.interior:
             return None
@@ -75,7 +75,7 @@ def pad_twice(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("pad", "pad(x, v) needs no interior in dimensions of size one")
 def pad_between_nothing(inst: Instruction, b: Builder) -> Instruction | None:
     x, v = inst.operands
-    pads = inst.attrs["padding"]
+    pads = inst.padding
     plain = tuple(
         PadDim(p.low, p.high) if n < 2 else p for p, n in zip(pads, dims_of(x), strict=True)
     )
@@ -88,7 +88,7 @@ def pad_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
     inner, v = inst.operands
     if inner.opcode != "reshape" or not is_single_use(inner):
         return None
-    x, pads = inner.operands[0], inst.attrs["padding"]
+    x, pads = inner.operands[0], inst.padding
     large = kept_dims(x), kept_dims(inner)
     if [dims_of(x)[d] for d in large[0]] != [dims_of(inner)[d] for d in large[1]]:
         return None

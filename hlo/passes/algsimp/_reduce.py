@@ -28,7 +28,7 @@ from hlo.passes.algsimp._rules import rule
 
 
 def _reduced(inst: Instruction) -> set[int]:
-    return {*inst.attrs["dimensions"]}
+    return {*inst.dimensions}
 
 
 @rule("reduce", "reduce(x, c) = c op x, over sizes of one only")
@@ -37,7 +37,7 @@ def reduce_of_ones(inst: Instruction, b: Builder) -> Instruction | None:
     # Complex products are rounded in other ways.
     if op is None or (type_of(inst).is_complex and op != "add"):
         return None
-    dims = inst.attrs["dimensions"]
+    dims = inst.dimensions
     return reduce(b, inst, x, list(dims)) if all(dims_of(x)[d] == 1 for d in dims) else None
 
 
@@ -61,9 +61,7 @@ def reduce_without_ones(inst: Instruction, b: Builder) -> Instruction | None:
     kept = [d for d in range(len(sizes)) if d not in ones]
     arrays = [b.reshape(x, [sizes[d] for d in kept]) for x in inst.operands[:count]]
     dims = tuple(kept.index(d) for d in sorted(reduced - ones))
-    return b.op(
-        "reduce", *arrays, *inst.operands[count:], dimensions=dims, to_apply=inst.attrs["to_apply"]
-    )
+    return b.op("reduce", *arrays, *inst.operands[count:], dimensions=dims, to_apply=inst.to_apply)
 
 
 @by_order("reduce", "reduce(transpose(x)) = transpose(reduce(x))")
@@ -71,7 +69,7 @@ def reduce_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose":
         return None
-    order, reduced = inner.attrs["dimensions"], _reduced(inst)
+    order, reduced = inner.dimensions, _reduced(inst)
     kept = [order[d] for d in range(len(order)) if d not in reduced]
     small = reduce(b, inst, inner.operands[0], [order[d] for d in reduced])
     if kept == sorted(kept):
@@ -118,7 +116,7 @@ def reduce_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     inner, op = inst.operands[0], combiner(inst)
     if inner.opcode != "pad" or op is None or not is_neutral(op, inner.operands[1]):
         return None
-    for d, p in enumerate(inner.attrs["padding"]):
+    for d, p in enumerate(inner.padding):
         if p != PadDim(0, 0) and (d not in _reduced(inst) or min(p.low, p.high) < 0):
             return None
     return reduce(b, inst, inner.operands[0], list(_reduced(inst)))
@@ -129,7 +127,7 @@ def _new_and_old(inst: Instruction) -> tuple[list[int], list[int]] | None:
     inner, reduced = inst.operands[0], _reduced(inst)
     if inner.opcode != "broadcast" or 0 in dims_of(inner):
         return None
-    places = inner.attrs["dimensions"]
+    places = inner.dimensions
     new = [d for d in reduced if d not in places]
     return (new, [places.index(d) for d in reduced if d in places]) if new else None
 
@@ -140,7 +138,7 @@ def _rest(inst: Instruction, b: Builder, x: Instruction, dims: list[int]) -> Ins
     None where dimensions are not in order.
     """
     inner, reduced = inst.operands[0], _reduced(inst)
-    places = inner.attrs["dimensions"]
+    places = inner.dimensions
     if list(places) != sorted(places):
         return None
     small = reduce(b, inst, x, dims)

@@ -24,7 +24,7 @@ def combiner(inst: Instruction) -> str | None:
     """Return the operation that a reduction of one array applies, in one type throughout."""
     if len(inst.operands) != 2 or not isinstance(inst.shape, ArrayShape):
         return None
-    comp = inst.attrs["to_apply"]
+    comp = inst.to_apply
     op = single_binary_op(comp)
     if op is None:
         return None
@@ -128,5 +128,5 @@ def reduce(b: Builder, inst: Instruction, x: Instruction, dims: list[int]) -> In
         return combined(b, op, inst.operands[1], b.reshape(x, kept))
     return b.op(
         "reduce", x, inst.operands[1], dimensions=tuple(sorted(dims)),
-        to_apply=inst.attrs["to_apply"],
+        to_apply=inst.to_apply,
     )  # fmt: skip

@@ -33,12 +33,12 @@ def reshape_twice(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("reshape", "reshape(constant) = constant")
 def reshape_of_constant(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
-    if x.opcode != "constant" or x.attrs["literal"].elided:
+    if x.opcode != "constant" or x.literal.elided:
         return None
     # A copy of a large constant that stays for others is no gain.
     if x.array_shape.num_elements > 1 and not is_single_use(x):
         return None
-    return b.literal(Literal.of(x.attrs["literal"].array.reshape(dims_of(inst))))
+    return b.literal(Literal.of(x.literal.array.reshape(dims_of(inst))))
 
 
 @rule("reshape", "reshape(broadcast(x)) = broadcast(x), for a scalar x")
@@ -55,7 +55,7 @@ def reshape_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast" or not dims_of(inner.operands[0]):
         return None
-    x, places = inner.operands[0], inner.attrs["dimensions"]
+    x, places = inner.operands[0], inner.dimensions
     groups = matched_groups(dims_of(inner), dims_of(inst))
     if groups is None or list(places) != sorted(places):
         return None
@@ -112,9 +112,9 @@ def reshape_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     large = kept_dims(x), kept_dims(inst)
     if [dims_of(x)[d] for d in large[0]] != [dims_of(inst)[d] for d in large[1]]:
         return None
-    if x.attrs["iota_dimension"] not in large[0]:
+    if x.iota_dimension not in large[0]:
         return None
-    along = large[1][large[0].index(x.attrs["iota_dimension"])]
+    along = large[1][large[0].index(x.iota_dimension)]
     return b.op("iota", shape=array(type_of(inst), dims_of(inst)), iota_dimension=along)
 
 
@@ -123,7 +123,7 @@ def reshape_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("transpose", "transpose(x) = x, for dimensions in order")
 def transpose_in_order(inst: Instruction, b: Builder) -> Instruction | None:
-    dims = inst.attrs["dimensions"]
+    dims = inst.dimensions
     return inst.operands[0] if dims == tuple(range(len(dims))) else None
 
 
@@ -132,13 +132,13 @@ def transpose_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose":
         return None
-    dims = tuple(inner.attrs["dimensions"][d] for d in inst.attrs["dimensions"])
+    dims = tuple(inner.dimensions[d] for d in inst.dimensions)
     return b.op("transpose", inner.operands[0], dimensions=dims)
 
 
 @rule("transpose", "transpose(x) = reshape(x), where only sizes of one move")
 def transpose_of_ones(inst: Instruction, b: Builder) -> Instruction | None:
-    x, dims = inst.operands[0], inst.attrs["dimensions"]
+    x, dims = inst.operands[0], inst.dimensions
     large = [d for d in dims if dims_of(x)[d] != 1]
     if large != sorted(large) or list(dims) == sorted(dims):
         return None
@@ -147,10 +147,10 @@ def transpose_of_ones(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("transpose", "transpose(broadcast(x)) = broadcast(x), with other dimensions")
 def transpose_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
-    inner, dims = inst.operands[0], inst.attrs["dimensions"]
+    inner, dims = inst.operands[0], inst.dimensions
     if inner.opcode != "broadcast":
         return None
-    places = tuple(dims.index(d) for d in inner.attrs["dimensions"])
+    places = tuple(dims.index(d) for d in inner.dimensions)
     shape = array(type_of(inst), dims_of(inst))
     return b.op("broadcast", inner.operands[0], shape=shape, dimensions=places)
 
@@ -160,7 +160,7 @@ def transpose_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "iota":
         return None
-    along = inst.attrs["dimensions"].index(x.attrs["iota_dimension"])
+    along = inst.dimensions.index(x.iota_dimension)
     return b.op("iota", shape=array(type_of(inst), dims_of(inst)), iota_dimension=along)
 
 
@@ -169,7 +169,7 @@ def transpose_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("reverse", "reverse(x) = reverse(x) without dimensions of size one, x without any")
 def reverse_of_ones(inst: Instruction, b: Builder) -> Instruction | None:
-    x, dims = inst.operands[0], inst.attrs["dimensions"]
+    x, dims = inst.operands[0], inst.dimensions
     rest = tuple(d for d in dims if dims_of(x)[d] > 1)
     if rest == dims and rest:
         return None
@@ -181,7 +181,7 @@ def reverse_twice(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reverse":
         return None
-    dims = {*inst.attrs["dimensions"]} ^ {*inner.attrs["dimensions"]}
+    dims = {*inst.dimensions} ^ {*inner.dimensions}
     x = inner.operands[0]
     return b.op("reverse", x, dimensions=tuple(sorted(dims))) if dims else x
 
@@ -191,8 +191,8 @@ def reverse_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast":
         return None
-    rest = tuple(d for d in inst.attrs["dimensions"] if d in inner.attrs["dimensions"])
-    if rest == inst.attrs["dimensions"]:
+    rest = tuple(d for d in inst.dimensions if d in inner.dimensions)
+    if rest == inst.dimensions:
         return None
     return b.op("reverse", inner, dimensions=rest) if rest else inner
 
@@ -212,14 +212,14 @@ def reshape_around_elementwise(inst: Instruction, b: Builder) -> Instruction | N
       "where the transposes undo each other")  # fmt: skip
 def transpose_around_elementwise(inst: Instruction, b: Builder) -> Instruction | None:
     """Of any number of both, but at least one transpose: that of a broadcast is a broadcast."""
-    op, back = inst.operands[0], inst.attrs["dimensions"]
+    op, back = inst.operands[0], inst.dimensions
     if not op.spec.has(Trait.ELEMENTWISE) or not is_single_use(op):
         return None
 
     def is_undone(x: Instruction) -> bool:
         if x.opcode != "transpose":
             return False
-        return [x.attrs["dimensions"][d] for d in back] == list(range(len(back)))
+        return [x.dimensions[d] for d in back] == list(range(len(back)))
 
     if not any(map(is_undone, op.operands)):
         return None
@@ -239,7 +239,7 @@ def transpose_around_elementwise(inst: Instruction, b: Builder) -> Instruction |
 @rule("reverse", "reverse(op(reverse(x))) = op(x), for elementwise op of one")
 def reverse_around_elementwise(inst: Instruction, b: Builder) -> Instruction | None:
     moved = _moved_before(inst)
-    if moved is None or moved.attrs["dimensions"] != inst.attrs["dimensions"]:
+    if moved is None or moved.dimensions != inst.dimensions:
         return None
     return _without_moves(inst, moved, b)
 

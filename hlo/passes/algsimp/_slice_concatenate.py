@@ -49,9 +49,9 @@ def slice_of_all(inst: Instruction, b: Builder) -> Instruction | None:
 def slice_of_one(inst: Instruction, b: Builder) -> Instruction | None:
     slices = tuple(
         SliceDim(s.start, s.start + 1) if size == 1 else s
-        for s, size in zip(inst.attrs["slice"], dims_of(inst), strict=True)
+        for s, size in zip(inst.slice, dims_of(inst), strict=True)
     )
-    if slices == inst.attrs["slice"]:
+    if slices == inst.slice:
         return None
     return b.op("slice", inst.operands[0], slice=slices)
 
@@ -62,7 +62,7 @@ def slice_twice(inst: Instruction, b: Builder) -> Instruction | None:
     if inner.opcode != "slice" or is_empty(inst):
         return None
     slices = []
-    for outer, first in zip(inst.attrs["slice"], inner.attrs["slice"], strict=True):
+    for outer, first in zip(inst.slice, inner.slice, strict=True):
         low, high = (first.start + i * first.stride for i in _span(outer))
         slices.append(SliceDim(low, high + 1, outer.stride * first.stride))
     return b.op("slice", inner.operands[0], slice=tuple(slices))
@@ -73,8 +73,8 @@ def slice_of_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "broadcast":
         return None
-    dims = inner.attrs["dimensions"]
-    part = _slice(b, inner.operands[0], [inst.attrs["slice"][d] for d in dims])
+    dims = inner.dimensions
+    part = _slice(b, inner.operands[0], [inst.slice[d] for d in dims])
     shape = array(type_of(inst), dims_of(inst))
     return b.op("broadcast", part, shape=shape, dimensions=dims)
 
@@ -84,8 +84,8 @@ def slice_of_iota(inst: Instruction, b: Builder) -> Instruction | None:
     x = inst.operands[0]
     if x.opcode != "iota":
         return None
-    along = x.attrs["iota_dimension"]
-    s = inst.attrs["slice"][along]
+    along = x.iota_dimension
+    s = inst.slice[along]
     if s.start or s.stride != 1:
         return None
     return b.op("iota", shape=array(type_of(inst), dims_of(inst)), iota_dimension=along)
@@ -96,15 +96,15 @@ def slice_of_concatenate(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "concatenate" or is_empty(inst):
         return None
-    along = inner.attrs["dimensions"][0]
-    low, high = _span(inst.attrs["slice"][along])
+    along = inner.dimensions[0]
+    low, high = _span(inst.slice[along])
     at = 0
     for x in inner.operands:
         size = dims_of(x)[along]
         if at <= low < at + size:
             if high >= at + size:
                 return None
-            slices = list(inst.attrs["slice"])
+            slices = list(inst.slice)
             slices[along] = SliceDim(low - at, high - at + 1, slices[along].stride)
             return _slice(b, x, slices)
         at += size
@@ -117,7 +117,7 @@ def slice_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     if inner.opcode != "pad" or is_empty(inst):
         return None
     x, slices = inner.operands[0], []
-    for s, p, n in zip(inst.attrs["slice"], inner.attrs["padding"], dims_of(x), strict=True):
+    for s, p, n in zip(inst.slice, inner.padding, dims_of(x), strict=True):
         low, high = (i - p.low for i in _span(s))
         if p.interior or low < 0 or high >= n:
             return None
@@ -131,7 +131,7 @@ def slice_of_padding(inst: Instruction, b: Builder) -> Instruction | None:
     if inner.opcode != "pad" or is_empty(inst):
         return None
     x, v = inner.operands
-    for s, p, n in zip(inst.attrs["slice"], inner.attrs["padding"], dims_of(x), strict=True):
+    for s, p, n in zip(inst.slice, inner.padding, dims_of(x), strict=True):
         low, high = _span(s)
         end = p.low + max(n - 1, 0) * (p.interior + 1)
         if high < p.low or low > end or not n:
@@ -144,11 +144,11 @@ def slice_of_reverse(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "reverse" or is_empty(inst) or not is_single_use(inner):
         return None
-    x, slices = inner.operands[0], list(inst.attrs["slice"])
-    for d in inner.attrs["dimensions"]:
+    x, slices = inner.operands[0], list(inst.slice)
+    for d in inner.dimensions:
         low, high = (dims_of(x)[d] - 1 - i for i in reversed(_span(slices[d])))
         slices[d] = SliceDim(low, high + 1, slices[d].stride)
-    return b.op("reverse", _slice(b, x, slices), dimensions=inner.attrs["dimensions"])
+    return b.op("reverse", _slice(b, x, slices), dimensions=inner.dimensions)
 
 
 @rule("slice", "slice(transpose(x)) = transpose(slice(x))")
@@ -156,8 +156,8 @@ def slice_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "transpose" or not is_single_use(inner):
         return None
-    dims = inner.attrs["dimensions"]
-    slices = [inst.attrs["slice"][dims.index(d)] for d in range(len(dims))]
+    dims = inner.dimensions
+    slices = [inst.slice[dims.index(d)] for d in range(len(dims))]
     return b.op("transpose", _slice(b, inner.operands[0], slices), dimensions=dims)
 
 
@@ -178,7 +178,7 @@ def slice_of_reshape(inst: Instruction, b: Builder) -> Instruction | None:
         if cut and (len(large) != 1 or len(source) != 1):
             return None
         if cut:
-            slices[source[0]] = inst.attrs["slice"][cut[0]]
+            slices[source[0]] = inst.slice[cut[0]]
     return b.reshape(_slice(b, x, slices), dims_of(inst))
 
 
@@ -193,11 +193,11 @@ def slice_of_update(inst: Instruction, b: Builder) -> Instruction | None:
     if starts is None or len(starts) != x.array_shape.rank or is_empty(u):
         return None
     inside: list[SliceDim] = []
-    for s, at, n, size in zip(inst.attrs["slice"], starts, dims_of(x), dims_of(u), strict=True):
+    for s, at, n, size in zip(inst.slice, starts, dims_of(x), dims_of(u), strict=True):
         start = min(max(at, 0), n - size)
         low, high = (i - start for i in _span(s))
         if high < 0 or low >= size:
-            return _slice(b, x, inst.attrs["slice"])
+            return _slice(b, x, inst.slice)
         if low < 0 or high >= size:
             inside = []
             break
@@ -215,7 +215,7 @@ def concatenate_one(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("concatenate", "concatenate(x, empty) = concatenate(x)")
 def concatenate_empty(inst: Instruction, b: Builder) -> Instruction | None:
-    along = inst.attrs["dimensions"][0]
+    along = inst.dimensions[0]
     rest = [x for x in inst.operands if dims_of(x)[along]]
     if not rest or len(rest) == len(inst.operands):
         return None
@@ -239,7 +239,7 @@ def concatenate_flat(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("concatenate", "concatenate(slice(x, i:j), slice(x, j:k)) = slice(x, i:k)")
 def concatenate_of_slices(inst: Instruction, b: Builder) -> Instruction | None:
-    along = inst.attrs["dimensions"][0]
+    along = inst.dimensions[0]
     operands: list[Instruction] = []
     for x in inst.operands:
         joined = _joined(operands[-1], x, along, b) if operands else None
@@ -255,12 +255,12 @@ def concatenate_of_slices(inst: Instruction, b: Builder) -> Instruction | None:
 def _joined(left: Instruction, right: Instruction, along: int, b: Builder) -> Instruction | None:
     if left.opcode != "slice" or right.opcode != "slice" or left.operands != right.operands:
         return None
-    slices = list(left.attrs["slice"])
-    a, c = slices[along], right.attrs["slice"][along]
+    slices = list(left.slice)
+    a, c = slices[along], right.slice[along]
     if a.start == a.limit or c.start == c.limit:
         return None
     others = (d for d in range(len(slices)) if d != along)
-    if any(slices[d] != right.attrs["slice"][d] for d in others):
+    if any(slices[d] != right.slice[d] for d in others):
         return None
     # A slice of one element has any stride.
     strides = [s.stride for s in (a, c) if s.limit - s.start > s.stride]
@@ -288,7 +288,7 @@ def concatenate_of_broadcasts(inst: Instruction, b: Builder) -> Instruction | No
 
 @rule("concatenate", "concatenate(x, x, ...) = broadcast(x), along a dimension of size one")
 def concatenate_of_same(inst: Instruction, b: Builder) -> Instruction | None:
-    x, along = inst.operands[0], inst.attrs["dimensions"][0]
+    x, along = inst.operands[0], inst.dimensions[0]
     if len(inst.operands) < 2 or dims_of(x)[along] != 1 or any(y is not x for y in inst.operands):
         return None
     rest = [d for d in range(x.array_shape.rank) if d != along]
@@ -305,7 +305,7 @@ def concatenate_as_pad(inst: Instruction, b: Builder) -> Instruction | None:
     middle = [n for n, v in enumerate(sides) if v is None]
     if len(middle) != 1:
         return None
-    at, along = middle[0], inst.attrs["dimensions"][0]
+    at, along = middle[0], inst.dimensions[0]
     before, after = sides[:at], sides[at + 1 :]
     values = [v for v in (*before, *after) if v is not None]
     if len(before) > 1 or len(after) > 1 or any(v is not values[0] for v in values):
@@ -326,7 +326,7 @@ def concatenate_of_reshapes(inst: Instruction, b: Builder) -> Instruction | None
         x.opcode != "reshape" or not is_single_use(x) for x in inst.operands
     ):
         return None
-    along = inst.attrs["dimensions"][0]
+    along = inst.dimensions[0]
     sources = [x.operands[0] for x in inst.operands]
     places = set()
     for x, y in zip(sources, inst.operands, strict=True):

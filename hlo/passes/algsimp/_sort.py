@@ -11,7 +11,7 @@ from hlo.passes.algsimp._rules import rule
 
 @rule("sort", "sort(x) = x, along a dimension of at most one element")
 def sort_of_one(inst: Instruction, b: Builder) -> Instruction | None:
-    if dims_of(inst.operands[0])[inst.attrs["dimensions"][0]] > 1:
+    if dims_of(inst.operands[0])[inst.dimensions[0]] > 1:
         return None
     return inst.operands[0] if inst.shape.is_array else b.tuple(*inst.operands)
 
@@ -26,7 +26,7 @@ def sort_of_splat(inst: Instruction, b: Builder) -> Instruction | None:
 @rule("sort", "sort(sort(x)) = sort(x), by one function, where equal elements stay in place")
 def sort_twice(inst: Instruction, b: Builder) -> Instruction | None:
     """The sort of one array, or of all results of another sort in order."""
-    if not inst.attrs["is_stable"]:
+    if not inst.is_stable:
         return None
     if inst.shape.is_array:
         inner = inst.operands[0]
@@ -35,10 +35,10 @@ def sort_twice(inst: Instruction, b: Builder) -> Instruction | None:
         if any(x.opcode != "get-tuple-element" for x in parts):
             return None
         inner = parts[0].operands[0]
-        if any(x.operands[0] is not inner or x.attrs["index"] != n for n, x in enumerate(parts)):
+        if any(x.operands[0] is not inner or x.tuple_index != n for n, x in enumerate(parts)):
             return None
     if inner.opcode != "sort" or inner.shape.is_array != inst.shape.is_array:
         return None
-    same = inner.attrs["dimensions"] == inst.attrs["dimensions"]
-    by_same = inner.attrs["to_apply"] is inst.attrs["to_apply"]
+    same = inner.dimensions == inst.dimensions
+    by_same = inner.to_apply is inst.to_apply
     return inner if same and by_same and len(inner.operands) == len(inst.operands) else None

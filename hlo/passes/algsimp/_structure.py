@@ -17,7 +17,7 @@ rule("tuple", "tuple(t[0], t[1], ...) = t, for all of t's elements in order", dy
 
 @rule("while", "while(x) = x, for a condition that is never true")
 def loop_that_never_runs(inst: Instruction, b: Builder) -> Instruction | None:
-    return inst.operands[0] if returns_constant(inst.attrs["condition"]) == 0 else None
+    return inst.operands[0] if returns_constant(inst.condition) == 0 else None
 
 
 # --- tokens -------------------------------------------------------------------------------------
@@ -53,13 +53,13 @@ def dependency_on_nothing(inst: Instruction, b: Builder) -> Instruction | None:
 
 @rule("get-dimension-size", "the size of a dimension of a static array is a constant")
 def size_of_static_array(inst: Instruction, b: Builder) -> Instruction | None:
-    return b.constant(S32, inst.operands[0].array_shape.dims[inst.attrs["dimensions"][0]])
+    return b.constant(S32, inst.operands[0].array_shape.dims[inst.dimensions[0]])
 
 
 @rule("get-dimension-size", "the size of a static dimension among dynamic ones is a constant",
       dynamic=True)  # fmt: skip
 def size_of_static_dimension(inst: Instruction, b: Builder) -> Instruction | None:
-    shape, d = inst.operands[0].array_shape, inst.attrs["dimensions"][0]
+    shape, d = inst.operands[0].array_shape, inst.dimensions[0]
     if not shape.is_dynamic or shape.is_dynamic_dim(d):
         return None
     return b.constant(S32, shape.dims[d])
@@ -71,12 +71,11 @@ def size_that_was_set(inst: Instruction, b: Builder) -> Instruction | None:
     inner = inst.operands[0]
     if inner.opcode != "set-dimension-size":
         return None
-    if inner.attrs["dimensions"] == inst.attrs["dimensions"]:
+    if inner.dimensions == inst.dimensions:
         # A size outside its bound is an error as long as something else is left that sets it.
-        n, (dim,) = inner.operands[1], inst.attrs["dimensions"]
+        n, (dim,) = inner.operands[1], inst.dimensions
         is_known = (
-            n.opcode == "constant"
-            and 0 <= int(n.attrs["literal"].array) <= (inner.array_shape.dims[dim])
+            n.opcode == "constant" and 0 <= int(n.literal.array) <= (inner.array_shape.dims[dim])
         )
         return n if is_known or len(inner.users) > 1 else None
     return b.op("get-dimension-size", inner.operands[0], **inst.attrs)

@@ -18,7 +18,7 @@ def window_of_one(inst: Instruction, b: Builder) -> Instruction | None:
     if op is None or (type_of(inst).is_complex and op != "add"):
         return None
     x, init = inst.operands
-    window: tuple[WindowDim, ...] = inst.attrs["window"]
+    window: tuple[WindowDim, ...] = inst.window
     if any(w.size != 1 or w.pad_low or w.pad_high or w.lhs_dilate != 1 for w in window):
         return None
     if 0 in dims_of(x):
@@ -31,7 +31,7 @@ def window_of_one(inst: Instruction, b: Builder) -> Instruction | None:
 
 @by_order("reduce-window", "reduce-window(x, c) = reduce(x, c), for windows of whole dimensions")
 def window_of_all(inst: Instruction, b: Builder) -> Instruction | None:
-    x, window = inst.operands[0], inst.attrs["window"]
+    x, window = inst.operands[0], inst.window
     whole = []
     for d, (n, w, out) in enumerate(zip(dims_of(x), window, dims_of(inst), strict=True)):
         if w == replace(WindowDim(), reversal=w.reversal):
@@ -48,12 +48,12 @@ def window_of_pad(inst: Instruction, b: Builder) -> Instruction | None:
     inner, op = inst.operands[0], combiner(inst)
     if inner.opcode != "pad" or op is None or not is_neutral(op, inner.operands[1]):
         return None
-    window = with_padding(inst.attrs["window"], inner.attrs["padding"])
+    window = with_padding(inst.window, inner.padding)
     if window is None or 0 in dims_of(inner.operands[0]):
         return None
     return b.op(
         "reduce-window", inner.operands[0], inst.operands[1], window=window,
-        to_apply=inst.attrs["to_apply"],
+        to_apply=inst.to_apply,
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def _tree(inst: Instruction, found: dict[Instruction, _Tree]) -> _Tree:
     if inst.opcode == "get-tuple-element":
         whole = found[inst.operands[0]]
         assert isinstance(whole, list)
-        return whole[inst.attrs["index"]]
+        return whole[inst.tuple_index]
     return _made_by(inst.name, inst.shape, ())
 
 

@@ -19,6 +19,6 @@ def assume_gather_indices_in_bound_rewrite_to_copy(module: Module, rewrites: Rew
 
 @_RULES.rule("custom-call", "AssumeGatherIndicesInBound(i) = copy(i)")
 def copied(inst: Instruction, b: Builder) -> Instruction | None:
-    if inst.attrs["custom_call_target"] != "AssumeGatherIndicesInBound":
+    if inst.custom_call_target != "AssumeGatherIndicesInBound":
         return None
     return b.op("copy", inst.operands[0]) if len(inst.operands) == 1 else None

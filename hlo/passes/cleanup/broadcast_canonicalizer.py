@@ -20,7 +20,7 @@ def broadcast_canonicalizer(module: Module, rewrites: Rewrites) -> None:
 
 @_RULES.rule("broadcast", "broadcast(x; p) = transpose(broadcast(x; sorted p))")
 def in_order(inst: Instruction, b: Builder) -> Instruction | None:
-    dims, shape = inst.attrs["dimensions"], inst.array_shape
+    dims, shape = inst.dimensions, inst.array_shape
     if list(dims) == sorted(dims) or shape.is_dynamic or inst.operands[0].shape.is_dynamic:
         return None
     # Dimension d of the result is dimension places[d] of the broadcast in order.

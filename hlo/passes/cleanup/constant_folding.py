@@ -147,7 +147,7 @@ class _Folder:
 def _is_constant(inst: Instruction) -> bool:
     """True for constants and what is made from them where it is used."""
     if inst.opcode == "constant":
-        literal: Literal = inst.attrs["literal"]
+        literal = inst.literal
         return not literal.is_elided_in_part
     if inst.opcode == "tuple" and not has_control_edges(inst):
         return all(o.opcode != "tuple" and _is_constant(o) for o in inst.operands)

@@ -31,8 +31,8 @@ def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> Non
                 continue
             start, b = chain[-1], Builder(comp, done)
             if start.opcode == "async-start":
-                inner = start.attrs["calls"].root
-                new = b.copy(inner, [start.operands[p.attrs["number"]] for p in inner.operands])
+                inner = start.calls.root
+                new = b.copy(inner, [start.operands[p.parameter_number] for p in inner.operands])
             else:
                 assert start.spec.starts is not None
                 new = b.op(start.spec.starts, *start.operands, shape=done.shape, **start.attrs)
@@ -62,6 +62,6 @@ def _chain(done: Instruction) -> list[Instruction] | None:
 
 
 def _is_one_collective(start: Instruction) -> bool:
-    wrapped = start.attrs["calls"]
+    wrapped = start.calls
     alone = len(wrapped) == len(wrapped.parameters) + 1
     return alone and wrapped.root.spec.has(Trait.COLLECTIVE)

@@ -56,7 +56,7 @@ def cse(
 
 def _fused(module: Module) -> list[Computation]:
     """Return the insides of fusions, callees first."""
-    inside = {i.attrs["calls"] for i in module.instructions() if i.opcode == "fusion"}
+    inside = {i.calls for i in module.instructions() if i.opcode == "fusion"}
     return [c for c in module.callees_first() if c in inside]
 
 

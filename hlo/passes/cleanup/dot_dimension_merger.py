@@ -26,7 +26,7 @@ def dot_dimension_merger(module: Module, rewrites: Rewrites) -> None:
     approximate=True,
 )
 def merged_batch(inst: Instruction, b: Builder) -> Instruction | None:
-    attrs, count = dict(inst.attrs), len(inst.attrs["lhs_batch_dims"])
+    attrs, count = dict(inst.attrs), len(inst.lhs_batch_dims)
     shapes = [o.array_shape for o in inst.operands]
     if count < 2 or any(s.is_dynamic for s in (*shapes, inst.array_shape)):
         return None

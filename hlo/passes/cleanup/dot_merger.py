@@ -101,7 +101,7 @@ def _merge(
     operands[shared] = first.operands[shared]
     # The result has the batch dimensions, then the free ones of the left and of the right.
     out = first.array_shape
-    at = out.rank - 1 if shared == 0 else len(first.attrs["lhs_batch_dims"])
+    at = out.rank - 1 if shared == 0 else len(first.lhs_batch_dims)
     dims = list(out.dims)
     dims[at] = whole.array_shape.dims[dim]
     product = b.op("dot", *operands, shape=array(out.element_type, dims), **first.attrs)

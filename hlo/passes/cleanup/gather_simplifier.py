@@ -27,27 +27,27 @@ def gather_simplifier(module: Module, rewrites: Rewrites) -> None:
 @_RULES.rule("gather", "gather(x, i) = reshape(gather(transpose(x), rows of i))")
 def simple_gather(inst: Instruction, b: Builder) -> Instruction | None:
     operand, indices = inst.operands
-    attrs, rank = inst.attrs, operand.array_shape.rank
-    if attrs["operand_batching_dims"] or is_simple(inst):
+    rank = operand.array_shape.rank
+    if inst.operand_batching_dims or is_simple(inst):
         return None
-    if 0 in attrs["slice_sizes"]:
+    if 0 in inst.slice_sizes:
         return None  # windows without elements that are collapsed are zeros
     if any(i.array_shape.is_dynamic for i in (inst, operand, indices)):
         return None
-    named: Sequence[int] = attrs["start_index_map"]
+    named: Sequence[int] = inst.start_index_map
     order = [*named, *(d for d in range(rank) if d not in named)]
-    sizes = [attrs["slice_sizes"][d] for d in order]
-    rows = as_rows(b, indices, attrs["index_vector_dim"])
+    sizes = [inst.slice_sizes[d] for d in order]
+    rows = as_rows(b, indices, inst.index_vector_dim)
     windows = b.op(
         "gather", transposed(b, operand, order), rows,
         offset_dims=tuple(range(1, rank + 1)), collapsed_slice_dims=(),
         start_index_map=tuple(range(len(named))), operand_batching_dims=(),
         start_indices_batching_dims=(), index_vector_dim=1, slice_sizes=tuple(sizes),
-        indices_are_sorted=attrs["indices_are_sorted"],
+        indices_are_sorted=inst.indices_are_sorted,
     )  # fmt: skip
     # The window's dimensions in the order of the operand's, without those that are not wanted.
     windows = transposed(b, windows, [0, *(1 + d for d in inverse(order))])
-    dims, offsets = inst.array_shape.dims, attrs["offset_dims"]
+    dims, offsets = inst.array_shape.dims, inst.offset_dims
     batch = [d for d in range(len(dims)) if d not in offsets]
     result = b.reshape(windows, [dims[d] for d in (*batch, *offsets)])
     return transposed(b, result, inverse([*batch, *offsets]))
@@ -55,11 +55,10 @@ def simple_gather(inst: Instruction, b: Builder) -> Instruction | None:
 
 def is_simple(gather: Instruction) -> bool:
     """True for a gather in the form that this pass makes."""
-    attrs = gather.attrs
     return (
         gather.operands[1].array_shape.rank == 2
-        and attrs["index_vector_dim"] == 1
-        and not attrs["collapsed_slice_dims"]
-        and list(attrs["start_index_map"]) == list(range(len(attrs["start_index_map"])))
-        and list(attrs["offset_dims"]) == list(range(1, gather.operands[0].array_shape.rank + 1))
+        and gather.index_vector_dim == 1
+        and not gather.collapsed_slice_dims
+        and list(gather.start_index_map) == list(range(len(gather.start_index_map)))
+        and list(gather.offset_dims) == list(range(1, gather.operands[0].array_shape.rank + 1))
     )

@@ -18,7 +18,7 @@ def literal_canonicalizer(
     for inst in module.instructions():
         if inst.opcode != "constant":
             continue
-        literal, shape = inst.attrs["literal"], inst.shape
+        literal, shape = inst.literal, inst.shape
         if not isinstance(shape, ArrayShape) or shape.byte_size < min_size_bytes:
             continue
         same = first.setdefault(literal, literal)

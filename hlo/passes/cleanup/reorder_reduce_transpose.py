@@ -47,20 +47,18 @@ def _reduced_first(inst: Instruction, b: Builder) -> Instruction | None:
     inputs, inits = inst.operands[:count], inst.operands[count:]
     if any(x.opcode != "transpose" or x.shape.is_dynamic for x in inputs):
         return None
-    orders = {x.attrs["dimensions"] for x in inputs}
+    orders = {x.dimensions for x in inputs}
     if len(orders) != 1:
         return None
     order = orders.pop()
-    dims = inst.attrs["dimensions"]
+    dims = inst.dimensions
     # Elements are combined in row-major order of these.
     reduced = [order[d] for d in sorted(dims)]
     if reduced != sorted(reduced):
         return None
     kept = [order[d] for d in range(len(order)) if d not in dims]
     sources = [x.operands[0] for x in inputs]
-    new = b.op(
-        "reduce", *sources, *inits, dimensions=tuple(reduced), to_apply=inst.attrs["to_apply"]
-    )
+    new = b.op("reduce", *sources, *inits, dimensions=tuple(reduced), to_apply=inst.to_apply)
     back = tuple(sorted(kept).index(d) for d in kept)
     if count == 1:
         return _moved(b, new, back)

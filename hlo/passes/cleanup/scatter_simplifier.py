@@ -29,22 +29,22 @@ def simple_scatter(inst: Instruction, b: Builder) -> Instruction | None:
     count = len(inst.operands) // 2
     operands, indices = inst.operands[:count], inst.operands[count]
     updates = inst.operands[count + 1 :]
-    attrs, rank = inst.attrs, operands[0].array_shape.rank
-    if attrs["input_batching_dims"] or is_simple(inst):
+    rank = operands[0].array_shape.rank
+    if inst.input_batching_dims or is_simple(inst):
         return None
     if any(i.array_shape.is_dynamic for i in inst.operands):
         return None
-    named: Sequence[int] = attrs["scatter_dims_to_operand_dims"]
+    named: Sequence[int] = inst.scatter_dims_to_operand_dims
     order = [*named, *(d for d in range(rank) if d not in named)]
-    rows = as_rows(b, indices, attrs["index_vector_dim"])
+    rows = as_rows(b, indices, inst.index_vector_dim)
     new = b.op(
         "scatter", *(transposed(b, x, order) for x in operands), rows,
         *(_windows(b, inst, u, order) for u in updates),
         update_window_dims=tuple(range(1, rank + 1)), inserted_window_dims=(),
         scatter_dims_to_operand_dims=tuple(range(len(named))), input_batching_dims=(),
         scatter_indices_batching_dims=(), index_vector_dim=1,
-        indices_are_sorted=attrs["indices_are_sorted"], unique_indices=attrs["unique_indices"],
-        to_apply=attrs["to_apply"],
+        indices_are_sorted=inst.indices_are_sorted, unique_indices=inst.unique_indices,
+        to_apply=inst.to_apply,
     )  # fmt: skip
     if count == 1:
         return transposed(b, new, inverse(order))
@@ -55,11 +55,11 @@ def _windows(
     b: Builder, scatter: Instruction, update: Instruction, order: Sequence[int]
 ) -> Instruction:
     """Return updates as rows of windows that have the dimensions of the transposed operand."""
-    dims, inside = update.array_shape.dims, scatter.attrs["update_window_dims"]
+    dims, inside = update.array_shape.dims, scatter.update_window_dims
     outside = [d for d in range(len(dims)) if d not in inside]
     rows = transposed(b, update, [*outside, *inside])
     sizes = [dims[d] for d in inside]
-    for d in sorted(scatter.attrs["inserted_window_dims"]):
+    for d in sorted(scatter.inserted_window_dims):
         sizes.insert(d, 1)
     count = 1
     for d in outside:
@@ -69,12 +69,12 @@ def _windows(
 
 def is_simple(scatter: Instruction) -> bool:
     """True for a scatter in the form that this pass makes."""
-    attrs, count = scatter.attrs, len(scatter.operands) // 2
-    named, rank = attrs["scatter_dims_to_operand_dims"], scatter.operands[0].array_shape.rank
+    count = len(scatter.operands) // 2
+    named, rank = scatter.scatter_dims_to_operand_dims, scatter.operands[0].array_shape.rank
     return (
         scatter.operands[count].array_shape.rank == 2
-        and attrs["index_vector_dim"] == 1
-        and not attrs["inserted_window_dims"]
+        and scatter.index_vector_dim == 1
+        and not scatter.inserted_window_dims
         and list(named) == list(range(len(named)))
-        and list(attrs["update_window_dims"]) == list(range(1, rank + 1))
+        and list(scatter.update_window_dims) == list(range(1, rank + 1))
     )

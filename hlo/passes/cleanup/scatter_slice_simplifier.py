@@ -40,7 +40,7 @@ def _visit(comp: Computation, scatter: Instruction, rewrites: Rewrites) -> None:
     new = b.op("scatter", *operands, *scatter.operands[count:], **scatter.attrs)
     for cut in slices:
         element = cut.operands[0]
-        part = new if element is scatter else b.element(new, element.attrs["index"])
+        part = new if element is scatter else b.element(new, element.tuple_index)
         replace_instruction(cut, part, b.built)
         comp.remove(cut)
         if element is not scatter and not element.num_users:
@@ -68,7 +68,7 @@ def _kept_dims(scatter: Instruction, slices: Sequence[Instruction]) -> tuple[int
     count = len(scatter.operands) // 2
     if any(o.shape.is_dynamic for o in scatter.operands):
         return None
-    kept = {cut.attrs["slice"] for cut in slices}
+    kept = {cut.slice for cut in slices}
     if len(kept) != 1:
         return None
     (ranges,) = kept

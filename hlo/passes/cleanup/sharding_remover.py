@@ -30,8 +30,8 @@ def sharding_remover(module: Module, rewrites: Rewrites) -> None:
 def _is_mark(inst: Instruction) -> bool:
     return (
         inst.opcode == "custom-call"
-        and inst.attrs["custom_call_target"] in _TARGETS
-        and not inst.attrs["custom_call_has_side_effect"]
+        and inst.custom_call_target in _TARGETS
+        and not inst.custom_call_has_side_effect
         and not has_control_edges(inst)
         and len(inst.operands) == 1
         and without_layout(inst.shape) == without_layout(inst.operands[0].shape)

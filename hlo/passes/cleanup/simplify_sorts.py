@@ -29,10 +29,10 @@ def simplify_sorts(module: Module, rewrites: Rewrites) -> None:
 
 def _simplify(sort: Instruction, calls: Calls, effects: Effects, rewrites: Rewrites) -> None:
     shape = sort.operands[0].array_shape
-    function = sort.attrs["to_apply"]
+    function = sort.to_apply
     if shape.is_dynamic or any(map(effects.has_side_effect, function)):
         return
-    if shape.dims[sort.attrs["dimensions"][0]] <= 1:
+    if shape.dims[sort.dimensions[0]] <= 1:
         if rewrites.allow("simplify_sorts.nothing", sort):
             _replace(sort, {n: o for n, o in enumerate(sort.operands)}, calls)
         return
@@ -57,12 +57,12 @@ def _needed(sort: Instruction, function: Computation) -> list[int]:
     """Return the numbers of the operands that are compared, or whose sorted values are used."""
     if len(sort.operands) == 1 or sort.is_root:
         return list(range(len(sort.operands)))
-    needed = {p.attrs["number"] // 2 for p in function.parameters if p.num_users or p.is_root}
+    needed = {p.parameter_number // 2 for p in function.parameters if p.num_users or p.is_root}
     for user in sort.users:
         if user.opcode != "get-tuple-element" or has_control_edges(user):
             return list(range(len(sort.operands)))
         if user.num_users or user.is_root:
-            needed.add(user.attrs["index"])
+            needed.add(user.tuple_index)
     return sorted(needed) or [0]
 
 
@@ -90,7 +90,7 @@ def _replace(sort: Instruction, values: dict[int, Instruction], calls: Calls) ->
         for user in sort.users:
             if user.opcode == "get-tuple-element" and not has_control_edges(user):
                 if user.num_users or user.is_root:
-                    user.replace_all_uses_with(b.relaid(values[user.attrs["index"]], user.shape))
+                    user.replace_all_uses_with(b.relaid(values[user.tuple_index], user.shape))
                 sort.parent.remove(user)
         if sort.num_users or sort.is_root:
             whole = b.tuple(*(values[n] for n in range(len(sort.operands))))

@@ -42,7 +42,7 @@ def _is_candidate(inst: Instruction, effects: Effects) -> bool:
         return False
     if effects.is_removable(inst) or any(o.opcode != "slice" for o in inst.operands):
         return False
-    slices = {o.attrs["slice"] for o in inst.operands}
+    slices = {o.slice for o in inst.operands}
     dims = {o.operands[0].array_shape.dims for o in inst.operands}
     dynamic = any(o.operands[0].array_shape.is_dynamic for o in inst.operands)
     return len(slices) == 1 and len(dims) == 1 and not dynamic
@@ -52,7 +52,7 @@ def _sink(comp: Computation, group: list[Instruction], rewrites: Rewrites) -> No
     first = group[0]
     sources = [o.operands[0] for o in first.operands]
     dims = sources[0].array_shape.dims
-    sliced = {i.operands[0].attrs["slice"]: i.array_shape.num_elements for i in group}
+    sliced = {i.operands[0].slice: i.array_shape.num_elements for i in group}
     if len(sliced) < 2 or sum(sliced.values()) < sources[0].array_shape.num_elements:
         return
     if not rewrites.allow("slice_sinker", first):
@@ -61,7 +61,7 @@ def _sink(comp: Computation, group: list[Instruction], rewrites: Rewrites) -> No
     whole = b.op(first.opcode, *sources, shape=array(_type(first), dims), **first.attrs)
     for inst in group:
         b = Builder(comp, inst)
-        part = b.op("slice", whole, slice=inst.operands[0].attrs["slice"])
+        part = b.op("slice", whole, slice=inst.operands[0].slice)
         replace_instruction(inst, part, b.built)
         comp.remove(inst)
 

@@ -36,15 +36,15 @@ def first_of_sorted(inst: Instruction, b: Builder) -> Instruction | None:
         if part.is_root or any(_taken(user) != count for user in part.users):
             return None
     found = b.op("topk", sort.operands[0], k=count, largest=largest)
-    index = 0 if value is sort else value.attrs["index"]
+    index = 0 if value is sort else value.tuple_index
     return b.op("get-tuple-element", found, index=index)
 
 
 def _taken(inst: Instruction) -> int:
     """Return how many leading elements of each line a slice keeps; 0 for other slices."""
-    if inst.opcode != "slice" or not inst.attrs["slice"]:
+    if inst.opcode != "slice" or not inst.slice:
         return 0
-    *outer, last = inst.attrs["slice"]
+    *outer, last = inst.slice
     dims = inst.operands[0].array_shape.dims
     whole = all(
         (s.start, s.limit, s.stride) == (0, n, 1) for s, n in zip(outer, dims, strict=False)
@@ -59,16 +59,16 @@ def _sorts_lines(sort: Instruction) -> bool | None:
     """
     x, *others = sort.operands
     shape = x.array_shape
-    if sort.attrs["dimensions"] != (shape.rank - 1,):
+    if sort.dimensions != (shape.rank - 1,):
         return None
     for other in others:
         is_position = other.opcode == "iota" and other.array_shape.element_type is S32
-        if not is_position or other.attrs["iota_dimension"] != shape.rank - 1:
+        if not is_position or other.iota_dimension != shape.rank - 1:
             return None
-    terms = order_terms(sort.attrs["to_apply"])
+    terms = order_terms(sort.to_apply)
     if len(others) > 1 or terms is None or len(terms) != 1:
         return None
     (term,) = terms
-    if term.key.opcode != "parameter" or term.key.attrs["number"] != 0:
+    if term.key.opcode != "parameter" or term.key.parameter_number != 0:
         return None
     return term.descending if term.total_order or not shape.element_type.is_float else None

@@ -30,7 +30,7 @@ def dot_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     for n, side in enumerate(("lhs", "rhs")):
         batch, contracting = f"{side}_batch_dims", f"{side}_contracting_dims"
         while _is_plain_transpose(operands[n]):
-            order = operands[n].attrs["dimensions"]
+            order = operands[n].dimensions
             free = [
                 order[d] for d in range(len(order)) if d not in (*attrs[batch], *attrs[contracting])
             ]
@@ -50,9 +50,9 @@ def dot_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
     approximate=True,
 )
 def convolution_of_transpose(inst: Instruction, b: Builder) -> Instruction | None:
-    operands, labels = list(inst.operands), inst.attrs["dim_labels"]
+    operands, labels = list(inst.operands), inst.dim_labels
     while _is_plain_transpose(operands[0]):
-        order = operands[0].attrs["dimensions"]
+        order = operands[0].dimensions
         labels = replace(
             labels,
             input_batch=order[labels.input_batch],
@@ -62,7 +62,7 @@ def convolution_of_transpose(inst: Instruction, b: Builder) -> Instruction | Non
         )
         operands[0] = operands[0].operands[0]
     while _is_plain_transpose(operands[1]):
-        order = operands[1].attrs["dimensions"]
+        order = operands[1].dimensions
         labels = replace(
             labels,
             kernel_input=order[labels.kernel_input],

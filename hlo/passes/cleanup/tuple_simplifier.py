@@ -20,7 +20,7 @@ def tuple_simplifier(module: Module, rewrites: Rewrites) -> None:
 @_RULES.rule("get-tuple-element", "tuple(x0, x1, ...)[i] = xi")
 def element_of_tuple(inst: Instruction, b: Builder) -> Instruction | None:
     whole = inst.operands[0]
-    return whole.operands[inst.attrs["index"]] if whole.opcode == "tuple" else None
+    return whole.operands[inst.tuple_index] if whole.opcode == "tuple" else None
 
 
 @_RULES.rule("tuple", "tuple(t[0], t[1], ...) = t, when these are all of t's elements in order")
@@ -29,7 +29,7 @@ def tuple_of_elements(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     whole = inst.operands[0].operands[0]
     taken = all(
-        o.opcode == "get-tuple-element" and o.operands[0] is whole and o.attrs["index"] == n
+        o.opcode == "get-tuple-element" and o.operands[0] is whole and o.tuple_index == n
         for n, o in enumerate(inst.operands)
     )
     return whole if taken and whole.shape == inst.shape else None

@@ -27,7 +27,7 @@ def is_movable(inst: Instruction) -> bool:
         and isinstance(inst.shape, ArrayShape)
         and not inst.shape.is_dynamic
         and not inst.operands[0].array_shape.is_dynamic
-        and not inst.attrs.get("constrain_layout")
+        and not inst.constrain_layout
         and "sharding" not in inst.annotations
         and not has_control_edges(inst)
     )
@@ -44,8 +44,8 @@ def meeting(
     """
     attrs = {k: v for k, v in inst.attrs.items() if k not in _OWN and k not in without}
     notes = {k: v for k, v in inst.annotations.items() if k not in ("metadata", "original_value")}
-    mode = group_mode(inst.attrs) if "replica_groups" in inst.attrs else None
-    channel = inst.attrs.get("channel_id") is not None
+    mode = group_mode(inst) if "replica_groups" in inst.attrs else None
+    channel = inst.channel_id is not None
     if "replica_groups" in attrs:
         attrs["replica_groups"] = _sorted_groups(_spelt_out(inst))
     return inst.opcode, mode, channel, congruence.hashable(attrs), congruence.hashable(notes)
@@ -53,7 +53,7 @@ def meeting(
 
 def _spelt_out(inst: Instruction) -> ReplicaGroups:
     """Return the groups of a collective, also where one of all devices is not written."""
-    groups: ReplicaGroups = inst.attrs["replica_groups"]
+    groups = inst.replica_groups
     if groups.count:
         return groups
     (everyone,) = groups_in(inst)
@@ -70,14 +70,14 @@ def _sorted_groups(groups: ReplicaGroups) -> tuple[Devices, ...]:
 
 def next_channel(module: Module) -> int:
     """Return an unused channel id of a module."""
-    used = (inst.attrs.get("channel_id") or 0 for inst in module.instructions())
+    used = (inst.channel_id or 0 for inst in module.instructions())
     return 1 + max(used, default=0)
 
 
 def groups_in(inst: Instruction) -> tuple[Devices, ...]:
     """Return the groups of a collective as lists of ids, with the one of all devices spelt out."""
     assert inst.parent is not None and inst.parent.module is not None
-    return id_groups(inst.attrs, inst.parent.module.device_counts)
+    return id_groups(inst, inst.parent.module.device_counts)
 
 
 def rounds(instructions: Iterable[Instruction]) -> bool:

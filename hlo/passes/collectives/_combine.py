@@ -41,7 +41,7 @@ def combine_collectives(
     different dimensions are transposed, if their keys are equal.
     """
     congruence = Congruence(module)
-    bodies = {i.attrs["body"] for i in module.instructions() if i.opcode == "while"}
+    bodies = {i.body for i in module.instructions() if i.opcode == "while"}
     for comp in unfused(module):
         if comp in bodies and not in_loops:
             continue
@@ -132,11 +132,11 @@ def _along_one_dimension(
 ) -> tuple[tuple[int, ...], list[Order | None]]:
     """Return the dimension that most are gathered or scattered along, and how others get there."""
     least = min(i.array_shape.rank for i in some)
-    named = Counter(i.attrs["dimensions"][0] for i in some)
+    named = Counter(i.dimensions[0] for i in some)
     common = max((d for d in named if d < least), key=named.__getitem__, default=0)
     orders: list[Order | None] = []
     for inst in some:
-        own, order = inst.attrs["dimensions"][0], list(range(inst.array_shape.rank))
+        own, order = inst.dimensions[0], list(range(inst.array_shape.rank))
         order[own], order[common] = common, own
         orders.append(None if own == common else tuple(order))
     return (common,), orders

@@ -71,7 +71,7 @@ class _Reduced:
         old, et = self.reduction, value.array_shape.element_type
         attrs = dict(old.attrs)
         if et is not old.array_shape.element_type:
-            name = f"{old.attrs['to_apply'].name}.{et}"
+            name = f"{old.to_apply.name}.{et}"
             attrs["to_apply"] = build_reducer(inst.opcode, et, inst, name)
         new = b.op(old.opcode, value, shape=inst.shape, **attrs)
         new.annotations.update({k: v for k, v in old.annotations.items() if k != "metadata"})
@@ -95,7 +95,7 @@ def _reduced(value: Instruction, opcode: str, op: str, converted: bool) -> _Redu
         value = value.operands[0]
     if value.num_users > 1 or value.is_root or not is_movable(value):
         return None
-    return _Reduced(value, chain[::-1]) if single_binary_op(value.attrs["to_apply"]) == op else None
+    return _Reduced(value, chain[::-1]) if single_binary_op(value.to_apply) == op else None
 
 
 def _is_wider(value: Instruction) -> bool:

@@ -62,7 +62,7 @@ def parts_by_place(inst: Instruction, collective: Instruction) -> int | None:
     cut = [d for d, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
     assert inst.parent is not None and inst.parent.module is not None
     # Which id each device has in the groups.
-    ids = _ids(group_mode(collective.attrs), inst.parent.module.device_counts)
+    ids = _ids(group_mode(collective), inst.parent.module.device_counts)
     if len(cut) != 1 or ids is None:
         return None
     (dim,), groups = cut, groups_in(collective)

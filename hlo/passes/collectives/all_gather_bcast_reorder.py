@@ -26,8 +26,8 @@ def gathered_broadcast(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     if not inst.array_shape.num_elements:
         return None
-    x, dims = broadcast.operands[0], broadcast.attrs["dimensions"]
-    (along,), shape = inst.attrs["dimensions"], inst.array_shape
+    x, dims = broadcast.operands[0], broadcast.dimensions
+    (along,), shape = inst.dimensions, inst.array_shape
     uniform = (n for d, n in enumerate(shape.dims) if d not in (*dims, along))
     if all(n == 1 for n in uniform):
         return None  # nothing less would go between devices

@@ -42,7 +42,7 @@ def _source(inst: Instruction) -> Hashable | None:
         if inst.opcode == "convert":
             types.append(inst.array_shape.element_type)
         elif inst.opcode == "get-tuple-element":
-            path.append(inst.attrs["index"])
+            path.append(inst.tuple_index)
         elif inst.opcode == "tuple" and path:
             inst = inst.operands[path.pop()]
             continue

@@ -28,7 +28,7 @@ def own_part(inst: Instruction, b: Builder) -> Instruction | None:
     gathered = inst.operands[0]
     if gathered.opcode != "all-gather" or not is_movable(gathered) or has_control_edges(inst):
         return None
-    (dim,) = gathered.attrs["dimensions"]
+    (dim,) = gathered.dimensions
     if gathered.operands[0].array_shape.dims != inst.array_shape.dims:
         return None
     return gathered.operands[0] if parts_by_place(inst, gathered) == dim else None

@@ -24,7 +24,7 @@ def in_a_row(inst: Instruction, b: Builder) -> Instruction | None:
     operands = [o.array_shape for o in inst.operands]
     if len(operands) < 2 or len({s.element_type for s in operands}) > 1:
         return None
-    if inst.attrs["constrain_layout"] or has_control_edges(inst) or "sharding" in inst.annotations:
+    if inst.constrain_layout or has_control_edges(inst) or "sharding" in inst.annotations:
         return None
     if any(s.is_dynamic for s in operands):
         return None

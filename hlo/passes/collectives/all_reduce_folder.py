@@ -24,7 +24,7 @@ def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
             groups = _folded_groups(inst, congruence)
             if groups is None:
                 continue
-            exact = applies(inst.attrs["to_apply"], Trait.ASSOCIATIVE)
+            exact = applies(inst.to_apply, Trait.ASSOCIATIVE)
             approximate = not exact and rounds([inst])
             if rewrites.allow("all_reduce_folder.fold", inst, approximate=approximate):
                 channel += _fold(comp, inst, groups, channel)
@@ -33,7 +33,7 @@ def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
 def _fold(comp: Computation, inst: Instruction, groups: ListedGroups, channel: int) -> int:
     """Replace two all-reduces by one; returns how many new channel ids it used."""
     inner = inst.operands[0]
-    attrs, takes = {**inner.attrs, "replica_groups": groups}, inner.attrs["channel_id"] is not None
+    attrs, takes = {**inner.attrs, "replica_groups": groups}, inner.channel_id is not None
     if takes:
         attrs["channel_id"] = channel
     b = Builder(comp, inst)
@@ -52,12 +52,12 @@ def _folded_groups(inst: Instruction, congruence: Congruence) -> ListedGroups | 
     inner = inst.operands[0]
     if inner.num_users > 1 or inner.is_root or not is_movable(inst) or not is_movable(inner):
         return None
-    if single_binary_op(inst.attrs["to_apply"]) is None:
+    if single_binary_op(inst.to_apply) is None:
         return None
-    if group_mode(inst.attrs) == CROSS_BOTH:
+    if group_mode(inst) == CROSS_BOTH:
         return None  # the partitions would meet twice
     first, second = (meeting(i, congruence, without=("replica_groups",)) for i in (inner, inst))
-    named = [i.attrs["replica_groups"].lists() for i in (inner, inst)]
+    named = [i.replica_groups.lists() for i in (inner, inst)]
     if first != second or not all(named):
         return None
     found = _fold_groups(*named)

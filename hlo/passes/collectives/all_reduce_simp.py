@@ -30,7 +30,7 @@ def _members(inst: Instruction) -> int | None:
         return None
     assert inst.parent is not None and inst.parent.module is not None
     _, partitions = inst.parent.module.device_counts
-    return sizes.pop() * (partitions if group_mode(inst.attrs) == CROSS_BOTH else 1)
+    return sizes.pop() * (partitions if group_mode(inst) == CROSS_BOTH else 1)
 
 
 @_RULES.rule("all-gather all-reduce reduce-scatter", "collective(x) = x, in groups of one")
@@ -42,7 +42,7 @@ def met_alone(inst: Instruction, b: Builder) -> Instruction | None:
 
 @_RULES.rule("all-reduce", "max(c, c, ...) = c; and so for min, and, or")
 def same_everywhere(inst: Instruction, b: Builder) -> Instruction | None:
-    same = applies(inst.attrs["to_apply"], Trait.IDEMPOTENT)
+    same = applies(inst.to_apply, Trait.IDEMPOTENT)
     return inst.operands[0] if same and _is_constant(inst) else None
 
 
@@ -63,7 +63,7 @@ def _is_constant(inst: Instruction) -> bool:
 
 
 def _times(inst: Instruction, b: Builder) -> Instruction | None:
-    if single_binary_op(inst.attrs["to_apply"]) != "add" or not _is_constant(inst):
+    if single_binary_op(inst.to_apply) != "add" or not _is_constant(inst):
         return None
     members, x = _members(inst), inst.operands[0]
     if members is None:

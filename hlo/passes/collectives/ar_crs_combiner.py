@@ -51,7 +51,7 @@ def ar_crs_combiner(module: Module, rewrites: Rewrites) -> None:
 
 def _chain(inst: Instruction) -> list[Instruction] | None:
     """Return a sum over replicas, the steps before it, and a sum over partitions, in this order."""
-    if not _is_sum(inst) or group_mode(inst.attrs) != CROSS_REPLICA:
+    if not _is_sum(inst) or group_mode(inst) != CROSS_REPLICA:
         return None
     chain = [inst, inst.operands[0]]
     while _is_linear(chain[-1]) and not _is_kept(chain[-1]):
@@ -65,7 +65,7 @@ def _chain(inst: Instruction) -> list[Instruction] | None:
 def _is_sum(inst: Instruction) -> bool:
     if inst.opcode != "all-reduce" or not is_movable(inst):
         return False
-    return single_binary_op(inst.attrs["to_apply"]) == "add"
+    return single_binary_op(inst.to_apply) == "add"
 
 
 def _is_kept(inst: Instruction) -> bool:
@@ -88,7 +88,7 @@ def _is_over_partitions(inst: Instruction) -> bool:
     """True where each group is of all partitions of one replica."""
     assert inst.parent is not None and inst.parent.module is not None
     replicas, partitions = inst.parent.module.device_counts
-    mode, groups = group_mode(inst.attrs), groups_in(inst)
+    mode, groups = group_mode(inst), groups_in(inst)
     if mode == CROSS_PARTITION:
         return any(len(group) == partitions for group in groups)
     if mode == CROSS_BOTH:

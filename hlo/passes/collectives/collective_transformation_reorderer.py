@@ -29,7 +29,7 @@ def reshaped_before(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     if gathered.num_users > 1 or gathered.is_root:
         return None
-    (dim,), shape = gathered.attrs["dimensions"], inst.array_shape
+    (dim,), shape = gathered.dimensions, inst.array_shape
     to = _same_dimension(gathered.array_shape, dim, shape)
     if to is None:
         return None

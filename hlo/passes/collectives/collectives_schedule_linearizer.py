@@ -64,7 +64,7 @@ def _is_start(inst: Instruction) -> bool:
 def _meets(inst: Instruction) -> bool:
     """True for a collective, or the start of one."""
     if inst.opcode == "async-start":
-        return any(_meets(i) for i in inst.attrs["calls"])
+        return any(_meets(i) for i in inst.calls)
     return inst.spec.has(Trait.COLLECTIVE) and not inst.opcode.endswith("-done")
 
 

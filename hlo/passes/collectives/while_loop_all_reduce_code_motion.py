@@ -53,8 +53,8 @@ def _is_called_once(loop: Instruction, calls: Calls) -> bool:
 
 
 def _accumulations(loop: Instruction) -> list[_Accumulation]:
-    body, condition = loop.attrs["body"], loop.attrs["condition"]
-    tested = {u.attrs["index"] for u in condition.parameters[0].users}
+    body, condition = loop.body, loop.condition
+    tested = {u.tuple_index for u in condition.parameters[0].users}
     found = []
     for index, total in enumerate(body.root.operands):
         if index in tested or total.opcode != "add" or total.num_users != 1:
@@ -74,7 +74,7 @@ def _is_only_added(body: Computation, value: Instruction, index: int) -> bool:
     """True for an element of the state that a single instruction uses, and once."""
     if not is_element(value, index) or value.num_users != 1:
         return False
-    reads = [u for u in body.parameters[0].users if u.attrs["index"] == index]
+    reads = [u for u in body.parameters[0].users if u.tuple_index == index]
     (user,) = value.users
     return reads == [value] and user.operands.count(value) == 1
 
@@ -83,7 +83,7 @@ def _reduced(value: Instruction) -> tuple[list[Instruction], Instruction | None]
     chain: list[Instruction] = []
     while value.num_users == 1 and not value.is_root and not has_control_edges(value):
         if value.opcode == "all-reduce":
-            is_sum = single_binary_op(value.attrs["to_apply"]) == "add"
+            is_sum = single_binary_op(value.to_apply) == "add"
             return chain, value if is_sum and is_movable(value) else None
         if value.opcode not in _MOVES and not _is_wider(value):
             break
@@ -103,7 +103,7 @@ def _moved(loop: Instruction, found: _Accumulation, calls: Calls) -> Instruction
     """Replace a loop by one that starts from zeros, followed by a reduction and an addition."""
     comp, index = loop.parent, found.index
     assert comp is not None
-    body = loop.attrs["body"]
+    body = loop.body
     found.reduction.replace_all_uses_with(found.reduction.operands[0])
     calls.dropped([found.reduction])
     b = Builder(comp, loop)
@@ -119,13 +119,13 @@ def _moved(loop: Instruction, found: _Accumulation, calls: Calls) -> Instruction
     sums = b.op("get-tuple-element", new, index=index)
     attrs = dict(found.reduction.attrs)
     if shape.element_type is not found.reduction.array_shape.element_type:
-        name = f"{attrs['to_apply'].name}.{shape.element_type}"
+        name = f"{found.reduction.to_apply.name}.{shape.element_type}"
         attrs["to_apply"] = build_reducer("add", shape.element_type, loop, name)
     over_devices = b.op("all-reduce", sums, shape=sums.shape, **attrs)
     total = b.op("add", state[index], over_devices, shape=sums.shape)
     calls.added([over_devices])
     for user in loop.users:
-        if user.opcode == "get-tuple-element" and user.attrs["index"] == index:
+        if user.opcode == "get-tuple-element" and user.tuple_index == index:
             user.replace_all_uses_with(total)
         elif user.opcode == "get-tuple-element":
             user.replace_operand(0, new)

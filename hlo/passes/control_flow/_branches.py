@@ -26,7 +26,7 @@ def with_branches(
     """Append a conditional on the same predicate with other branches and arguments."""
     names = ("true_computation", "false_computation")
     attrs: dict[str, Any] = dict(zip(names, branches, strict=False))
-    if inst.attrs["branch_computations"] is not None:
+    if inst.branch_computations is not None:
         attrs = {"branch_computations": tuple(branches)}
     new = b.op("conditional", inst.operands[0], *arguments, shape=branches[0].result_shape, **attrs)
     new.annotations.update({k: v for k, v in inst.annotations.items() if k != "sharding"})
@@ -68,7 +68,7 @@ def select_branch(inst: Instruction, calls: Calls) -> list[Computation]:
     # An index outside the branches selects the last one.
     for number, result in reversed(list(enumerate(results[:-1]))):
         test = inst.operands[0]
-        if inst.attrs["branch_computations"] is not None:
+        if inst.branch_computations is not None:
             index = b.constant(S32, number)
             test = b.compare(test, index, "EQ")
         chosen = _select(b, test, result, chosen, inst.shape)

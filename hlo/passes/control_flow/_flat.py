@@ -40,8 +40,8 @@ def with_flat_state(loop: Instruction, calls: Calls, effects: Effects) -> Instru
         "while",
         b.tuple(*_leaves(b, loop.operands[0])),
         shape=_flat(loop.shape),
-        condition=_on_leaves(loop.attrs["condition"], flat_result=False),
-        body=_on_leaves(loop.attrs["body"], flat_result=True),
+        condition=_on_leaves(loop.condition, flat_result=False),
+        body=_on_leaves(loop.body, flat_result=True),
     )
     assert isinstance(loop.shape, TupleShape)
     counts = [len(_flat(TupleShape((s,))).elements) for s in loop.shape.elements]

@@ -66,7 +66,7 @@ def _from_outside(module: Module, visit: Callable[[Instruction], bool]) -> bool:
 
 def is_tuple_loop(loop: Instruction) -> bool:
     """True for a loop that accesses its state only by element and rebuilds it as a tuple."""
-    body, condition = loop.attrs["body"], loop.attrs["condition"]
+    body, condition = loop.body, loop.condition
     return (
         isinstance(loop.shape, TupleShape)
         and loop.parent is not None
@@ -96,13 +96,13 @@ def is_element(inst: Instruction, index: int) -> bool:
     return (
         inst.opcode == "get-tuple-element"
         and inst.operands[0].opcode == "parameter"
-        and inst.attrs["index"] == index
+        and inst.tuple_index == index
     )
 
 
 def invariant_elements(loop: Instruction) -> set[int]:
     """Return the loop-invariant elements of the state."""
-    return {i for i, o in enumerate(loop.attrs["body"].root.operands) if is_element(o, i)}
+    return {i for i, o in enumerate(loop.body.root.operands) if is_element(o, i)}
 
 
 def element_uses(comp: Computation, *, root: bool) -> set[int]:
@@ -111,7 +111,7 @@ def element_uses(comp: Computation, *, root: bool) -> set[int]:
     root: whether a use by the root alone counts.
     """
     return {
-        u.attrs["index"]
+        u.tuple_index
         for u in comp.parameters[0].users
         if u.is_root or any(root or not user.is_root for user in u.users)
     }
@@ -123,7 +123,7 @@ def element_has_one_layout(loop: Instruction, index: int) -> bool:
         loop.shape,
         loop.operands[0].shape,
         *(c.parameters[0].shape for c in loop.called_computations),
-        loop.attrs["body"].root.shape,
+        loop.body.root.shape,
     ]
     found = {s.elements[index] for s in shapes if isinstance(s, TupleShape)}
     return len(found) == 1
@@ -226,7 +226,7 @@ def _replace(
 
     for user in loop.users:
         if user.opcode == "get-tuple-element" and not has_control_edges(user):
-            user.replace_all_uses_with(value(user.attrs["index"]))
+            user.replace_all_uses_with(value(user.tuple_index))
             assert user.parent is not None
             user.parent.remove(user)
     if loop.num_users or loop.is_root:
@@ -234,7 +234,7 @@ def _replace(
 
 
 def _condition(loop: Instruction, state: State, effects: Effects) -> Computation:
-    condition = loop.attrs["condition"]
+    condition = loop.condition
     acting = [i for i in condition if effects.has_side_effect(i)]
     copy, made = _computation(condition, state, {}, [condition.root, *acting])
     copy.set_root(made[condition.root])
@@ -242,7 +242,7 @@ def _condition(loop: Instruction, state: State, effects: Effects) -> Computation
 
 
 def _body(loop: Instruction, state: State, effects: Effects) -> Computation:
-    body = loop.attrs["body"]
+    body = loop.body
     unchanged = invariant_elements(loop)
     results = [body.root.operands[i] for i in state.keep if i not in unchanged]
     acting = [i for i in body if effects.has_side_effect(i)]
@@ -280,7 +280,7 @@ def _computation(
     places = state.places
     at: dict[int, Instruction] = {}
     for user in old.users:
-        index = user.attrs["index"]
+        index = user.tuple_index
         index = state.same.get(index, index)
         if index in state.fixed:
             _copy_constant(state.fixed[index], copy, made)
@@ -311,12 +311,12 @@ def live_elements(
 
     gone: elements that need not be carried. same: elements that equal others.
     """
-    body, condition = loop.attrs["body"], loop.attrs["condition"]
+    body, condition = loop.body, loop.condition
     unchanged = invariant_elements(loop)
     needed: set[int] = set()
     for user in loop.users:
         if user.opcode == "get-tuple-element" and not has_control_edges(user):
-            needed.add(user.attrs["index"])
+            needed.add(user.tuple_index)
         else:
             needed.update(range(size_of_state(loop)))
     if loop.is_root:
@@ -339,7 +339,7 @@ def live_elements(
             continue
         seen.add(inst)
         if inst.opcode == "get-tuple-element" and inst.operands[0] is body.parameters[0]:
-            needed.add(inst.attrs["index"])
+            needed.add(inst.tuple_index)
         else:
             stack.extend(inst.predecessors())
     return sorted(live)

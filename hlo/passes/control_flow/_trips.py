@@ -37,7 +37,7 @@ class _Trial:
     """The elements of a loop's state that its condition needs, and what makes the next ones."""
 
     def __init__(self, loop: Instruction, effects: Effects) -> None:
-        condition, self._body = loop.attrs["condition"], loop.attrs["body"]
+        condition, self._body = loop.condition, loop.body
         self._test, self._init, self._effects = condition.root, loop.operands[0], effects
         self._condition_steps = _cone(condition, [condition.root])
         self._steps: list[Instruction] = []
@@ -56,9 +56,9 @@ class _Trial:
         if self._init.opcode != "tuple":
             return None
         starts = {i: self._init.operands[i] for i in self._elements}
-        if any(x.opcode != "constant" or x.attrs["literal"].elided for x in starts.values()):
+        if any(x.opcode != "constant" or x.literal.elided for x in starts.values()):
             return None
-        state = {i: x.attrs["literal"].value for i, x in starts.items()}
+        state = {i: x.literal.value for i, x in starts.items()}
         try:
             for count in range(most + 1):
                 if not _run(self._condition_steps, state)[self._test]:
@@ -77,7 +77,7 @@ class _Trial:
             return False
         if inst.called_computations or shape.num_elements > _MAX_ELEMENTS:
             return False
-        elided = inst.opcode == "constant" and inst.attrs["literal"].elided
+        elided = inst.opcode == "constant" and inst.literal.elided
         return self._effects.is_foldable(inst) and not elided
 
 
@@ -98,14 +98,14 @@ def _is_of_state(inst: Instruction) -> bool:
 
 
 def _elements(steps: Sequence[Instruction]) -> set[int]:
-    return {i.attrs["index"] for i in steps if _is_of_state(i)}
+    return {i.tuple_index for i in steps if _is_of_state(i)}
 
 
 def _run(steps: Sequence[Instruction], state: Mapping[int, Any]) -> dict[Instruction, Any]:
     interpreter, made = Interpreter(), dict[Instruction, Any]()
     for inst in steps:
         if _is_of_state(inst):
-            made[inst] = np.asarray(state[inst.attrs["index"]])
+            made[inst] = np.asarray(state[inst.tuple_index])
         elif inst.opcode != "parameter":
             made[inst] = inst.spec.evaluate(inst, [made[o] for o in inst.operands], interpreter)
     return made

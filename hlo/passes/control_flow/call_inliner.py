@@ -57,7 +57,7 @@ def inline_call(inst: Instruction, calls: Calls) -> list[Instruction]:
 
 
 def _is_inlined(inst: Instruction, comp: Computation, calls: Calls, single: bool) -> bool:
-    if inst.opcode != "call" or inst.attrs["is_composite"]:
+    if inst.opcode != "call" or inst.is_composite:
         return False
     if inst.annotations.get("frontend_attributes", {}).get("inlineable") == "false":
         return False

@@ -82,7 +82,7 @@ def _users_of_token(inst: Instruction) -> list[Instruction] | None:
     for user in inst.users:
         if user.opcode != "get-tuple-element":
             found.append(user)
-        elif user.attrs["index"] == 1:
+        elif user.tuple_index == 1:
             if user.is_root:
                 return None
             found += user.users
@@ -114,7 +114,7 @@ def _threaded(
     """
     if inst.opcode not in ("while", "conditional") or has_control_edges(inst):
         return None
-    bodies = [inst.attrs["body"]] if inst.opcode == "while" else branches_of(inst)
+    bodies = [inst.body] if inst.opcode == "while" else branches_of(inst)
     kinds = [k for k in _OPERAND if any(k in chains[c] for c in bodies)]
     if not kinds or not rewrites.allow(f"infeed_token_propagation.{inst.opcode}", inst):
         return None
@@ -126,7 +126,7 @@ def _threaded(
         state = b.tuple(*_parts(b, inst.operands[0]), *starts.values())
         new = b.op(
             "while", state, shape=_longer(inst.shape, len(kinds)),
-            condition=_with_tokens(inst.attrs["condition"], {}, kinds, ()),
+            condition=_with_tokens(inst.condition, {}, kinds, ()),
             body=_with_tokens(bodies[0], chains[bodies[0]], kinds, kinds),
         )  # fmt: skip
         new.annotations.update(annotations_for(inst, {n: n for n in range(len(state.operands))}))

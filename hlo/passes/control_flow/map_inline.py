@@ -21,18 +21,18 @@ def map_inline(module: Module, rewrites: Rewrites) -> None:
 
 @_RULES.rule("map", "map(x, y, ...; f) = f(x, y, ...), when f is of elementwise operations")
 def inlined_map(inst: Instruction, b: Builder) -> Instruction | None:
-    f, shape = inst.attrs["to_apply"], inst.array_shape
+    f, shape = inst.to_apply, inst.array_shape
     wanted = [_of_element(o.shape) for o in inst.operands]
     if shape.is_dynamic or not all(map(_works_on_arrays, f)) or wanted != f.parameter_shapes:
         return None
     made: dict[Instruction, Instruction] = {}
     for each in f.in_order():
         if each.opcode == "parameter":
-            made[each] = inst.operands[each.attrs["number"]]
+            made[each] = inst.operands[each.parameter_number]
             continue
         whole = array(each.array_shape.element_type, shape.dims)
         if each.opcode == "constant":
-            made[each] = b.broadcast(b.literal(each.attrs["literal"]), whole)
+            made[each] = b.broadcast(b.literal(each.literal), whole)
         else:
             operands = [made[o] for o in each.operands]
             made[each] = b.op(each.opcode, *operands, shape=whole, **each.attrs)

@@ -120,7 +120,7 @@ class _Simplifier:
         else:
             kept = {element: b.element(new, n) for n, element in enumerate(_kept(returns))}
             for user in inst.users:
-                value = kept[returns[user.attrs["index"]]]
+                value = kept[returns[user.tuple_index]]
                 user.replace_all_uses_with(b.relaid(value, user.shape))
                 inst.parent.remove(user)
         self._note(self._calls.added([new]))
@@ -135,8 +135,8 @@ def _known_branch(inst: Instruction) -> int | None:
         return 0
     if test.opcode != "constant":
         return None
-    value = int(test.attrs["literal"].value)
-    if inst.attrs["branch_computations"] is None:
+    value = int(test.literal.value)
+    if inst.branch_computations is None:
         return 0 if value else 1
     return value if 0 <= value < count else count - 1
 
@@ -167,7 +167,7 @@ def _used_elements(branch: Computation) -> list[int] | None:
         return None
     if any(u.opcode != "get-tuple-element" or has_control_edges(u) for u in argument.users):
         return None
-    used = sorted({u.attrs["index"] for u in argument.users if u.num_users or u.is_root})
+    used = sorted({u.tuple_index for u in argument.users if u.num_users or u.is_root})
     return used if len(used) < len(argument.shape.elements) else None
 
 
@@ -184,7 +184,7 @@ def _returned(inst: Instruction) -> dict[int, int] | None:
     alike = all(r.opcode == "tuple" for r in roots)
     first: dict[tuple[Any, ...], int] = {}
     found: dict[int, int] = {}
-    for i in sorted({u.attrs["index"] for u in inst.users}):
+    for i in sorted({u.tuple_index for u in inst.users}):
         key = tuple(r.operands[i] for r in roots) if alike else (i,)
         found[i] = first.setdefault(key, i)
     return found if len(set(found.values())) < len(inst.shape.elements) else None
@@ -207,8 +207,8 @@ def _with_less(
         shape = TupleShape(tuple(argument.shape.elements[i] for i in used))
         new = b.parameter(0, shape, argument.name)
         for user in argument.users:
-            if user.attrs["index"] in used:
-                made[user] = b.element(new, used.index(user.attrs["index"]))
+            if user.tuple_index in used:
+                made[user] = b.element(new, used.index(user.tuple_index))
     root = branch.root
     acting = [i for i in branch if effects.has_side_effect(i)]
     if returns is None:

@@ -41,7 +41,7 @@ def simplify_while_loops(module: Module, rewrites: Rewrites) -> None:
 
 def _remove(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrites) -> bool:
     """Replace a loop that never runs by its initial state, one that runs once by its body."""
-    condition = loop.attrs["condition"]
+    condition = loop.condition
     if any(effects.has_side_effect(i) for i in condition):
         return False
     count = _count(loop, effects)
@@ -52,7 +52,7 @@ def _remove(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrite
     elif count == 1:
         if not rewrites.allow("simplify_while_loops.once", loop):
             return False
-        root, built = inline(loop.attrs["body"], loop.operands, loop)
+        root, built = inline(loop.body, loop.operands, loop)
         for callee in calls.added(built):
             effects.add(callee)
         replace_instruction(loop, root, built)
@@ -63,8 +63,8 @@ def _remove(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrite
 
 
 def _count(loop: Instruction, effects: Effects) -> int | None:
-    test = loop.attrs["condition"].root
-    if test.opcode == "constant" and not test.attrs["literal"].value:
+    test = loop.condition.root
+    if test.opcode == "constant" and not test.literal.value:
         return 0
     return known_trips(loop, effects, most=1)
 
@@ -77,7 +77,7 @@ def _carry_less(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rew
     same = {i: j for i, j in same.items() if i not in fixed}
     live = live_elements(loop, fixed, same, effects)
     keep = live or [0]
-    used_after = {u.attrs["index"] for u in loop.users if u.opcode == "get-tuple-element"}
+    used_after = {u.tuple_index for u in loop.users if u.opcode == "get-tuple-element"}
     if len(keep) == size_of_state(loop) and not used_after & unchanged:
         return False
     if not rewrites.allow("simplify_while_loops.state", loop):
@@ -105,9 +105,7 @@ def _equals(loop: Instruction, init: Instruction) -> dict[int, int]:
     unchanged = invariant_elements(loop)
     first: dict[tuple[Instruction, Instruction | None], int] = {}
     same = {}
-    for i, (start, after) in enumerate(
-        zip(init.operands, loop.attrs["body"].root.operands, strict=True)
-    ):
+    for i, (start, after) in enumerate(zip(init.operands, loop.body.root.operands, strict=True)):
         if element_has_one_layout(loop, i):
             key = start, None if i in unchanged else after
             if first.setdefault(key, i) != i:

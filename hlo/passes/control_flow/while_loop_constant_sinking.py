@@ -44,8 +44,8 @@ def while_loop_constant_sinking(
         init = loop.operands[0]
         if not is_tuple_loop(loop) or init.opcode != "tuple":
             return False
-        uses = element_uses(loop.attrs["body"], root=False)
-        uses |= element_uses(loop.attrs["condition"], root=True)
+        uses = element_uses(loop.body, root=False)
+        uses |= element_uses(loop.condition, root=True)
         fixed = {
             i: init.operands[i]
             for i in sorted(invariant_elements(loop) & uses)

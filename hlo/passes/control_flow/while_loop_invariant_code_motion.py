@@ -102,9 +102,9 @@ def _moved(
 
     What is too large to be moved may go with something small that is computed from it.
     """
-    body, unchanged = loop.attrs["body"], invariant_elements(loop)
+    body, unchanged = loop.body, invariant_elements(loop)
     # By what stays the same: the values, moved or there before, that it is computed from.
-    sources = {u: {u} for u in body.parameters[0].users if u.attrs["index"] in unchanged}
+    sources = {u: {u} for u in body.parameters[0].users if u.tuple_index in unchanged}
     worth: dict[Instruction, None] = {}
     order = body.in_order()
     for inst in order:
@@ -132,20 +132,20 @@ def _moved(
 
 def _is_cheap(inst: Instruction) -> bool:
     if inst.opcode == "fusion":
-        return all(i.opcode == "parameter" or _is_cheap(i) for i in inst.attrs["calls"])
+        return all(i.opcode == "parameter" or _is_cheap(i) for i in inst.calls)
     return inst.opcode in _CHEAP
 
 
 def _move(
     loop: Instruction, moved: list[Instruction], calls: Calls, effects: Effects, known: _Known
 ) -> None:
-    comp, body, init = loop.parent, loop.attrs["body"], loop.operands[0]
+    comp, body, init = loop.parent, loop.body, loop.operands[0]
     assert comp is not None
     unchanged, b = invariant_elements(loop), Builder(comp, loop)
     made = {
-        user: b.relaid(b.element(init, user.attrs["index"]), user.shape)
+        user: b.relaid(b.element(init, user.tuple_index), user.shape)
         for user in body.parameters[0].users
-        if user.attrs["index"] in unchanged
+        if user.tuple_index in unchanged
     }
     copies = copy_cone(body, comp, made, moved)
     for callee in calls.added(copies):

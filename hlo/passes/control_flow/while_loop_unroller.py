@@ -38,10 +38,10 @@ def while_loop_unroller(
     calls, effects = Calls(module), Effects(module)
 
     def visit(loop: Instruction) -> bool:
-        count, body = known_trips(loop, effects), loop.attrs["body"]
+        count, body = known_trips(loop, effects), loop.body
         if count is None or not is_tuple_loop(loop):
             return False
-        if any(map(effects.has_side_effect, loop.attrs["condition"])):
+        if any(map(effects.has_side_effect, loop.condition)):
             return False
         copies = count if unroll_factor < 0 else unroll_factor
         if count > max_trip_count or len(body) > max_instructions:
@@ -91,7 +91,7 @@ _SAME_INDEX = frozenset({"get-tuple-element", "broadcast", "copy"})
 
 def _unroll(loop: Instruction, count: int, calls: Calls, effects: Effects) -> None:
     """Replace a loop by all of its iterations; what it counts is a constant in each."""
-    comp, body, counter = loop.parent, loop.attrs["body"], counted(loop)
+    comp, body, counter = loop.parent, loop.body, counted(loop)
     assert comp is not None
     b = Builder(comp, loop)
     values = [b.element(loop.operands[0], i) for i in range(len(body.root.operands))]
@@ -108,7 +108,7 @@ def _unroll(loop: Instruction, count: int, calls: Calls, effects: Effects) -> No
 
 def _unroll_by(loop: Instruction, factor: int, calls: Calls, effects: Effects) -> None:
     """Give a loop a body that does several iterations."""
-    old = loop.attrs["body"]
+    old = loop.body
     body = Computation(old.name, execution_thread=old.execution_thread)
     b = Builder(body, old.root)
     state = b.parameter(0, old.parameters[0].shape, old.parameters[0].name)
@@ -120,7 +120,7 @@ def _unroll_by(loop: Instruction, factor: int, calls: Calls, effects: Effects) -
     loop.annotations.pop("backend_config", None)
     for callee in calls.added([loop]):
         effects.add(callee)
-    calls.forget([old, loop.attrs["condition"]])
+    calls.forget([old, loop.condition])
 
 
 def _iteration(
@@ -132,7 +132,7 @@ def _iteration(
 ) -> list[Instruction]:
     """Append a copy of a body; returns the elements of the state after it."""
     made = {
-        user: b.relaid(values[user.attrs["index"]], user.shape) for user in body.parameters[0].users
+        user: b.relaid(values[user.tuple_index], user.shape) for user in body.parameters[0].users
     }
     results = body.root.operands
     acting = [i for i in body if effects.has_side_effect(i)]

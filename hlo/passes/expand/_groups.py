@@ -16,7 +16,7 @@ def place_in_group(d: Draft, inst: Instruction) -> Instruction | None:
     None where groups are of replicas and partitions at once. The groups must have one size.
     """
     assert inst.parent is not None and inst.parent.module is not None
-    (replicas, partitions), mode = inst.parent.module.device_counts, group_mode(inst.attrs)
+    (replicas, partitions), mode = inst.parent.module.device_counts, group_mode(inst)
     if mode == CROSS_REPLICA:
         mine, count = d.op("replica-id"), replicas
     elif mode == CROSS_PARTITION:
@@ -26,7 +26,7 @@ def place_in_group(d: Draft, inst: Instruction) -> Instruction | None:
         mine, count = d.op("add", row, d.op("partition-id")), replicas * partitions
     else:
         return None
-    groups = inst.attrs["replica_groups"].lists()
+    groups = inst.replica_groups.lists()
     if groups in ((), (tuple(range(count)),)):
         return mine
     places = np.zeros(1 + max(max(group) for group in groups), np.uint32)

@@ -56,7 +56,7 @@ def inline(
     made: dict[Instruction, Instruction] = {}
     for old in expanded.in_order():
         if old.opcode == "parameter":
-            made[old] = operands[old.attrs["number"]]
+            made[old] = operands[old.parameter_number]
             continue
         comp.module.adopt([old])
         made[old] = b.copy(old, [made[o] for o in old.operands])

@@ -20,11 +20,11 @@ def reducer(inst: Instruction) -> str | None:
     """
     if len(inst.operands) != 2 or not isinstance(inst.shape, ArrayShape):
         return None
-    op = single_binary_op(inst.attrs["to_apply"])
+    op = single_binary_op(inst.to_apply)
     if op is None:
         return None
     et = inst.shape.element_type
-    shapes = [*inst.attrs["to_apply"].parameter_shapes, *inst.operand_shapes]
+    shapes = [*inst.to_apply.parameter_shapes, *inst.operand_shapes]
     if any(not isinstance(s, ArrayShape) or s.element_type is not et for s in shapes):
         return None
     return op if identity_of(op, et) is not None else None
@@ -46,7 +46,7 @@ def without_overflow(inst: Instruction, op: str) -> tuple[ElementType, Computati
     Sums of floats overflow in their own type, or not, by their order. In f64 and c128, which hold
     all others, they differ by rounding only.
     """
-    et, function = inst.array_shape.element_type, inst.attrs["to_apply"]
+    et, function = inst.array_shape.element_type, inst.to_apply
     if op != "add" or not (et.is_float or et.is_complex):
         return et, function
     wide = ELEMENT_TYPES["c128" if et.is_complex else "f64"]

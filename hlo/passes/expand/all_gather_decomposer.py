@@ -33,7 +33,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     place = place_in_group(d, inst)
     if place is None:
         return None
-    (dim,) = inst.attrs["dimensions"]
+    (dim,) = inst.dimensions
     wholes = [s for _, s in inst.shape.leaves()]
     padded = []
     for x, part, whole in zip(d.parameters, operands, wholes, strict=True):

@@ -22,10 +22,10 @@ def all_to_all_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    parts = inst.attrs["replica_groups"].group_size
-    if inst.attrs["dimensions"] is None or not parts:
+    parts = inst.replica_groups.group_size
+    if inst.split_dimensions is None or not parts:
         return None
-    (dim,) = inst.attrs["dimensions"]
+    (dim,) = inst.split_dimensions
     shape = inst.array_shape
     if shape.is_dynamic or shape.dims[dim] % parts:
         return None

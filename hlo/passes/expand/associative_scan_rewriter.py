@@ -28,11 +28,11 @@ def _expanded(inst: Instruction) -> Computation | None:
         return None
     d = Draft(inst)
     x, carry = d.parameters
-    (dim,), shape = inst.attrs["dimensions"], x.array_shape
+    (dim,), shape = inst.dimensions, x.array_shape
     size, et = shape.dims[dim], shape.element_type
     if not size:
         return None
-    ends = (0, size - 1) if inst.attrs["is_reverse"] else (size - 1, 0)
+    ends = (0, size - 1) if inst.is_reverse else (size - 1, 0)
     window = tuple(
         WindowDim(size, 1, *ends) if n == dim else WindowDim() for n in range(shape.rank)
     )
@@ -42,7 +42,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     others = tuple(n for n in range(shape.rank) if n != dim)
     begin = d.op("broadcast", carry, shape=running.array_shape, dimensions=others)
     results = d.op(op, begin, running)
-    at = 0 if inst.attrs["is_reverse"] else size - 1
+    at = 0 if inst.is_reverse else size - 1
     last = tuple(
         SliceDim(at, at + 1) if n == dim else SliceDim(0, m) for n, m in enumerate(shape.dims)
     )
@@ -53,13 +53,13 @@ def _expanded(inst: Instruction) -> Computation | None:
 
 def _operation(inst: Instruction) -> str | None:
     """Return the operation of a scan that gives running results of it, and the last one."""
-    root = inst.attrs["to_apply"].root
-    if not inst.attrs["is_associative"] or len(inst.operands) != 2 or root.opcode != "tuple":
+    root = inst.to_apply.root
+    if not inst.is_associative or len(inst.operands) != 2 or root.opcode != "tuple":
         return None
-    if inst.attrs["num_carries"] != 1 or len(root.operands) != 2:
+    if inst.num_carries != 1 or len(root.operands) != 2:
         return None
     step, same = root.operands
-    parameters = {p.name for p in inst.attrs["to_apply"].parameters}
+    parameters = {p.name for p in inst.to_apply.parameters}
     if step is not same or len(step.operands) != 2 or {o.name for o in step.operands} != parameters:
         return None
     shapes = [step.array_shape, *(o.array_shape for o in step.operands)]

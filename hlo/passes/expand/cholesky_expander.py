@@ -35,13 +35,13 @@ def _expanded(inst: Instruction) -> Computation | None:
         return d.done(d.zeros(shape))
     batch, n = math.prod(shape.dims[:-2]), shape.dims[-1]
     a = mx.widened(d, d.parameters[0])
-    if not inst.attrs["lower"]:
+    if not inst.lower:
         a = mx.swapped(d, mx.conjugate(d, a))
     none = d.broadcast(d.constant(PRED, False), array(PRED, (batch, 1, 1)))
     factor, failed = counted_loop(d, n, [d.zeros(a.array_shape), none], [a], _column)
     nan = d.filled(factor.array_shape.element_type, factor.array_shape.dims, math.nan)
     factor = d.op("select", mx.spread(d, failed, factor), nan, factor)
-    if not inst.attrs["lower"]:
+    if not inst.lower:
         factor = mx.swapped(d, mx.conjugate(d, factor))
     rounded = d.convert(d.reshape(factor, shape.dims), shape.element_type)
     return d.done(d.relaid(rounded, shape))

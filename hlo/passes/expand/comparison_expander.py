@@ -25,13 +25,13 @@ _SIGNED = {"bf16": "s16", "f16": "s16", "f32": "s32", "f64": "s64"}
 
 def _expanded(inst: Instruction) -> Computation | None:
     shape = inst.operands[0].shape
-    if inst.attrs["type"] != "TOTALORDER" or not isinstance(shape, ArrayShape):
+    if inst.comparison_type != "TOTALORDER" or not isinstance(shape, ArrayShape):
         return None
     if shape.element_type.name not in _SIGNED or inst.array_shape.is_dynamic:
         return None
     d = Draft(inst)
     x, y = (_key(d, value) for value in d.parameters)
-    found = d.compare(x, y, inst.attrs["direction"])
+    found = d.compare(x, y, inst.direction)
     return d.done(found)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
-from hlo.ops.attrs import ConvDims, WindowDim
+from hlo.ops.attrs import WindowDim
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
@@ -25,9 +25,9 @@ def convolution_4d_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    labels: ConvDims = inst.attrs["dim_labels"]
-    window: tuple[WindowDim, ...] = inst.attrs["window"]
-    if inst.attrs["sparsity_config"] is not None or len(window) < _MANY:
+    labels = inst.dim_labels
+    window: tuple[WindowDim, ...] = inst.window
+    if inst.sparsity_config is not None or len(window) < _MANY:
         return None
     x, w, shape = (i.array_shape for i in (*inst.operands, inst))
     if x.is_dynamic or w.is_dynamic or shape.is_dynamic:

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from hlo.expansions import Draft
 from hlo.ir import Computation, Instruction, Module
-from hlo.ops.attrs import ConvDims
 from hlo.passes.expand._inline import expand_instructions
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
@@ -21,8 +20,8 @@ def convolution_canonicalization(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    labels: ConvDims = inst.attrs["dim_labels"]
-    if inst.attrs["sparsity_config"] is not None:
+    labels = inst.dim_labels
+    if inst.sparsity_config is not None:
         return None
     if any(i.array_shape.is_dynamic for i in (*inst.operands, inst)):
         return None

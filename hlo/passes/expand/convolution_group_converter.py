@@ -31,11 +31,11 @@ def convolution_group_converter(
 
 
 def _expanded(inst: Instruction, name: str) -> Computation | None:
-    if inst.attrs["sparsity_config"] is not None:
+    if inst.sparsity_config is not None:
         return None
     if any(i.array_shape.is_dynamic for i in (*inst.operands, inst)):
         return None
-    d, labels, groups = Draft(inst), inst.attrs["dim_labels"], inst.attrs[name]
+    d, labels, groups = Draft(inst), inst.dim_labels, inst.attrs[name]
     shape = inst.array_shape
     # Which dimension a group is a part of: of the input, the filter and the result.
     by_feature = name == "feature_group_count"

@@ -54,7 +54,7 @@ def dot_algorithm_rewriter(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    split = _SPLITS.get(inst.attrs["algorithm"])
+    split = _SPLITS.get(inst.algorithm)
     shapes = [inst.array_shape, *(o.array_shape for o in inst.operands)]
     is_plain = len(inst.operands) == 2 and not any(s.is_dynamic for s in shapes)
     if split is None or not is_plain or any(s.element_type is not _F32 for s in shapes):

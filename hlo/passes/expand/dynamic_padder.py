@@ -74,7 +74,7 @@ def _is_padded(entry: Computation) -> bool:
 
 
 def _is_edge(inst: Instruction) -> bool:
-    target = inst.attrs["custom_call_target"] if inst.opcode == "custom-call" else None
+    target = inst.custom_call_target if inst.opcode == "custom-call" else None
     if target == _FROM:
         return inst.operands[0].opcode in ("parameter", "get-tuple-element")
     if inst.opcode in SIZE_OPS:
@@ -87,7 +87,7 @@ def _is_edge(inst: Instruction) -> bool:
         return False
     return all(
         user.opcode == "get-tuple-element"
-        or (user.opcode == "custom-call" and user.attrs["custom_call_target"] == _FROM)
+        or (user.opcode == "custom-call" and user.custom_call_target == _FROM)
         for user in inst.users
     )
 
@@ -102,7 +102,7 @@ def _expanded(entry: Computation) -> Computation | None:
 
 
 def _numbered(entry: Computation) -> list[Instruction]:
-    return sorted(entry.parameters, key=lambda p: p.attrs["number"])
+    return sorted(entry.parameters, key=lambda p: p.parameter_number)
 
 
 class _Padded(SizedDraft):

@@ -58,7 +58,7 @@ class _Config:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    if inst.attrs["custom_call_target"] != "Eigh" or len(inst.operands) != 1:
+    if inst.custom_call_target != "Eigh" or len(inst.operands) != 1:
         return None
     shape = inst.operands[0].shape
     if not isinstance(shape, ArrayShape) or shape.is_dynamic:

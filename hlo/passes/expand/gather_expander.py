@@ -42,7 +42,7 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
     if most is not None and starts.count > most:
         return None
     d = Draft(inst)
-    sizes: Sequence[int] = inst.attrs["slice_sizes"]
+    sizes: Sequence[int] = inst.slice_sizes
     if 0 in sizes or not shape.num_elements:
         return d.done(d.zeros(shape))
     window = [sizes[n] for n in dims.window_dims(starts.rank)]
@@ -70,7 +70,7 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
         rows = counted_loop(d, starts.count, [all_rows], [x, vectors], step)[0]
     rows = d.reshape(rows, (*starts.batch, *window))
     # Dimension `n` of the result is the batch's or the window's next one.
-    offsets: Sequence[int] = inst.attrs["offset_dims"]
+    offsets: Sequence[int] = inst.offset_dims
     batch, inner = iter(range(len(starts.batch))), iter(range(len(starts.batch), shape.rank))
     order = tuple(next(inner if n in offsets else batch) for n in range(shape.rank))
     if order != tuple(range(shape.rank)):

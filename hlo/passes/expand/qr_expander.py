@@ -30,7 +30,7 @@ def qr_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    target = inst.attrs["custom_call_target"]
+    target = inst.custom_call_target
     if target not in (_QR, _PRODUCT):
         return None
     operands = [o.shape for o in inst.operands]
@@ -41,7 +41,7 @@ def _expanded(inst: Instruction) -> Computation | None:
 
 def _need(inst: Instruction, holds: bool, what: str) -> None:
     if not holds:
-        raise InferError(f"{inst.attrs['custom_call_target']}: {what}", code="shape-mismatch")
+        raise InferError(f"{inst.custom_call_target}: {what}", code="shape-mismatch")
 
 
 def _factors(inst: Instruction) -> Computation:

@@ -75,11 +75,11 @@ def _slices(inst: Instruction) -> list[Instruction] | None:
 def _is_plain(leaf: Instruction) -> bool:
     if leaf.opcode != "slice" or leaf.operands[0].shape.is_dynamic:
         return False
-    return all(r.stride == 1 for r in leaf.attrs["slice"])
+    return all(r.stride == 1 for r in leaf.slice)
 
 
 def _starts(leaf: Instruction) -> list[int]:
-    return [r.start for r in leaf.attrs["slice"]]
+    return [r.start for r in leaf.slice]
 
 
 def _step(leaves: list[Instruction]) -> tuple[int, int] | None:
@@ -104,8 +104,8 @@ def _window(b: Builder, inst: Instruction, slices: list[Instruction]) -> Instruc
     assert found is not None
     dim, step = found
     et = inst.array_shape.element_type
-    ranges = list(slices[0].attrs["slice"])
-    ranges[dim] = SliceDim(ranges[dim].start, slices[-1].attrs["slice"][dim].limit)
+    ranges = list(slices[0].slice)
+    ranges[dim] = SliceDim(ranges[dim].start, slices[-1].slice[dim].limit)
     x = b.op("slice", slices[0].operands[0], slice=tuple(ranges))
     window = [WindowDim()] * len(ranges)
     window[dim] = WindowDim(len(slices), rhs_dilate=step)

@@ -20,7 +20,7 @@ def reduce_decomposer(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    d, dims = Draft(inst), inst.attrs["dimensions"]
+    d, dims = Draft(inst), inst.dimensions
     results = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
     wanted = []
     for operand, result in zip(inst.operands, results, strict=False):

@@ -28,7 +28,7 @@ def _expanded(inst: Instruction) -> Computation | None:
         return None
     attrs = {key: value for key, value in inst.attrs.items() if key != "dimensions"}
     whole = d.op("all-reduce", *d.parameters, **attrs)
-    (dim,) = inst.attrs["dimensions"]
+    (dim,) = inst.dimensions
     results = [s for _, s in inst.shape.leaves()]
     parts = []
     for n, part in enumerate(results):

@@ -26,7 +26,7 @@ def of_two_dimensions(inst: Instruction, b: Builder) -> Instruction | None:
     if inputs[0].array_shape.rank != 1:
         return None
     rows = [b.reshape(x, (*x.array_shape.dims, 1)) for x in inputs]
-    attrs = inst.attrs | {"window": (*inst.attrs["window"], WindowDim())}
+    attrs = inst.attrs | {"window": (*inst.window, WindowDim())}
     new = b.op("reduce-window", *rows, *inits, **attrs)
     if isinstance(inst.shape, ArrayShape):
         return b.reshape(new, inst.shape.dims)

@@ -51,7 +51,7 @@ def _expanded(inst: Instruction, block: int) -> Computation | None:
 
 def _running_dimension(inst: Instruction) -> tuple[int, bool] | None:
     """Return the dimension along which results run, and whether from its end."""
-    window: tuple[WindowDim, ...] = inst.attrs["window"]
+    window: tuple[WindowDim, ...] = inst.window
     dims = [d for d, w in enumerate(window) if w != WindowDim()]
     if len(dims) != 1 or not inst.operands[0].shape.is_array:
         return None

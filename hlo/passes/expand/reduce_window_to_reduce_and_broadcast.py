@@ -41,7 +41,7 @@ def _reduced(inst: Instruction, b: Builder) -> Instruction | None:
     if len(inst.operands) != 2 or not isinstance(inst.shape, ArrayShape):
         return None
     (x, init), shape = inst.operands, inst.array_shape
-    window = inst.attrs["window"]
+    window = inst.window
     dims = [d for d, w in enumerate(window) if w != WindowDim()]
     if len(dims) != 1 or not _may_repeat(inst, init) or x.array_shape.dims != shape.dims:
         return None
@@ -51,7 +51,7 @@ def _reduced(inst: Instruction, b: Builder) -> Instruction | None:
         return None
     if x.array_shape.element_type is not shape.element_type:
         return None
-    total = b.op("reduce", x, init, dimensions=(dim,), to_apply=inst.attrs["to_apply"])
+    total = b.op("reduce", x, init, dimensions=(dim,), to_apply=inst.to_apply)
     others = tuple(d for d in range(shape.rank) if d != dim)
     whole = array(shape.element_type, shape.dims)
     return b.op("broadcast", total, shape=whole, dimensions=others)
@@ -59,10 +59,8 @@ def _reduced(inst: Instruction, b: Builder) -> Instruction | None:
 
 def _may_repeat(inst: Instruction, init: Instruction) -> bool:
     """True where the initial value, which is the padding too, may be taken in several times."""
-    comp = inst.attrs["to_apply"]
+    comp = inst.to_apply
     if applies(comp, Trait.IDEMPOTENT):
         return True
     values = _KEEPING.get(single_binary_op(comp) or "")
-    return (
-        values is not None and init.opcode == "constant" and init.attrs["literal"].value in values
-    )
+    return values is not None and init.opcode == "constant" and init.literal.value in values

@@ -34,7 +34,7 @@ def rng_bit_generator_expander(module: Module, rewrites: Rewrites) -> None:
 
 def _expanded(inst: Instruction) -> Computation:
     d = _Bits(inst)
-    threefry = inst.attrs["algorithm"] == "rng_three_fry"
+    threefry = inst.algorithm == "rng_three_fry"
     state, words = d.threefry() if threefry else d.philox()
     return d.done(d.relaid(d.tuple(state, d.typed(words)), inst.shape))
 

@@ -31,15 +31,15 @@ def scatter_determinism_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    if len(inst.operands) != 3 or inst.attrs["unique_indices"]:
+    if len(inst.operands) != 3 or inst.unique_indices:
         return None
     shape, updates = inst.array_shape, inst.operands[2].array_shape
-    op = single_binary_op(inst.attrs["to_apply"])
+    op = single_binary_op(inst.to_apply)
     if op is None or identity_of(op, shape.element_type) is None:
         return None
     if any(o.shape.is_dynamic for o in inst.operands) or updates.num_elements < 2:
         return None
-    if inst.attrs["input_batching_dims"] or not shape.num_elements:
+    if inst.input_batching_dims or not shape.num_elements:
         return None
     if updates.element_type is not shape.element_type:
         return None
@@ -56,7 +56,7 @@ def _expanded(inst: Instruction) -> Computation | None:
     flat = d.op(
         "scatter", d.reshape(x, (shape.num_elements,)), d.reshape(places, (count, 1)), values,
         update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,),
-        index_vector_dim=1, unique_indices=True, to_apply=inst.attrs["to_apply"],
+        index_vector_dim=1, unique_indices=True, to_apply=inst.to_apply,
     )  # fmt: skip
     return d.done(d.relaid(d.reshape(flat, shape.dims), inst.shape))
 
@@ -69,17 +69,17 @@ def _by_element(
     d: Draft, inst: Instruction, indices: Instruction
 ) -> tuple[Instruction, Instruction]:
     """Append the number of the element that each update is for, in row-major order, and updates."""
-    attrs, dims = inst.attrs, inst.array_shape.dims
+    dims = inst.array_shape.dims
     updates = d.parameters[2]
-    named, inside = attrs["scatter_dims_to_operand_dims"], attrs["update_window_dims"]
+    named, inside = inst.scatter_dims_to_operand_dims, inst.update_window_dims
     outside = [n for n in range(updates.array_shape.rank) if n not in inside]
-    inserted = set(attrs["inserted_window_dims"])
+    inserted = set(inst.inserted_window_dims)
     free = [n for n in range(len(dims)) if n not in inserted]
     window = [1] * len(dims)
     for n, at in zip(free, inside, strict=True):
         window[n] = updates.array_shape.dims[at]
     strides = [math.prod(dims[n + 1 :]) for n in range(len(dims))]
-    rows = as_rows(d, indices, attrs["index_vector_dim"])
+    rows = as_rows(d, indices, inst.index_vector_dim)
     rows = _signed(d, rows)
     count, size = rows.array_shape.dims[0], math.prod(window)
     valid, start = d.filled(PRED, (count,), True), d.filled(S64, (count,), 0)

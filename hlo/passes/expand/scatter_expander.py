@@ -40,9 +40,9 @@ def scatter_expander(module: Module, rewrites: Rewrites, *, mode: str = "all") -
 
 def _any_order_will_do(inst: Instruction) -> bool:
     """True where no two updates meet, or where combining them is associative and commutative."""
-    if inst.attrs["unique_indices"]:
+    if inst.unique_indices:
         return True
-    et, op = inst.operands[0].array_shape.element_type, single_binary_op(inst.attrs["to_apply"])
+    et, op = inst.operands[0].array_shape.element_type, single_binary_op(inst.to_apply)
     if op is None or et.is_complex:
         return False
     return OPS[op].has(Trait.COMMUTATIVE) and OPS[op].is_associative(et)
@@ -61,7 +61,7 @@ def _expanded(inst: Instruction, most: int | None) -> Computation | None:
     olds = d.parameters[:n]
     if not shape.num_elements or not updates.num_elements:
         return d.done(_results(d, inst, olds))
-    inside: tuple[int, ...] = inst.attrs["update_window_dims"]
+    inside = inst.update_window_dims
     order = [*(x for x in range(updates.rank) if x not in inside), *inside]
     sizes = [1] * shape.rank
     for dim, at in zip(dims.window_dims(shape.rank), inside, strict=True):
@@ -114,7 +114,7 @@ def _results(d: Draft, inst: Instruction, values: list[Instruction]) -> Instruct
 
 def _one_by_one(inst: Instruction, n: int) -> list[Computation]:
     """Return functions of scalars, one for each operand, which is what `map` takes."""
-    whole: Computation = inst.attrs["to_apply"]
+    whole: Computation = inst.to_apply
     if not whole.root.shape.is_tuple:
         return [whole]
     shapes = [p.shape for p in whole.parameters]

@@ -26,7 +26,7 @@ def select_and_scatter_expander(module: Module, rewrites: Rewrites) -> None:
 def _expanded(inst: Instruction) -> Computation | None:
     shape, source = (o.array_shape for o in inst.operands[:2])
     et = shape.element_type
-    scalars = (*inst.attrs["select"].parameters, *inst.attrs["scatter"].parameters)
+    scalars = (*inst.select.parameters, *inst.scatter.parameters)
     if shape.is_dynamic or source.is_dynamic:
         return None
     if any(i.array_shape.element_type is not et for i in (*scalars, *inst.operands)):
@@ -40,10 +40,10 @@ def _expanded(inst: Instruction) -> Computation | None:
     places = d.op("iota", shape=array(at, (shape.num_elements,)), iota_dimension=0)
     found = d.op(
         "reduce-window", x, d.reshape(places, shape.dims), d.zero(et), d.constant(at, -1),
-        window=inst.attrs["window"], to_apply=_chooser(inst, et, at),
+        window=inst.window, to_apply=_chooser(inst, et, at),
     )  # fmt: skip
     chosen = d.reshape(d.element(found, 1), (source.num_elements, 1))
-    scatter, wide = inst.attrs["scatter"], et
+    scatter, wide = inst.scatter, et
     if single_binary_op(scatter) == "add" and (et.is_float or et.is_complex):
         wide = ELEMENT_TYPES["c128" if et.is_complex else "f64"]
         scatter = build_reducer("add", wide, inst, "sum")
@@ -58,7 +58,7 @@ def _expanded(inst: Instruction) -> Computation | None:
 
 def _chooser(inst: Instruction, et: ElementType, at: ElementType) -> Computation:
     """Return a function that keeps a value and its place while `select` says so."""
-    select: Computation = inst.attrs["select"]
+    select: Computation = inst.select
 
     def body(b: Builder, *p: Instruction) -> Instruction:
         kept, kept_at, new, new_at = p

@@ -21,10 +21,10 @@ def stable_sort_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    if not inst.attrs["is_stable"] or any(o.array_shape.is_dynamic for o in inst.operands):
+    if not inst.is_stable or any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     d = Draft(inst)
-    (dim,) = inst.attrs["dimensions"]
+    (dim,) = inst.dimensions
     at = next((n for n, o in enumerate(inst.operands) if _is_position(o, dim)), None)
     operands = list(d.parameters)
     if at is None:
@@ -44,14 +44,14 @@ def _expanded(inst: Instruction) -> Computation | None:
 def _is_position(operand: Instruction, dim: int) -> bool:
     return (
         operand.opcode == "iota"
-        and operand.attrs["iota_dimension"] == dim
+        and operand.iota_dimension == dim
         and operand.array_shape.element_type.bits >= 32
     )
 
 
 def _with_positions(inst: Instruction, at: int, operands: list[Instruction]) -> Computation:
     """Return a comparator that decides by positions where the given one finds neither first."""
-    before: Computation = inst.attrs["to_apply"]
+    before: Computation = inst.to_apply
     scalars = [array(o.array_shape.element_type, ()) for o in operands for _ in range(2)]
 
     def body(b: Builder, *p: Instruction) -> Instruction:

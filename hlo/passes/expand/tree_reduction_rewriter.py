@@ -35,7 +35,7 @@ def tree_reduction_rewriter(
 
 def _expanded(inst: Instruction, most: int) -> Computation | None:
     op = reducer(inst)
-    dims: tuple[int, ...] = inst.attrs["dimensions"]
+    dims = inst.dimensions
     if op is None or inst.operands[0].array_shape.is_dynamic:
         return None
     if all(inst.operands[0].array_shape.dims[n] <= most for n in dims):

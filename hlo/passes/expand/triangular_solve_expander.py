@@ -25,7 +25,7 @@ def triangular_solve_expander(module: Module, rewrites: Rewrites) -> None:
 
 
 def _expanded(inst: Instruction) -> Computation | None:
-    shape, attrs = inst.array_shape, inst.attrs
+    shape = inst.array_shape
     if any(o.array_shape.is_dynamic for o in inst.operands):
         return None
     d = Draft(inst)
@@ -33,15 +33,15 @@ def _expanded(inst: Instruction) -> Computation | None:
         return d.done(d.zeros(shape))
     n = inst.operands[0].array_shape.dims[-1]
     a, y = (mx.widened(d, p) for p in d.parameters)
-    lower = attrs["lower"]
-    if attrs["transpose_a"] == "ADJOINT":
+    lower = inst.lower
+    if inst.transpose_a == "ADJOINT":
         a = mx.conjugate(d, a)
-    if (attrs["transpose_a"] != "NO_TRANSPOSE") == attrs["left_side"]:
+    if (inst.transpose_a != "NO_TRANSPOSE") == inst.left_side:
         # Once for op, once more where x op(a) = b is solved as op(a)^T x^T = b^T.
         a, lower = mx.swapped(d, a), not lower
-    if not attrs["left_side"]:
+    if not inst.left_side:
         y = mx.swapped(d, y)
-    unit = attrs["unit_diagonal"]
+    unit = inst.unit_diagonal
 
     def step(
         b: Builder, at: Instruction, solved: list[Instruction], fixed: list[Instruction]
@@ -60,6 +60,6 @@ def _expanded(inst: Instruction) -> Computation | None:
 
     unknown = d.zeros(y.array_shape)
     (x,) = counted_loop(d, n, [unknown], [a, y], step)
-    if not attrs["left_side"]:
+    if not inst.left_side:
         x = mx.swapped(d, x)
     return d.done(d.relaid(d.convert(d.reshape(x, shape.dims), shape.element_type), shape))

@@ -123,7 +123,7 @@ def _fill(
 
 
 def _inlined(body: Computation, fusion: Instruction, args: Sequence[Instruction]) -> Instruction:
-    source: Computation = fusion.attrs["calls"]
+    source: Computation = fusion.calls
     made = {p: args[n] for n, p in enumerate(source.parameters)}
     for inst in source.in_order():
         if inst not in made:

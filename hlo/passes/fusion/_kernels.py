@@ -197,7 +197,7 @@ def _is_long_concatenation(inst: Instruction) -> bool:
         return True
     if shape.rank <= 1 or shape.byte_size < _MIN_CONCATENATED_BYTES:
         return False
-    (dim,) = inst.attrs["dimensions"]
+    (dim,) = inst.dimensions
     minor = shape.layout.minor_to_major[0] if shape.layout is not None else shape.rank - 1
     row = shape.dims[dim] * shape.element_type.bits // 8
     return dim == minor and row >= _MIN_ROW_BYTES

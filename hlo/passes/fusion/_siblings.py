@@ -21,7 +21,7 @@ Pair = tuple[Instruction, Instruction]
 def root_of(inst: Instruction) -> Instruction:
     """Return what computes the result of a loop: the root of a fusion, or the instruction."""
     if inst.opcode == "fusion":
-        body: Computation = inst.attrs["calls"]
+        body: Computation = inst.calls
         return body.root
     return inst
 
@@ -38,10 +38,7 @@ def loop_key(inst: Instruction, effects: Effects) -> Hashable:
     if (shape.is_scalar and root.opcode != "reduce") or not (inst.num_users or inst.is_root):
         return None
     if inst.opcode == "fusion":
-        if (
-            inst.attrs["kind"] not in ("kLoop", "kInput")
-            or inst.attrs["output_to_operand_aliasing"]
-        ):
+        if inst.fusion_kind not in ("kLoop", "kInput") or inst.output_to_operand_aliasing:
             return None
         if has_control_edges(inst) or not effects.is_function(inst):
             return None
@@ -49,7 +46,7 @@ def loop_key(inst: Instruction, effects: Effects) -> Hashable:
         return None
     if root.opcode == "reduce":
         whole = root.operands[0].shape
-        return shape.dims, shape.layout, whole, root.attrs["dimensions"]
+        return shape.dims, shape.layout, whole, root.dimensions
     return shape.dims, shape.layout
 
 
@@ -131,7 +128,7 @@ def _fits(members: list[Instruction], max_outputs: int, max_operands: int) -> bo
 
 
 def _size(inst: Instruction) -> int:
-    return len(inst.attrs["calls"]) if inst.opcode == "fusion" else 1
+    return len(inst.calls) if inst.opcode == "fusion" else 1
 
 
 def _outputs(group: Group) -> list[Instruction]:

@@ -163,6 +163,6 @@ def _is_shift(inst: Instruction) -> bool:
     element may exceed the maximum.
     """
     for user in inst.users:
-        if user.opcode == "reduce" and user.attrs["to_apply"].root.spec.has(Trait.EXTREMUM):
+        if user.opcode == "reduce" and user.to_apply.root.spec.has(Trait.EXTREMUM):
             return elements(inst) > 1
     return False

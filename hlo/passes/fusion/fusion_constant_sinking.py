@@ -25,11 +25,11 @@ def fusion_constant_sinking(module: Module, rewrites: Rewrites) -> None:
         order = comp.in_order()
         constants = [i for i in order if is_scalar_constant(i)]
         for at, inst in enumerate(order):
-            if inst.opcode == "fusion" and inst.attrs["kind"] != "kCustom":
+            if inst.opcode == "fusion" and inst.fusion_kind != "kCustom":
                 sunk = _sinkable(inst)
                 if sunk and rewrites.allow("fusion_constant_sinking", inst):
                     order[at] = _sink(inst, sunk)
-                todo.append(inst.attrs["calls"])
+                todo.append(inst.calls)
         for constant in constants:
             if not constant.num_users and not constant.is_root:
                 comp.remove(constant)
@@ -38,8 +38,8 @@ def fusion_constant_sinking(module: Module, rewrites: Rewrites) -> None:
 
 def _sinkable(fusion: Instruction) -> list[int]:
     """Return the numbers of the operands that can be constants inside."""
-    body: Computation = fusion.attrs["calls"]
-    aliased = {alias.operand for alias in fusion.attrs["output_to_operand_aliasing"]}
+    body: Computation = fusion.calls
+    aliased = {alias.operand for alias in fusion.output_to_operand_aliasing}
     found = [
         n
         for n, operand in enumerate(fusion.operands)
@@ -50,10 +50,10 @@ def _sinkable(fusion: Instruction) -> list[int]:
 
 def _sink(fusion: Instruction, numbers: Collection[int]) -> Instruction:
     """Put operands of a fusion into its body, which is its own; returns what stands for it."""
-    comp, body = fusion.parent, fusion.attrs["calls"]
+    comp, body = fusion.parent, fusion.calls
     assert comp is not None
     for parameter in list(body.parameters):
-        number = parameter.attrs["number"]
+        number = parameter.parameter_number
         if number in numbers:
             parameter.replace_all_uses_with(body.add(fusion.operands[number].clone()))
             body.remove(parameter)
@@ -62,7 +62,7 @@ def _sink(fusion: Instruction, numbers: Collection[int]) -> Instruction:
         parameter.attrs["number"] = number
     aliases = tuple(
         replace(alias, operand=kept.index(alias.operand))
-        for alias in fusion.attrs["output_to_operand_aliasing"]
+        for alias in fusion.output_to_operand_aliasing
     )
     new = fusion.clone(
         [fusion.operands[n] for n in kept], attrs={"output_to_operand_aliasing": aliases}

@@ -48,7 +48,7 @@ def _is_small_loop(inst: Instruction, max_elements: int) -> bool:
     if not isinstance(shape, ArrayShape) or shape.num_elements > max_elements:
         return False
     if inst.opcode == "fusion":
-        if inst.attrs["kind"] != "kLoop" or root_of(inst).opcode == "reduce":
+        if inst.fusion_kind != "kLoop" or root_of(inst).opcode == "reduce":
             return False
-        return any(i.spec.has(Trait.ELEMENTWISE) for i in inst.attrs["calls"])
+        return any(i.spec.has(Trait.ELEMENTWISE) for i in inst.calls)
     return inst.spec.has(Trait.ELEMENTWISE)

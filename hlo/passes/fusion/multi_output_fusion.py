@@ -50,7 +50,7 @@ def _reads_in_place(user: Instruction, value: Instruction) -> bool:
     """True when each element of a value is needed for the element at the same place only."""
     if user.opcode != "fusion":
         return user.spec.has(Trait.ELEMENTWISE)
-    body: Computation = user.attrs["calls"]
+    body: Computation = user.calls
     same = {p for p, o in zip(body.parameters, user.operands, strict=True) if o is value}
     for inst in body.in_order():
         if any(o in same for o in inst.operands):

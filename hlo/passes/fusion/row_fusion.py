@@ -62,7 +62,7 @@ def _pairs(comp: Computation, effects: Effects) -> list[Pair]:
 
 def _body(inst: Instruction) -> list[Instruction]:
     if inst.opcode == "fusion":
-        body: Computation = inst.attrs["calls"]
+        body: Computation = inst.calls
         return [i for i in body.in_order() if i.opcode != "parameter"]
     return [inst]
 
@@ -70,7 +70,7 @@ def _body(inst: Instruction) -> list[Instruction]:
 def _reduced(inst: Instruction) -> _Rows | None:
     """Return the rows that a loop reduces as a whole, by the last such reduction in it."""
     for i in reversed(_body(inst)):
-        if i.opcode == "reduce" and isinstance(i.shape, ArrayShape) and i.attrs["dimensions"]:
+        if i.opcode == "reduce" and isinstance(i.shape, ArrayShape) and i.dimensions:
             rows = _wide(i.shape.dims)
             if _has_rows(i.operands[0].shape, rows) and _keeps_rows(i, rows):
                 return rows
@@ -87,7 +87,7 @@ def _goes_by(inst: Instruction, rows: _Rows, others: dict[Instruction, _Rows]) -
     # What holds the values of loops over the same rows.
     inside = {o for o in inst.operands if others.get(o) == rows}
     if inst.opcode == "fusion":
-        body: Computation = inst.attrs["calls"]
+        body: Computation = inst.calls
         inside = {p for p, o in zip(body.parameters, inst.operands, strict=True) if o in inside}
     for i in _body(inst):
         needed = [o for o in i.operands if o in inside]
@@ -123,13 +123,13 @@ def _keeps_rows(inst: Instruction, rows: _Rows) -> bool:
     """
     match inst.opcode:
         case "broadcast":
-            dims = inst.attrs["dimensions"]
+            dims = inst.dimensions
             return [dims[n] for n in _row_dims(inst.operands[0], rows)] == _row_dims(inst, rows)
         case "transpose":
-            dims = inst.attrs["dimensions"]
+            dims = inst.dimensions
             return [dims[n] for n in _row_dims(inst, rows)] == _row_dims(inst.operands[0], rows)
         case "reduce":
-            return not {*inst.attrs["dimensions"]} & {*_row_dims(inst.operands[0], rows)}
+            return not {*inst.dimensions} & {*_row_dims(inst.operands[0], rows)}
         case "reshape":
             return True
     return inst.spec.has(Trait.ELEMENTWISE)

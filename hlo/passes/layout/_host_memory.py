@@ -23,7 +23,7 @@ def is_mark(inst: Instruction, target: str) -> bool:
     """True for a custom call that says where its operand, an array, is to be."""
     return (
         inst.opcode == "custom-call"
-        and inst.attrs["custom_call_target"] == target
+        and inst.custom_call_target == target
         and len(inst.operands) == 1
         and isinstance(inst.shape, ArrayShape)
     )
@@ -111,12 +111,12 @@ class HostMemory:
         if inst.opcode == "tuple":
             yield from self._operand(inst, index[0], index[1:], family)
         elif inst.opcode == "get-tuple-element":
-            yield from self._operand(inst, 0, (inst.attrs["index"], *index), family)
+            yield from self._operand(inst, 0, (inst.tuple_index, *index), family)
         elif inst.opcode in _FORWARDS:
             yield from self._operand(inst, 0, index, family)
         elif inst.opcode == "while":
             yield from self._operand(inst, 0, index, family)
-            yield inst.attrs["body"].root, index
+            yield inst.body.root, index
             yield from ((c.parameters[0], index) for c in inst.called_computations)
         elif inst.opcode in ("call", "conditional"):
             yield from ((c.root, index) for c in inst.called_computations)
@@ -165,7 +165,7 @@ class HostMemory:
         if user.opcode == "tuple":
             yield user, (number, *index)
         elif user.opcode == "get-tuple-element":
-            if user.attrs["index"] == index[0]:
+            if user.tuple_index == index[0]:
                 yield user, index[1:]
         elif user.opcode == "while" or (user.opcode in _FORWARDS and number == 0):
             yield user, index
@@ -188,12 +188,16 @@ class HostMemory:
         if any(not c.spec.has(Trait.CONTROL_FLOW) for c in callers):
             raise _Unknown
         # The condition of a loop has a result of its own.
-        return [c for c in callers if not inst.is_root or c.attrs.get("condition") != inst.parent]
+        return [
+            c
+            for c in callers
+            if not inst.is_root or c.opcode != "while" or c.condition != inst.parent
+        ]
 
 
 def _bound_operands(caller: Instruction, parameter: Instruction) -> list[int]:
     if caller.opcode == "call":
-        return [parameter.attrs["number"]]
+        return [parameter.parameter_number]
     return [1 + n for n, c in enumerate(caller.called_computations) if c is parameter.parent]
 
 

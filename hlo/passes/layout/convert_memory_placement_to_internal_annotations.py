@@ -38,7 +38,7 @@ def _target(inst: Instruction) -> str | None:
     """Return what stands for a note of the frontend, None for what is no such note."""
     if inst.opcode != "custom-call" or len(inst.operands) != 1 or has_control_edges(inst):
         return None
-    if inst.attrs["custom_call_target"] != "annotate_device_placement":
+    if inst.custom_call_target != "annotate_device_placement":
         return None
     said = inst.annotations.get("frontend_attributes", {}).get("_xla_buffer_placement", "")
     return _TARGETS.get(str(said).strip('"'))

@@ -30,14 +30,14 @@ def copy_insertion(module: Module, rewrites: Rewrites) -> None:
 
     def of_entry(at: tuple[int, ...], buffer: Buffer) -> bool:
         inst, index = buffer
-        return (at, inst.attrs["number"], index) in given
+        return (at, inst.parameter_number, index) in given
 
     for comp in unfused(module):
         for inst in comp:
             if inst.opcode == "while":
                 copies.before_loop(inst)
-                copies.in_result(inst.attrs["body"], lambda at, buffer: buffer[1] == at)
-                copies.in_time(inst.attrs["body"])
+                copies.in_result(inst.body, lambda at, buffer: buffer[1] == at)
+                copies.in_time(inst.body)
             elif inst.opcode == "conditional":
                 for branch in inst.called_computations:
                     copies.in_result(branch, lambda at, buffer: False)
@@ -104,7 +104,7 @@ class _Copies:
                     for u in user.users
                     if u is not root
                 ]
-                index = user.attrs["index"]
+                index = user.tuple_index
                 last[index] = max([last.get(index, -1), *uses])
         for n, operand in enumerate(root.operands):
             made = _buffer(operand)[0]
@@ -150,7 +150,7 @@ def _buffer(inst: Instruction) -> Buffer:
     index: tuple[int, ...] = ()
     while True:
         if inst.opcode == "get-tuple-element":
-            index = (inst.attrs["index"], *index)
+            index = (inst.tuple_index, *index)
             inst = inst.operands[0]
         elif inst.opcode == "tuple" and index:
             inst, index = inst.operands[index[0]], index[1:]

@@ -50,8 +50,8 @@ def _may_split(inst: Instruction) -> bool:
     if not isinstance(inst.shape, ArrayShape) or inst.shape.is_dynamic:
         return False
     if inst.opcode == "fusion":
-        root = inst.attrs["calls"].root
-        return inst.attrs["kind"] == "kLoop" and root.opcode != "dynamic-update-slice"
+        root = inst.calls.root
+        return inst.fusion_kind == "kLoop" and root.opcode != "dynamic-update-slice"
     return inst.opcode in _SPLIT or inst.spec.has(Trait.ELEMENTWISE)
 
 

@@ -19,7 +19,7 @@ def host_memory_transfer_asyncifier(module: Module, rewrites: Rewrites) -> None:
     the first use, whatever does not need the copy runs meanwhile.
     """
     # What runs asynchronously as a whole has no time of its own to fill.
-    wrapped = {i.attrs["calls"] for i in module.instructions() if i.opcode == "async-start"}
+    wrapped = {i.calls for i in module.instructions() if i.opcode == "async-start"}
     for comp in unfused(module):
         if comp in wrapped:
             continue

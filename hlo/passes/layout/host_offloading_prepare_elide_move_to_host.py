@@ -27,6 +27,6 @@ def host_offloading_prepare_elide_move_to_host(module: Module, rewrites: Rewrite
 
 
 def _runs_on_host(start: Instruction) -> bool:
-    if start.opcode != "async-start" or start.attrs["async_execution_thread"] != "host":
+    if start.opcode != "async-start" or start.async_execution_thread != "host":
         return False
-    return bool(start.attrs["calls"].root.opcode == "call")
+    return bool(start.calls.root.opcode == "call")

@@ -81,7 +81,7 @@ def _signatures(module: Module) -> dict[Computation, Signature]:
     found: dict[Computation, Signature] = {module.entry: module.program_shapes}
     for inst in module.instructions():
         if inst.opcode == "while":
-            body, test = inst.attrs["body"], inst.attrs["condition"]
+            body, test = inst.body, inst.condition
             found.setdefault(body, ([inst.shape], inst.shape))
             found.setdefault(test, (found[body][0], test.result_shape))
         elif inst.opcode == "conditional":
@@ -115,7 +115,7 @@ class _Plan:
             self._want_operands(inst)
         for inst in self._order:
             if inst.opcode == "parameter":
-                self._shapes[inst] = parameters[inst.attrs["number"]]
+                self._shapes[inst] = parameters[inst.parameter_number]
             else:
                 self._shapes[inst] = self._shape(inst)
         for inst in self._order:
@@ -147,7 +147,7 @@ class _Plan:
         if want is None:
             return None
         if inst.opcode == "transpose":
-            return tuple(inst.attrs["dimensions"][d] for d in want)
+            return tuple(inst.dimensions[d] for d in want)
         if _keeps(inst) and len(want) == operand.rank:
             return want
         return None
@@ -160,7 +160,7 @@ class _Plan:
             return self._signatures[inst.called_computations[-1]][1]
         if inst.opcode == "get-tuple-element":
             whole = self._shapes[inst.operands[0]]
-            return whole.elements[inst.attrs["index"]] if isinstance(whole, TupleShape) else shape
+            return whole.elements[inst.tuple_index] if isinstance(whole, TupleShape) else shape
         if inst.opcode == "tuple":
             return TupleShape(tuple(self._shapes[o] for o in inst.operands))
         if inst.opcode in _FOLLOWING:
@@ -221,14 +221,14 @@ class _Plan:
 
     def _reduced(self, inst: Instruction) -> Order:
         """Return the order that is left when dimensions go."""
-        gone = set(inst.attrs["dimensions"])
+        gone = set(inst.dimensions)
         left = [d for d in range(len(self._order_of(inst.operands[0]))) if d not in gone]
         number = {d: n for n, d in enumerate(left)}
         return tuple(number[d] for d in self._order_of(inst.operands[0]) if d in number)
 
     def _transposed(self, inst: Instruction) -> Order:
         """Return the order in which nothing moves, or that users want, if a copy is due anyway."""
-        place = {d: n for n, d in enumerate(inst.attrs["dimensions"])}
+        place = {d: n for n, d in enumerate(inst.dimensions)}
         free = tuple(place[d] for d in self._order_of(inst.operands[0]))
         return self._wanted.get(inst, free)
 
@@ -263,7 +263,7 @@ class _Plan:
         have = self._shapes[operand]
         if inst.spec.has(_CALLING):
             return self._taken(inst, at, have)
-        constraints = inst.attrs.get("operand_layout_constraints")
+        constraints = inst.operand_layout_constraints
         if constraints:
             return with_layouts_of(have, constraints[at])
         if inst.opcode in _FOLLOWING or inst.opcode in ("copy-start", "copy-done"):

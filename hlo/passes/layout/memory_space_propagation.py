@@ -27,7 +27,7 @@ def memory_space_propagation(module: Module, rewrites: Rewrites) -> None:
 
 
 def _visit(fusion: Instruction, rewrites: Rewrites) -> None:
-    comp = fusion.attrs["calls"]
+    comp = fusion.calls
     pairs = list(zip(comp.parameters, fusion.operands, strict=True))
     wanted = [(p, _in_spaces_of(p.shape, o.shape)) for p, o in pairs]
     if not _hands_on_an_argument(comp.root):
@@ -73,7 +73,7 @@ def _spread(inst: Instruction, shape: Shape) -> None:
             if user.opcode in ("bitcast", "opt-barrier"):
                 todo.append((user, _in_spaces_of(user.shape, new)))
             elif user.opcode == "get-tuple-element" and isinstance(new, TupleShape):
-                todo.append((user, _in_spaces_of(user.shape, new.elements[user.attrs["index"]])))
+                todo.append((user, _in_spaces_of(user.shape, new.elements[user.tuple_index])))
             elif user.opcode == "tuple":
                 elements = (o.shape for o in user.operands)
                 todo.append((user, TupleShape(tuple(elements))))

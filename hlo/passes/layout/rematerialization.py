@@ -350,7 +350,7 @@ class _Sweep:
     def _own(self, copy: Instruction) -> None:
         """Give the copy of a fusion a body of its own."""
         if copy.opcode == "fusion":
-            copy.attrs["calls"] = clone_computation(copy.attrs["calls"])
+            copy.attrs["calls"] = clone_computation(copy.calls)
         self.module.calls.added([copy])
         for callee in copy.called_computations:
             self.module.effects.add(callee)

@@ -47,7 +47,7 @@ def set_element_sizes(
 
 def _is_fixed(inst: Instruction, of: Callable[[Shape], Shape]) -> bool:
     """True for a custom call that states its layouts, that of some such element among them."""
-    stated = inst.attrs.get("operand_layout_constraints")
+    stated = inst.operand_layout_constraints
     return stated is not None and any(of(s) != s for s in (*stated, inst.shape))
 
 

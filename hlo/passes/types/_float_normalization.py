@@ -77,7 +77,7 @@ def normalize(
     # Callers first: what a reduction applies is still as it was written when its turn comes.
     todo = list(module.callees_first())
     # These hold the one operation that runs asynchronously.
-    wrapped = {i.attrs["calls"] for i in module.instructions() if i.opcode == "async-start"}
+    wrapped = {i.calls for i in module.instructions() if i.opcode == "async-start"}
     while todo or retyper.made:
         comp = todo.pop() if todo else retyper.made.pop()
         if comp.module is module and comp not in wrapped:

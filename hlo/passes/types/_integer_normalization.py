@@ -24,7 +24,7 @@ def normalize_integers(
     """
     retyper = Retyper(module, {narrow: wide})
     todo = list(module.callees_first())
-    wrapped = {i.attrs["calls"] for i in module.instructions() if i.opcode == "async-start"}
+    wrapped = {i.calls for i in module.instructions() if i.opcode == "async-start"}
     while todo or retyper.made:
         comp = todo.pop() if todo else retyper.made.pop()
         if comp.module is not module or comp in wrapped:

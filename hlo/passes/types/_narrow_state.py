@@ -52,15 +52,15 @@ def narrow_states(
 
 
 def _is_made_narrow(loop: Instruction, index: int, widens: Test) -> bool:
-    start, after = loop.operands[0].operands[index], loop.attrs["body"].root.operands[index]
+    start, after = loop.operands[0].operands[index], loop.body.root.operands[index]
     return widens(start) and (widens(after) or is_element(after, index))
 
 
 def _is_used_narrow(loop: Instruction, index: int, narrows: Test) -> bool:
     values = [*loop.users, *(u for c in loop.called_computations for u in c.parameters[0].users)]
-    root, found = loop.attrs["body"].root, False
+    root, found = loop.body.root, False
     for value in values:
-        if value.attrs["index"] != index:
+        if value.tuple_index != index:
             continue
         if value.is_root:
             return False
@@ -85,12 +85,12 @@ def _replace(
              for n, (o, s) in enumerate(zip(init.operands, elements, strict=True))]  # fmt: skip
     new = b.op(
         "while", b.tuple(*parts), shape=TupleShape(elements),
-        condition=_on(loop.attrs["condition"], found, types, is_body=False),
-        body=_on(loop.attrs["body"], found, types, is_body=True),
+        condition=_on(loop.condition, found, types, is_body=False),
+        body=_on(loop.body, found, types, is_body=True),
     )  # fmt: skip
     new.annotations.update(annotations_for(loop, {n: n for n in range(len(elements))}))
     for user in loop.users:
-        value = b.op("get-tuple-element", new, index=user.attrs["index"])
+        value = b.op("get-tuple-element", new, index=user.tuple_index)
         user.replace_all_uses_with(converted(b, value, user.shape))
         comp.remove(user)
     calls.remove(loop)
@@ -108,7 +108,7 @@ def _on(comp: Computation, found: Collection[int], types: Types, *, is_body: boo
     state = b.parameter(0, TupleShape(tuple(shapes)), old.name)
     made = {old: state}
     for user in old.users:
-        value = b.op("get-tuple-element", state, index=user.attrs["index"])
+        value = b.op("get-tuple-element", state, index=user.tuple_index)
         made[user] = converted(b, value, user.shape)
     copy_cone(comp, copy, made, [i for i in comp if i is not comp.root or not is_body])
     root = made.get(comp.root)

@@ -31,7 +31,7 @@ def reorder_convert_reduce_add(
             reduction = convert.operands[0]
             source, to = reduction.array_shape.element_type, convert.array_shape.element_type
             retyper = retypers.setdefault((source, to), Retyper(module, {source: to}))
-            op = single_binary_op(reduction.attrs["to_apply"])
+            op = single_binary_op(reduction.to_apply)
             if op is None or has_control_edges(reduction) or not retyper.can(reduction):
                 continue
             rule = f"reorder_convert_reduce_add.{reduction.opcode}"

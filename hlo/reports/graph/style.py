@@ -41,9 +41,9 @@ def shape_text(shape: Shape) -> str:
 def title(inst: Instruction) -> str:
     """Return the opcode, with what says most about it."""
     if inst.opcode == "parameter":
-        return f"parameter {inst.attrs['number']}"
+        return f"parameter {inst.parameter_number}"
     if inst.opcode == "get-tuple-element":
-        return f"element {inst.attrs['index']}"
+        return f"element {inst.tuple_index}"
     if inst.opcode == "custom-call":
-        return f"custom-call {inst.attrs['custom_call_target']}"
+        return f"custom-call {inst.custom_call_target}"
     return inst.opcode

@@ -165,11 +165,11 @@ class Convolution:
 
     @staticmethod
     def of(inst: Instruction, x: View, w: View, roles: Mapping[Instruction, Role]) -> Convolution:
-        a, result = inst.attrs, inst.array_shape
+        result = inst.array_shape
         sources = (source_of(x, inst, roles), source_of(w, inst, roles))
         return Convolution(
-            x, w, sources, a["dim_labels"], a["window"], a["feature_group_count"],
-            a["batch_group_count"], result.dims, tuple(element_strides(result)),
+            x, w, sources, inst.dim_labels, inst.window, inst.feature_group_count,
+            inst.batch_group_count, result.dims, tuple(element_strides(result)),
         )  # fmt: skip
 
     @property

@@ -308,7 +308,7 @@ class _Lines:
 def _passes(inst: Instruction) -> list[_Pass]:
     """Return the passes of an operation, in order."""
     before, after = inst.operands[0].array_shape, inst.array_shape
-    kind, lengths = inst.attrs["fft_type"], inst.attrs["fft_length"]
+    kind, lengths = inst.fft_type, inst.fft_length
     inverse = kind in ("IFFT", "IRFFT")
     axes = range(after.rank - len(lengths), after.rank)
     *leading, last = zip(axes, lengths, strict=True)

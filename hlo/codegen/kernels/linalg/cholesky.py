@@ -78,7 +78,7 @@ class _Factor:
     def load(self, k: Kernel, u: Rows, matrix: Index) -> None:
         """Copy the triangle that is given into the upper one."""
         b, (operand,) = k.b, k.inst.operands
-        shape, lower = operand.array_shape, k.inst.attrs["lower"]
+        shape, lower = operand.array_shape, k.inst.lower
 
         def copy(row: Index, column: Index) -> None:
             value = k.elements.at(operand, element_of(b, shape, matrix, row, column))
@@ -153,7 +153,7 @@ class _Factor:
 
     def store(self, k: Kernel, u: Rows, failed: Val, matrix: Index) -> None:
         """Write the factor, with zeros in the other triangle; or NaN everywhere."""
-        b, f, shape, lower = k.b, self.field, k.shape, k.inst.attrs["lower"]
+        b, f, shape, lower = k.b, self.field, k.shape, k.inst.lower
         bad = b.icmp("ne", b.load("i8", failed.name), 0)
         nan, zero = (scalar.constant(f.part, f.part.dtype.type(x)) for x in (math.nan, 0.0))
         assert isinstance(nan, Val) and isinstance(zero, Val)

@@ -57,8 +57,8 @@ class _Solve:
     @staticmethod
     def of(inst: Instruction, target: Target) -> _Solve:
         a, x = inst.operands[0].array_shape, inst.array_shape
-        attrs, n = inst.attrs, a.dims[-1]
-        left, transpose = attrs["left_side"], attrs["transpose_a"]
+        n = a.dims[-1]
+        left, transpose = inst.left_side, inst.transpose_a
         columns = x.dims[-1 if left else -2]
         field = Field.of(a.element_type, target)
         kernel = field.microkernel(target, columns)
@@ -66,7 +66,7 @@ class _Solve:
         tiles = max(1, min(-(-columns // kernel.nr), _CHUNK_BYTES // (row_bytes * max(n, 1))))
         return _Solve(
             n, columns, math.prod(a.dims[:-2]), field, kernel, tiles * kernel.nr, left,
-            attrs["lower"], attrs["unit_diagonal"], transpose == "ADJOINT",
+            inst.lower, inst.unit_diagonal, transpose == "ADJOINT",
             (transpose != "NO_TRANSPOSE") == left,
         )  # fmt: skip
 

@@ -73,7 +73,7 @@ def _labels(inst: Instruction, lhs_rank: int, rhs_rank: int) -> tuple[Labels, La
         frees = (f"{free}{i}" for i in range(rank))
         named.append([label or next(frees) for label in labels])
     lhs, rhs = named
-    batch = [f"b{i}" for i in range(len(inst.attrs["lhs_batch_dims"]))]
+    batch = [f"b{i}" for i in range(len(inst.lhs_batch_dims))]
     kept = [label for label in (*lhs, *rhs) if label[0] in "mn"]
     return lhs, rhs, [*batch, *kept]
 

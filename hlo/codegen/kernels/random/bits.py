@@ -30,7 +30,7 @@ _ROUNDS_COST = 12.0
 @kernel("rng-bit-generator")
 def rng_bit_generator(k: Kernel) -> Extent:
     """Write the next state and the words of every counter."""
-    algorithm = k.inst.attrs["algorithm"]
+    algorithm = k.inst.algorithm
     return _threefry(k) if algorithm == "rng_three_fry" else _philox(k)
 
 

@@ -43,7 +43,7 @@ class Reduction:
 
     @staticmethod
     def of(inst: Instruction, roles: Mapping[Instruction, Role]) -> Reduction:
-        return Reduction(inst, roles, Combiner.of(inst.attrs["to_apply"]))
+        return Reduction(inst, roles, Combiner.of(inst.to_apply))
 
     @cached_property
     def operands(self) -> list[Instruction]:
@@ -59,14 +59,14 @@ class Reduction:
 
     @cached_property
     def reduced(self) -> list[list[int]]:
-        gone = set(self.inst.attrs["dimensions"])
+        gone = set(self.inst.dimensions)
         order = [d for d in loop_order(self.source) if d in gone]
         # Only a known function may be applied in another order than the row-major one.
         return self._merged(order if self.combiner.known else sorted(order))
 
     @cached_property
     def kept(self) -> list[list[int]]:
-        gone = set(self.inst.attrs["dimensions"])
+        gone = set(self.inst.dimensions)
         return self._merged([d for d in loop_order(self.source) if d not in gone])
 
     def _merged(self, order: Sequence[int]) -> list[list[int]]:
@@ -214,7 +214,7 @@ class KernelReducer(Reducer):
     def store(self, values: Sequence[Value], kept: Mapping[int, Index]) -> None:
         """Store one set of results."""
         r = self.r
-        gone = set(self.inst.attrs["dimensions"])
+        gone = set(self.inst.dimensions)
         at = tuple(kept.get(d, 0) for d in range(r.source.rank) if d not in gone)
         rounded = self.combiner.result(self.b, values, [s.element_type for s in r.results])
         for n, value in enumerate(rounded):

@@ -55,7 +55,7 @@ def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: Target)
 def _short_rows(k: Kernel) -> Extent:
     """Reduce a few elements to each result, in registers; vectors run along the results."""
     w = KernelReducer(k)
-    kept = [d for d in range(w.r.source.rank) if d not in k.inst.attrs["dimensions"]]
+    kept = [d for d in range(w.r.source.rank) if d not in k.inst.dimensions]
     shape = w.r.results[0]
 
     def body(at: Indices) -> None:
@@ -159,7 +159,7 @@ def _add_blocks(
 def _element(elements: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     """Reduce one result where it is used."""
     w = Reducer(inst, elements)
-    dims = [d for d in range(w.r.source.rank) if d not in inst.attrs["dimensions"]]
+    dims = [d for d in range(w.r.source.rank) if d not in inst.dimensions]
     total = _row(w, dict(zip(dims, indices, strict=True)), 0, w.r.length)
     return w.combiner.result(w.b, total, [w.r.results[0].element_type])[0]
 

@@ -48,7 +48,7 @@ class Running:
     def of(inst: Instruction, combiner: Combiner) -> Running | None:
         """Return what the windows of an instruction run along, if that is what they do."""
         shape = inst.operands[0].array_shape
-        window = inst.attrs["window"] or (WindowDim(),) * shape.rank
+        window = inst.window or (WindowDim(),) * shape.rank
         sliding = [d for d, w in enumerate(window) if w != WindowDim()]
         if len(sliding) != 1:
             return None
@@ -127,7 +127,7 @@ class _Writer:
     def __init__(self, k: Kernel) -> None:
         self.k = k
         self.b = k.b
-        self.combiner = Combiner.of(k.inst.attrs["to_apply"])
+        self.combiner = Combiner.of(k.inst.to_apply)
         running = Running.of(k.inst, self.combiner)
         assert running is not None
         self.r = running

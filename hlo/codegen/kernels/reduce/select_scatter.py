@@ -34,7 +34,7 @@ def plan_select_and_scatter(
     inst: Instruction, roles: Mapping[Instruction, Role], _: Target
 ) -> Plan:
     """Add into the result itself, or, where sums are of another type, into scratch memory first."""
-    combiner = Combiner.of(inst.attrs["scatter"])
+    combiner = Combiner.of(inst.scatter)
     shape = inst.array_shape
     if not shape.num_elements:
         return Plan(())
@@ -51,8 +51,8 @@ class _Writer:
         self.k = k
         self.b = k.b
         self.operand, self.source, self.initial = k.inst.operands
-        self.windows = Windows.of(self.operand.array_shape, k.inst.attrs["window"])
-        self.combiner = Combiner.of(k.inst.attrs["scatter"])
+        self.windows = Windows.of(self.operand.array_shape, k.inst.window)
+        self.combiner = Combiner.of(k.inst.scatter)
         self.held = self.combiner.held[0]
         order = loop_order(self.operand.array_shape)
         self.columns = self._columns(order)
@@ -121,7 +121,7 @@ class _Writer:
 
     def moves(self, kept: Value, new: Value, none: Val) -> Val:
         """Return whether a window goes on from the element that it has kept to the next one."""
-        select = self.k.inst.attrs["select"]
+        select = self.k.inst.select
         given = element_type(self.operand)
         args = [
             scalar.convert(self.b, v, given, element_type(p))

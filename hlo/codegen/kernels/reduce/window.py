@@ -118,11 +118,11 @@ class _Writer:
     def __init__(self, k: Kernel) -> None:
         self.k = k
         self.b = k.b
-        self.combiner = Combiner.of(k.inst.attrs["to_apply"])
+        self.combiner = Combiner.of(k.inst.to_apply)
         count = self.combiner.count
         self.operands, self.initial = k.inst.operands[:count], k.inst.operands[count:]
         source = self.operands[0].array_shape
-        self.windows = Windows.of(source, k.inst.attrs["window"])
+        self.windows = Windows.of(source, k.inst.window)
         self.results = [s for _, s in k.inst.shape.leaves() if isinstance(s, ArrayShape)]
         self.order = loop_order(self.results[0])
 
@@ -174,9 +174,9 @@ def plan_reduce_window(
     inst: Instruction, roles: Mapping[Instruction, Role], target: Target
 ) -> Plan:
     """Choose by the windows' size and whether they reach into the padding."""
-    combiner = Combiner.of(inst.attrs["to_apply"])
+    combiner = Combiner.of(inst.to_apply)
     source = inst.operands[0].array_shape
-    w = Windows.of(source, inst.attrs["window"])
+    w = Windows.of(source, inst.window)
     if 0 in w.out:
         return Plan(())
     running = plan_running(inst, combiner, target)

@@ -134,7 +134,7 @@ class SortKey:
     def value_order(self) -> Order | None:
         """The order of the first operand's elements, if that is all that the key tells."""
         ((source, order), *more) = self.terms
-        alone = not more and source.opcode == "parameter" and source.attrs["number"] == 0
+        alone = not more and source.opcode == "parameter" and source.parameter_number == 0
         return order if alone and order.is_exact else None
 
     def rank(self, b: Builder, values: Sequence[Value]) -> Val:

@@ -83,12 +83,12 @@ class RecordSorter:
         self.k = k
         self.b = k.b
         self.needed = needed
-        key = SortKey.of(k.inst.attrs["to_apply"])
+        key = SortKey.of(k.inst.to_apply)
         assert key is not None
         self.key = key
         self.records = Records.of(k.inst, key)
         shape = k.inst.operands[0].array_shape
-        self.lines = Lines(shape, k.inst.attrs["dimensions"][0])
+        self.lines = Lines(shape, k.inst.dimensions[0])
         self.n = self.lines.length
         self.digits = self.records.digits(self.n)
         self.buckets = 1 << max(bits for _, bits in self.digits)

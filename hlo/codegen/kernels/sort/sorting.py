@@ -44,7 +44,7 @@ def plan_sort(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> P
     if not lines.count or not lines.length:
         return Plan(())
     needed = _needed(inst)
-    key = SortKey.of(inst.attrs["to_apply"])
+    key = SortKey.of(inst.to_apply)
     if key is not None and _RADIX_MIN <= lines.length < _RADIX_END:
         return plan_radix(inst, lines, key, needed)
     widths = [element_type(o).byte_width for o in inst.operands]
@@ -61,7 +61,7 @@ def plan_sort(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> P
 
 def _lines_of(inst: Instruction) -> Lines:
     shape = inst.operands[0].array_shape
-    return Lines(shape, inst.attrs["dimensions"][0])
+    return Lines(shape, inst.dimensions[0])
 
 
 def _needed(inst: Instruction) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ def _needed(inst: Instruction) -> tuple[int, ...]:
     for user in inst.users:
         if user.opcode != "get-tuple-element":
             return tuple(range(len(inst.operands)))
-        used.add(user.attrs["index"])
+        used.add(user.tuple_index)
     if not inst.shape.is_tuple or (parent is not None and parent.root is inst):
         return tuple(range(len(inst.operands)))
     return tuple(sorted(used))
@@ -102,7 +102,7 @@ class _Sorter:
 
     def less(self, x: Record, y: Record) -> Val:
         args = [value for pair in zip(x, y, strict=True) for value in pair]
-        (result,) = inline(self.b, self.k.inst.attrs["to_apply"], args)
+        (result,) = inline(self.b, self.k.inst.to_apply, args)
         assert isinstance(result, Val)
         return result
 

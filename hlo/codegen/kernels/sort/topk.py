@@ -45,8 +45,8 @@ class _Sizes:
     def __init__(self, inst: Instruction) -> None:
         shape = inst.operands[0].array_shape
         self.lines = Lines(shape, shape.rank - 1)
-        self.order = Order(shape.element_type, inst.attrs["largest"], total=True)
-        self.k: int = inst.attrs["k"]
+        self.order = Order(shape.element_type, inst.largest, total=True)
+        self.k: int = inst.k
         self.capacity = 2 * self.k + _BLOCK
         self.groups = min(self.lines.count, _GROUPS)
         # Half of the word for the rank, half for the index.

@@ -32,7 +32,7 @@ def concatenate(k: Kernel) -> Extent:
 
     Where theirs is the outermost one, a share is a range of it: the parts of operands in there.
     """
-    b, (axis,) = k.b, k.inst.attrs["dimensions"]
+    b, (axis,) = k.b, k.inst.dimensions
     assert k.shape.layout is not None
     order = [d for d in loop_order(k.shape) if d != axis]
     lead = order[: sum(_is_outside(k.shape, d, axis) for d in order)]

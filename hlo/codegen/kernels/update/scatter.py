@@ -73,7 +73,7 @@ class Scatter:
     def window(self) -> dict[int, int]:
         """The dimension of the updates for each operand dimension of a window."""
         kept = self.select.window_dims(len(self.dims))
-        return dict(zip(kept, self.inst.attrs["update_window_dims"], strict=True))
+        return dict(zip(kept, self.inst.update_window_dims, strict=True))
 
     def size(self, d: int) -> int:
         """Return the size of a window in a dimension of the operand."""
@@ -82,7 +82,7 @@ class Scatter:
     @cached_property
     def batch(self) -> list[int]:
         """The dimensions of the updates that number windows."""
-        windows = set(self.inst.attrs["update_window_dims"])
+        windows = set(self.inst.update_window_dims)
         return [d for d in range(len(self.update_dims)) if d not in windows]
 
     @cached_property
@@ -182,7 +182,7 @@ def _combine(
             at = physical_index(b, shape, target)
             old.append(scalar.load(b, shape.element_type, k.outputs[n], at))
         new = [k.elements.at(u, place) for u in s.updates]
-        for n, value in enumerate(inline(b, k.inst.attrs["to_apply"], [*old, *new])):
+        for n, value in enumerate(inline(b, k.inst.to_apply, [*old, *new])):
             k.store(value, target, n)
 
     loop_nest(b, [(0, s.size(d)) for d in order], step)
