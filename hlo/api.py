@@ -236,7 +236,7 @@ def fill_constants(
 
     >>> module = hlo.parse("HloModule m ENTRY e { ROOT c = f32[3] constant({...}) }")
     >>> np.savez("weights.npz", c=np.float32([1, 2, 3]))
-    >>> hlo.fill_constants(module, "weights.npz"), module.entry.root.attrs["literal"]
+    >>> hlo.fill_constants(module, "weights.npz"), module.entry.root.literal
     (1, Literal(f32[3] {1, 2, 3}))
     """
     return constants.fill(module, source, seed, random)
