@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
-from hlo.codegen.kernels.matmul.microkernels import Microkernel, Order, Writes, block_function
+from hlo.codegen.kernels.matmul.microkernels import Order, Writes, block_function
 from hlo.codegen.kernels.matmul.packing import Packer, segments
 from hlo.codegen.kernels.matmul.panels import Place, clear, copy
 from hlo.codegen.kernels.matmul.product import Dim, Product, count, merged, uniform_stride
@@ -106,7 +106,7 @@ class _PackShared:
             )
             first = b.mul(strip, width)
             here = b.minimum(width, b.sub(n, first)) if n % width else width
-            if n % width or p.b.bounds or pads_groups(kernel, p):
+            if n % width or p.b.bounds or count(p.k) % kernel.k_multiple:
                 clear(b, panel, kernel.rhs.bytes, depth * width)
             packer.pack(panel, width, kernel.rhs.order, first, here, whole.block(b, 0), batch)
         return Extent(own_batches(p.batch) * strips, depth * width / 4)
@@ -163,11 +163,6 @@ class _Multiply:
                 t.multiply(s.cut.block(b, i), c, b.compare("ne", i, first))
         if not s.direct:
             t.deliver(result, c)
-
-
-def pads_groups(kernel: Microkernel, p: Product) -> bool:
-    """True when there are groups of padding along k: packing fills up only the last one."""
-    return -(-count(p.k) // kernel.group) * kernel.group % kernel.k_multiple != 0
 
 
 @dataclass(frozen=True)
@@ -333,7 +328,7 @@ class _Task:
                 panel = b.element_address(shared, kernel.rhs.type, at)
                 return _Panel(panel, (kernel.nr, whole * kernel.nr))
             case Form.LOCAL:
-                has_zeros = p.b.bounds or count(p.n) % kernel.nr or pads_groups(kernel, p)
+                has_zeros = p.b.bounds or count(p.n) % kernel.nr or count(p.k) % kernel.k_multiple
                 cleared = b.mul(depth, s.b_pitch) if has_zeros else 0
                 self._pack_b(s.b_pitch, self.n0, self.columns, block, cleared)
                 return _Panel(self.b_panel, (s.b_pitch, kernel.nr))

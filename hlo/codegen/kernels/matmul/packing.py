@@ -111,7 +111,8 @@ class Packer:
                     names[d.name] = i
                 low, length = ranges[-1]
                 base = b.add(base, b.mul(low, self._stride(dims[-1])))
-                piece = _Piece(segment, dims[-1], low, length, base, packed, names)
+                is_all = len(dims) == 1 and not self.source.bounds
+                piece = _Piece(segment, dims[-1], low, length, base, packed, names, is_all)
                 self._piece(panel, pitch, order, piece)
 
     def _piece(self, panel: str, pitch: int, order: Order, piece: _Piece) -> None:
@@ -159,6 +160,9 @@ class Packer:
         row, column = b.add(piece.segment.done, df), b.add(piece.packed, dt)
         number, length = b.sub(free[1], free[0]), b.sub(taps[1], taps[0])
         target = self.k.target
+        if group > 1 and order is Order.K_OUTERMOST and not piece.is_all:
+            self._scatter(panel, pitch, row, column, Place(address, v, u), length, number)
+            return
         if group > 1 and order is Order.K_OUTERMOST:
             line = b.mul(b.udiv(column, group), pitch)
             to = b.element_address(panel, self.format.type, b.add(line, row))
@@ -177,13 +181,30 @@ class Packer:
             place = Place(to, 1, pitch)
         copy(b, target, self.types, place, Place(address, u, v), number, length)
 
+    def _scatter(
+        self, panel: str, pitch: int, row: Index, column: Index, frm: Place, length: Index,
+        number: Index,
+    ) -> None:  # fmt: skip
+        """Copy `length` indices of k, which may begin within a group, each to its place there."""
+        b, group = self.b, self.format.group
+        target, element = self.k.target, scalar.memory_type(self.types.chain[-1])
+        source = scalar.memory_type(self.source.et)
+        with b.loop(0, length, plain=True) as i:
+            at = b.add(column, i)
+            line = b.add(b.mul(b.udiv(at, group), pitch), row)
+            to = b.element_address(panel, element, b.add(b.mul(line, group), b.urem(at, group)))
+            address = b.element_address(frm.address, source, b.mul(i, frm.row))
+            places = Place(to, 0, group), Place(address, 0, frm.column)
+            copy(b, target, self.types, *places, 1, number)
+
 
 @dataclass(frozen=True)
 class _Piece:
     """A segment of free indices, and a range of the innermost dimension of k.
 
     base: the offset of its first element in the operand; packed: the first's place along k in the
-    panel; names: the indices of all other dimensions that have one.
+    panel; names: the indices of all other dimensions that have one; is_all: no other piece has the
+    same free indices, and none of this one is padding.
     """
 
     segment: Segment
@@ -193,6 +214,7 @@ class _Piece:
     base: Index
     packed: Index
     names: dict[str, Index]
+    is_all: bool
 
 
 def _i64(at: Index) -> Val:

@@ -7,7 +7,7 @@ alone, so that the number of threads never shows in a result.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -16,6 +16,7 @@ from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, count, merged
 from hlo.codegen.kernels.matmul.schedule import LINE, Cut, Form, Schedule
 from hlo.codegen.loops.vectors import Types, lanes_of
 from hlo.codegen.targets.base import Target
+from hlo.values.types import ElementType
 
 # Bytes along k of a block: a strip of B of that depth stays in a first- or second-level cache.
 _DEPTH_BYTES = 2048
@@ -27,20 +28,35 @@ _PANEL_BYTES, _SUMS_BYTES, _IN_PLACE_BYTES = 192 * 1024, 256 * 1024, 256 * 1024
 _TASKS, _TASK_COST = 16, 20_000
 # How often a sum of a share of k is moved: written for each of some blocks of k, read to be added.
 _SHARE_MOVES = 3
+# The cost of an element that goes to its place in a group on its own.
+_SCATTERED = 3.0
 # Sets of a first-level cache: lines so far apart that they share one displace each other.
 _SETS = 64
 
 
-@lru_cache(maxsize=512)
+# By the types of A and B: the operands of a product may change places.
+_Kernels = Mapping[tuple[ElementType, ElementType], Sequence[Microkernel]]
+
+
 def best_schedule(p: Product, target: Target) -> Schedule:
     """Return the cheapest way to compute a product whose sizes are all positive."""
+    a, b, total = p.a.et, p.b.et, p.arithmetic.total
+    return _best_schedule(
+        p, target, tuple(target.microkernels(a, b, total)), tuple(target.microkernels(b, a, total))
+    )
+
+
+@lru_cache(maxsize=512)
+def _best_schedule(
+    p: Product,
+    target: Target,
+    kernels: tuple[Microkernel, ...],
+    flipped: tuple[Microkernel, ...],
+) -> Schedule:
+    by_types = {(p.b.et, p.a.et): flipped, (p.a.et, p.b.et): kernels}
     p, one = p.simplified(), (Dim(1),)
     p = replace(p, m=p.m or one, n=p.n or one, k=p.k or one)
-    for grouped in (True, False):
-        choices = list(_schedules(p, target, grouped=grouped))
-        if choices:
-            return min(choices, key=lambda s: s.cost)
-    raise AssertionError("no microkernel multiplies all products of these types")
+    return min(_schedules(p, by_types, target), key=lambda s: s.cost)
 
 
 def own_batches(batch: Dims) -> int:
@@ -48,18 +64,15 @@ def own_batches(batch: Dims) -> int:
     return count([d for d in batch if d.b])
 
 
-def _schedules(p: Product, target: Target, *, grouped: bool) -> Iterator[Schedule]:
-    """Yield the schedules with microkernels that take groups along k, or with all others."""
+def _schedules(p: Product, kernels: _Kernels, target: Target) -> Iterator[Schedule]:
+    """Yield the ways to compute a product."""
     for q in _variants(p):
-        for kernel in target.microkernels(q.a.et, q.b.et, q.arithmetic.total):
-            if (kernel.group > 1) is not grouped:
-                continue
+        for kernel in kernels[q.a.et, q.b.et]:
             if count(q.m) not in kernel.m or count(q.n) not in kernel.n:
                 continue
             for cut in _cuts(q, kernel):
-                s = _schedule(q, kernel, cut, target)
-                if _has_whole_groups(s):
-                    yield s
+                if _has_whole_steps(cut, kernel):
+                    yield _schedule(q, kernel, cut, target)
 
 
 def _cuts(p: Product, kernel: Microkernel) -> list[Cut]:
@@ -98,13 +111,19 @@ def _outer_columns(p: Product) -> int:
     return 0
 
 
-def _copy_cost(p: Product, side: str, kernel: Microkernel, order: Order, lanes: int) -> float:
+def _copy_cost(
+    p: Product, side: str, kernel: Microkernel, order: Order, cut: Cut, lanes: int
+) -> float:
     """Return the cost of packing an element of an operand."""
     source, is_inner = p.source(side), order is Order.K_INNERMOST
     along, across = p.k[-1].stride(side), p.free(side)[-1].stride(side)
     if not is_inner:
         along, across = across, along
     through = 0.0 if source.et is kernel.total else 0.1
+    if kernel.group > 1 and not is_inner:
+        is_run = not source.bounds and uniform_stride(cut.inner_dims, side) is not None
+        if not is_run:
+            return _SCATTERED
     if along == 1:
         return 2.5 / lanes + through
     return (0.6 if across == 1 else 1.5) + through
@@ -199,9 +218,9 @@ def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Sche
 
     # What is copied.
     if a is Form.LOCAL:
-        each = _copy_cost(p, "a", kernel, a_order, lanes)
+        each = _copy_cost(p, "a", kernel, a_order, cut, lanes)
         cost += batch * m * k * -(-n // columns) * each
-    each = _copy_cost(p, "b", kernel, kernel.rhs.order, lanes)
+    each = _copy_cost(p, "b", kernel, kernel.rhs.order, cut, lanes)
     if b is Form.LOCAL:
         cost += batch * n * k * -(-m // rows) * each
     elif b is Form.SHARED:
@@ -215,23 +234,10 @@ def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Sche
     return Schedule(p, kernel, cut, rows, columns, shares, a, b, a_order, direct, cost)
 
 
-def _has_whole_groups(s: Schedule) -> bool:
-    """True when blocks of k are as long as the microkernel asks, and groups in one run.
-
-    Groups are made where their elements lie in one run, unless each goes to its place in a row.
-    """
-    cut, unit = s.cut, s.kernel.k_multiple
-    if unit == 1:
-        return True
-    length = cut.dims[cut.level].size * cut.inside
-    if cut.number > 1 and (cut.most % unit or (cut.level > 0 and length % unit)):
-        return False
-
-    def can_group(side: str, order: Order) -> bool:
-        is_run = uniform_stride(cut.dims, side) is not None and not s.p.source(side).bounds
-        return s.kernel.group == 1 or order is Order.K_INNERMOST or is_run
-
-    return can_group("a", s.a_order) and can_group("b", s.kernel.rhs.order)
+def _has_whole_steps(cut: Cut, kernel: Microkernel) -> bool:
+    """True when blocks of k, but for the last, are as long as the microkernel asks."""
+    unit, length = kernel.k_multiple, cut.dims[cut.level].size * cut.inside
+    return cut.number == 1 or (cut.most % unit == 0 and (cut.level == 0 or length % unit == 0))
 
 
 def _share(size: int, most: int, unit: int) -> int:
