@@ -8,10 +8,10 @@ conditional's are wanted.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from hlo.analysis.trips import counted, never_ends
 from hlo.codegen.entry.commands import Branches, Loop
+from hlo.codegen.entry.state import EntryState
 from hlo.codegen.llvm import POLLED_COST, Builder, Val, i32
 from hlo.codegen.plan.liveness import Path, array_leaves
 from hlo.codegen.scalar import operations as scalar
@@ -19,9 +19,6 @@ from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.ir import Instruction
 from hlo.ops.control.flow import endless
 from hlo.values.types import ArrayShape
-
-if TYPE_CHECKING:
-    from hlo.codegen.entry.emitter import EntryEmitter
 
 # A loop that is known to end after so much work, in rough scalar operations, need not look whether
 # to go on, which can be a third of a turn that does next to nothing.
@@ -50,12 +47,12 @@ class Slot:
         return Cplx(*parts) if len(parts) == 2 else parts[0]
 
 
-def _slots(e: EntryEmitter, inst: Instruction) -> dict[Path, Slot]:
+def _slots(e: EntryState, inst: Instruction) -> dict[Path, Slot]:
     """Reserve a slot for each scalar of a result."""
     return {path: Slot(e.b, leaf) for path, leaf in array_leaves(inst) if not leaf.dims}
 
 
-def emit_while(e: EntryEmitter, loop: Loop) -> None:
+def emit_while(e: EntryState, loop: Loop) -> None:
     """Write a loop with its condition in front."""
     b, inst = e.b, loop.inst
     condition, body = inst.condition, inst.body
@@ -101,7 +98,7 @@ def emit_while(e: EntryEmitter, loop: Loop) -> None:
         e.scalars[inst, path] = slot.get()
 
 
-def emit_conditional(e: EntryEmitter, branches: Branches) -> None:
+def emit_conditional(e: EntryState, branches: Branches) -> None:
     """Write branches of which an index, or a truth value, chooses one."""
     b, inst = e.b, branches.inst
     chosen = e.scalar(inst.operands[0])

@@ -8,67 +8,28 @@ object needs no symbol of anybody's and keeps no state. What a function gets is 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from hlo.codegen.entry.commands import HostCall
+from hlo.codegen.entry.state import EntryState
 from hlo.codegen.llvm import Builder, Module, Val, i32, i64, ptr
 from hlo.codegen.plan.liveness import Path
 from hlo.codegen.scalar import operations as scalar
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.llvm import Function
-from hlo.ops import Trait
-from hlo.ops.collective.device_groups import names_devices
 from hlo.ops.host.custom_targets import CHECK_SIZE
 from hlo.ops.host.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.ops.rules import need_one_size
 from hlo.values.scan import to_bytes
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
-if TYPE_CHECKING:
-    from hlo.codegen.entry.emitter import EntryEmitter
-
 _CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, i64 }"
 _HOST = "{ ptr, i64, i32, i32, [0 x { ptr, ptr }] }"
-# What an entry returns where the first of its checks fails; less by one for each further one.
-_CHECKS = -16
 _DEVICE_IDS = {"replica-id": 0, "partition-id": 1}
 
 
-@dataclass
-class Imports:
-    """What a program asks its caller for, in the order of the table.
-
-    instructions: one for each entry of the table, which stands for all of the same structure.
-    """
-
-    instructions: list[Instruction] = field(default_factory=list)
-    uses_host: bool = False
-    # The code of an error and what is wrong, by what the entry returns then.
-    checks: dict[int, tuple[str, str]] = field(default_factory=dict)
-    _numbers: dict[str, int] = field(default_factory=dict)
-
-    def check(self, code: str, message: str) -> int:
-        """Return what the entry returns where an error of that code ends the program."""
-        number = _CHECKS - len(self.checks)
-        self.checks[number] = code, message
-        return number
-
-    def number(self, inst: Instruction) -> int:
-        """Return the number of the function that an instruction calls."""
-        notes = inst.annotations
-        key = f"{_structure(inst)} {notes.get('backend_config', '')}"
-        if inst.spec.has(Trait.COLLECTIVE) or names_devices(inst):
-            # Who waits for others is known by name.
-            key += f" {notes.get('frontend_attributes', '')} {inst.name}"
-        if key not in self._numbers:
-            self._numbers[key] = len(self.instructions)
-            self.instructions.append(inst)
-        return self._numbers[key]
-
-
-def _emit_check(e: EntryEmitter, inst: Instruction) -> None:
+def _emit_check(e: EntryState, inst: Instruction) -> None:
     """Emit the end of the program for a size that is outside of its bound."""
     b, (size, bound) = e.b, map(e.scalar, inst.operands)
     assert isinstance(size, Val) and isinstance(bound, Val)
@@ -81,17 +42,7 @@ def _emit_check(e: EntryEmitter, inst: Instruction) -> None:
     b.place(go)
 
 
-def _structure(inst: Instruction) -> str:
-    """Return a text that is equal for instructions that ask the host for the same.
-
-    Computations are told apart by which they are.
-    """
-    shapes = ",".join(map(str, inst.operand_shapes))
-    attrs = ",".join(f"{k}={v!r}" for k, v in inst.attrs.items())
-    return f"{inst.opcode}({shapes}){inst.shape}{attrs}"
-
-
-def emit_host(e: EntryEmitter, command: HostCall) -> None:
+def emit_host(e: EntryState, command: HostCall) -> None:
     """Emit an instruction that the host runs, or that asks who the host is."""
     inst, targets = command.inst, command.results
     if inst.opcode == "custom-call" and inst.custom_call_target == CHECK_SIZE:
@@ -157,7 +108,7 @@ def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, Path], int]:
     return found
 
 
-def _operand_addresses(e: EntryEmitter, inst: Instruction) -> list[str]:
+def _operand_addresses(e: EntryState, inst: Instruction) -> list[str]:
     """Return the addresses of all array leaves of the operands; scalars are stored first."""
     found = []
     for operand in inst.operands:
@@ -176,7 +127,7 @@ def _operand_addresses(e: EntryEmitter, inst: Instruction) -> list[str]:
     return found
 
 
-def _table(e: EntryEmitter, pointers: Sequence[str]) -> str:
+def _table(e: EntryState, pointers: Sequence[str]) -> str:
     """Store addresses one after the other; returns the address of the first."""
     table = e.b.alloca("ptr", max(1, len(pointers)))
     for n, pointer in enumerate(pointers):

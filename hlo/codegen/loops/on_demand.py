@@ -12,9 +12,9 @@ from hlo.analysis.fusion.accesses import TransposedRead, transposed_reads
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.llvm import Builder, Index, RareFlag
 from hlo.codegen.loops.address import Indices
+from hlo.codegen.loops.collapse import collapsible, collapsible_reads
 from hlo.codegen.loops.kernel import Kernel, over_elements
 from hlo.codegen.loops.tiled_transpose import TiledLoops
-from hlo.codegen.plan.loop_collapse import collapsible, collapsible_reads
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.native import NATIVE
 from hlo.codegen.targets.base import Extent

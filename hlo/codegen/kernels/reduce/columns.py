@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from hlo.codegen.kernels.reduce.combiner import Accumulators
 from hlo.codegen.kernels.reduce.reducer import ROWS_AT_ONCE, KernelReducer, Reducer
 from hlo.codegen.llvm import Index
+from hlo.codegen.loops.collapse import collapsible_reads
 from hlo.codegen.loops.kernel import Kernel, split_index
-from hlo.codegen.plan.loop_collapse import collapsible_reads
 from hlo.codegen.targets.base import Extent
 from hlo.values.layout.plain import loop_order
 

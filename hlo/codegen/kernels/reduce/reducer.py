@@ -10,9 +10,9 @@ from functools import cached_property
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.reduce.combiner import Combiner, element_type
 from hlo.codegen.llvm import Index
+from hlo.codegen.loops.collapse import collapsible_reads
 from hlo.codegen.loops.element import ElementEmitter
 from hlo.codegen.loops.kernel import Kernel, split_index
-from hlo.codegen.plan.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.ir import Instruction

@@ -18,9 +18,9 @@ from hlo.codegen.kernels.reduce.combiner import Accumulators
 from hlo.codegen.kernels.reduce.reducer import BLOCK, KernelReducer, Reducer, Reduction
 from hlo.codegen.kernels.reduce.row_loops import prepare_row
 from hlo.codegen.llvm import Index, Val
+from hlo.codegen.loops.collapse import collapsible_reads
 from hlo.codegen.loops.element import ElementEmitter, Indices, element_rule
 from hlo.codegen.loops.kernel import Kernel, over_elements, planner, split_index
-from hlo.codegen.plan.loop_collapse import collapsible_reads
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction

@@ -16,8 +16,8 @@ from hlo.codegen.kernels.reduce.combiner import Accumulators, Combiner, element_
 from hlo.codegen.kernels.reduce.window import Windows
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loops.address import Indices, physical_index
+from hlo.codegen.loops.collapse import collapsible_reads
 from hlo.codegen.loops.kernel import Kernel, loop_nest, over_elements, planner, split_index
-from hlo.codegen.plan.loop_collapse import collapsible_reads
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent, Plan, Target

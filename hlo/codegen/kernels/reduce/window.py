@@ -18,9 +18,9 @@ from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.reduce.combiner import Accumulators, Combiner, element_type
 from hlo.codegen.kernels.reduce.running import plan_running
 from hlo.codegen.llvm import Builder, Index
+from hlo.codegen.loops.collapse import collapsible_reads
 from hlo.codegen.loops.element import Indices
 from hlo.codegen.loops.kernel import Kernel, over_elements, planner, split_index
-from hlo.codegen.plan.loop_collapse import collapsible_reads
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction

@@ -1,0 +1,87 @@
+"""An entry function under construction, as what writes its loops, branches and calls sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hlo.codegen.entry.assignment import BufferAssignment
+from hlo.codegen.entry.buffers import Buffer
+from hlo.codegen.entry.calls import KernelCache, Kernels
+from hlo.codegen.entry.commands import Block, Move, StoreScalar
+from hlo.codegen.entry.imports import Imports
+from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, Module, i64, ptr
+from hlo.codegen.loops.address import places, store, store_place, store_prefix
+from hlo.codegen.plan.liveness import Liveness, Path, Storage
+from hlo.codegen.scalar.operations import Value
+from hlo.codegen.targets.base import LlvmTarget
+from hlo.ir import Instruction
+from hlo.values.layout.plain import is_empty, is_plain, size_bytes
+from hlo.values.types import ArrayShape
+
+
+@dataclass
+class EntryState:
+    """An entry function under construction: where values are, and the time since the last poll."""
+
+    module: Module
+    symbol: str
+    target: LlvmTarget
+    live: Liveness
+    assignment: BufferAssignment
+    cache: KernelCache
+    linkage: str = ""
+    imports: Imports = field(default_factory=Imports)
+
+    def __post_init__(self) -> None:
+        self.b = Builder(self.module)
+        # Scalars are computed one at a time: nothing is gained without branches.
+        self.b.is_careful = True
+        self.kernels = Kernels(self.module, self.target, self.b, self.cache)
+        self.pointers: dict[Buffer, str] = {}
+        self.scalars: dict[Storage, Value] = {}
+        # What has been done since the code last looked whether to go on: see `spend`.
+        self.spent = 0.0
+
+    def block(self, block: Block) -> None:
+        """Write what a computation does."""
+        raise NotImplementedError
+
+    def buffer(self, inst: Instruction, path: Path = ()) -> Buffer | None:
+        """Return the buffer of a leaf, None if it is a scalar."""
+        return self.assignment.values[self.live.of(inst, path)]
+
+    def scalar(self, inst: Instruction, path: Path = ()) -> Value:
+        """Return the value of a scalar that has been computed."""
+        return self.scalars[self.live.of(inst, path)]
+
+    def spend(self, cost: float) -> None:
+        """Say that the code that was last written costs so much, in rough scalar operations."""
+        self.spent += cost
+        if self.spent >= POLLED_COST:
+            self.b.poll(POLLED_COST + 1)
+            self.spent = 0.0
+
+    def moves(self, moves: Sequence[Move]) -> None:
+        """Write copies and stores."""
+        for move in moves:
+            target = self.pointers[move.target]
+            if isinstance(move, StoreScalar):
+                self._store(move.shape, self.scalars[move.value], target)
+            elif not is_empty(move.shape):
+                self.copy_bytes(self.pointers[move.source], target, move.shape)
+
+    def _store(self, shape: ArrayShape, value: Value, base: str) -> None:
+        if is_plain(shape):
+            store(self.b, shape, value, base, ())
+            return
+        store_prefix(self.b, shape, base)
+        with self.b.loop(0, places(shape)) as at:
+            store_place(self.b, shape, base, at, lambda _: value)
+
+    def copy_bytes(self, source: str, target: str, shape: ArrayShape) -> None:
+        """Copy an array between two addresses."""
+        self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
+        args = [ptr(target), ptr(source), i64(size_bytes(shape)), FALSE]
+        self.b.call_void("llvm.memcpy.p0.p0.i64", args)
+        self.spend(size_bytes(shape) / 4)
