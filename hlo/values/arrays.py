@@ -16,7 +16,7 @@ from hlo.values.types import UNBOUNDED
 
 
 class _Token:
-    """The value of every token: order is kept by evaluating in order."""
+    """The value of every token: the interpreter executes in order, so it carries nothing."""
 
     __slots__ = ()
 
@@ -29,9 +29,9 @@ TOKEN_VALUE = _Token()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DynamicArray:
-    """An array stored at its bounds of which the leading `sizes` of each dimension are meant.
+    """An array stored at its bounds, of which the leading `sizes` of each dimension are valid.
 
-    data: array with the shape's bounds. Elements outside `sizes` are padding of no stated value.
+    data: array with the shape's bounds. Elements outside `sizes` are padding of unspecified value.
     """
 
     data: np.ndarray
@@ -39,12 +39,12 @@ class DynamicArray:
 
     @property
     def actual(self) -> np.ndarray:
-        """The elements that are meant: a view of `data`."""
+        """The valid elements: a view of `data`."""
         return self.data[tuple(slice(0, n) for n in self.sizes)]
 
 
 def with_sizes(data: np.ndarray, sizes: Sequence[int]) -> np.ndarray | DynamicArray:
-    """Return an array at its bounds of which only the leading `sizes` are meant.
+    """Return an array at its bounds of which only the leading `sizes` are valid.
 
     That is `data` itself when the sizes are the bounds.
     """
@@ -52,7 +52,7 @@ def with_sizes(data: np.ndarray, sizes: Sequence[int]) -> np.ndarray | DynamicAr
 
 
 def bounded(array: np.ndarray, bounds: Sequence[int]) -> np.ndarray | DynamicArray:
-    """Return an array of dynamic dimensions, stored at its bounds; an unbounded one is as it is."""
+    """Return a dynamic array, stored at its bounds; an unbounded one as is."""
     dims = tuple(n if b == UNBOUNDED else b for n, b in zip(array.shape, bounds, strict=True))
     if array.shape == dims:
         return array
@@ -62,12 +62,12 @@ def bounded(array: np.ndarray, bounds: Sequence[int]) -> np.ndarray | DynamicArr
 
 
 def actual(value: np.ndarray | DynamicArray) -> np.ndarray:
-    """Return the elements of an array that are meant."""
+    """Return the valid elements of an array."""
     return value.actual if isinstance(value, DynamicArray) else value
 
 
 def zero_padded(value: np.ndarray | DynamicArray) -> np.ndarray:
-    """Return an array at its bounds, with zeros in place of what is not meant."""
+    """Return an array at its bounds, with zeros in place of padding."""
     if isinstance(value, DynamicArray):
         return at_bounds(bounded(value.actual, value.data.shape))
     return value

@@ -1,7 +1,7 @@
 """Arrays as nested braces, `{ { 1, 2 }, { 3, 4 } }`: reading and writing, a chunk at a time.
 
-Neither direction holds more than a chunk's worth of Python objects or index arrays, so a constant
-of tens of millions of elements costs little more than its text and its array.
+Neither direction allocates more than a chunk's worth of Python objects or index arrays, so a
+constant of tens of millions of elements costs little more than its text and its array.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hlo.values.types import ArrayShape, ElementType, complex_part
 
 # --- tokens -------------------------------------------------------------------------------------
 
-# What a character is, and with the first of a word standing for the word, what a token is.
+# Classes of characters, and of tokens: a word has the class of its first character.
 _SPACES, _WORDS, _COMMA, _OPEN, _CLOSE, _OPEN_PAIR, _CLOSE_PAIR, _INVALID = range(8)
 _CLASS = np.full(256, _INVALID, np.uint8)
 _CLASS[list(b" \t\r\n\f\v")] = _SPACES
@@ -58,7 +58,7 @@ def complex_from_parts(parts: np.ndarray, et: ElementType) -> np.ndarray:
 
 
 def brace_pairs(dims: Sequence[int]) -> int:
-    """Return how many pairs of braces an array has in text: many may be there without elements."""
+    """Return how many pairs of braces an array has in text: there may be many without elements."""
     if 0 in dims:
         dims = dims[: dims.index(0) + 1]
     return sum(math.prod(dims[:i]) for i in range(len(dims)))
@@ -67,8 +67,8 @@ def brace_pairs(dims: Sequence[int]) -> int:
 class Rows:
     """The brackets that a dense literal of a shape has to have, in order.
 
-    A row is an innermost brace pair; with a dimension of size 0 the innermost pair is there. Each
-    bracket is known by its kind and by the number of elements before it.
+    A row is an innermost brace pair; with a dimension of size 0 that is the innermost pair present.
+    A bracket is described by its kind and the number of elements before it.
     """
 
     def __init__(self, shape: ArrayShape) -> None:
@@ -92,7 +92,7 @@ class Rows:
         return self.brackets == self.total
 
     def peek(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return kinds and element counts of the next `count` brackets, or of all that are left."""
+        """Return kinds and element counts of the next `count` brackets, or of all that remain."""
         kinds, before = self._ready
         if len(kinds) < count and self._made_rows < self.rows:
             first = self._made_rows
@@ -115,19 +115,19 @@ class Rows:
         return kinds[:count], before[:count]
 
     def advance(self, brackets: int, values: int) -> None:
-        """Move on by what a chunk had."""
+        """Advance past the brackets of a chunk."""
         self.brackets += brackets
         self.values += values
         self._ready = (self._ready[0][brackets:].copy(), self._ready[1][brackets:].copy())
 
     def missing(self) -> str:
-        """Say what the literal lacks where its text ends."""
+        """Describe what is missing at the end of the literal's text."""
         kinds, before = self.peek(1)
         what = "a value" if before[0] > self.values else "'{'" if kinds[0] == _OPEN else "'}'"
         return f"the literal of {self._named()} ends too early: expected {what}"
 
     def mismatch(self, kind: int, seen: int, want_kind: int, want: int) -> str:
-        """Say how a bracket after `seen` elements differs from the one due after `want`."""
+        """Describe a bracket after `seen` elements; it is expected after `want`."""
         if seen > want:
             if want_kind == _OPEN:
                 return f"expected '{{' for {self._named()}, found a value"
@@ -146,18 +146,18 @@ class Rows:
 
 
 class ChunkReader:
-    """Reads pieces of a dense literal that are cut between elements."""
+    """Reads a dense literal in chunks that end between elements."""
 
     def __init__(self, rows: Rows, et: ElementType) -> None:
         self._rows = rows
         self._et = et
         self._order = _COMPLEX_ORDER if et.is_complex else _REAL_ORDER
-        self._last = _OPEN  # class of the last token; what may start a literal may follow '{'
+        self._last = _OPEN  # class of the last token; whatever may follow '{' may start a literal
 
     def read(self, data: bytes) -> tuple[np.ndarray, int]:
-        """Return the elements in `data` and how much of it the literal takes up.
+        """Return the elements in `data` and how much of it belongs to the literal.
 
-        Raises TextError for the first thing that is wrong.
+        Raises TextError for the first error.
         """
         rows = self._rows
         classes = _CLASS[np.frombuffer(data, np.uint8)]
@@ -204,7 +204,7 @@ class ChunkReader:
             opens, closes = (np.count_nonzero(kinds == k) for k in (_OPEN_PAIR, _CLOSE_PAIR))
             if opens == closes:
                 return None
-            # Text is cut only after pairs, so what follows does not belong into one.
+            # Chunks end only after pairs, so what follows is outside of one.
             return TextError("expected (real, imaginary): the number ends too early", len(classes))
         first = int(tokens[np.argmax(wrong)])
         return TextError(_unexpected(int(classes[first]), self._et), first)
@@ -215,7 +215,7 @@ class ChunkReader:
         rows = self._rows
         per_value = 2 if self._et.is_complex else 1
         seen = rows.values + np.searchsorted(starts, brackets) // per_value
-        # One more: the elements after the chunk's last bracket must not be too many either.
+        # One more, to check the number of elements after the chunk's last bracket as well.
         kinds, before = rows.peek(len(brackets) + 1)
         after = None
         if len(kinds) > len(brackets):
@@ -239,7 +239,7 @@ class ChunkReader:
 
 
 def _outside_pairs(kinds: np.ndarray) -> np.ndarray:
-    """Return which tokens depart from `(word, word)`. No pair may be cut."""
+    """Return which tokens violate `(word, word)`. No pair may span chunks."""
     place = np.arange(len(kinds))
     since_open = place - np.maximum.accumulate(np.where(kinds == _OPEN_PAIR, place, -9))
     due = np.array([_OPEN_PAIR, _WORDS, _COMMA, _WORDS, _CLOSE_PAIR], np.uint8)
@@ -249,7 +249,7 @@ def _outside_pairs(kinds: np.ndarray) -> np.ndarray:
 
 
 def _unexpected(kind: int, et: ElementType) -> str:
-    """Say that a token of a class stands where it may not."""
+    """Describe a token that is not allowed after the one before it."""
     if kind == _WORDS:
         return (
             "expected (real, imaginary), found a bare number"
@@ -269,7 +269,7 @@ _CHUNK_VALUES = 1 << 16
 
 
 def dense_pieces(values: np.ndarray, shape: ArrayShape) -> Iterator[str]:
-    """Yield the text of an array of rank 1 or more in pieces, with the spaces that XLA puts."""
+    """Yield the text of an array of rank 1 or more in pieces, spaced as by XLA."""
     rows = Rows(shape)
     flat = values.reshape(-1)
     numbers = itertools.chain.from_iterable(

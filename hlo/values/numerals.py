@@ -1,9 +1,9 @@
 """Numbers of a literal's text to array elements and back, a whole array at a time.
 
 Text becomes an element as in XLA: decimal -> double -> element type, rounding to nearest even at
-each step (f16 and bf16 by way of f32). Elements become the digits that XLA prints, which read back
-to the same bits. A constant may have tens of millions of elements, so nothing here makes a Python
-object for each number read.
+each step (f16 and bf16 by way of f32). Elements are printed with XLA's digits, which read back to
+the same bits. A constant may have tens of millions of elements, so nothing here creates a Python
+object per number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hlo.values.types import FINITE_TYPES, ElementType, complex_part, element_ty
 
 # --- characters ---------------------------------------------------------------------------------
 
-# `nan(0x1)` is one number: its parentheses are replaced by these before parentheses get a meaning.
-# They are no ASCII, so no text contains them.
+# `nan(0x1)` is one number: its parentheses are replaced by these before others are interpreted.
+# They are not ASCII, so no number contains them.
 _PAYLOAD_OPEN, _PAYLOAD_CLOSE = b"\x80", b"\x81"
 _PAYLOAD = re.compile(rb"nan\((0x[0-9a-fA-F]{1,16})\)")
 
 WORD_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.+-"
 WORD_CHARS = WORD_LETTERS.encode() + _PAYLOAD_OPEN + _PAYLOAD_CLOSE
-# XLA writes -0, and reads that as an integer, which has no sign.
+# XLA prints -0, and parses it as an integer, which loses the sign.
 MINUS_ZERO = "-0.0"
 _TO_SPACE = bytes(c if c in WORD_CHARS else 32 for c in range(256))
 
@@ -52,7 +52,7 @@ def join_payloads(data: bytes) -> bytes:
 
 
 class BadNumber(Exception):
-    """A number cannot be an element: which one, and why."""
+    """A number that is not a valid element: which one, and why."""
 
     def __init__(self, index: int, message: str, code: str = "bad-value") -> None:
         super().__init__(message)
@@ -77,12 +77,12 @@ class Words:
         return self.data[self.starts[i] : self.ends[i]]
 
     def shown(self, i: int) -> str:
-        """Return a number as the user wrote it, for an error message."""
+        """Return a number as in the source, for an error message."""
         word = self.word(i).replace(_PAYLOAD_OPEN, b"(").replace(_PAYLOAD_CLOSE, b")").decode()
         return word if len(word) <= 40 else word[:37] + "..."
 
     def equal(self, which: np.ndarray, word: bytes) -> np.ndarray:
-        """Return those indices of `which` whose text is `word`."""
+        """Return the indices in `which` of words equal to `word`."""
         starts = self.starts[which]
         same = self.ends[which] - starts == len(word)
         which, starts = which[same], starts[same]
@@ -132,13 +132,13 @@ def bits_of(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "c":
         return array.view(np.uint32 if array.itemsize == 8 else np.uint64)
     bits = array.view(_UNSIGNED[array.itemsize])
-    # numpy leaves anything in the unused bits of a sub-byte element.
+    # The unused bits of numpy's sub-byte elements are unspecified.
     width = element_type_of(array.dtype).bits
     return bits & np.uint8((1 << width) - 1) if width < 8 else bits
 
 
 def from_double(values: np.ndarray, et: ElementType) -> np.ndarray:
-    """Round doubles to a float type, the way XLA rounds the numbers of a literal."""
+    """Round doubles to a float type as XLA rounds the numbers of a literal."""
     with np.errstate(all="ignore"):
         if et.name in ("f16", "bf16"):
             values = values.astype(np.float32)
@@ -146,7 +146,7 @@ def from_double(values: np.ndarray, et: ElementType) -> np.ndarray:
 
 
 def decode(words: Words, et: ElementType) -> np.ndarray:
-    """Return the elements that words spell (real parts of `et` where it is complex).
+    """Parse words as elements (of the real type if `et` is complex).
 
     Raises BadNumber for the first that is malformed or out of range.
     """
@@ -163,7 +163,7 @@ def _decode_pred(words: Words) -> np.ndarray:
         at = words.equal(everything, word)
         values[at], known[at] = value, True
     for i in np.flatnonzero(~known).tolist():
-        # As in XLA, a number other than 0 is true.
+        # As in XLA, any number but 0 is true.
         if not _INTEGER.fullmatch(words.word(i)):
             raise BadNumber(i, f"{words.shown(i)!r} is not a pred: true, false, 1 or 0")
         values[i] = bool(words.word(i).strip(b"-0"))
@@ -173,7 +173,7 @@ def _decode_pred(words: Words) -> np.ndarray:
 def _decode_integers(words: Words, et: ElementType) -> np.ndarray:
     lo, hi = integer_range(et)
     wide = np.uint64 if et.name == "u64" else np.int64
-    # The parser of unsigned numbers knows no sign; only -0 may have one.
+    # The parser of unsigned numbers accepts no sign, except that of -0.
     negative = np.flatnonzero(words.chars[words.starts] == ord("-")) if lo == 0 else np.arange(0)
     values = None if len(words.containing(_NOT_IN_INTEGER)) else words.parse(wide, negative)
     if values is None:
@@ -181,7 +181,7 @@ def _decode_integers(words: Words, et: ElementType) -> np.ndarray:
     outside = (values < lo) | (values > hi)
     doubtful = [np.setdiff1d(negative, words.equal(negative, b"-0"), assume_unique=True)]
     if et.bits == 64:
-        # Parsing saturates, so the extremes are right only where they are written out.
+        # Parsing saturates, so the extremes are valid only if the text says exactly that.
         for limit in {lo, hi} - {0}:
             at = np.flatnonzero(values == limit)
             doubtful.append(np.setdiff1d(at, words.equal(at, b"%d" % limit), assume_unique=True))
@@ -191,7 +191,7 @@ def _decode_integers(words: Words, et: ElementType) -> np.ndarray:
         if value is None:
             _raise_malformed(words, _INTEGER, f"an integer ({et})")
         if et.name == "u64" and -(2**63) <= value < 0:
-            value += 2**64  # it may be written as the signed number of the same bits
+            value += 2**64  # or as the signed number of the same bits
             values[i] = value
         outside[i] = not lo <= value <= hi
     if outside.any():
@@ -203,7 +203,7 @@ def _decode_integers(words: Words, et: ElementType) -> np.ndarray:
 
 
 def _integer(word: bytes) -> int | None:
-    """Return the value of an integer's text, cut off at far more than 64 bits."""
+    """Return the value of an integer's text, clamped to far more than 64 bits."""
     m = _INTEGER.fullmatch(word)
     return int(m[1][:40]) * (-1 if word.startswith(b"-") else 1) if m else None
 
@@ -286,8 +286,8 @@ def _raise_malformed(words: Words, pattern: re.Pattern[bytes], what: str) -> NoR
 
 # --- elements to text ---------------------------------------------------------------------------
 
-# Decimal digits that XLA prints, and those it prints where the first do not read back. With two
-# digits XLA reads the least f8e8m0fnu as the next one; that one gets as many as it takes.
+# Decimal digits that XLA prints, and those it prints if the first do not read back. With two digits
+# XLA reads the smallest f8e8m0fnu as the next one, so that one gets more.
 _DIGITS = {
     "f64": (15, 17), "f32": (6, 9), "f16": (5, 5), "bf16": (4, 4), "f8e5m2": (2, 2),
     "f8e5m2fnuz": (2, 2), "f8e4m3": (3, 3), "f8e4m3fn": (3, 3), "f8e4m3fnuz": (3, 3),

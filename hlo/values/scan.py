@@ -1,8 +1,7 @@
 """A reader for short pieces of HLO text: shapes, layouts, attribute values.
 
-The grammar hands these over as single tokens; each is read by a few calls on a `Scanner`. White
-space and comments between words are skipped. Every failure is a `TextError` at an offset of the
-piece.
+The grammar treats these as single tokens; each is read by a few calls on a `Scanner`. White
+space and comments between words are skipped. Errors are `TextError`s with an offset into the piece.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 _MAX_INT_DIGITS = 20
 
 
-# A byte that is not part of UTF-8 text is kept as one of these characters, as Python does.
+# Bytes that are not valid UTF-8 become these surrogates, as in Python's surrogateescape.
 _LONE_BYTE = 0xDC00
 
 
 def to_bytes(value: str) -> bytes:
-    """Return the bytes of a string that was in quotes, which need not be UTF-8."""
+    """Return the bytes of a quoted string, which need not be UTF-8."""
     try:
         return value.encode(errors="surrogateescape")
-    except UnicodeEncodeError:  # half a pair of UTF-16, which a Python string may hold
+    except UnicodeEncodeError:  # a lone surrogate, which a Python string may contain
         return value.encode(errors="surrogatepass")
 
 
@@ -57,7 +56,7 @@ def unescape(body: str) -> str:
         return _ESCAPES.get(e, e)
 
     value = _ESCAPE.sub(one, body)
-    # Escaped bytes may be characters together.
+    # Several escaped bytes may form one character.
     return value if value.isascii() else from_bytes(to_bytes(value))
 
 
@@ -88,7 +87,7 @@ class Scanner:
     """A cursor over a piece of text."""
 
     __slots__ = ("pos", "text")
-    # What may stand between words.
+    # White space and comments.
     gap: ClassVar[re.Pattern[str]] = _SKIP
 
     def __init__(self, text: str, pos: int = 0) -> None:
@@ -110,7 +109,7 @@ class Scanner:
         raise TextError(message, self.pos if start is None else start, code=code, hint=hint)
 
     def found(self) -> str:
-        """Describe what stands at the cursor, for an error message."""
+        """Describe the text at the cursor, for an error message."""
         rest = self.text[self.pos : self.pos + 20]
         return repr(rest.split("\n")[0]) if rest else "the end of the value"
 
@@ -126,7 +125,7 @@ class Scanner:
         return self.text.startswith(word, self.pos)
 
     def accept(self, word: str) -> bool:
-        """Move past `word` if it stands at the cursor."""
+        """Move past `word` if it is at the cursor."""
         if not self.text.startswith(word, self.pos):
             return False
         self.pos += len(word)
@@ -138,7 +137,7 @@ class Scanner:
             self.fail(f"expected {word!r}, found {self.found()}")
 
     def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
-        """Move past what a pattern matches; `what` names it in the error if it does not."""
+        """Move past a match of a pattern; `what` names it in the error if there is none."""
         m = pattern.match(self.text, self.pos)
         if m is None:
             self.fail(f"expected {what}, found {self.found()}")
@@ -177,8 +176,8 @@ class Scanner:
     def fields(self, what: str, known: Collection[str]) -> Iterator[str]:
         """Read `{name=value name=value}`, with or without commas; yield each name.
 
-        What takes the name reads the value. what: kind of the fields, for error messages. Raises
-        TextError for a name that is not `known`, or is given twice.
+        The caller reads the value. what: kind of the fields, for error messages. Raises
+        TextError for a name that is not `known`, or occurs twice.
         """
         seen: set[str] = set()
         self.expect("{")
@@ -199,7 +198,7 @@ class Scanner:
             self.accept(",")
 
     def items(self, open_: str = "{", close: str = "}") -> Iterator[None]:
-        """Read `{a,b,c}`, possibly empty; what takes the turn reads the item."""
+        """Read `{a,b,c}`, possibly empty; the caller reads each item."""
         self.expect(open_)
         is_first = True
         while not self.accept(close):

@@ -39,9 +39,9 @@ _LAYOUT_START = re.compile(r"\{(?=\s*[\d:}])")
 
 @lru_cache(maxsize=1 << 14)
 def parse_shape(text: str, fill_layout: bool = True) -> Shape:
-    """Return the shape that `text` spells, white space around it allowed. Raises TextError.
+    """Parse a shape; white space around it is allowed. Raises TextError.
 
-    A layout that is not given becomes the default one, or None where `fill_layout` is false.
+    A missing layout becomes the default one, or None if `fill_layout` is false.
     """
     scanner = Scanner(text)
     shape = read_shape(scanner, fill_layout)
@@ -52,7 +52,7 @@ def parse_shape(text: str, fill_layout: bool = True) -> Shape:
 def read_shape(s: Scanner, fill_layout: bool = True, *, before_literal: bool = False) -> Shape:
     """Read an array, tuple, token, opaque or buffer shape. Raises TextError.
 
-    before_literal: a brace behind a blank is not a layout, but the literal of the shape.
+    before_literal: a brace after a blank starts the literal, not a layout.
     """
     open_tuples: list[list[Shape]] = []
     while True:
@@ -104,7 +104,7 @@ def _read_leaf(s: Scanner, fill_layout: bool, before_literal: bool = False) -> S
         s.expect("[")
         s.expect("]")
         if _LAYOUT_START.match(s.text, s.pos):
-            # Old texts give these an empty layout.
+            # Old texts print an empty layout for these.
             s.accept("{")
             s.expect("}")
         return TOKEN if word == "token" else OPAQUE
@@ -122,7 +122,7 @@ def _read_leaf(s: Scanner, fill_layout: bool, before_literal: bool = False) -> S
 
 
 def _fits(dims: tuple[int, ...], et: ElementType) -> bool:
-    """True when dimensions and bytes, of an empty array those of its others, can be numbered."""
+    """True when counts of elements and bytes, ignoring dimensions of size 0, fit an int64."""
     if len(dims) > MAX_RANK:
         return False
     product = et.byte_width
@@ -143,7 +143,7 @@ def _read_dims(s: Scanner, et: ElementType) -> tuple[tuple[int, ...], tuple[bool
     dims: list[int] = []
     dynamic: list[bool] = []
     while not s.accept("]"):
-        # `f32[4x2]` is how the first documents write `f32[4,2]`.
+        # The first documents write `f32[4x2]` for `f32[4,2]`.
         if dims and not s.accept("x"):
             s.expect(",")
         if s.accept("?"):

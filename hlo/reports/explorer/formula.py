@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlo.values.layout import place_of
+from hlo.values.layout import position_of
 from hlo.values.types import ArrayShape
 
 # How tightly operators bind.
@@ -65,5 +65,5 @@ def place_formula(shape: ArrayShape) -> str:
     Raises InferError for a layout that does not say where elements are.
     """
     index = [_Expr(f"i{d}", n) if n > 1 else 0 for d, n in enumerate(shape.dims)]
-    place = place_of(shape, index)
+    place = position_of(shape, index)
     return place.text if isinstance(place, _Expr) else str(place)

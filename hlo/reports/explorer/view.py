@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from hlo.reports.explorer.facts import LayoutFacts, layout_facts
 from hlo.support.signature import checked
-from hlo.values.layout import checked_layout, multi_index, place_of, tilings, unravel
+from hlo.values.layout import checked_layout, multi_index, position_of, tilings, unravel
 from hlo.values.types import ArrayShape, Layout, Shape
 
 # So many panels are shown.
@@ -197,7 +197,7 @@ class _Viewer:
 
     def _cell(self, at: dict[int, int]) -> Cell:
         index = tuple(at[d] for d in range(len(self.dims)))
-        place = int(place_of(self.padded, index))
+        place = int(position_of(self.padded, index))
         if any(i >= n for i, n in zip(index, self.dims, strict=True)):
             return Cell(place, None)
         return self._element(place, index[self.lead :])
@@ -246,7 +246,7 @@ class _Viewer:
         used = places - self.facts.tail_padding
         borders = [used // width, -(-used // width)] if self.facts.tail_padding else []
         if shape.num_elements:
-            borders.append(int(place_of(shape, [n - 1 for n in shape.dims])) // width + 1)
+            borders.append(int(position_of(shape, [n - 1 for n in shape.dims])) // width + 1)
         tile = self._tile_places()
         if tile is not None and tile >= width:
             borders.append(tile // width)

@@ -1,6 +1,6 @@
-"""Where the elements of an array lie in memory."""
+"""Layouts: at which offset in memory each element of an array is."""
 
-from hlo.values.layout.places import (
+from hlo.values.layout.addressing import (
     Tiling,
     checked_layout,
     element_bits,
@@ -10,7 +10,7 @@ from hlo.values.layout.places import (
     physical_bytes,
     physical_dims,
     physical_elements,
-    place_of,
+    position_of,
     tilings,
     unravel,
     validate_layout,
@@ -27,7 +27,7 @@ __all__ = [
     "physical_bytes",
     "physical_dims",
     "physical_elements",
-    "place_of",
+    "position_of",
     "tilings",
     "unravel",
     "validate_layout",

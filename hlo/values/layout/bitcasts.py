@@ -1,4 +1,4 @@
-"""Which reshapes leave every element where it is in memory."""
+"""Which reshapes are bitcasts: they leave every element at its offset in memory."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from hlo.values.types import ArrayShape, Layout
 
 
 def layout_of(shape: ArrayShape) -> Layout:
-    """Return the layout of an array; one that is left open is row-major."""
+    """Return the layout of an array; an unspecified one is row-major."""
     return shape.layout if shape.layout is not None else Layout.default(shape.rank)
 
 
 def is_order(shape: ArrayShape) -> bool:
-    """True for a layout that is an order of dimensions in the default memory, and no more."""
+    """True for a layout that is only an order of dimensions, in the default memory space."""
     return layout_of(shape) == Layout(layout_of(shape).minor_to_major)
 
 
 def reshape_is_bitcast(a: ArrayShape, b: ArrayShape) -> bool:
-    """True when a reshape from `a` to `b` leaves every element where it is in memory.
+    """True when a reshape from `a` to `b` leaves every element at its offset in memory.
 
-    The dimensions fall into groups, in row-major order, that a reshape keeps apart. A group of one
-    dimension on both sides may lie anywhere; in others the dimensions have to be neighbours in
-    row-major order. The groups have to lie in the same order on both sides.
+    The dimensions fall into groups, in row-major order, that a reshape keeps apart. The dimensions
+    of a group have to be adjacent and in row-major order, unless it has one dimension on both
+    sides. The order of groups in memory has to be the same on both sides.
     """
     if not a.num_elements:
         return True
@@ -32,7 +32,7 @@ def reshape_is_bitcast(a: ArrayShape, b: ArrayShape) -> bool:
 def _reshape_groups(
     a: tuple[int, ...], b: tuple[int, ...]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the smallest runs of dimensions, other than those of size 1, with equal products."""
+    """Return the smallest runs of dimensions with equal products, without those of size 1."""
     left = [d for d in range(len(a)) if a[d] != 1]
     right = [d for d in range(len(b)) if b[d] != 1]
     groups_a: list[list[int]] = []
@@ -68,7 +68,7 @@ def _group_order(shape: ArrayShape, groups: list[list[int]]) -> list[int] | None
 
 
 def layout_after_reshape(a: ArrayShape, b: ArrayShape) -> Layout | None:
-    """Return the layout in which a reshape from `a` has elements stay where they are.
+    """Return the layout with which a reshape from `a` is a bitcast.
 
     b: the dimensions after it. None where there is no such layout.
     """

@@ -1,4 +1,4 @@
-"""Arrays in logical order to physical buffers and back, as `hlo.values.layout` says."""
+"""Conversion between arrays in logical order and physical buffers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from hlo.values.types import ArrayShape, ElementType
 def pack(array: np.ndarray, shape: ArrayShape, padding: np.ndarray | None = None) -> np.ndarray:
     """Return the physical buffer of an array given in logical order.
 
-    array: the shape's dimensions and dtype. padding: what padding holds, a scalar of that dtype, or
-    None for bits that are zero, as those of a metadata prefix are. Returns bytes (uint8, 1-d) of
+    array: the shape's dimensions and dtype. padding: value of padding, a scalar of that dtype, or
+    None for zero bits, which a metadata prefix always has. Returns bytes (uint8, 1-d) of
     `physical_bytes(shape)`. Raises InferError for a layout with a physical shape of its own.
     """
     layout = checked_layout(shape)
@@ -41,11 +41,11 @@ def pack(array: np.ndarray, shape: ArrayShape, padding: np.ndarray | None = None
     size = physical_bytes(shape)
     if not physical_elements(shape):
         return np.zeros(size, np.uint8)  # tiles may be larger than any array
-    # The elements of a packed buffer pass through a byte each.
+    # The elements of a packed buffer are expanded to a byte each on the way.
     check_memory(size + physical_elements(shape) * array.dtype.itemsize, f"packing {shape}")
     filler = np.zeros((), array.dtype) if padding is None else padding
     if array.dtype.itemsize == 1:
-        # Padding is of zero bits, which not all types have as the number zero.
+        # Padding has zero bits, which is not the number zero in all types.
         array = np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
         filler = np.zeros((), np.uint8) if padding is None else padding.view(np.uint8)
     array = array.transpose(layout.minor_to_major[::-1])
@@ -102,7 +102,7 @@ def _untile(array: np.ndarray, step: Tiling) -> np.ndarray:
 
 
 def _tile_order(kept: int, tiled: int) -> list[int]:
-    """Return the permutation that moves the positions in a tile behind the tiles."""
+    """Return the permutation that puts the indices inside a tile after those of tiles."""
     return [*range(kept), *range(kept, kept + 2 * tiled, 2), *range(kept + 1, kept + 2 * tiled, 2)]
 
 
@@ -133,7 +133,7 @@ def _from_bits(octets: np.ndarray, et: ElementType, bits: int) -> np.ndarray:
 
 
 def _extend(octets: np.ndarray, et: ElementType) -> np.ndarray:
-    """Return the bytes of elements with the unused bits of a narrow type made zero or sign."""
+    """Return the bytes of elements with the unused bits of a narrow type zero- or sign-extended."""
     if et.bits >= 8:
         return octets
     low = octets & np.uint8((1 << et.bits) - 1)

@@ -1,4 +1,4 @@
-"""Shapes and physical buffers for callers: shapes may be text, and what is wrong is an HloError."""
+"""The public interface to shapes and physical buffers: shapes may be text, errors are HloErrors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hlo.values.types import ArrayShape, Shape
 
 @checked
 def parse_shape(text: str) -> Shape:
-    """Return the shape that a text spells, such as `f32[3,5]{1,0:T(2,2)}`.
+    """Parse a shape, such as `f32[3,5]{1,0:T(2,2)}`.
 
     A layout that is not given is row-major.
 
@@ -44,7 +44,7 @@ def array_shape(shape: Shape | str) -> ArrayShape:
 
 @contextlib.contextmanager
 def layout_errors() -> Iterator[None]:
-    """Turn what layouts raise into HloError."""
+    """Turn exceptions about layouts into HloError."""
     try:
         yield
     except InferError as e:
@@ -58,14 +58,14 @@ def pack(array: np.ndarray, shape: Shape | str, padding: np.ndarray | None = Non
     Args:
         array: of the shape's dimensions and dtype.
         shape: an array shape with its layout, also as text.
-        padding: what padding holds, a scalar of that dtype, or None for bits that are zero, as
-            those of a metadata prefix are.
+        padding: value of padding, a scalar of that dtype, or None for zero bits, which a metadata
+            prefix always has.
 
     Returns:
-        Bytes (uint8, 1-d), as many as the layout takes.
+        Bytes (uint8, 1-d), of the layout's physical size.
 
     Raises:
-        HloError: for an array of another shape or type, and a layout that is none.
+        HloError: for an array of another shape or type, and an invalid layout.
 
     >>> hlo.pack(np.uint8([[1, 2, 3], [4, 5, 6]]), "u8[2,3]{0,1}")
     array([1, 4, 2, 5, 3, 6], dtype=uint8)
@@ -81,11 +81,11 @@ def unpack(buffer: np.ndarray, shape: Shape | str) -> np.ndarray:
     """Return the array, in logical order, whose physical buffer this is: the inverse of `hlo.pack`.
 
     Args:
-        buffer: as many bytes as the layout takes.
+        buffer: bytes, of the layout's physical size.
         shape: an array shape with its layout, also as text.
 
     Raises:
-        HloError: for a buffer of another size, and a layout that is none.
+        HloError: for a buffer of another size, and an invalid layout.
 
     >>> hlo.unpack(np.uint8([1, 4, 2, 5, 3, 6]), "u8[2,3]{0,1}")
     array([[1, 2, 3],

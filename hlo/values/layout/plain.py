@@ -1,18 +1,17 @@
 """Plain layouts: an array is its elements in some order of dimensions.
 
-Elements are in whole bytes, as numpy has them, with nothing between them. All values inside
-compiled code are stored so; arrays from and for outside may also be in tiles, have padding, or
-share bytes.
+Elements take whole bytes, as in numpy, without gaps. All values inside compiled code are stored so;
+arguments and results may also have tiles, padding or bit packing.
 """
 
 from __future__ import annotations
 
-from hlo.values.layout.places import physical_bytes
+from hlo.values.layout.addressing import physical_bytes
 from hlo.values.types import ArrayShape, ElementType, Shape
 
 
 def is_plain(shape: Shape) -> bool:
-    """True for an array that is its elements in some order of dimensions, and for all else."""
+    """True for an array without tiles, padding or bit packing, and for any other shape."""
     if not isinstance(shape, ArrayShape) or shape.layout is None:
         return True
     x = shape.layout
@@ -26,9 +25,9 @@ def is_plain(shape: Shape) -> bool:
 
 
 def _is_whole(et: ElementType, bits: int) -> bool:
-    """True when an element in so many bits (0: the default) is all that its bytes can hold.
+    """True when an element of so many bits (0: the default) fills whole bytes.
 
-    Where a narrow type is said to take a byte, the rest of it need not be an extension.
+    The unused bits of a narrow type in a byte need not be an extension.
     """
     is_narrow = et.is_pred or et.bits < 8
     return bits == 0 or (bits == 8 * et.byte_width and not is_narrow)
@@ -46,14 +45,14 @@ def size_bytes(shape: Shape) -> int:
 
 
 def minor_to_major(shape: ArrayShape) -> tuple[int, ...]:
-    """Return the dimensions of an array, the fastest in memory first; row-major if none is said."""
+    """Return the dimensions of an array, the fastest-varying first; row-major by default."""
     if shape.layout is not None:
         return shape.layout.minor_to_major
     return tuple(range(shape.rank))[::-1]
 
 
 def loop_order(shape: ArrayShape) -> list[int]:
-    """Return the dimensions of more than one element, the slowest in memory first."""
+    """Return the dimensions of more than one element, the slowest-varying first."""
     return [d for d in reversed(minor_to_major(shape)) if shape.dims[d] != 1]
 
 

@@ -1,9 +1,9 @@
 """Literals from text.
 
-A dense literal nests braces to exactly its rank, `{{1, 2}, {3, 4}}`; a scalar stands bare; a
+A dense literal nests braces to exactly its rank, `{{1, 2}, {3, 4}}`; a scalar has no braces; a
 complex number is `(re, im)`; a tuple is `(literal, literal)`. White space or a comma separates
 elements. One number for an array is its first element, the others are zero. XLA prints `{...}` for
-a constant it finds too long to print; it is read as an elided literal. Source: the literal rules of
+a long constant; it is read as an elided literal. Source: the literal rules of
 XLA's `hlo_parser.cc`. Stricter here: no stray commas, no wrapped integers but negative ones of u64,
 no infinity for a type that has none. `-0` is read as the negative zero that XLA prints it for.
 """
@@ -29,7 +29,7 @@ _ELIDED = re.compile(r"\{\s*\.\.\.\s*\}")
 _WORD = re.compile(rf"(?:(?<=nan)\(0x[0-9a-fA-F]*\)|[{re.escape(WORD_LETTERS)}])+")
 _BOUNDARY = re.compile(r"[,\s}]")
 _COMPLEX_BOUNDARY = re.compile(r"\)(?=[\s,]*[({}])")
-# Short constants are few and come often: 0, 1, -inf, {0}.
+# Few different short constants occur, but often: 0, 1, -inf, {0}.
 _CACHED_LENGTH = 40
 _CHUNK_CHARS = 1 << 22
 
@@ -39,8 +39,8 @@ def read_literal(
 ) -> Literal:
     """Return the literal of `shape` that `text[start:end]` spells.
 
-    braces: an array has all of its own; one number does not do. Raises TextError at an offset from
-    `start`.
+    braces: require all braces of an array; one number for it is an error. Raises TextError at an
+    offset from `start`.
     """
     if end is None:
         end = len(text)
@@ -69,7 +69,7 @@ class _Reader:
         self._skip()
 
     def read(self, shape: Shape) -> Literal:
-        """Read the whole text. Tuples are kept on a stack of our own: they nest without bound."""
+        """Read the whole text. Tuples use an explicit stack: their depth is not limited."""
         open_tuples: list[tuple[TupleShape, list[Literal]]] = []
         current = shape
         while True:
@@ -168,7 +168,8 @@ class _Reader:
         """Read nested braces, a chunk of text at a time."""
         et = shape.element_type
         rows = Rows(shape)
-        # Each element takes two characters at least, so a lying shape allocates little.
+        # Each element takes two characters at least, so a shape that is too large for its text
+        # allocates little.
         room = min(shape.num_elements, (self._end - self._pos) // 2 + 1)
         out = np.empty(room, et.dtype)
         chunk = ChunkReader(rows, et)
@@ -198,7 +199,7 @@ class _Reader:
             self._fail(f"unexpected {self._found()}")
 
     def _without_comments(self, text: str) -> str:
-        """Return the text with comments blanked, so that offsets stay."""
+        """Return the text with comments blanked, so that offsets do not change."""
 
         def blank(m: re.Match[str]) -> str:
             if len(m[0]) == 1:

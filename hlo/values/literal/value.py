@@ -28,9 +28,9 @@ from hlo.values.types import (
 class Literal:
     """A constant of a shape: an array, a tuple of literals, or a token. Immutable.
 
-    An elided literal has no value in its text and stands for `elision_fill`; its array is made when
-    it is first asked for, since the shapes of elided constants can be huge. Two literals are equal
-    when shape and bits are, so a NaN equals itself and -0 differs from 0.
+    An elided literal has no value in its text and evaluates to `elision_fill`; its array is created
+    on first use, since the shapes of elided constants can be huge. Two literals are equal when
+    shape and bits are, so a NaN equals itself and -0 differs from 0.
 
     >>> literal = hlo.Literal.of([[1.0, 2.0], [3.0, np.nan]])
     >>> literal, literal == hlo.Literal.of(literal.array)
@@ -40,9 +40,9 @@ class Literal:
     __slots__ = ("_fill_start", "_value", "elided", "shape")
 
     def __init__(self, shape: Shape, value: np.ndarray | Sequence[Literal] | None = None) -> None:
-        """Hold an array of the shape's dimensions and dtype, which the caller gives up, or the
-        elements of a tuple. A value of None elides an array or a tuple. Raises HloError for a value
-        that is not of the shape, and for shapes without literals."""
+        """Take ownership of an array of the shape's dimensions and dtype, or of the elements of a
+        tuple. A value of None elides an array or a tuple. Raises HloError for a value that does not
+        match the shape, and for shapes without literals."""
         _need_fit(shape, value)
         self.shape = shape
         self.elided = value is None and not isinstance(shape, TokenShape)
@@ -58,8 +58,8 @@ class Literal:
     def of(cls, value: Any) -> Literal:
         """Return the literal of an array of any library, of a token, or of a tuple of such.
 
-        Numbers and lists are what numpy makes of them. Raises HloError, code `type-mismatch`, for
-        what is no array of an element type.
+        Numbers and lists are converted by numpy. Raises HloError, code `type-mismatch`, for
+        anything that is not an array of an element type.
         """
         if value is TOKEN_VALUE:
             return cls(TOKEN)
@@ -117,7 +117,7 @@ class Literal:
         return TOKEN_VALUE if isinstance(self.shape, TokenShape) else self.array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the elements as numpy's functions take them; a view, which is read-only."""
+        """Return the elements for numpy's functions: a read-only view."""
         if not isinstance(self.shape, ArrayShape):
             raise TypeError(f"a literal of {self.shape} is not an array")
         return np.array(self.array, dtype, copy=copy)
@@ -179,7 +179,7 @@ class Literal:
 
 
 def _need_fit(shape: Shape, value: Any) -> None:
-    """Raise HloError unless a value is what a literal of a shape holds, TypeError for no shape."""
+    """Raise HloError unless a value fits the shape, TypeError if that is no shape."""
     if isinstance(shape, ArrayShape):
         is_array = isinstance(value, np.ndarray) and value.shape == shape.dims
         fits = value is None or (is_array and value.dtype == shape.element_type.dtype)
@@ -202,16 +202,16 @@ def _need_fit(shape: Shape, value: Any) -> None:
 
 
 def elision_fill(shape: ArrayShape, start: int = 0) -> np.ndarray:
-    """Return what an elided constant stands for: 32-bit words that count up from `start`.
+    """Return the value of an elided constant: 32-bit words that count up from `start`.
 
-    The words fill the array's memory in its layout, whatever its element type; for pred each byte
-    keeps its lowest bit. That is what XLA's parser does, so a dump with elided constants gives the
-    same results here and there.
+    The words fill the array's memory in its layout, whatever its element type; of pred, only the
+    lowest bit of each byte is used. XLA's parser does the same, so a dump with elided constants
+    gives the same results in both.
     """
     words = np.arange(start, start + shape.byte_size // 4, dtype=np.uint64).astype(np.uint32)
     if shape.element_type.is_pred:
         words &= np.uint32(0x01010101)
-    # What is left of the last word counts in bytes from 0.
+    # The remainder after the last word is bytes that count up from 0.
     rest = np.arange(shape.byte_size % 4, dtype=np.uint8)
     raw = np.concatenate([words.view(np.uint8), rest])
     if shape.element_type.bits < 8:

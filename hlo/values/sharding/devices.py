@@ -16,10 +16,10 @@ import numpy as np
 from hlo.errors import InferError, TextError, did_you_mean
 from hlo.values.scan import Scanner, escape
 
-# An arrangement is written in a few characters whatever its size; listing it has to be affordable.
+# An arrangement of any size takes a few characters of text; listing it has to be affordable.
 MAX_LISTED_DEVICES = 1 << 24
 MAX_DEVICES = 2**63 - 1
-# Programs of XLA may name no device where a number is needed.
+# XLA's "no device" where a number is required.
 NO_DEVICE = -1
 
 
@@ -28,14 +28,14 @@ def _joined(values: Sequence[int]) -> str:
 
 
 def _canonical_iota(reshape: Sequence[int], perm: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Return the shortest reshape and transposition that order the numbers the same way."""
+    """Return the shortest reshape and transposition with the same order of numbers."""
     kept = [p for p in perm if reshape[p] != 1] or [0]
     runs: list[list[int]] = []
     previous = -1
     sizes = [d for d, size in enumerate(reshape) if size != 1] or [0]
     rank_of = {d: i for i, d in enumerate(sizes)}
     for p in kept:
-        # Dimensions that stay neighbours in the same order are one dimension.
+        # Merge dimensions that stay adjacent in the same order.
         if runs and rank_of[p] == previous + 1:
             runs[-1].append(p)
         else:
@@ -52,7 +52,7 @@ class DeviceGrid:
     """Device numbers arranged in dimensions `dims`, in row-major order.
 
     Either `ids` lists them, or they are `0, 1, ...` reshaped to `reshape` and transposed by `perm`,
-    which is kept in its shortest form so that equal arrangements compare equal.
+    in canonical form, so that equal arrangements compare equal.
     """
 
     dims: tuple[int, ...]
@@ -84,7 +84,7 @@ class DeviceGrid:
     def array(self) -> np.ndarray:
         """Return the device numbers as an int64 array of shape `dims`.
 
-        Raises InferError when there are more than anybody can mean.
+        Raises InferError when there are too many to list.
         """
         if self.ids:
             return np.array(self.ids, np.int64).reshape(self.dims)
@@ -108,7 +108,7 @@ class DeviceGrid:
 
 
 def _need_countable(s: Scanner, count: int) -> None:
-    """Fail where a product of sizes leaves the range of a device number."""
+    """Raise if a product of sizes exceeds the range of a device number."""
     if count > MAX_DEVICES:
         s.fail(f"the sizes multiply to more than {MAX_DEVICES} devices", code="bad-value")
 
@@ -167,7 +167,7 @@ def read_grid(s: Scanner) -> DeviceGrid:
 
 @dataclass(frozen=True, slots=True)
 class AxisRef:
-    """A mesh axis by number, or the part of it of `size` below a major part of `pre_size`."""
+    """A mesh axis by number, or its part of `size` that follows a major part of `pre_size`."""
 
     axis: int
     pre_size: int = 1
@@ -176,7 +176,7 @@ class AxisRef:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """Devices in a grid whose dimensions have names."""
+    """A grid of devices with named dimensions."""
 
     names: tuple[str, ...]
     grid: DeviceGrid
@@ -186,7 +186,7 @@ class Mesh:
         object.__setattr__(self, "index", {n: i for i, n in enumerate(self.names)})
 
     def axis_size(self, ref: AxisRef) -> int:
-        """Return the number of devices along an axis or a part of one."""
+        """Return the number of devices along an axis or part of an axis."""
         return ref.size or self.grid.dims[ref.axis]
 
     def axis_string(self, ref: AxisRef) -> str:
@@ -203,14 +203,14 @@ class Mesh:
 
 
 def _read_axis_name(s: Scanner) -> str:
-    """Read a name in quotes, as printed today, or bare, as it was printed before."""
+    """Read a name in quotes, or bare as older versions print it."""
     return s.string() if s.peek("'") or s.peek('"') else s.ident("the name of a mesh axis")
 
 
 def read_mesh(s: Scanner, *, may_be_empty: bool = False) -> Mesh:
     """Read `mesh['x'=2,'y'=4]`, with `, device_ids=(...)` where the order is not 0, 1, ...
 
-    may_be_empty: `mesh[]` is one too. Raises TextError.
+    may_be_empty: accept `mesh[]`. Raises TextError.
     """
     s.expect("mesh")
     sizes: dict[str, int] = {}
@@ -298,7 +298,7 @@ def read_axis_refs(s: Scanner, mesh: Mesh) -> tuple[AxisRef, ...]:
 
 
 def check_not_mergeable(s: Scanner, mesh: Mesh, refs: Sequence[AxisRef]) -> None:
-    """Fail if the last two references are two parts of an axis that make up one larger part."""
+    """Raise if the last two references are adjacent parts of an axis, to be written as one."""
     if len(refs) < 2:
         return
     a, b = refs[-2:]
@@ -308,7 +308,7 @@ def check_not_mergeable(s: Scanner, mesh: Mesh, refs: Sequence[AxisRef]) -> None
 
 
 def check_axis_refs(s: Scanner, mesh: Mesh, refs: Sequence[AxisRef]) -> None:
-    """Fail unless the referenced axes and parts are disjoint and cut each axis consistently."""
+    """Raise unless the referenced axes and parts are disjoint and split each axis consistently."""
     by_axis: dict[int, list[AxisRef]] = {}
     for ref in refs:
         by_axis.setdefault(ref.axis, []).append(ref)

@@ -25,7 +25,7 @@ from hlo.values.sharding.devices import (
 
 
 class ReplicaGroups:
-    """Groups of device numbers; no group at all means one group of every device."""
+    """Groups of device numbers; no groups mean one group of all devices."""
 
     __slots__ = ()
 
@@ -37,13 +37,13 @@ class ReplicaGroups:
     def lists(self) -> tuple[tuple[int, ...], ...]:
         """Return the groups as lists of device numbers.
 
-        Raises InferError when they are too large to list.
+        Raises InferError when there are too many to list.
         """
         raise NotImplementedError
 
     @property
     def group_size(self) -> int | None:
-        """Number of devices of each group; None where there is no group or sizes differ."""
+        """Number of devices of each group; None if there are no groups or sizes differ."""
         raise NotImplementedError
 
 
@@ -106,7 +106,7 @@ class MeshGroups(ReplicaGroups):
         return math.prod(self.mesh.axis_size(ref) for ref in self.axes)
 
     def lists(self) -> tuple[tuple[int, ...], ...]:
-        # Every axis is cut where one of its parts begins or ends; the parts named go last.
+        # Every axis is split where one of its parts begins or ends; the named parts become minor.
         sizes: list[int] = []
         place: dict[tuple[int, int], int] = {}
         for axis, full in enumerate(self.mesh.grid.dims):

@@ -14,7 +14,7 @@ from hlo.errors import InferError
 from hlo.values.sharding.devices import AxisRef, DeviceGrid, Mesh
 from hlo.values.types import ArrayShape, Shape
 
-# Each says how all devices relate to the whole value.
+# Kinds of shardings that do not cut the value.
 WHOLE_KINDS = ("replicated", "manual", "unreduced", "unknown")
 SUBGROUP_KINDS = ("replicated", "manual", "unreduced", "maximal")
 # How a mesh sharding may use the axes that cut no dimension.
@@ -35,14 +35,14 @@ def _metadata_string(metadata: Metadata, *, listed: bool) -> str:
 
 
 class Sharding:
-    """How a value is spread over devices."""
+    """How a value is distributed over devices."""
 
     __slots__ = ()
 
     def check(self, shape: Shape, num_devices: int | None = None) -> None:
         """Raise InferError unless this is a sharding of `shape` over `num_devices` (None: any).
 
-        A sharding that is not a tuple holds for each leaf of a tuple shape.
+        A sharding that is not a tuple applies to each leaf of a tuple shape.
         """
         for _, leaf in shape.leaves():
             if not leaf.is_token:
@@ -84,10 +84,10 @@ class WholeSharding(Sharding):
 
 @dataclass(frozen=True, slots=True)
 class TiledSharding(Sharding):
-    """A sharding that cuts the value into tiles, one for each place of a grid of devices.
+    """A sharding that cuts the value into tiles, one for each position in a grid of devices.
 
-    The first dimensions of the grid are those of the value. Each of the rest says how the devices
-    along it relate: `subgroups` has one kind for each.
+    The first dimensions of the grid are those of the value. The rest are subgroups: `subgroups` has
+    the kind of each.
     """
 
     grid: DeviceGrid
@@ -139,7 +139,7 @@ class DimSharding:
 class NamedSharding(Sharding):
     """A sharding by axes of a mesh. `kind` is one of replicated, unreduced, manual, or `dims`.
 
-    reduction: what makes one value of unreduced parts, max or min; empty for their sum.
+    reduction: how unreduced values are combined, max or min; empty for their sum.
     """
 
     mesh: Mesh
@@ -195,7 +195,7 @@ class DeviceMeshSharding(Sharding):
 
 
 def for_leaves(sharding: Sharding, shape: Shape) -> Sharding:
-    """Return what a sharding of a value means: that of a tuple is one for each leaf, as in XLA."""
+    """Return the canonical form of a sharding: for a tuple, one for each leaf, as in XLA."""
     if not shape.is_tuple or isinstance(sharding, TupleSharding):
         return sharding
     return TupleSharding((sharding,) * max(1, sum(1 for _ in shape.leaves())))
@@ -211,7 +211,7 @@ class TupleSharding(Sharding):
         if not shape.is_tuple:
             raise _fail(f"a tuple sharding is on a value of shape {shape}")
         leaves = [leaf for _, leaf in shape.leaves()]
-        # An empty tuple may have a single sharding, which stands for the tuple itself.
+        # An empty tuple may have a single sharding, of the tuple itself.
         if len(leaves) != len(self.elements) and not (not leaves and len(self.elements) == 1):
             raise _fail(
                 f"the sharding has {len(self.elements)} elements, "

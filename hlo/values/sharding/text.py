@@ -39,20 +39,20 @@ from hlo.values.sharding.devices import (
 )
 
 _T = TypeVar("_T")
-# Without a word they are added up.
+# The default is a sum.
 _REDUCTIONS = {"sum": "", "max": "max", "min": "min"}
 _WORDS = (*WHOLE_KINDS, "maximal", "last_tile_dim_replicate", "shard_as", "shard_like")
 _FIELDS = ("device", "devices", "last_tile_dims", "metadata")
 
 
 def _read_metadata(s: Scanner) -> Metadata:
-    """Read `{...}` or `{{...},{...}}` and return what stands between the innermost braces."""
+    """Read `{...}` or `{{...},{...}}` and return the contents of the innermost braces."""
     s.expect("{")
     return _read_group(s, _read_entry) if s.peek("{") else (_read_entry(s),)
 
 
 def _read_group(s: Scanner, read_rest: Callable[[Scanner], _T]) -> tuple[_T, ...]:
-    """Read the rest of `{{...},{...}}`. read_rest: reads one element from behind its brace."""
+    """Read the rest of `{{...},{...}}`. read_rest: reads one element after its opening brace."""
     elements: list[_T] = []
     while not s.accept("}"):
         if elements:
@@ -94,7 +94,7 @@ def _read_dim(s: Scanner, mesh: Mesh) -> DimSharding:
 
 
 def _read_reduction(s: Scanner) -> str:
-    """Read what reduces unreduced parts, if the text says. Newer XLA than jaxlib's writes it."""
+    """Read the reduction of unreduced values, if any; XLA newer than jaxlib's prints it."""
     if s.peek("{"):
         return ""
     at = s.pos

@@ -1,7 +1,7 @@
 """Element types, layouts and shapes: immutable values, compared by content.
 
 A `Shape` is one of `ArrayShape`, `TupleShape`, `TokenShape`, `OpaqueShape`, `BufferShape`. Nothing
-here knows operations or text syntax beyond printing a shape the way HLO writes it.
+here knows about operations, or about text syntax beyond printing a shape as HLO does.
 """
 
 from hlo.values.types.comparison import compatible, signature_text, with_layouts_of, without_layout

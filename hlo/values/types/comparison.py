@@ -1,4 +1,4 @@
-"""Shapes beside each other: compatible ones, layouts from one to another, signatures."""
+"""Comparison of shapes, layouts copied from one to another, signatures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hlo.values.types.shape import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
 
-# What a signature shows of a program: parameters, and characters of a shape.
+# Limits of a signature: number of parameters, and characters per shape.
 _SHOWN, _MAX_SHOWN = 6, 80
 
 
@@ -60,7 +60,7 @@ def without_layout(shape: Shape) -> Shape:
 
 
 def signature_text(named: Iterable[tuple[str, Shape]], result: Shape) -> str:
-    """Return `(x: f32[2], ...) -> f32[2]` of a program, cut where it is long."""
+    """Return `(x: f32[2], ...) -> f32[2]` of a program, truncated where it is long."""
     parameters = list(named)
     shown = [f"{name}: {_short(shape)}" for name, shape in parameters[:_SHOWN]]
     if len(parameters) > _SHOWN:

@@ -108,7 +108,7 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         _et("c128", _C, 128, np.complex128),
     )
 }
-# They have neither infinities nor NaNs: what is too large for them is their largest number.
+# They have neither infinities nor NaNs: larger values saturate.
 FINITE_TYPES = frozenset({"f4e2m1fn", "f6e2m3fn", "f6e3m2fn"})
 PRED, S32, S64, U32, U64, F32 = (
     ELEMENT_TYPES[n] for n in ("pred", "s32", "s64", "u32", "u64", "f32")
@@ -125,19 +125,19 @@ def element_type(name: str) -> ElementType:
 
 
 def element_type_of(dtype: np.dtype) -> ElementType:
-    """Return the element type whose values numpy holds as `dtype`. Raises KeyError."""
+    """Return the element type that numpy represents as `dtype`. Raises KeyError."""
     return _BY_DTYPE[dtype]
 
 
 def integer_range(et: ElementType) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer type."""
+    """Return the smallest and the largest value of an integer type."""
     if et.is_signed:
         return -(1 << (et.bits - 1)), (1 << (et.bits - 1)) - 1
     return 0, (1 << et.bits) - 1
 
 
 def complex_part(et: ElementType) -> ElementType:
-    """Return the type of a complex type's parts: c64 -> f32, c128 -> f64, others themselves."""
+    """Return the type of a complex type's parts: c64 -> f32, c128 -> f64; itself for others."""
     return ELEMENT_TYPES[{"c64": "f32", "c128": "f64"}.get(et.name, et.name)]
 
 

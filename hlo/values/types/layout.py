@@ -1,4 +1,4 @@
-"""The parts of a layout as values and as text; `hlo.values.layout` says what they mean.
+"""The fields of a layout as values and as text; `hlo.values.layout` implements their meaning.
 
 Source: "Shapes and Layout" (document 001).
 """
@@ -37,7 +37,7 @@ class DimLevel:
 
 @dataclass(frozen=True, slots=True)
 class SplitConfig:
-    """A split of dimension `dim` at the given indices, for memories in several parts."""
+    """A split of dimension `dim` at the given indices, over several memories."""
 
     dim: int
     indices: tuple[int, ...]

@@ -1,6 +1,6 @@
 """Shapes: arrays, tuples, tokens, opaque values and buffers; and the layouts of arrays.
 
-A layout may have a physical shape, and a shape has a layout, so both are here.
+A layout may contain a physical shape, and a shape contains a layout, so both are here.
 
 Source: "Shapes and Layout" (document 001).
 """
@@ -18,11 +18,11 @@ from hlo.values.types.layout import DimLevel, SplitConfig, Tile
 UNBOUNDED = -1
 # Element counts must fit XLA's int64; anything larger is rejected before it is multiplied out.
 MAX_ELEMENTS = 2**63 - 1
-# Some of numpy ends there, and windows take twice as many dimensions, where all of it ends.
+# Some numpy functions support no more; windows need twice as many, which is the limit of the rest.
 MAX_RANK = 32
-# Tuples are walked recursively all over the project, so their depth is limited where they enter.
+# Tuples are traversed recursively all over the project, so their depth is limited on input.
 MAX_NESTING = 64
-# A few tuples of tuples of the same tuple are more values than any machine has memory for.
+# A few levels of tuples of the same tuple contain more values than fit in any memory.
 MAX_PARTS = 1 << 20
 
 
@@ -65,7 +65,7 @@ class Shape:
 
     @property
     def is_dynamic(self) -> bool:
-        """True when a dimension is dynamic, in a tuple of some array."""
+        """True when a dimension is dynamic; for a tuple, of any of its arrays."""
         return False
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape]]:
@@ -93,9 +93,9 @@ class ArrayShape(Shape):
     """An array of `element_type` with `dims`, each static or dynamic up to its size.
 
     `dynamic` is empty when every dimension is static, else one flag a dimension. A dynamic
-    dimension of size `UNBOUNDED` has no bound. `layout` is None only where a text has been parsed
-    with layouts left open. Raises TypeError for a type or dimensions that are none;
-    `hlo.parse_shape` takes text.
+    dimension of size `UNBOUNDED` has no bound. `layout` is None only for text parsed with
+    unspecified layouts. Raises TypeError for an invalid type or dimensions; `hlo.parse_shape` takes
+    text.
 
     >>> shape = hlo.parse_shape("bf16[2,<=3]")
     >>> shape.dims, shape.dynamic, shape.num_elements, shape.byte_size, str(shape.layout)
@@ -173,9 +173,9 @@ class ArrayShape(Shape):
 
 
 def arrays_of(shape: ArrayShape) -> list[tuple[str, ArrayShape]]:
-    """Return name suffix and shape of the arrays that hold an array for compiled code.
+    """Return name suffix and shape of the buffers that represent an array in compiled code.
 
-    That is the array itself, or one at its bounds and, for each dimension that varies, its size.
+    That is the array itself, or one at its bounds and the size of each dynamic dimension.
     """
     if not shape.dynamic:
         return [("", shape)]
@@ -192,9 +192,9 @@ class TupleShape(Shape):
     """
 
     elements: tuple[Shape, ...] = ()
-    # Asked for more often than the tuples of loops have elements.
+    # Cached: loops have tuples of many elements, and read this often.
     _is_dynamic: bool = field(init=False, repr=False, compare=False)
-    # How many tuples are in each other, and how many shapes there are in all, this one included.
+    # Nesting depth, and the total number of shapes, this one included.
     nesting: int = field(init=False, repr=False, compare=False)
     num_parts: int = field(init=False, repr=False, compare=False)
 
@@ -235,7 +235,7 @@ class TokenShape(Shape):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OpaqueShape(Shape):
-    """A value that only custom calls understand."""
+    """A value that only custom calls can interpret."""
 
     def to_string(self, layout: bool = True) -> str:
         return "opaque[]"
@@ -262,7 +262,7 @@ OPAQUE = OpaqueShape()
 
 
 def size_problem(shape: Shape) -> tuple[str, str] | None:
-    """Return code and message of what is wrong with a shape of too many tuples, or None."""
+    """Return error code and message for a shape of too many tuples, or None."""
     if not isinstance(shape, TupleShape):
         return None
     if shape.nesting > MAX_NESTING:
@@ -283,7 +283,7 @@ def array(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory. `minor_to_major[0]` is the dimension that varies fastest.
+    """How an array is arranged in memory. `minor_to_major[0]` is the dimension that varies fastest.
 
     Units: `element_bits` in bits (0: the type's default), `tail_padding` in elements,
     `dynamic_prefix_bytes` in bytes.

@@ -1,16 +1,16 @@
-"""Layouts as places in memory: validity, index arithmetic and sizes.
+"""Layouts as maps from indices to offsets: validity, index arithmetic and sizes.
 
-An array's dimensions are put from major to minor, then each tile splits the minor dimensions it
-names into tiles and positions in a tile, whole tiles being made by padding. The result is the
-array of *physical dimensions*, in row-major order; padding up to `L(n)` elements follows. An
-element takes `E(bits)`: several go into a byte from the low-order bits up, and in more bits than
-it has an integer is extended. A dynamic shape's metadata prefix `M(bytes)` stands in front.
+An array's dimensions are ordered from major to minor, then each tile splits the minor dimensions it
+names into an index of a tile and an index inside it; padding completes the last tile. The result is
+the array of *physical dimensions*, in row-major order; padding up to `L(n)` elements follows. An
+element takes `E(bits)`: several share a byte from the low-order bits up, and an integer in more
+bits than its type has is extended. A dynamic shape's metadata prefix `M(bytes)` comes first.
 
-Splits `SC(..)` say which part of an array is in which of several memories; here is one, and it has
-all parts in their places. The padded dimensions of older layouts are one tile of that size. Levels
-`D(..)` say how a sparse dimension would be compressed; as in XLA, which reads them and keeps all
-elements, they change nothing. Only a physical shape `P(..)`, of arrays that stand for this one,
-leaves elements without a place; XLA refuses it altogether.
+Splits `SC(..)` distribute an array over several memories; there is one here, so they change
+nothing. The padded dimensions of older layouts are one tile of that size. Levels `D(..)` say how a
+sparse dimension would be compressed; as in XLA, which parses them and stores all elements, they
+change nothing. Only under a physical shape `P(..)`, of arrays that represent this one, elements
+have no offset; XLA rejects it altogether.
 
 Source: "Shapes and Layout" (document 001; document 004 for padded dimensions) and XLA's
 `docs/tiled_layout.md`; for the order of elements in a byte, of which these say nothing, XLA's CPU
@@ -31,7 +31,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.values.types import MAX_ELEMENTS, ArrayShape, DimLevel, ElementType, Layout, Tile
 
-# Each tile adds dimensions, so that work grows with the square of their number; none has many.
+# Each tile adds dimensions, so work grows with the square of their number; real layouts have few.
 _MAX_TILES = 64
 
 # --- validity -----------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Tiling:
 
     They begin with `lead` dimensions of size 1 where the tile names more than there are. `groups`
     says how many of them `*` combines into each *merged* dimension; the tile has a size for each of
-    the last merged ones.
+    the innermost merged ones.
     """
 
     dims: tuple[int, ...]
@@ -133,7 +133,7 @@ class Tiling:
 
     @property
     def kept(self) -> int:
-        """The number of merged dimensions that the tile leaves alone."""
+        """The number of merged dimensions that the tile does not split."""
         return len(self.groups) - len(self.sizes)
 
     @property
@@ -147,9 +147,9 @@ class Tiling:
         return (*self.merged[: self.kept], *self.counts, *self.sizes)
 
     def into_tiles(self, index: Sequence[Any]) -> list[Any]:
-        """Return where an index of `dims` less the lead is in `inner`.
+        """Map an index of `dims`, without the leading ones, to one of `inner`.
 
-        Its parts are whatever has `*`, `+`, `//` and `%` with ints: ints, arrays, expressions.
+        Its elements are anything with `*`, `+`, `//` and `%` by ints: ints, arrays, expressions.
         """
         rest = iter([*(0 for _ in range(self.lead)), *index])
         merged: list[Any] = []
@@ -162,7 +162,7 @@ class Tiling:
         return [*merged[: self.kept], *(i // t for i, t in tiled), *(i % t for i, t in tiled)]
 
     def out_of_tiles(self, index: Sequence[int]) -> list[int] | None:
-        """Return which index `into_tiles` puts here, or None where padding is."""
+        """The inverse of `into_tiles`; None for padding."""
         merged = list(index[: self.kept])
         split = self.kept + len(self.sizes)
         for tile, i, size, limit in zip(
@@ -196,7 +196,7 @@ def _tiling(dims: tuple[int, ...], tile: Tile) -> Tiling:
 
 
 def with_padded_dims(shape: ArrayShape, padded: Sequence[int]) -> ArrayShape:
-    """Return a shape whose dimensions are padded to these sizes, as older layouts say it.
+    """Return a shape whose dimensions are padded to these sizes, as in older layouts.
 
     Raises InferError for sizes that are too small, or in a layout that has tiles.
     """
@@ -216,7 +216,7 @@ def with_padded_dims(shape: ArrayShape, padded: Sequence[int]) -> ArrayShape:
 def checked_layout(shape: ArrayShape) -> Layout:
     """Return the layout, the default one if there is none.
 
-    Raises InferError for one that does not say where each element is.
+    Raises InferError for one with a physical shape of its own.
     """
     validate_layout(shape)
     layout = shape.layout or Layout.default(shape.rank)
@@ -233,7 +233,7 @@ def checked_layout(shape: ArrayShape) -> Layout:
 
 @lru_cache(maxsize=1 << 10)
 def tilings(shape: ArrayShape, layout: Layout) -> tuple[Tiling, ...]:
-    """Return the steps that make the physical dimensions out of the dimensions, major to minor."""
+    """Return the tilings that turn the dimensions, major to minor, into the physical dimensions."""
     dims = tuple(shape.dims[d] for d in layout.minor_to_major[::-1])
     steps: list[Tiling] = []
     for tile in layout.tiles:
@@ -243,7 +243,7 @@ def tilings(shape: ArrayShape, layout: Layout) -> tuple[Tiling, ...]:
 
 
 def physical_dims(shape: ArrayShape) -> tuple[int, ...]:
-    """Return the dimensions in memory, major to minor, with whole tiles."""
+    """Return the dimensions in memory, major to minor, with padding to whole tiles."""
     layout = checked_layout(shape)
     steps = tilings(shape, layout)
     return steps[-1].inner if steps else tuple(shape.dims[d] for d in layout.minor_to_major[::-1])
@@ -274,9 +274,9 @@ def physical_bytes(shape: ArrayShape) -> int:
 
 
 def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
-    """Return the place of an element, in elements from the start of the (unprefixed) buffer.
+    """Return the position of an element, in elements from the start of the (unprefixed) buffer.
 
-    index: one int for each dimension, or arrays of one shape. Raises InferError if one is outside.
+    index: one int for each dimension, or arrays of one shape. Raises InferError if out of bounds.
     """
     checked_layout(shape)
     if len(index) != shape.rank:
@@ -290,12 +290,12 @@ def linear_index(shape: ArrayShape, index: Sequence[Any]) -> Any:
                 f"an index is outside dimension {d} of {shape.to_string(False)}",
                 code="index-out-of-range",
             )
-    linear = place_of(shape, [np.asarray(i, np.int64) for i in index])
+    linear = position_of(shape, [np.asarray(i, np.int64) for i in index])
     return int(linear) if np.ndim(linear) == 0 else linear
 
 
-def place_of(shape: ArrayShape, index: Sequence[Any]) -> Any:
-    """Return `linear_index` of an index inside, whose parts may be as in `Tiling.into_tiles`."""
+def position_of(shape: ArrayShape, index: Sequence[Any]) -> Any:
+    """Return `linear_index` of an index in bounds, with elements as for `Tiling.into_tiles`."""
     layout = checked_layout(shape)
     at = [index[d] for d in layout.minor_to_major[::-1]]
     for step in tilings(shape, layout):
@@ -307,9 +307,9 @@ def place_of(shape: ArrayShape, index: Sequence[Any]) -> Any:
 
 
 def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
-    """Return the index of the element at a place in the buffer, or None where padding is.
+    """Return the index of the element at a position in the buffer, or None for padding.
 
-    The inverse of `linear_index`. Raises InferError for a place outside the buffer.
+    The inverse of `linear_index`. Raises InferError for a position outside the buffer.
     """
     layout = checked_layout(shape)
     if not 0 <= linear < physical_elements(shape):
@@ -331,7 +331,7 @@ def multi_index(shape: ArrayShape, linear: int) -> tuple[int, ...] | None:
 
 
 def unravel(linear: int, dims: Sequence[int]) -> list[int]:
-    """Return the index at a place of a row-major array."""
+    """Return the index at a position of a row-major array."""
     index: list[int] = []
     for size in reversed(dims):
         linear, i = divmod(linear, size)
