@@ -176,7 +176,7 @@ def write_program(
 ) -> Program:
     """Return a program in LLVM IR, with an entry function of the given name.
 
-    is_located: let comments in the code say which HLO it is for. is_watched: have it look from time
+    is_located: let the code say which HLO it is for. is_watched: have it look from time
     to time whether to go on, which takes the functions of `hlo.runtime.watch`.
     """
     live, assignment = planned.live, planned.assignment

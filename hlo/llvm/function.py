@@ -11,10 +11,18 @@ from typing import NamedTuple
 from hlo.llvm.instructions import (
     Branch,
     Call,
+    Cast,
+    Compare,
+    GetElementPtr,
     Instruction,
     Label,
+    Load,
     Location,
     LoopMetadata,
+    Phi,
+    Return,
+    Select,
+    Store,
     Switch,
 )
 
@@ -32,6 +40,18 @@ class Loop(NamedTuple):
 
     def is_within(self, other: Loop) -> bool:
         return self is not other and other.header <= self.header and self.latch <= other.latch
+
+
+class _Facts(NamedTuple):
+    """What a body names, at which position; its innermost loops; its metadata nodes."""
+
+    symbols: list[tuple[int, str]]
+    loops: list[Loop]
+    metadata: set[int]
+
+
+# What has addresses among its operands.
+_ADDRESSING = frozenset({Call, GetElementPtr, Load, Store, Cast, Compare, Select, Phi, Return})
 
 
 @dataclass
@@ -92,8 +112,6 @@ class Function:
     @property
     def text_without_locations(self) -> str:
         """The text that is equal for functions that do the same, wherever their HLO is."""
-        if not any(type(line) is Location for line in self.body):
-            return self.text
         lines = [str(line) for line in self.body if type(line) is not Location]
         return "\n".join([self._signature("define", self.attributes), *lines])
 
@@ -106,55 +124,54 @@ class Function:
     # --- what the body does ---------------------------------------------------------------------
 
     @cached_property
-    def _symbols(self) -> list[tuple[int, str]]:
-        """The functions and globals that are named in the body, with positions."""
-        found = []
+    def _facts(self) -> _Facts:
+        """What one look through the body finds."""
+        symbols: list[tuple[int, str]] = []
+        loops: list[Loop] = []
+        metadata: set[int] = set()
+        headers: dict[str, int] = {}
         for at, line in enumerate(self.body):
-            if type(line) is Instruction:
-                operation = line.operation
-                if type(operation) is Call and operation.callee:
-                    found.append((at, operation.callee))
-                found += [(at, x[1:]) for x in operation.operands if x[:1] == "@"]
-        return found
+            if isinstance(line, Label):
+                headers[line.name] = at
+                continue
+            if not isinstance(line, Instruction):
+                continue
+            _, operation, debug = line
+            if debug:
+                metadata.add(debug)
+            if type(operation) in _ADDRESSING:
+                if isinstance(operation, Call) and operation.callee:
+                    symbols.append((at, operation.callee))
+                symbols += [(at, x[1:]) for x in operation.operands if x[0] == "@"]
+            elif isinstance(operation, Branch | Switch):
+                told = operation.loop if isinstance(operation, Branch) else None
+                if told is not None:
+                    metadata.add(told.number)
+                # Ordered by end: two loops are either nested or disjoint.
+                for label in operation.labels:
+                    loop = Loop(headers[label], at, told) if label in headers else None
+                    if loop is not None and not (loops and loops[-1].is_within(loop)):
+                        loops.append(loop)
+        return _Facts(symbols, loops, metadata)
 
     @cached_property
     def symbols(self) -> frozenset[str]:
         """The functions and globals that the body calls, reads, or passes on."""
-        return frozenset(name for _, name in self._symbols)
+        return frozenset([name for _, name in self._facts.symbols])
 
     def symbols_in(self, loop: Loop) -> frozenset[str]:
         """The functions and globals that are named in a loop."""
-        return frozenset(n for at, n in self._symbols if loop.header <= at <= loop.latch)
+        return frozenset([n for at, n in self._facts.symbols if loop.header <= at <= loop.latch])
 
-    @cached_property
+    @property
     def innermost_loops(self) -> list[Loop]:
         """The loops without loops inside, in order."""
-        headers: dict[str, int] = {}
-        found: list[Loop] = []
-        # Ordered by end: two loops are either nested or disjoint.
-        for at, line in enumerate(self.body):
-            if type(line) is Label:
-                headers[line.name] = at
-            elif type(line) is Instruction and type(line.operation) in (Branch, Switch):
-                for label in line.operation.labels:  # type: ignore[union-attr]
-                    if label in headers:
-                        metadata = getattr(line.operation, "loop", None)
-                        loop = Loop(headers[label], at, metadata)
-                        if not found or not found[-1].is_within(loop):
-                            found.append(loop)
-        return found
+        return self._facts.loops
 
-    @cached_property
-    def metadata(self) -> frozenset[int]:
-        """The numbers of the metadata nodes that the body refers to."""
-        found: set[int] = set()
-        for line in self.body:
-            if type(line) is Instruction:
-                if type(line.operation) is Branch and line.operation.loop is not None:
-                    found.add(line.operation.loop.number)
-                if line.debug:
-                    found.add(line.debug)
-        return frozenset(found | ({self.debug} if self.debug else set()))
+    @property
+    def metadata(self) -> set[int]:
+        """The numbers of the metadata nodes that the function refers to."""
+        return self._facts.metadata | ({self.debug} if self.debug else set())
 
 
 def with_operands(body: Body, values: Mapping[str, str]) -> Body:

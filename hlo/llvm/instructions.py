@@ -19,9 +19,8 @@ class Binary(NamedTuple):
     operands: tuple[str, ...]
 
     def __str__(self) -> str:
-        x, y = self.operands
-        flags = f" {self.flags}" if self.flags else ""
-        return f"{self.opcode}{flags} {self.type} {x}, {y}"
+        opcode, flags, type_, (x, y) = self
+        return f"{opcode} {flags} {type_} {x}, {y}" if flags else f"{opcode} {type_} {x}, {y}"
 
 
 class Unary(NamedTuple):
@@ -270,8 +269,9 @@ class Instruction(NamedTuple):
     debug: int = 0
 
     def __str__(self) -> str:
-        text = f"  {self.result} = {self.operation}" if self.result else f"  {self.operation}"
-        return f"{text}, !dbg !{self.debug}" if self.debug else text
+        result, operation, debug = self
+        text = f"  {result} = {operation!s}" if result else f"  {operation!s}"
+        return f"{text}, !dbg !{debug}" if debug else text
 
 
 class Label(NamedTuple):

@@ -95,7 +95,8 @@ class Kernels:
             # A kernel that has no other shares is compiled for all iterations.
             share = {k.begin: "0", k.end: str(extent.iterations)}
             function.body = with_operands(function.body, share)
-        code = function.text_without_locations
+        is_located = self.module.is_located
+        code = function.text_without_locations if is_located else function.text
         name = self.cache.by_body.get(code)
         if name is None:
             name = function.name = self.cache.by_body[code] = self._name(inst)

@@ -1,9 +1,8 @@
-"""A writer of LLVM IR text: functions, blocks, values, structured loops.
+"""A builder of LLVM IR: functions, blocks, values, structured loops.
 
-IR is written as text because that is the fastest way to hand it to LLVM from Python. Two things
-keep it small, and so keep LLVM's own time short: integer arithmetic on known numbers is done here,
-and an operation that is written twice where the first dominates is written once (value numbering by
-scope).
+What it makes are the records of `hlo.llvm`. Two things keep it small, and so keep LLVM's own time
+short: integer arithmetic on known numbers is done here, and an operation that is written twice
+where the first dominates is written once (value numbering by scope).
 """
 
 from hlo.codegen.llvm.builder import POLLED_COST, Builder, RareFlag, Turn
