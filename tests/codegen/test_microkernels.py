@@ -12,8 +12,8 @@ import pytest
 
 from hlo.codegen.kernels.matmul.microkernels import (
     Microkernel,
-    Order,
     PanelFormat,
+    PanelOrder,
     Writes,
     block_function,
     microkernels,
@@ -102,21 +102,23 @@ def call(b: Builder, function: str) -> None:
 # As instructions have them: one element at a time; 2x2 blocks of eight s8 or four bf16 (i8mm,
 # bfmmla); rows of A with k inside by strips of B in groups, in a unit that is set up before (AMX).
 SCALAR = Microkernel(
-    "test.scalar", 1, 1, 1, PanelFormat(F32, Order.ANY),
-    PanelFormat(F32, Order.K_OUTERMOST, is_padded=True), F32, 0.01, 0.0, emit_in_scalars,
+    "test.scalar", 1, 1, 1, PanelFormat(F32, PanelOrder.ANY),
+    PanelFormat(F32, PanelOrder.K_OUTERMOST, is_padded=True), F32, 0.01, 0.0, emit_in_scalars,
 )  # fmt: skip
 SQUARES = Microkernel(
-    "test.squares", 4, 4, 8, PanelFormat(S8, Order.K_OUTERMOST, 8, is_padded=True),
-    PanelFormat(S8, Order.K_OUTERMOST, 8, is_padded=True), S32, 0.01, 0.0, emit_in_scalars, lanes=4,
+    "test.squares", 4, 4, 8, PanelFormat(S8, PanelOrder.K_OUTERMOST, 8, is_padded=True),
+    PanelFormat(S8, PanelOrder.K_OUTERMOST, 8, is_padded=True), S32, 0.01, 0.0, emit_in_scalars,
+    lanes=4,
 )  # fmt: skip
 LINES = Microkernel(
-    "test.lines", 2, 3, 4, PanelFormat(BF16, Order.K_INNERMOST, 4, is_padded=True),
-    PanelFormat(BF16, Order.K_INNERMOST, 4, is_padded=True), F32, 0.01, 0.0, emit_in_scalars,
+    "test.lines", 2, 3, 4, PanelFormat(BF16, PanelOrder.K_INNERMOST, 4, is_padded=True),
+    PanelFormat(BF16, PanelOrder.K_INNERMOST, 4, is_padded=True), F32, 0.01, 0.0, emit_in_scalars,
     Writes.SUMS,
 )  # fmt: skip
 UNIT = Microkernel(
-    "test.unit", 6, 8, 32, PanelFormat(S8, Order.K_INNERMOST, 4, is_padded=True),
-    PanelFormat(S8, Order.K_OUTERMOST, 4, is_padded=True), S32, 0.01, 0.0, emit_in_scalars, lanes=8,
+    "test.unit", 6, 8, 32, PanelFormat(S8, PanelOrder.K_INNERMOST, 4, is_padded=True),
+    PanelFormat(S8, PanelOrder.K_OUTERMOST, 4, is_padded=True), S32, 0.01, 0.0, emit_in_scalars,
+    lanes=8,
     prologue=lambda b: call(b, SETUP),
     epilogue=lambda b: call(b, RELEASE),
     attributes=('"no-builtins"',),

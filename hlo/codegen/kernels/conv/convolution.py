@@ -25,7 +25,7 @@ from hlo.codegen.kernels.matmul.contraction import (
     source_of,
 )
 from hlo.codegen.kernels.matmul.gemm import Steps
-from hlo.codegen.kernels.matmul.product import Bound, Dim, Product, Source, Sums, sums_of
+from hlo.codegen.kernels.matmul.product import Bound, Dim, Product, Source, SumTypes, sums_of
 from hlo.codegen.kernels.views import View, element_strides
 from hlo.codegen.loops.kernel import planner
 from hlo.codegen.loops.vectors import Types
@@ -68,7 +68,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
 
 
 def _strided(
-    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: Sums
+    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: SumTypes
 ) -> View:
     """Return an operand as memory in which every dimension has one stride."""
     view = operand_view(steps, inst, number, roles, sums)
@@ -228,7 +228,7 @@ class Convolution:
             Arithmetic(x.et), Types.of(x.et), c_offset,
         )  # fmt: skip
 
-    def stencil(self, p: Product, phases: Sequence[Phase], sums: Sums) -> Stencil | None:
+    def stencil(self, p: Product, phases: Sequence[Phase], sums: SumTypes) -> Stencil | None:
         """Return a product of independent groups as a stencil, None where it is none.
 
         p: the product of the phases, its dimensions in the order in which `product` gives them.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo.codegen.kernels.conv.stencil_plan import Plan, Stencil
+from hlo.codegen.kernels.conv.stencil_plan import Stencil, StencilTiling
 from hlo.codegen.kernels.conv.stencil_task import PackFactors, RunTasks
 from hlo.codegen.kernels.matmul.gemm import AddShares, Steps
 from hlo.codegen.targets.base import Target
@@ -18,19 +18,19 @@ from hlo.codegen.targets.base import Target
 
 def add_stencils(steps: Steps, stencils: Sequence[Stencil], target: Target) -> None:
     """Append the steps of stencils that write different parts of one result."""
-    together: dict[tuple[int, ...], list[Plan]] = {}
+    together: dict[tuple[int, ...], list[StencilTiling]] = {}
     for s in stencils:
         lanes = max(1, target.vector_bits // (8 * s.arithmetic.bytes))
         enough = s.groups.size * 2 >= lanes
         contiguous = s.groups.a == 1 if s.correlates else s.groups.c == 1
-        plan = Plan(s, lanes, enough and contiguous)
+        plan = StencilTiling(s, lanes, enough and contiguous)
         # Phases that lie between each other are written while the result is in the cache.
         together.setdefault(tuple(plan.task_sizes), []).append(plan)
     for plans in together.values():
         _add_plans(steps, plans, target)
 
 
-def _add_plans(steps: Steps, plans: Sequence[Plan], target: Target) -> None:
+def _add_plans(steps: Steps, plans: Sequence[StencilTiling], target: Target) -> None:
     first = plans[0]
     factors = []
     for plan in plans:

@@ -92,7 +92,7 @@ class Stencil:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StencilTiling:
     """How a stencil is cut into tasks. across: vectors are of groups, not of places in a row."""
 
     s: Stencil

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from hlo.codegen.kernels.conv.stencil_plan import Plan
+from hlo.codegen.kernels.conv.stencil_plan import StencilTiling
 from hlo.codegen.kernels.conv.stencil_rows import (
     correlate_groups,
     correlate_row,
@@ -14,7 +14,7 @@ from hlo.codegen.kernels.conv.stencil_rows import (
     filter_row,
 )
 from hlo.codegen.kernels.matmul.gemm import over_tasks
-from hlo.codegen.kernels.matmul.panels import Place, clear, copy
+from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy
 from hlo.codegen.kernels.matmul.product import Source, count
 from hlo.codegen.llvm import Index, i64, ptr
 from hlo.codegen.loops.kernel import Kernel, split_index
@@ -27,7 +27,7 @@ from hlo.codegen.targets.base import Extent
 class PackFactors:
     """Writes the filter as [outer][tap][group] for vectors of groups, else [outer][group][tap]."""
 
-    plan: Plan
+    plan: StencilTiling
     scratch: int
 
     def __call__(self, k: Kernel) -> Extent:
@@ -52,8 +52,8 @@ class PackFactors:
                 row, column = 0, 1
             else:
                 to, row, column = b.add(b.mul(block, taps * groups), tap), 0, taps
-            place = Place(b.element_address(base, s.arithmetic.type, to), row, column)
-            copy(b, k.target, types, place, Place(source, 0, s.groups.b), 1, groups)
+            place = StridedMatrix(b.element_address(base, s.arithmetic.type, to), row, column)
+            copy(b, k.target, types, place, StridedMatrix(source, 0, s.groups.b), 1, groups)
         return Extent(count(plan.factor_dims) * taps, groups)
 
 
@@ -61,7 +61,7 @@ class PackFactors:
 class RunTasks:
     """Runs over the panels of all tasks."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[StencilTiling, ...]
     own: int
     slot_bytes: int
     factors: tuple[int, ...]
@@ -89,7 +89,7 @@ class _Task:
     """
 
     def __init__(
-        self, k: Kernel, plan: Plan, task: Index, slot: str, factors: str, partial: str
+        self, k: Kernel, plan: StencilTiling, task: Index, slot: str, factors: str, partial: str
     ) -> None:
         self.k, self.b, self.plan, self.s = k, k.b, plan, plan.s
         self.factors, self.partial = factors, partial
@@ -151,16 +151,17 @@ class _Task:
             number, step = b.sub(high, low), x.step * x.stride
             if not plan.across:
                 copy(
-                    b, self.k.target, types, Place(self._element(self.panel, to), plan.row, 1),
-                    Place(self._in(s.a, start), y.stride, step), number, i1 - i0,
+                    b, self.k.target, types,
+                    StridedMatrix(self._element(self.panel, to), plan.row, 1),
+                    StridedMatrix(self._in(s.a, start), y.stride, step), number, i1 - i0,
                 )  # fmt: skip
                 continue
             with b.loop(0, number, plain=True) as r:
                 place = self._element(self.panel, b.add(to, b.mul(r, plan.row)))
                 frm = self._in(s.a, b.add(start, b.mul(r, y.stride)))
                 copy(
-                    b, self.k.target, types, Place(place, plan.width, 1),
-                    Place(frm, step, s.groups.a), i1 - i0, self.groups,
+                    b, self.k.target, types, StridedMatrix(place, plan.width, 1),
+                    StridedMatrix(frm, step, s.groups.a), i1 - i0, self.groups,
                 )  # fmt: skip
 
     def _vectors(self) -> Iterator[tuple[int, Index]]:
@@ -214,16 +215,16 @@ class _Task:
             return
         if not plan.across:
             copy(
-                b, self.k.target, s.store, Place(result, s.many[0], s.many[1]),
-                Place(c, c_row, 1), rows, s.x.many,
+                b, self.k.target, s.store, StridedMatrix(result, s.many[0], s.many[1]),
+                StridedMatrix(c, c_row, 1), rows, s.x.many,
             )  # fmt: skip
             return
         with b.loop(0, rows, plain=True) as r:
             place = s.store.result_address(b, result, b.mul(r, s.many[0]))
             frm = self._element(c, b.mul(r, c_row))
             copy(
-                b, self.k.target, s.store, Place(place, s.many[1], s.groups.c),
-                Place(frm, c_column, 1), s.x.many, self.groups,
+                b, self.k.target, s.store, StridedMatrix(place, s.many[1], s.groups.c),
+                StridedMatrix(frm, c_column, 1), s.x.many, self.groups,
             )  # fmt: skip
 
     # --- gradients of filters -------------------------------------------------------------------
@@ -263,13 +264,13 @@ class _Task:
                     place = self._element(self.other, b.mul(r, plan.other_row))
                     frm = self._in(s.b, b.add(other, b.mul(r, y_row)))
                     copy(
-                        b, self.k.target, types, Place(place, plan.width, 1),
-                        Place(frm, y_column, s.groups.b), s.x.many, self.groups,
+                        b, self.k.target, types, StridedMatrix(place, plan.width, 1),
+                        StridedMatrix(frm, y_column, s.groups.b), s.x.many, self.groups,
                     )  # fmt: skip
             else:
                 copy(
-                    b, self.k.target, types, Place(self.other, plan.other_row, 1),
-                    Place(y, y_row, y_column), rows, s.x.many,
+                    b, self.k.target, types, StridedMatrix(self.other, plan.other_row, 1),
+                    StridedMatrix(y, y_row, y_column), rows, s.x.many,
                 )  # fmt: skip
             y, y_row, y_column = self.other, plan.other_row, plan.width
         panel = i64(plan.row * s.y.step), i64(plan.row * s.y.jump), i64(plan.phase)
@@ -303,6 +304,6 @@ class _Task:
             to = store.result_address(b, base, b.add(at, i * s.few[0]))
             frm = self._element(self.sums, i * s.x.few * plan.width)
             copy(
-                b, self.k.target, store, Place(to, s.few[1], s.groups.c),
-                Place(frm, plan.width, 1), s.x.few, self.groups,
+                b, self.k.target, store, StridedMatrix(to, s.few[1], s.groups.c),
+                StridedMatrix(frm, plan.width, 1), s.x.few, self.groups,
             )  # fmt: skip

@@ -18,7 +18,7 @@ from hlo.codegen.kernels.linalg.matrices import (
 )
 from hlo.codegen.kernels.linalg.planes import (
     Field,
-    Rows,
+    WorkMatrix,
     conjugate,
     multiply_add,
     negated,
@@ -67,15 +67,15 @@ class _Factor:
         """Of the block of rows by which others are updated: minus its conjugate."""
         return (2 * self.field.planes - 1) * OUTER_ROWS * self.pitch * self.field.bytes
 
-    def rows(self, k: Kernel, scratch: int, number: Index) -> Rows:
+    def rows(self, k: Kernel, scratch: int, number: Index) -> WorkMatrix:
         base = k.b.element_address(k.scratch[scratch], "i8", k.b.mul(number, self.matrix_bytes))
-        return Rows(self.field, base, self.pitch, self.n * self.pitch)
+        return WorkMatrix(self.field, base, self.pitch, self.n * self.pitch)
 
-    def panel(self, k: Kernel, scratch: int, number: Index) -> Rows:
+    def panel(self, k: Kernel, scratch: int, number: Index) -> WorkMatrix:
         base = k.b.element_address(k.scratch[scratch], "i8", k.b.mul(number, self.panel_bytes))
-        return Rows(self.field, base, self.pitch, OUTER_ROWS * self.pitch)
+        return WorkMatrix(self.field, base, self.pitch, OUTER_ROWS * self.pitch)
 
-    def load(self, k: Kernel, u: Rows, matrix: Index) -> None:
+    def load(self, k: Kernel, u: WorkMatrix, matrix: Index) -> None:
         """Copy the triangle that is given into the upper one."""
         b, (operand,) = k.b, k.inst.operands
         shape, lower = operand.array_shape, k.inst.lower
@@ -90,7 +90,7 @@ class _Factor:
 
         over_triangle(b, shape, lower, True, copy)
 
-    def finish(self, k: Kernel, u: Rows, failed: Val, first: Index, last: Index) -> None:
+    def finish(self, k: Kernel, u: WorkMatrix, failed: Val, first: Index, last: Index) -> None:
         """Turn rows into rows of the factor, given that all before have been taken from them."""
         b, f = k.b, self.field
         with b.loop(first, last, plain=True) as row:
@@ -122,7 +122,9 @@ class _Factor:
 
                 over_vectors(b, f, other, self.n, take)
 
-    def negate(self, k: Kernel, u: Rows, panel: Rows, first: Index, last: Index) -> None:
+    def negate(
+        self, k: Kernel, u: WorkMatrix, panel: WorkMatrix, first: Index, last: Index
+    ) -> None:
         """Write minus the conjugate of rows into the panel."""
         b, f = k.b, self.field
         with b.loop(first, last, plain=True) as row:
@@ -137,7 +139,12 @@ class _Factor:
             over_vectors(b, f, first, self.n, copy)
 
     def update(
-        self, k: Kernel, u: Rows, panel: Rows, inner: tuple[Index, Index], rows: tuple[Index, Index]
+        self,
+        k: Kernel,
+        u: WorkMatrix,
+        panel: WorkMatrix,
+        inner: tuple[Index, Index],
+        rows: tuple[Index, Index],
     ) -> None:
         """Take the products of finished rows from others, right of their diagonal."""
         b = k.b
@@ -151,7 +158,7 @@ class _Factor:
         """Return the first column of the tile that has a column."""
         return b.mul(b.udiv(row, self.microkernel.nr), self.microkernel.nr)
 
-    def store(self, k: Kernel, u: Rows, failed: Val, matrix: Index) -> None:
+    def store(self, k: Kernel, u: WorkMatrix, failed: Val, matrix: Index) -> None:
         """Write the factor, with zeros in the other triangle; or NaN everywhere."""
         b, f, shape, lower = k.b, self.field, k.shape, k.inst.lower
         bad = b.icmp("ne", b.load("i8", failed.name), 0)
@@ -176,10 +183,10 @@ class _Factor:
         each_element(b, shape, all_, all_, copy)
 
 
-def _shifted(b: Builder, panel: Rows, first: Index) -> Rows:
+def _shifted(b: Builder, panel: WorkMatrix, first: Index) -> WorkMatrix:
     """Return a panel whose first row is to be called `first`."""
     at = b.mul(b.sub(0, first), panel.pitch)
-    return Rows(panel.field, b.element_address(panel.base, panel.field.type, at), panel.pitch,
+    return WorkMatrix(panel.field, b.element_address(panel.base, panel.field.type, at), panel.pitch,
                 panel.plane)  # fmt: skip
 
 

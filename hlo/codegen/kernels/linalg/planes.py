@@ -81,7 +81,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Rows:
+class WorkMatrix:
     """A matrix in work space.
 
     base: address of the first element of the first plane; pitch: distance of rows; plane: of
@@ -192,9 +192,9 @@ class Divisor:
 def update(
     k: Kernel,
     kernel: Microkernel,
-    left: Rows,
-    right: Rows,
-    target: Rows,
+    left: WorkMatrix,
+    right: WorkMatrix,
+    target: WorkMatrix,
     *,
     rows: tuple[Index, Index],
     inner: tuple[Index, Index],

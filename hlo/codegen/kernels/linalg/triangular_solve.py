@@ -17,7 +17,7 @@ from hlo.codegen.kernels.linalg.matrices import (
 from hlo.codegen.kernels.linalg.planes import (
     Divisor,
     Field,
-    Rows,
+    WorkMatrix,
     conjugate,
     multiply_add,
     negated,
@@ -92,19 +92,19 @@ class _Solve:
     def chunk_bytes(self) -> int:
         return self.field.planes * self.n * self.chunk * self.field.bytes
 
-    def matrix(self, k: Kernel, number: Index) -> Rows:
+    def matrix(self, k: Kernel, number: Index) -> WorkMatrix:
         base = k.b.element_address(k.scratch[0], "i8", k.b.mul(number, self.matrix_bytes))
-        return Rows(self.field, base, self.pitch, self.n * self.pitch)
+        return WorkMatrix(self.field, base, self.pitch, self.n * self.pitch)
 
-    def diagonal(self, k: Kernel, number: Index) -> Rows:
+    def diagonal(self, k: Kernel, number: Index) -> WorkMatrix:
         whole = self.matrix(k, number)
         at = (2 * self.field.planes - 1) * self.n * self.pitch
         base = k.b.element_address(whole.base, self.field.type, at)
-        return Rows(self.field, base, self.n, self.n)
+        return WorkMatrix(self.field, base, self.n, self.n)
 
-    def unknowns(self, k: Kernel, slot: Index) -> Rows:
+    def unknowns(self, k: Kernel, slot: Index) -> WorkMatrix:
         base = k.b.element_address(k.scratch[1], "i8", k.b.mul(slot, self.chunk_bytes))
-        return Rows(self.field, base, self.chunk, self.n * self.chunk)
+        return WorkMatrix(self.field, base, self.chunk, self.n * self.chunk)
 
     def row(self, b: Builder, i: Index) -> Index:
         """Return where an unknown stands among the rows."""
@@ -189,7 +189,14 @@ def _solve(k: Kernel) -> Extent:
 
 
 def _exchange(
-    k: Kernel, s: _Solve, x: Rows, number: Index, first: Index, count: Index, *, to_memory: bool
+    k: Kernel,
+    s: _Solve,
+    x: WorkMatrix,
+    number: Index,
+    first: Index,
+    count: Index,
+    *,
+    to_memory: bool,
 ) -> None:
     """Copy some columns of the right-hand side into work space, or of the solution out of it."""
     b, operand, shape = k.b, k.inst.operands[1], k.shape
@@ -219,9 +226,9 @@ def _exchange(
 def _finish_rows(
     k: Kernel,
     s: _Solve,
-    matrix: Rows,
-    diagonal: Rows,
-    x: Rows,
+    matrix: WorkMatrix,
+    diagonal: WorkMatrix,
+    x: WorkMatrix,
     begin: Index,
     end: Index,
     count: Index,

@@ -15,7 +15,7 @@ from hlo.codegen.kernels.matmul.product import (
     Leaf,
     Product,
     Source,
-    Sums,
+    SumTypes,
     count,
     sums_of,
 )
@@ -97,7 +97,7 @@ def _loops(views: Sequence[View], labels: Sequence[Labels]) -> list[tuple[str, D
 
 
 def operand_view(
-    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: Sums
+    steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: SumTypes
 ) -> View:
     """Return an operand as memory, computed by a step before if it is not there."""
     found = view_of(inst.operands[number], roles)
@@ -106,7 +106,7 @@ def operand_view(
     return found
 
 
-def settled(steps: Steps, inst: Instruction, number: int, sums: Sums) -> View:
+def settled(steps: Steps, inst: Instruction, number: int, sums: SumTypes) -> View:
     """Return an operand as scratch memory, which a step before fills."""
     shape = inst.operands[number].array_shape
     et = shape.element_type
@@ -159,7 +159,7 @@ def fill_with_zeros(k: Kernel) -> Extent:
 
 
 def add_contraction(
-    steps: Steps, p: Product, sums: Sums, result: ArrayShape, target: Target
+    steps: Steps, p: Product, sums: SumTypes, result: ArrayShape, target: Target
 ) -> None:
     """Append the steps of a product of any element types, given in the arrays' own elements."""
     elements = result.num_elements
@@ -169,7 +169,7 @@ def add_contraction(
     add_product(steps, replace(p, arithmetic=Arithmetic(sums.total)), elements, target)
 
 
-def _complex_product(steps: Steps, p: Product, sums: Sums, result: ArrayShape) -> Product:
+def _complex_product(steps: Steps, p: Product, sums: SumTypes, result: ArrayShape) -> Product:
     """Return a product of complex numbers as one of real numbers.
 
     A complex row of A is twice as long a row of its parts, as it lies in memory. Each element of B

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
-from hlo.codegen.kernels.matmul.microkernels import Order, Writes, block_function
+from hlo.codegen.kernels.matmul.microkernels import PanelOrder, Writes, block_function
 from hlo.codegen.kernels.matmul.packing import Packer, segments
-from hlo.codegen.kernels.matmul.panels import Place, clear, copy
+from hlo.codegen.kernels.matmul.panels import StridedMatrix, clear, copy
 from hlo.codegen.kernels.matmul.product import Dim, Product, count, merged, uniform_stride
-from hlo.codegen.kernels.matmul.schedule import Cut, Form, KBlock, Schedule
+from hlo.codegen.kernels.matmul.schedule import Cut, KBlock, Packing, Schedule
 from hlo.codegen.kernels.matmul.scheduler import best_schedule, own_batches
 from hlo.codegen.llvm import FALSE, TRUE, Builder, Index, Val, i64, ptr
 from hlo.codegen.loops.kernel import Kernel, KernelEmitter, slot_of, split_index
@@ -51,7 +51,7 @@ def add_product(steps: Steps, p: Product, elements: int, target: Target) -> None
     s = best_schedule(replace(p, is_whole=is_whole), target)
     own = steps.memory(s.slot_bytes * target.slots(s.tasks))
     shared = partial = -1
-    if s.b is Form.SHARED:
+    if s.b is Packing.SHARED:
         strips = -(-count(s.p.n) // s.kernel.nr)
         groups = own_batches(s.p.batch) * strips * s.kernel.nr * s.kernel.groups(count(s.p.k))
         shared = steps.memory(groups * s.kernel.rhs.bytes)
@@ -198,15 +198,15 @@ class _Task:
             at += size
         self.a_panel, self.b_panel, self.sums = addresses
 
-    def target(self, result: _Result) -> Place:
+    def target(self, result: _Result) -> StridedMatrix:
         """Return where the microkernel writes."""
         b, p = self.b, self.p
         if not self.s.direct:
-            return Place(self.sums, self.s.wide_columns, 1)
+            return StridedMatrix(self.sums, self.s.wide_columns, 1)
         row, column = uniform_stride(p.m, "c"), uniform_stride(p.n, "c")
         assert row is not None and column is not None
         at = b.add(b.mul(self.m0, row), b.mul(self.n0, column))
-        return Place(b.element_address(result.address, self.type, at), row, column)
+        return StridedMatrix(b.element_address(result.address, self.type, at), row, column)
 
     def _origin(self, side: str, first: Index, block: KBlock) -> tuple[str, int, int]:
         """Return where an operand is in place: address, strides along free and k in groups."""
@@ -232,16 +232,16 @@ class _Task:
         whole = b.udiv(b.add(length, unit - 1), unit)
         return b.mul(whole, unit // self.kernel.group)
 
-    def multiply(self, block: KBlock, c: Place, more: Val) -> None:
+    def multiply(self, block: KBlock, c: StridedMatrix, more: Val) -> None:
         """Add the products of a block of k."""
         b = self.b
         depth = self._groups(block.length(b))
         a, a_free, a_k = self._a(block, depth)
         function = block_function(b.module, self.kernel)
         a_strides = {
-            Order.K_INNERMOST: [a_free],
-            Order.K_OUTERMOST: [a_k],
-            Order.ANY: [a_free, a_k],
+            PanelOrder.K_INNERMOST: [a_free],
+            PanelOrder.K_OUTERMOST: [a_k],
+            PanelOrder.ANY: [a_free, a_k],
         }[self.kernel.lhs.order]
         lhs = [ptr(a), *map(i64, a_strides), i64(self.rows)]
         c_strides = [c.row, c.column] if self.kernel.writes is Writes.SUMS else [c.row]
@@ -252,9 +252,9 @@ class _Task:
             result = [ptr(at), *map(i64, c_strides), more]
             b.call_void(function, [*lhs, *rhs, i64(depth), *result])
 
-        if self.kernel.rhs.order is Order.K_INNERMOST:
+        if self.kernel.rhs.order is PanelOrder.K_INNERMOST:
             call(self._columns(block, depth), self.columns, 0)
-        elif self.s.b is Form.DIRECT and self.s.has_rest:
+        elif self.s.b is Packing.IN_PLACE and self.s.has_rest:
             self._whole_strips(block, depth, call)
         else:
             call(self._strips(block, depth), self._wide_columns(), 0)
@@ -262,18 +262,18 @@ class _Task:
     def _a(self, block: KBlock, depth: Index) -> tuple[str, Index, Index]:
         """Return where A is: address, strides along rows and k in groups."""
         b, s, lhs = self.b, self.s, self.kernel.lhs
-        if s.a is Form.DIRECT:
+        if s.a is Packing.IN_PLACE:
             return self._origin("a", self.m0, block)
         has_zeros = self.p.a.bounds or count(self.p.k) % self.kernel.k_multiple
         rows = self.rows
         if lhs.is_padded and count(self.p.m) % self.kernel.mr:
             has_zeros, rows = True, self._whole_tiles(self.rows, self.kernel.mr)
         if has_zeros:
-            lines = rows if s.a_order is Order.K_INNERMOST else depth
+            lines = rows if s.a_order is PanelOrder.K_INNERMOST else depth
             clear(b, self.a_panel, lhs.bytes, b.mul(lines, s.a_pitch))
         packer = Packer(self.k, self.p, "a", lhs)
         packer.pack(self.a_panel, s.a_pitch, s.a_order, self.m0, self.rows, block, self.batch)
-        if s.a_order is Order.K_INNERMOST:
+        if s.a_order is PanelOrder.K_INNERMOST:
             return self.a_panel, s.a_pitch, 1
         return self.a_panel, 1, s.a_pitch
 
@@ -300,7 +300,7 @@ class _Task:
     def _columns(self, block: KBlock, depth: Index) -> _Panel:
         """Return B column after column."""
         b, s, p, rhs = self.b, self.s, self.p, self.kernel.rhs
-        if s.b is Form.DIRECT:
+        if s.b is Packing.IN_PLACE:
             panel, b_column, _ = self._origin("b", self.n0, block)
             return _Panel(panel, (b_column,))
         has_zeros = p.b.bounds or count(p.k) % self.kernel.k_multiple
@@ -315,7 +315,7 @@ class _Task:
         """Return B in strips of a tile's columns: groups of k one after the other."""
         b, s, p, kernel = self.b, self.s, self.p, self.kernel
         match s.b:
-            case Form.SHARED:
+            case Packing.SHARED:
                 strips, whole = -(-count(p.n) // kernel.nr), kernel.groups(count(p.k))
                 at: Index = 0
                 for d, i in zip(p.batch, self.batch, strict=True):
@@ -327,12 +327,12 @@ class _Task:
                 shared = self.k.scratch[self.shared]
                 panel = b.element_address(shared, kernel.rhs.type, at)
                 return _Panel(panel, (kernel.nr, whole * kernel.nr))
-            case Form.LOCAL:
+            case Packing.PER_TASK:
                 has_zeros = p.b.bounds or count(p.n) % kernel.nr or count(p.k) % kernel.k_multiple
                 cleared = b.mul(depth, s.b_pitch) if has_zeros else 0
                 self._pack_b(s.b_pitch, self.n0, self.columns, block, cleared)
                 return _Panel(self.b_panel, (s.b_pitch, kernel.nr))
-            case Form.DIRECT:
+            case Packing.IN_PLACE:
                 panel, _, b_k = self._origin("b", self.n0, block)
                 return _Panel(panel, (b_k, kernel.nr))
 
@@ -353,7 +353,7 @@ class _Task:
 
         _when(b, b.compare("sgt", rest, 0), last)
 
-    def deliver(self, result: _Result, sums: Place) -> None:
+    def deliver(self, result: _Result, sums: StridedMatrix) -> None:
         """Bring the sums to the result."""
         b, p = self.b, self.p
         m, n = merged(p.m, "c") or (Dim(1),), merged(p.n, "c") or (Dim(1),)
@@ -365,9 +365,11 @@ class _Task:
             for dims, segment in ((m, i), (n, j)):
                 for d, x in zip(dims, (*segment.outer, segment.start), strict=True):
                     at = b.add(at, b.mul(x, d.c))
-            to = Place(result.store.result_address(b, result.address, at), m[-1].c, n[-1].c)
+            to = StridedMatrix(result.store.result_address(b, result.address, at), m[-1].c, n[-1].c)
             here = b.add(b.mul(i.done, self.s.wide_columns), j.done)
-            frm = Place(b.element_address(sums.address, self.type, here), self.s.wide_columns, 1)
+            frm = StridedMatrix(
+                b.element_address(sums.address, self.type, here), self.s.wide_columns, 1
+            )
             copy(b, self.k.target, result.store, to, frm, i.length, j.length)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from hlo.codegen.kernels.matmul.microkernels import Order, PanelFormat
-from hlo.codegen.kernels.matmul.panels import Place, copy, copy_groups
+from hlo.codegen.kernels.matmul.microkernels import PanelFormat, PanelOrder
+from hlo.codegen.kernels.matmul.panels import StridedMatrix, copy, copy_groups
 from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, merged
 from hlo.codegen.kernels.matmul.schedule import KBlock
 from hlo.codegen.llvm import Builder, Index, Val
@@ -65,7 +65,7 @@ class Packer:
         return d.stride(self.side)
 
     def pack(
-        self, panel: str, pitch: int, order: Order, first: Index, number: Index, block: KBlock,
+        self, panel: str, pitch: int, order: PanelOrder, first: Index, number: Index, block: KBlock,
         batch: Sequence[Index],
     ) -> None:  # fmt: skip
         """Copy `number` free indices from `first` on of a block of k.
@@ -115,7 +115,7 @@ class Packer:
                 piece = _Piece(segment, dims[-1], low, length, base, packed, names, is_all)
                 self._piece(panel, pitch, order, piece)
 
-    def _piece(self, panel: str, pitch: int, order: Order, piece: _Piece) -> None:
+    def _piece(self, panel: str, pitch: int, order: PanelOrder, piece: _Piece) -> None:
         """Copy what is within the bounds of a range of free indices and one of k."""
         b = self.b
         f0, f1 = piece.segment.start, b.add(piece.segment.start, piece.segment.length)
@@ -148,7 +148,7 @@ class Packer:
             self._copy(panel, pitch, order, piece, (f, b.add(f, 1)), here)
 
     def _copy(
-        self, panel: str, pitch: int, order: Order, piece: _Piece, free: tuple[Index, Index],
+        self, panel: str, pitch: int, order: PanelOrder, piece: _Piece, free: tuple[Index, Index],
         taps: tuple[Index, Index],
     ) -> None:  # fmt: skip
         b, group = self.b, self.format.group
@@ -160,29 +160,29 @@ class Packer:
         row, column = b.add(piece.segment.done, df), b.add(piece.packed, dt)
         number, length = b.sub(free[1], free[0]), b.sub(taps[1], taps[0])
         target = self.k.target
-        if group > 1 and order is Order.K_OUTERMOST and not piece.is_all:
-            self._scatter(panel, pitch, row, column, Place(address, v, u), length, number)
+        if group > 1 and order is PanelOrder.K_OUTERMOST and not piece.is_all:
+            self._scatter(panel, pitch, row, column, StridedMatrix(address, v, u), length, number)
             return
-        if group > 1 and order is Order.K_OUTERMOST:
+        if group > 1 and order is PanelOrder.K_OUTERMOST:
             line = b.mul(b.udiv(column, group), pitch)
             to = b.element_address(panel, self.format.type, b.add(line, row))
             copy_groups(
-                b, target, self.types, group, Place(to, pitch, 1), Place(address, v, u), length,
-                number,
+                b, target, self.types, group, StridedMatrix(to, pitch, 1),
+                StridedMatrix(address, v, u), length, number,
             )  # fmt: skip
             return
         element = scalar.memory_type(self.types.chain[-1])
-        if order is Order.K_INNERMOST:
+        if order is PanelOrder.K_INNERMOST:
             step = group * pitch
             to = b.element_address(panel, element, b.add(b.mul(row, step), column))
-            place = Place(to, step, 1)
+            place = StridedMatrix(to, step, 1)
         else:
             to = b.element_address(panel, element, b.add(b.mul(column, pitch), row))
-            place = Place(to, 1, pitch)
-        copy(b, target, self.types, place, Place(address, u, v), number, length)
+            place = StridedMatrix(to, 1, pitch)
+        copy(b, target, self.types, place, StridedMatrix(address, u, v), number, length)
 
     def _scatter(
-        self, panel: str, pitch: int, row: Index, column: Index, frm: Place, length: Index,
+        self, panel: str, pitch: int, row: Index, column: Index, frm: StridedMatrix, length: Index,
         number: Index,
     ) -> None:  # fmt: skip
         """Copy `length` indices of k, which may begin within a group, each to its place there."""
@@ -194,7 +194,7 @@ class Packer:
             line = b.add(b.mul(b.udiv(at, group), pitch), row)
             to = b.element_address(panel, element, b.add(b.mul(line, group), b.urem(at, group)))
             address = b.element_address(frm.address, source, b.mul(i, frm.row))
-            places = Place(to, 0, group), Place(address, 0, frm.column)
+            places = StridedMatrix(to, 0, group), StridedMatrix(address, 0, frm.column)
             copy(b, target, self.types, *places, 1, number)
 
 

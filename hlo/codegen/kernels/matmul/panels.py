@@ -29,7 +29,7 @@ _SQUARE = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class StridedMatrix:
     """A matrix in memory: the address of its first element, and strides in elements."""
 
     address: str
@@ -37,11 +37,14 @@ class Place:
     column: Index
 
 
-def copy(b: Builder, target: LlvmTarget, types: Types, to: Place, frm: Place,
+def copy(b: Builder, target: LlvmTarget, types: Types, to: StridedMatrix, frm: StridedMatrix,
          rows: Index, columns: Index) -> None:  # fmt: skip
     """Write the copy of a matrix; nothing is copied where rows or columns are not positive."""
     if to.column != 1 and to.row == 1:
-        to, frm = Place(to.address, to.column, to.row), Place(frm.address, frm.column, frm.row)
+        to, frm = (
+            StridedMatrix(to.address, to.column, to.row),
+            StridedMatrix(frm.address, frm.column, frm.row),
+        )
         rows, columns = columns, rows
     steps = (to.column, frm.column)
     if steps == (1, 1) or (steps in ((1, 2), (2, 1)) and types.has_vectors(b.module)):
@@ -211,8 +214,8 @@ def _one_by_one(module: Module, types: Types) -> str:
     return define(module, f"move.{types}", parameters, write)
 
 
-def copy_groups(b: Builder, target: LlvmTarget, types: Types, group: int, to: Place, frm: Place,
-                count: Index, columns: Index) -> None:  # fmt: skip
+def copy_groups(b: Builder, target: LlvmTarget, types: Types, group: int, to: StridedMatrix,
+                frm: StridedMatrix, count: Index, columns: Index) -> None:  # fmt: skip
     """Write the copy of `count` rows with the elements of each `group` rows beside each other.
 
     The rows of a group become one, whose elements are wider: as many bits as a group's elements

@@ -166,7 +166,7 @@ def uniform_stride(dims: Sequence[Dim], side: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class Sums:
+class SumTypes:
     """How products of two element types are added up and stored.
 
     total: the type of sums, of their parts where `is_complex`.
@@ -177,7 +177,7 @@ class Sums:
     store: Types
 
 
-def sums_of(lhs: ElementType, rhs: ElementType, result: ElementType) -> Sums:
+def sums_of(lhs: ElementType, rhs: ElementType, result: ElementType) -> SumTypes:
     """Return the arithmetic of a contraction.
 
     Floats are summed in f32 or f64, integers in the type of the result, in which they wrap. A
@@ -192,12 +192,12 @@ def sums_of(lhs: ElementType, rhs: ElementType, result: ElementType) -> Sums:
         through = [complex_part(common)] if result.is_integer else []
         # Complex products are stored as their parts; a real sum may become a complex number.
         last = complex_part(result) if common.is_complex else result
-        return Sums(total, common.is_complex, Types.of(total, *through, last))
+        return SumTypes(total, common.is_complex, Types.of(total, *through, last))
     if result.is_pred:
         total = _whole(common)
-        return Sums(total, False, Types.of(total, common, result))
+        return SumTypes(total, False, Types.of(total, common, result))
     total = _whole(result)
-    return Sums(total, False, Types.of(total, result))
+    return SumTypes(total, False, Types.of(total, result))
 
 
 def _whole(et: ElementType) -> ElementType:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 
-from hlo.codegen.kernels.matmul.microkernels import Microkernel, Order
+from hlo.codegen.kernels.matmul.microkernels import Microkernel, PanelOrder
 from hlo.codegen.kernels.matmul.product import Dims, Product, count
 from hlo.codegen.llvm import Builder, Index
 from hlo.codegen.loops.kernel import split_index
@@ -15,11 +15,14 @@ from hlo.codegen.loops.kernel import split_index
 LINE = 64
 
 
-class Form(Enum):
-    """Where the microkernel reads an operand."""
+class Packing(Enum):
+    """Where the microkernel reads an operand: as it lies, or from panels.
 
-    DIRECT = auto()
-    LOCAL = auto()
+    PER_TASK: each task packs what it reads. SHARED: a step before packs B once for all tasks.
+    """
+
+    IN_PLACE = auto()
+    PER_TASK = auto()
     SHARED = auto()
 
 
@@ -119,10 +122,10 @@ class Schedule:
     rows: int
     columns: int
     shares: int
-    a: Form
-    b: Form
+    a: Packing
+    b: Packing
     # Of A's panel: what the microkernel wants, or what suits the operand where it wants any.
-    a_order: Order
+    a_order: PanelOrder
     # True when the microkernel writes to the result itself.
     direct: bool
     cost: float
@@ -149,14 +152,14 @@ class Schedule:
     @property
     def a_pitch(self) -> int:
         """The distance of rows in A's panel, or of groups of k where those are outermost."""
-        if self.a_order is Order.K_OUTERMOST:
+        if self.a_order is PanelOrder.K_OUTERMOST:
             return self.rows
         return _pitch(self.depth, self.kernel.lhs.bytes)
 
     @property
     def b_pitch(self) -> int:
         """The distance of columns in a local panel of B, or of groups of k, as for A."""
-        if self.kernel.rhs.order is Order.K_OUTERMOST:
+        if self.kernel.rhs.order is PanelOrder.K_OUTERMOST:
             return self.wide_columns
         return _pitch(self.depth, self.kernel.rhs.bytes)
 
@@ -171,12 +174,12 @@ class Schedule:
         """Bytes of a task's panel of A, of B, and of its sums, each in whole cache lines."""
         kernel = self.kernel
         a = b = sums = 0
-        if self.a is Form.LOCAL:
-            a = self.a_pitch * (self.depth if self.a_order is Order.K_OUTERMOST else self.rows)
-        if self.b is Form.LOCAL:
-            is_outermost = kernel.rhs.order is Order.K_OUTERMOST
+        if self.a is Packing.PER_TASK:
+            a = self.a_pitch * (self.depth if self.a_order is PanelOrder.K_OUTERMOST else self.rows)
+        if self.b is Packing.PER_TASK:
+            is_outermost = kernel.rhs.order is PanelOrder.K_OUTERMOST
             b = self.b_pitch * (self.depth if is_outermost else self.columns)
-        elif self.b is Form.DIRECT and self.has_rest:
+        elif self.b is Packing.IN_PLACE and self.has_rest:
             b = kernel.nr * self.depth
         if not self.direct:
             sums = self.rows * self.wide_columns
@@ -187,7 +190,7 @@ class Schedule:
     @property
     def has_rest(self) -> bool:
         """True when the last columns of a B that is read in place are packed nevertheless."""
-        has_strips = self.kernel.rhs.order is Order.K_OUTERMOST
+        has_strips = self.kernel.rhs.order is PanelOrder.K_OUTERMOST
         return has_strips and count(self.p.n) % self.kernel.nr != 0
 
     @property

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from hlo.codegen.kernels.matmul.microkernels import Microkernel, Order, Writes
+from hlo.codegen.kernels.matmul.microkernels import Microkernel, PanelOrder, Writes
 from hlo.codegen.kernels.matmul.product import Dim, Dims, Product, count, merged, uniform_stride
-from hlo.codegen.kernels.matmul.schedule import LINE, Cut, Form, Schedule
+from hlo.codegen.kernels.matmul.schedule import LINE, Cut, Packing, Schedule
 from hlo.codegen.loops.vectors import Types, lanes_of
 from hlo.codegen.targets.base import Target
 from hlo.values.types import ElementType
@@ -112,10 +112,10 @@ def _outer_columns(p: Product) -> int:
 
 
 def _copy_cost(
-    p: Product, side: str, kernel: Microkernel, order: Order, cut: Cut, lanes: int
+    p: Product, side: str, kernel: Microkernel, order: PanelOrder, cut: Cut, lanes: int
 ) -> float:
     """Return the cost of packing an element of an operand."""
-    source, is_inner = p.source(side), order is Order.K_INNERMOST
+    source, is_inner = p.source(side), order is PanelOrder.K_INNERMOST
     along, across = p.k[-1].stride(side), p.free(side)[-1].stride(side)
     if not is_inner:
         along, across = across, along
@@ -141,18 +141,21 @@ def _can_read(p: Product, side: str, kernel: Microkernel, cut: Cut) -> bool:
         return False
     if count(p.k) % kernel.k_multiple:
         return False
-    tile, has_strips = (kernel.mr if side == "a" else kernel.nr), panel.order is Order.K_OUTERMOST
+    tile, has_strips = (
+        (kernel.mr if side == "a" else kernel.nr),
+        panel.order is PanelOrder.K_OUTERMOST,
+    )
     if panel.is_padded and count(p.free(side)) % tile and not (side == "b" and has_strips):
         return False
     if kernel.group > 1:
         # Strides are in groups.
-        return panel.order is Order.K_INNERMOST and step == 1 and free % kernel.group == 0
+        return panel.order is PanelOrder.K_INNERMOST and step == 1 and free % kernel.group == 0
     match panel.order:
-        case Order.K_INNERMOST:
+        case PanelOrder.K_INNERMOST:
             return step == 1 or count(cut.inner_dims) == 1
-        case Order.K_OUTERMOST:
+        case PanelOrder.K_OUTERMOST:
             return free == 1 or (free == 0 and count(p.free(side)) == 1)
-        case Order.ANY:
+        case PanelOrder.ANY:
             return True
 
 
@@ -187,26 +190,26 @@ def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Sche
     )  # fmt: skip
 
     # Which operands are read in place, and how large blocks are.
-    has_strips = kernel.rhs.order is Order.K_OUTERMOST
+    has_strips = kernel.rhs.order is PanelOrder.K_OUTERMOST
     a_order = kernel.lhs.order
-    a = Form.DIRECT if _can_read(p, "a", kernel, cut) else Form.LOCAL
-    if a_order is Order.ANY:
+    a = Packing.IN_PLACE if _can_read(p, "a", kernel, cut) else Packing.PER_TASK
+    if a_order is PanelOrder.ANY:
         runs = p.k[-1].a == 1 or p.m[-1].a != 1
-        a_order = Order.K_INNERMOST if runs else Order.K_OUTERMOST
-        if a is Form.DIRECT and not _pays_in_place(p, kernel, cut, strips):
-            a = Form.LOCAL
+        a_order = PanelOrder.K_INNERMOST if runs else PanelOrder.K_OUTERMOST
+        if a is Packing.IN_PLACE and not _pays_in_place(p, kernel, cut, strips):
+            a = Packing.PER_TASK
     panel = _PANEL_BYTES // (kernel.groups(cut.most) * kernel.lhs.bytes)
-    rows = _share(m, panel * (4 if a is Form.DIRECT and not has_strips else 1), kernel.mr)
-    b = Form.DIRECT if _can_read(p, "b", kernel, cut) else Form.LOCAL
+    rows = _share(m, panel * (4 if a is Packing.IN_PLACE and not has_strips else 1), kernel.mr)
+    b = Packing.IN_PLACE if _can_read(p, "b", kernel, cut) else Packing.PER_TASK
     panel = _PANEL_BYTES // (cut.most * size)
     if not has_strips:
-        columns = _share(n, panel * (4 if b is Form.DIRECT else 1), kernel.nr)
+        columns = _share(n, panel * (4 if b is Packing.IN_PLACE else 1), kernel.nr)
     else:
-        if b is Form.DIRECT and bands > 2 and k * n * kernel.rhs.bytes > _IN_PLACE_BYTES:
-            b = Form.LOCAL
-        if b is Form.LOCAL and not p.b.bounds and -(-m // rows) > 2:
-            b = Form.SHARED
-        columns = _share(n, panel, kernel.nr) if b is Form.LOCAL else strips * kernel.nr
+        if b is Packing.IN_PLACE and bands > 2 and k * n * kernel.rhs.bytes > _IN_PLACE_BYTES:
+            b = Packing.PER_TASK
+        if b is Packing.PER_TASK and not p.b.bounds and -(-m // rows) > 2:
+            b = Packing.SHARED
+        columns = _share(n, panel, kernel.nr) if b is Packing.PER_TASK else strips * kernel.nr
 
     c_row, c_column = uniform_stride(p.m, "c"), uniform_stride(p.n, "c")
     direct = p.store == Types.of(kernel.total) and c_row is not None and c_column is not None
@@ -217,13 +220,13 @@ def _schedule(p: Product, kernel: Microkernel, cut: Cut, target: Target) -> Sche
     rows, columns, shares = _enough_tasks(p, kernel, cut, cost, rows, columns)
 
     # What is copied.
-    if a is Form.LOCAL:
+    if a is Packing.PER_TASK:
         each = _copy_cost(p, "a", kernel, a_order, cut, lanes)
         cost += batch * m * k * -(-n // columns) * each
     each = _copy_cost(p, "b", kernel, kernel.rhs.order, cut, lanes)
-    if b is Form.LOCAL:
+    if b is Packing.PER_TASK:
         cost += batch * n * k * -(-m // rows) * each
-    elif b is Form.SHARED:
+    elif b is Packing.SHARED:
         cost += own_batches(p.batch) * n * k * (each + 2 / lanes)
     elif has_strips and n % kernel.nr:
         # The last strip is packed, after as many zeros.

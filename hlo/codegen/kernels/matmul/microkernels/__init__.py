@@ -10,13 +10,18 @@ from hlo.codegen.kernels.matmul.microkernels import (  # noqa: F401
     pairs,
 )
 from hlo.codegen.kernels.matmul.microkernels.block import block_function
-from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, Order, PanelFormat, Writes
+from hlo.codegen.kernels.matmul.microkernels.record import (
+    Microkernel,
+    PanelFormat,
+    PanelOrder,
+    Writes,
+)
 from hlo.codegen.kernels.matmul.microkernels.registry import family, microkernels
 
 __all__ = [
     "Microkernel",
-    "Order",
     "PanelFormat",
+    "PanelOrder",
     "Writes",
     "block_function",
     "family",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, Order, Writes
+from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, PanelOrder, Writes
 from hlo.codegen.llvm import FALSE, Builder, Index, Module, Val, i64, ptr
 from hlo.codegen.loops.vectors import define, lanes_below, masked_load, masked_store, vector_at
 
@@ -48,7 +48,7 @@ def block_function(module: Module, kernel: Microkernel) -> str:
 
 def _parameters(kernel: Microkernel) -> str:
     lhs = ["ptr readonly %a", *kernel.strides("a"), "i64 %rows"]
-    strip = ["i64 %b_strip"] if kernel.rhs.order is Order.K_OUTERMOST else []
+    strip = ["i64 %b_strip"] if kernel.rhs.order is PanelOrder.K_OUTERMOST else []
     rhs = ["ptr readonly %b", *kernel.strides("b"), *strip, "i64 %columns"]
     c_column = ["i64 %c_column"] if kernel.writes is Writes.SUMS else []
     result = ["ptr noalias %c", "i64 %c_row", *c_column, "i1 %more"]
@@ -67,7 +67,7 @@ class _Tile:
     def strip(self, j: Index) -> str:
         """Return where B is from column j on, a multiple of the tile's columns."""
         b, rhs = self.b, self.kernel.rhs
-        if rhs.order is Order.K_OUTERMOST:
+        if rhs.order is PanelOrder.K_OUTERMOST:
             at = b.mul(b.udiv(j, self.kernel.nr), "%b_strip")
         else:
             at = b.mul(j, "%b_column")
@@ -76,7 +76,7 @@ class _Tile:
     def _left(self, i: Index) -> str:
         """Return where A is from row i on."""
         b, lhs = self.b, self.kernel.lhs
-        at = i if lhs.order is Order.K_OUTERMOST else b.mul(i, "%a_row")
+        at = i if lhs.order is PanelOrder.K_OUTERMOST else b.mul(i, "%a_row")
         return b.element_address("%a", lhs.type, at)
 
     def _call(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from hlo.codegen.kernels.matmul.microkernels.record import (
     ANY_SIZE,
     Microkernel,
-    Order,
     PanelFormat,
+    PanelOrder,
     Writes,
 )
 from hlo.codegen.kernels.matmul.microkernels.registry import family
@@ -42,7 +42,7 @@ def dot_product(
     blocks_k: bool = True,
 ) -> Microkernel:
     """Return the microkernel of a tile of so many rows and columns, with a vector for each sum."""
-    panel = PanelFormat(total, Order.K_INNERMOST)
+    panel = PanelFormat(total, PanelOrder.K_INNERMOST)
     return Microkernel(
         name=f"inner.{total}.{rows}x{columns}x{lanes}",
         mr=rows,

@@ -8,8 +8,8 @@ from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.microkernels.record import (
     ANY_SIZE,
     Microkernel,
-    Order,
     PanelFormat,
+    PanelOrder,
     Writes,
 )
 from hlo.codegen.kernels.matmul.microkernels.registry import family
@@ -71,8 +71,8 @@ def outer_product(
         mr=rows,
         nr=vectors * lanes,
         kr=group,
-        lhs=PanelFormat(element, Order.ANY, group),
-        rhs=PanelFormat(element, Order.K_OUTERMOST, group, is_padded=True),
+        lhs=PanelFormat(element, PanelOrder.ANY, group),
+        rhs=PanelFormat(element, PanelOrder.K_OUTERMOST, group, is_padded=True),
         total=total,
         # One addition a vector and row; two loads in a cycle at the best; and a sum that waits for
         # the one before.

@@ -20,7 +20,7 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.values.types import ElementType
 
 
-class Order(Enum):
+class PanelOrder(Enum):
     """In what order the elements of an operand lie that a microkernel reads.
 
     The operand's free index is the row of A, or the column of B. K_INNERMOST: all of k of one free
@@ -45,7 +45,7 @@ class PanelFormat:
     """
 
     element: ElementType
-    order: Order
+    order: PanelOrder
     group: int = 1
     is_padded: bool = False
 
@@ -126,8 +126,8 @@ class Microkernel:
         assert self.lhs.group == self.rhs.group, "both operands are grouped alike along k"
         assert self.kr % self.lhs.group == 0, "a step takes whole groups"
         assert self.pads_k or self.lhs.group == 1, "the last group is filled up"
-        assert self.rhs.order is not Order.ANY, "columns of B are packed in one order"
-        assert self.rhs.is_padded or self.rhs.order is Order.K_INNERMOST, (
+        assert self.rhs.order is not PanelOrder.ANY, "columns of B are packed in one order"
+        assert self.rhs.is_padded or self.rhs.order is PanelOrder.K_INNERMOST, (
             "rows of B are read in whole vectors"
         )
 
@@ -163,11 +163,11 @@ class Microkernel:
         """
         free, k = i64("%a_row" if side == "a" else "%b_column"), i64(f"%{side}_k")
         match self.panel(side).order:
-            case Order.K_INNERMOST:
+            case PanelOrder.K_INNERMOST:
                 return [free]
-            case Order.K_OUTERMOST:
+            case PanelOrder.K_OUTERMOST:
                 return [k]
-            case Order.ANY:
+            case PanelOrder.ANY:
                 return [free, k]
 
     @property
