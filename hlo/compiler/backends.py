@@ -82,9 +82,14 @@ class Backend(ABC):
 
 @dataclass(frozen=True)
 class Call:
-    """What a run depends on besides its arguments: the host, and by when it has to end."""
+    """What a run depends on besides its arguments.
+
+    host: custom calls, queues, the device. device_counts: the numbers of replicas and of partitions
+    that the module is for. deadline: by when the run has to end; checked now and then.
+    """
 
     host: Host
+    device_counts: tuple[int, int]
     deadline: Deadline | None
 
 
@@ -124,12 +129,13 @@ class PlannedBackend(Backend):
 
         def run(host: Host, values: Sequence[Any], timeout: float | None) -> Any:
             deadline = None if timeout is None else Deadline(module.name, timeout)
+            call = Call(host, module.device_counts, deadline)
             leaves = leaf_arrays(parameters, values)
             memory = [p.physical(a) for p, a in zip(arguments, leaves, strict=True)]
             made = [p.allocate() for p in results]
             for result, argument in shared.items():
                 np.copyto(made[result], memory[argument])
-            execute(list(map(_octets, memory)), list(map(_octets, made)), Call(host, deadline))
+            execute(list(map(_octets, memory)), list(map(_octets, made)), call)
             return wrap([p.logical(m) for p, m in zip(results, made, strict=True)])
 
         return Loaded(
