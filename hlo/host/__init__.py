@@ -1,4 +1,4 @@
-"""What a run sees besides its arguments: custom calls, queues, the other devices."""
+"""What a program can access besides its arguments: custom calls, queues, other devices."""
 
 from hlo.host.host import Host, need_devices, run_together
 

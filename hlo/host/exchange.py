@@ -1,8 +1,8 @@
-"""Where the devices of one run meet: collectives of several members, and lines from one to another.
+"""Communication of the devices of one run: collectives, and point-to-point connections.
 
-Each device runs in a thread of its own. It comes to a meeting with its operands and waits for the
-other members; the last to come computes the results of all. Nobody waits for what cannot happen:
-whenever a device begins to wait, or ends, those that can never go on are told so.
+Each device runs in a thread of its own. It arrives at a rendezvous with its operands and waits for
+the other members; the last to arrive computes the results of all. Deadlocks are detected: whenever
+a device begins to wait, or ends, devices that can never continue get an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Stopped(Exception):
 
 @dataclass
 class _Meeting:
-    """Members on their way to a collective: what has come of each, and then what each gets."""
+    """The rendezvous of one collective: the operands of each member, and then its result."""
 
     devices: tuple[int, ...]
     arrived: dict[int, tuple[OpView, Sequence[Any]]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _Meeting:
         self.missing.discard(device)
 
     def result(self, place: int) -> Any:
-        """Return what a member gets. Raises what kept all of them from it."""
+        """Return the result of a member. Raises the exception that all of them get instead."""
         if self.error is not None:
             e = self.error
             raise InferError(e.message, operand=e.operand, attr=e.attr, code=e.code, hint=e.hint)
@@ -51,18 +51,18 @@ class _Meeting:
 
 
 class _Wait(NamedTuple):
-    """A device that waits in an operation, and those that have to come, or send, first."""
+    """A device that waits in an operation, and the devices it waits for."""
 
     op: OpView
-    # Members of a meeting have one and the same set.
+    # Members of a rendezvous share one set object.
     missing: Callable[[], set[int]]
-    # Where any one of the missing would do.
+    # Whether any one of the missing devices suffices.
     one_is_enough: bool = False
 
 
 def _that_may_end(waits: Mapping[int, _Wait], going: set[int]) -> list[int]:
-    """Return the devices for which those that have to come may be among devices that go on."""
-    # By the set, each looked through once, and kept so that its number is not another one's.
+    """Return the waiting devices whose missing members may be among those that can continue."""
+    # By identity of the set, so that each is scanned once; kept alive so that ids stay unique.
     known: dict[tuple[int, bool], tuple[set[int], bool]] = {}
     found = []
     for device, wait in waits.items():
@@ -77,7 +77,7 @@ def _that_may_end(waits: Mapping[int, _Wait], going: set[int]) -> list[int]:
 
 
 class Exchange:
-    """The meetings and lines of one run. Devices use it from any threads.
+    """The rendezvous and connections of one run; thread-safe.
 
     count: how many devices run.
     """
@@ -89,26 +89,26 @@ class Exchange:
         self._ended: set[int] = set()
         self._meetings: dict[tuple[int | None, tuple[int, ...]], _Meeting] = {}
         self._sent: dict[Line, deque[Any]] = {}
-        # Of channels between two programs: what was sent, and who sends and receives.
+        # Of channels between two programs: values sent, the sender and the receiver.
         self._channels: dict[int, deque[Any]] = {}
         self._ends: dict[tuple[int, str], int] = {}
         self._stopped = False
-        # For native code, which looks there.
+        # Polled by native code.
         self._stop_word = ctypes.c_int64(0)
         self.stop_at = ctypes.addressof(self._stop_word)
-        # Why nobody can go on, once that is so.
+        # Why the run was stopped, once it was.
         self._deadlock = ""
 
     def meet(
         self, op: OpView, devices: tuple[int, ...], place: int, args: Sequence[Any],
         define: Callable[[Sequence[Sequence[Any]]], list[Any]],
     ) -> Any:  # fmt: skip
-        """Return the result of one member of a collective when all members have come.
+        """Return the result of one member of a collective when all members have arrived.
 
-        devices: the members in group order. place: of the one that calls. define: what computes
-        the members' results from their operands. Members meet in the order in which they come,
-        those of different channels apart. Raises InferError where they do not fit together, and
-        where one of them can never come.
+        devices: the members in group order. place: position of the caller among them. define:
+        computes the members' results from their operands. Members are matched in the order of their
+        arrival, separately for each channel. Raises InferError if they do not match, and if one of
+        them can never arrive.
         """
         key = op.channel_id, devices
         with self._lock:
@@ -133,25 +133,25 @@ class Exchange:
         return meeting.result(place)
 
     def send(self, line: Line, value: Any) -> None:
-        """Leave a value for the device at the end of a line; the sender goes on."""
+        """Send a value to the device at the end of a connection, without waiting."""
         with self._lock:
             self.need_going()
             self._sent.setdefault(line, deque()).append(value)
             self._lock.notify_all()
 
     def receive(self, op: OpView, line: Line) -> Any:
-        """Return the next value sent on a line. Raises InferError if none can come."""
+        """Return the next value sent on a connection. Raises InferError if none can arrive."""
         with self._lock:
             self.need_going()
             queue = self._sent.setdefault(line, deque())
-            # Who sends does not know who waits: a value that is there is nothing to wait for.
+            # The sender does not know of waiting receivers: take a value that has arrived already.
             wait = _Wait(op, lambda: set() if queue else {line.source})
             self._wait(line.target, wait, lambda: bool(queue))
             del self._waits[line.target]
             return queue.popleft()
 
     def send_on(self, channel: int, device: int, value: Any) -> None:
-        """Leave a value for the one device that receives on a channel.
+        """Send a value to the one device that receives on a channel.
 
         Raises InferError if another device sends on it.
         """
@@ -164,7 +164,7 @@ class Exchange:
     def receive_on(self, op: OpView, channel: int, device: int) -> Any:
         """Return the next value that the one sender of a channel has sent.
 
-        Raises InferError if none can come, or another device receives on it.
+        Raises InferError if none can arrive, or another device receives on it.
         """
         with self._lock:
             self.need_going()
@@ -187,13 +187,13 @@ class Exchange:
             )  # fmt: skip
 
     def end(self, device: int) -> None:
-        """Say that a device has come to the end of its program."""
+        """Record that a device has finished its program."""
         with self._lock:
             self._ended.add(device)
             self._look()
 
     def stop(self) -> None:
-        """End the run: devices that wait, or come to wait, raise an exception of their own."""
+        """Stop the run: devices that wait, or start to wait, raise an exception."""
         with self._lock:
             self._stopped = True
             self._stop_word.value = 1
@@ -209,7 +209,7 @@ class Exchange:
             self._lock.wait()
 
     def need_going(self) -> None:
-        """Raise what ends the run of a device, where that cannot go on or is not to."""
+        """Raise the exception that ends a device's run, if it is stopped or cannot continue."""
         if self._deadlock:
             raise InferError(
                 self._deadlock, code="deadlock",
@@ -220,7 +220,7 @@ class Exchange:
             raise _Stopped
 
     def _look(self) -> None:
-        """Find devices that wait for others which cannot come, and tell all of it."""
+        """Find deadlocked devices, and notify all of them."""
         going = set(range(self._count)) - self._ended - set(self._waits)
         stuck = dict(self._waits)
         while found := _that_may_end(stuck, going):
@@ -248,12 +248,12 @@ def _devices(numbers: set[int]) -> str:
     return word + ", ".join(map(str, sorted(numbers)))
 
 
-# What has to be the same for the members of a collective.
+# The attributes that have to be equal for all members of a collective.
 _ALIKE = ("dimensions", "source_target_pairs", "slice_sizes", "has_dynamic_root")
 
 
 def _need_alike(devices: Sequence[int], ops: Sequence[OpView]) -> None:
-    """Raise InferError unless operations of several devices are one and the same collective."""
+    """Raise InferError unless operations of several devices form one collective."""
     first = ops[0]
     for device, op in zip(devices, ops, strict=True):
         if op is not first and _kind(op) != _kind(first):
@@ -279,8 +279,8 @@ def _shapes(op: OpView) -> str:
 def run_devices(exchange: Exchange, runs: Sequence[Callable[[], Any]]) -> list[Any]:
     """Call one function for each device, in threads; returns their results in order.
 
-    When one raises, the others are stopped where they would wait. Raises the exception of the
-    first device that has one of its own; an HloError says which device it is.
+    When one raises, the others are stopped at their next wait. Raises the exception of the first
+    device that failed by itself; an HloError names the device.
     """
     results: list[Any] = [None] * len(runs)
     errors: dict[int, BaseException] = {}
@@ -296,7 +296,7 @@ def run_devices(exchange: Exchange, runs: Sequence[Callable[[], Any]]) -> list[A
             exchange.stop()
 
     threads = [
-        # With numpy's state of errors and all else that belongs to the caller.
+        # Threads inherit the caller's context, such as numpy's error state.
         threading.Thread(target=contextvars.copy_context().run, args=(work, n), daemon=True)
         for n in range(len(runs))
     ]
@@ -317,7 +317,7 @@ def run_devices(exchange: Exchange, runs: Sequence[Callable[[], Any]]) -> list[A
 def _of_device(device: int, error: BaseException) -> BaseException:
     if not isinstance(error, HloError):
         return error
-    # What says of all devices where they are, or is one and the same for all, needs no number.
+    # A message about all devices, or the same for all, needs no device number.
     return HloError(
         [
             d if d.code in _OF_ALL else replace(d, message=f"device {device}: {d.message}")

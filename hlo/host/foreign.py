@@ -1,7 +1,7 @@
-"""Functions in libraries, called as `hlo/include/hlo_ffi.h` says, with numpy arrays.
+"""Calls of functions in libraries, with the interface of `hlo/include/hlo_ffi.h`, on numpy arrays.
 
-The types here are that header's. Compiled code makes such calls itself; this is how the interpreter
-makes them.
+The types here are that header's. Compiled code makes such calls itself; this is for the
+interpreter.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hlo.values.arrays import TOKEN_VALUE
 from hlo.values.scan import to_bytes
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
-# Stands for the functions of the process itself in a list of libraries.
+# Denotes the process itself in a list of libraries.
 PROCESS = "process"
 MESSAGE_BYTES = 4096
-# Memory is aligned so for functions that use vectors.
+# Alignment of memory, for functions that use vectors.
 _ALIGNMENT = 64
 
 _POINTER, _I32, _I64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
@@ -85,7 +85,7 @@ class FfiStatus(ctypes.Structure):
 @functools.cache
 def library(path: str) -> ctypes.CDLL:
     """Return a loaded library; it stays for the life of the process. Raises HloError."""
-    # Without a slash the system would look in its own folders.
+    # Without a slash the loader would search its own path.
     name = None if path == PROCESS else str(named_file(path))
     if name is not None and os.path.exists(name):
         name = os.path.abspath(name)
@@ -101,14 +101,14 @@ def library(path: str) -> ctypes.CDLL:
 def address_of(libraries: Sequence[str], name: str) -> int | None:
     """Return the address of a function in the first library that defines it. Raises HloError.
 
-    The loader looks into what a library depends on too, C's library and its `system` among it: a
-    module calls nothing there.
+    The loader also searches the dependencies of a library, such as the C library with its `system`;
+    modules must not call those.
     """
     for path in libraries:
         loaded = library(str(path))
         try:
             address = ctypes.cast(loaded[name], _POINTER).value
-        except (AttributeError, ValueError):  # it has none of that name, or no name is so
+        except (AttributeError, ValueError):  # no such symbol, or an invalid name
             continue
         if address is not None and _is_own_function(str(path), loaded, address):
             return address
@@ -116,18 +116,18 @@ def address_of(libraries: Sequence[str], name: str) -> int | None:
 
 
 def _is_own_function(path: str, loaded: ctypes.CDLL, address: int) -> bool:
-    """True for the address of a function in the very file that was loaded.
+    """True for the address of a function in the loaded file itself.
 
-    A program's own functions are its, but not where that program is Python.
+    The functions of the main program count too, unless that is Python.
     """
     if os.name != "posix":
-        return True  # Windows looks into a library's own exports alone
+        return True  # Windows searches only the library's own exports
     system = ctypes.CDLL(None)
-    if not hasattr(system, "dladdr1"):  # not glibc: by the file's name
+    if not hasattr(system, "dladdr1"):  # not glibc: compare file names
         named = sys.executable if path == PROCESS else path
         return _is_same_file(_file_of(system, address), named)
     entry = _asked(system, address, _SYMBOL_ENTRY)
-    # There is none for what a resolver has chosen (an IFUNC): that is a function.
+    # There is no entry for a function chosen by a resolver (IFUNC).
     if entry and ctypes.c_uint8.from_address(entry + _SYMBOL_INFO_AT).value & 0xF not in _FUNCTIONS:
         return False
     python = ctypes.cast(ctypes.pythonapi.Py_GetVersion, _POINTER).value
@@ -148,15 +148,15 @@ class _DlInfo(ctypes.Structure):
     )  # fmt: skip
 
 
-# What `dladdr1` and `dlinfo` can be asked for: the symbol's entry, and the loaded file.
+# Requests for `dladdr1` and `dlinfo`: the symbol's entry, and the loaded file.
 _SYMBOL_ENTRY, _LINK_MAP, _HANDLE_LINK_MAP = 1, 2, 2
 _FUNCTIONS = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
-# Where an entry of an ELF symbol table has its type: `st_info`.
+# Offset of the type in an entry of an ELF symbol table: `st_info`.
 _SYMBOL_INFO_AT = 4 if ctypes.sizeof(_POINTER) == 8 else 12
 
 
 def _asked(system: ctypes.CDLL, address: int | None, what: int) -> int | None:
-    """Return what glibc knows of an address: itself an address, or None."""
+    """Return the answer of a glibc query about an address: itself an address, or None."""
     info, found = _DlInfo(), _POINTER()
     known = system.dladdr1(_POINTER(address), ctypes.byref(info), ctypes.byref(found), what)
     return found.value if known else None
@@ -179,7 +179,7 @@ def _is_same_file(a: str | None, b: str) -> bool:
 
 
 def need_version(op: OpView) -> None:
-    """Raise InferError unless a custom call says how its native function is to be called."""
+    """Raise InferError unless a custom call has an API version for native functions."""
     version = op.api_version
     if API_NUMBERS.get(version, 0) not in (1, 2, 3, 4):
         raise InferError(
@@ -190,7 +190,7 @@ def need_version(op: OpView) -> None:
 
 
 def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
-    """Call the function of a custom call on values; returns its value. Raises InferError."""
+    """Call the function of a custom call; returns its result. Raises InferError."""
     constraints = op.operand_layout_constraints
     shapes = op.operand_shapes if constraints is None else constraints
     operands = [
@@ -203,7 +203,7 @@ def call(address: int, op: OpView, args: Sequence[Any]) -> Any:
     for alias in op.output_to_operand_aliasing:
         need_one_size(op, alias)
         at = numbers[alias.operand, tuple(alias.operand_index)]
-        # The operand was copied: its memory is the result's from here on.
+        # The operand was copied: its memory becomes the result's.
         results[tuple(alias.output)] = operands[at]
     failed, message = _call(address, op, shapes, operands, list(results.values()))
     if failed:
@@ -222,7 +222,7 @@ def _call(
     operands: Sequence[np.ndarray],
     results: Sequence[np.ndarray],
 ) -> tuple[int, str]:
-    """Return what the function did, 0 if it succeeded, and its message."""
+    """Return the function's status, 0 for success, and its message."""
     keep: list[Any] = []
     described = _describe(op, shapes, keep)
     message = ctypes.create_string_buffer(MESSAGE_BYTES)
@@ -272,12 +272,12 @@ def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, tuple[int, ...]], 
 
 
 def _order(shape: ArrayShape) -> tuple[int, ...]:
-    """Return the dimensions, slowest in memory first."""
+    """Return the dimensions, slowest-varying first."""
     return shape.layout.minor_to_major[::-1] if shape.layout else tuple(range(shape.rank))
 
 
 def _physical(array: np.ndarray | None, shape: ArrayShape) -> np.ndarray:
-    """Return aligned memory in a shape's layout, a copy of an array if there is one."""
+    """Return aligned memory in a shape's layout, initialized from an array if one is given."""
     order = _order(shape)
     dims = tuple(shape.dims[d] for d in order)
     dtype = shape.element_type.dtype
@@ -304,7 +304,7 @@ def _nested(shape: Shape, path: tuple[int, ...], values: Mapping[tuple[int, ...]
 
 
 def _describe(op: OpView, operands: Sequence[Shape], keep: list[Any]) -> FfiOp:
-    """Return what a function is told of its operation. `keep` takes what has to stay alive."""
+    """Return an operation's description for its function. `keep` collects objects to keep alive."""
     version = API_NUMBERS[op.api_version]
     config = to_bytes(str(op.annotations.get("backend_config", "")))
     attributes = ffi_attributes(op) if version == 4 else {}

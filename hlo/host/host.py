@@ -17,27 +17,27 @@ from hlo.ops.spec import OpView
 
 Target = Callable[..., Any]
 
-# Counters of random numbers count to two to this in each replica.
+# Each replica has two to this random-number counters.
 _REPLICA_BITS = 96
 
 
 @dataclass
 class Host:
-    """What a run may see besides its arguments. A fresh one is a single device with empty queues.
+    """What a run can access besides its arguments. A new one is a single device with empty queues.
 
     Attributes:
         custom_calls: target name -> `f(op, args) -> value`, on numpy arrays.
-        libraries: files of native functions, for the targets that are not there; see
-            `hlo/include/hlo_ffi.h`. "process" is what is loaded anyway.
+        libraries: files of native functions, for targets not in `custom_calls`; see
+            `hlo/include/hlo_ffi.h`. "process" is the process itself.
         infeed: values in the order they will be read.
         outfeed: values in the order they were written.
         channels: values sent and not yet received, by channel id.
         rng_state: the 128-bit counter of `rng-get-and-update-state`, which `rng` draws from too;
             each replica has its own part of the counters.
         replica_id: with `partition_id`, which device it is.
-        exchange: where it meets the others of its run; None where it is alone.
-        receiving: of each channel, the lines on which a receive has begun; None for one that gets
-            nothing.
+        exchange: connects it to the other devices of its run; None for a single device.
+        receiving: by channel, the connections on which a receive has started; None for a device
+            that receives nothing.
 
     >>> host = hlo.Host(custom_calls={"flip": lambda op, args: args[0][::-1].copy()})
     >>> module = hlo.parse('''HloModule m ENTRY e {
@@ -58,13 +58,13 @@ class Host:
     receiving: dict[int, deque[Line | None]] = field(default_factory=dict)
 
     def begin(self, device: int, device_counts: tuple[int, int], exchange: Exchange | None) -> None:
-        """Make ready for a run as one of its devices, which meet in an exchange.
+        """Prepare for a run as one of its devices, which communicate through an exchange.
 
         device_counts: the numbers of replicas and of partitions of the run.
         """
         before = self.replica_id
         self.replica_id, self.partition_id = divmod(device, device_counts[1])
-        # The counters of replicas are that far apart that they never meet.
+        # The counters of replicas are so far apart that they never overlap.
         distance = (self.replica_id - before) << _REPLICA_BITS
         self.rng_state = (self.rng_state + distance) % 2**128
         self.exchange = exchange
@@ -76,7 +76,7 @@ class Host:
 
     @property
     def known_targets(self) -> list[str]:
-        """Names of the custom calls that are there without the libraries."""
+        """Names of the custom calls that need no library."""
         return [*self.custom_calls, *lapack.lapack_targets()]
 
     def target_of(self, op: OpView) -> Target | None:
@@ -95,12 +95,12 @@ class Host:
         return target
 
 
-# Each device is a thread. More than this come from a header that nobody meant to run here.
+# Each device is a thread. A larger count comes from a header that was not meant to run here.
 MAX_DEVICES = 1024
 
 
 def need_devices(device_counts: tuple[int, int]) -> None:
-    """Raise HloError for more devices than run together in a process."""
+    """Raise HloError for more devices than one process can run."""
     count = prod(device_counts)
     if count > MAX_DEVICES:
         raise HloError.at(
@@ -118,7 +118,7 @@ def run_together(
     """Run a program on several devices at the same time; returns the result of each.
 
     device_counts: the numbers of replicas and of partitions: there is a host for each device, and a
-    function that runs the program beside it. Raises HloError, which names the device.
+    function that runs the program with it. Raises HloError, which names the device.
     """
     need_devices(device_counts)
     assert len(hosts) == len(runs) == prod(device_counts)

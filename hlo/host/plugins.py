@@ -1,7 +1,8 @@
-"""Files that bring custom calls: libraries of native functions, and Python.
+"""Files that define custom calls: libraries of native functions, and Python.
 
-A library is whatever the system's loader takes; its functions have the types that
-`hlo/include/hlo_ffi.h` declares. A Python file is run, and has to leave a dictionary of functions:
+A library is anything that the system's loader accepts; its functions have the types that
+`hlo/include/hlo_ffi.h` declares. A Python file is executed, and has to define a dictionary of
+functions:
 
     custom_calls = {"target": lambda op, args: 2 * args[0]}
 """
@@ -24,7 +25,7 @@ _TABLE = "custom_calls"
 def host_of(files: Sequence[str]) -> Host:
     """Return a host with the custom calls of files, those of earlier ones first.
 
-    files: names that end in `.py`, or else libraries; "process" is what is loaded anyway. Raises
+    files: names that end in `.py`, or else libraries; "process" is the process itself. Raises
     HloError for one that cannot be loaded.
     """
     host = Host()
@@ -38,7 +39,7 @@ def host_of(files: Sequence[str]) -> Host:
 
 
 def _functions(file: str) -> dict[str, Callable[..., Any]]:
-    """Return what a Python file defines, each so that its errors are ours."""
+    """Return the functions that a Python file defines, wrapped so that they raise HloErrors."""
     text = read_text(file)
     scope: dict[str, Any] = {"__name__": Path(file).stem, "__file__": file}
     try:
@@ -77,7 +78,7 @@ def _guarded(file: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _place(file: str, error: BaseException) -> str:
-    """Return what went wrong in a file, and the last line of it that was running."""
+    """Return the message of an exception, and the last line of the file in its traceback."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     at = f"{file}:{lines[-1]}" if lines else file
     return f"{at}: {type(error).__name__}: {error}".rstrip(": ")

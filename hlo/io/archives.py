@@ -1,4 +1,4 @@
-"""Files of arrays by name: npz, and safetensors, which is mapped and not read."""
+"""Files of named arrays: npz, and safetensors, which is memory-mapped."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hlo.io.files import named_file, read_npz, reason_of
 from hlo.values.types import ELEMENT_TYPES
 
 SAFETENSORS = ".safetensors"
-# The names that the format has for element types.
+# The format's names of element types.
 _TYPES = {
     "BOOL": "pred", "U8": "u8", "I8": "s8", "U16": "u16", "I16": "s16", "U32": "u32", "I32": "s32",
     "U64": "u64", "I64": "s64", "F16": "f16", "BF16": "bf16", "F32": "f32", "F64": "f64",
     "C64": "c64", "F8_E4M3": "f8e4m3fn", "F8_E5M2": "f8e5m2", "F8_E8M0": "f8e8m0fnu",
 }  # fmt: skip
 _LENGTH_BYTES = 8
-# More than any header of a real file: a file of something else often begins with a huge number.
+# Larger than any real header; files of other formats often begin with a huge number here.
 _MOST_HEADER_BYTES = 100_000_000
 
 
@@ -34,7 +34,7 @@ def read_archive(path: str | Path) -> dict[str, np.ndarray]:
 def read_safetensors(path: str | Path) -> dict[str, np.ndarray]:
     """Return the arrays in a safetensors file by name: read-only views of the file.
 
-    What is not looked at takes no memory. Raises HloError.
+    Pages are loaded on access. Raises HloError.
     """
     try:
         place = named_file(path)
@@ -61,7 +61,7 @@ def _broken(path: str | Path, why: str) -> HloError:
 
 
 def _array(path: str | Path, name: str, entry: Any, data: np.ndarray) -> np.ndarray:
-    """Return the array that an entry of the header describes."""
+    """Return the array described by an entry of the header."""
     fields = entry if isinstance(entry, dict) else {}
     dims, ends = _sizes(fields.get("shape")), _sizes(fields.get("data_offsets"))
     if dims is None or ends is None or len(ends) != 2:

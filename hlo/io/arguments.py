@@ -1,4 +1,4 @@
-"""Values for parameters: checked, made up, and put together from their leaves."""
+"""Values for parameters: checked, generated, and assembled from their leaves."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a program, as those see it who give its value."""
+    """A parameter of a program, as callers see it."""
 
     number: int
     name: str
     shape: Shape
 
     def leaves(self) -> Iterator[tuple[Path, str, Shape]]:
-        """Yield index path, name and shape of each leaf but tokens, which need no value."""
+        """Yield index path, name and shape of each leaf, without tokens."""
         for path, shape in self.shape.leaves():
             if not isinstance(shape, TokenShape):
                 yield path, ".".join([self.name, *map(str, path)]), shape
@@ -54,7 +54,7 @@ def assemble(shape: Shape, leaves: Mapping[Path, Any], path: Path = ()) -> Any:
 def named_leaves(shape: Shape, value: Any = None) -> list[tuple[str, Shape, Any]]:
     """Return name (`out0, out1, ..`), shape and value of each array of a result, in order.
 
-    value: what a run returned; without it the values are None.
+    value: the result of a run; without it the values are None.
     """
     found: list[tuple[str, Shape, Any]] = []
     for path, leaf_shape in shape.leaves():
@@ -78,9 +78,9 @@ def bind_call(
     """Return one checked value for each parameter of a call.
 
     args: as for `bind_arguments`. named: further parameters by name, or leaves of one by theirs,
-    `t.0.1`. trees: how the program nests its arguments, which may come so too if all of them are
-    parameters still. Raises TypeError for
-    names that no parameter has, as of a function, and HloError for what does not fit.
+    `t.0.1`. trees: how the program nests its arguments, which may be passed that way if all of them
+    are still parameters. Raises TypeError for names that no parameter has, as a function call does,
+    and HloError for values that do not fit.
     """
     if trees is not None and trees.parameters == len(parameters):
         leaves = trees.leaves(args, named)
@@ -94,7 +94,7 @@ def bind_call(
 def _by_name(
     parameters: Sequence[Parameter], args: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Any]:
-    """Return one value for each parameter, of those by position and those by name."""
+    """Return one value for each parameter, from positional and named ones."""
     if len(args) > len(parameters):
         raise HloError.at(
             "argument-count", f"{len(args)} arguments by position for {len(parameters)} parameters"
@@ -127,7 +127,7 @@ def bind_arguments(parameters: Sequence[Parameter], args: Sequence[Any]) -> list
     """Return one checked value for each parameter.
 
     args: one for each parameter, tuples nested, or all leaves (but tokens) flat; literals count as
-    their values. Arrays stay where they are in memory if they fit. Raises HloError.
+    their values. Arrays that fit are not copied. Raises HloError.
     """
     args = [a.value if isinstance(a, Literal) else a for a in args]
     leaves = [(p, *leaf) for p in parameters for leaf in p.leaves()]
@@ -173,12 +173,12 @@ def _nested(value: Any, shape: Shape, what: str) -> Any:
 
 
 def as_leaf(value: Any, shape: Shape, what: str) -> np.ndarray | DynamicArray:
-    """Return a value as the array that a shape needs. `what` names it in errors.
+    """Convert a value to an array of a shape. `what` names it in errors.
 
     Arrays, of numpy or another library, need the shape's dtype, or its bits: `|V2` and `uint16`
-    arrays are taken as bf16, and so on; sub-byte integers may come as int8 or uint8 of small
-    values. Python numbers and lists are converted if the type holds their kind. A dynamic dimension
-    may be shorter than its bound. Raises HloError.
+    arrays are reinterpreted as bf16, and so on; sub-byte integers may come as int8 or uint8 of
+    small values. Python numbers and lists are converted if the type has numbers of their kind. A
+    dynamic dimension may be shorter than its bound. Raises HloError.
     """
     if not isinstance(shape, ArrayShape):
         raise HloError.at("unsupported", f"{what}: there are no values of shape {shape}")
@@ -207,7 +207,7 @@ def as_constant(value: Any, et: ElementType, what: str) -> np.ndarray:
 
 
 def dims_of(value: Any, what: str) -> tuple[int, ...]:
-    """Return the dimensions that a number, an array or nested lists have. Raises HloError."""
+    """Return the dimensions of a number, an array or nested lists. Raises HloError."""
     try:
         return np.asarray(value).shape
     except ValueError:
@@ -216,7 +216,7 @@ def dims_of(value: Any, what: str) -> tuple[int, ...]:
         ) from None
 
 
-# numpy's kinds of numbers, and the kinds of element types that hold their values.
+# numpy's kinds of numbers, and the kinds of element types that can represent them.
 _HELD_BY = {
     "b": set(Kind),
     "i": {Kind.SIGNED, Kind.UNSIGNED, Kind.FLOAT, Kind.COMPLEX},
@@ -234,7 +234,7 @@ def _from_python(value: Any, shape: ArrayShape, what: str) -> np.ndarray:
     except ValueError:
         raise HloError.at("shape-mismatch", f"{what}: its lists differ in length") from None
     except (BufferError, RuntimeError, TypeError) as e:
-        # Lists of what has an array, but does not give it.
+        # Lists of objects whose conversion to an array fails.
         raise HloError.at("type-mismatch", f"{what}: numpy takes no list of these: {e}") from e
     if array.size and et.kind not in _HELD_BY.get(array.dtype.kind, ()):
         raise HloError.at(
@@ -256,7 +256,7 @@ def _as_type(array: np.ndarray, et: ElementType, what: str, shape: ArrayShape) -
     if dtype.itemsize == et.byte_width:
         of_numpy = et.dtype.isbuiltin == 1
         if dtype.type is np.void and dtype.names is None:
-            # Bytes without a type: how numpy's files hold types that it does not know.
+            # Untyped bytes: how numpy's files store types that it does not know.
             octets = np.array(array, order="C")
             return octets.view(np.uint8) != 0 if et.is_pred else octets.view(et.dtype)
         if et.is_integer and not of_numpy and dtype.kind in "iu":
@@ -280,7 +280,7 @@ def _small_integers(array: np.ndarray, et: ElementType, what: str) -> np.ndarray
     return array.astype(et.dtype)
 
 
-# --- making up ----------------------------------------------------------------------------------
+# --- generating ---------------------------------------------------------------------------------
 
 
 def need_size(shape: Shape, what: str) -> ArrayShape:
@@ -299,7 +299,7 @@ def need_size(shape: Shape, what: str) -> ArrayShape:
 
 
 def known_bytes(shape: Shape) -> int:
-    """Return the bytes of a value's arrays, without those whose size is not known."""
+    """Return the bytes of a value's arrays, without those of unknown size."""
     arrays = [leaf for _, leaf in shape.leaves() if isinstance(leaf, ArrayShape)]
     return sum(a.byte_size for a in arrays if UNBOUNDED not in a.dims)
 

@@ -2,8 +2,8 @@
 
 Nothing is ever unpickled, and a file is written whole or not at all. An element type that numpy
 does not know is written as bytes of its width (`|V2` for bf16, `|V1` for f8), which plain numpy
-opens and `.view(ml_dtypes.bfloat16)` gives back, and which is taken as any parameter of that width.
-Sub-byte integers are written as int8 or uint8.
+opens, `.view(ml_dtypes.bfloat16)` restores, and any parameter of that width accepts. Sub-byte
+integers are written as int8 or uint8.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from hlo.values.types import ArrayShape, element_type_of
 
 
 def named_file(path: str | Path) -> Path:
-    """Return a path that the system takes: all opening of files comes through here.
+    """Return a path that the system accepts; every open() goes through here.
 
-    Raises HloError for names that no file can have.
+    Raises HloError for invalid names.
     """
     name = str(path)
     if not name or "\0" in name:
@@ -53,7 +53,7 @@ def named_file(path: str | Path) -> Path:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return what is in a file. Raises HloError."""
+    """Return the content of a file. Raises HloError."""
     try:
         return named_file(path).read_bytes()
     except OSError as e:
@@ -61,9 +61,9 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def decode(data: bytes, name: str) -> str:
-    """Return the text that bytes in UTF-8 spell, without the mark that Windows editors put first.
+    """Decode UTF-8, without the byte order mark that Windows editors put first.
 
-    Raises HloError, where `name` stands for the bytes.
+    Raises HloError; `name` names the bytes in it.
     """
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode().replace("\r\n", "\n")
@@ -81,12 +81,12 @@ def read_text(path: str | Path) -> str:
 
 
 def reason_of(error: OSError) -> str:
-    """Return what the system said of a file, as errors here have it."""
+    """Return the system's reason of an OSError, for error messages."""
     return (error.strerror or str(error)).lower()
 
 
-# What reading a broken or foreign file comes to. RuntimeError is an encrypted archive; the header
-# of an npy is an expression of Python, of which the words and what they mean may be wrong.
+# What numpy raises for broken or foreign files. RuntimeError is an encrypted archive; the header of
+# an npy is a Python expression, with syntax errors and others.
 _FILE_ERRORS = (
     OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
     RuntimeError, SyntaxError, tokenize.TokenError, TypeError, OverflowError,
@@ -95,10 +95,10 @@ _FILE_ERRORS = (
 
 @contextlib.contextmanager
 def _reading(path: str | Path, what: str) -> Iterator[IO[bytes]]:
-    """Open a file, and turn whatever goes wrong in reading it into one HloError."""
+    """Open a file, and turn any error while reading it into an HloError."""
     place = named_file(path)
     try:
-        # numpy warns of sizes that no number holds before it refuses them.
+        # numpy warns of overflowing sizes before it rejects them.
         with open(place, "rb") as file, np.errstate(all="ignore"):
             yield file
     except MemoryError:
@@ -116,13 +116,13 @@ def _reading(path: str | Path, what: str) -> Iterator[IO[bytes]]:
 
 
 def _is_archive(file: IO[bytes]) -> bool:
-    """Tell an npz from an npy by its first bytes; anything else is left to fail."""
+    """Tell an npz from an npy by its first bytes; anything else fails later."""
     start = file.read(2)
     file.seek(0)
     return start == b"PK"
 
 
-# Larger arrays are mapped: what is not looked at is not read, and takes no memory.
+# Larger arrays are memory-mapped, so that pages are loaded on access.
 _MAPPED_BYTES = 1 << 20
 
 
@@ -137,7 +137,7 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def read_npz(path: str | Path) -> dict[str, np.ndarray]:
-    """Return the arrays in an npz file by name; large ones that are not compressed are views.
+    """Return the arrays in an npz file by name; large uncompressed ones are views.
 
     Raises HloError.
     """
@@ -157,7 +157,7 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _start_of(file: IO[bytes], member: zipfile.ZipInfo) -> int:
-    """Return where the content of a member of an archive begins that is not compressed."""
+    """Return the offset of the content of an uncompressed member of an archive."""
     file.seek(member.header_offset)
     header = file.read(30)
     if not header.startswith(b"PK\3\4") or member.flag_bits & 1:
@@ -167,7 +167,7 @@ def _start_of(file: IO[bytes], member: zipfile.ZipInfo) -> int:
 
 
 def _stored_array(file: IO[bytes], start: int, size: int | None = None) -> np.ndarray:
-    """Return the array of an npy that begins at a place of a file, mapped if it is large.
+    """Return the array of an npy that begins at an offset of a file, mapped if it is large.
 
     size: the bytes of the npy, by default all that follow.
     """
@@ -190,7 +190,7 @@ def _stored_array(file: IO[bytes], start: int, size: int | None = None) -> np.nd
 
 
 def read_raw(path: str | Path, shape: ArrayShape) -> np.ndarray:
-    """Return the elements of a shape in a file of nothing else: little-endian, row-major order."""
+    """Read an array of a shape from a raw file: little-endian, row-major order."""
     with _reading(path, "raw elements") as file:
         size = os.fstat(file.fileno()).st_size
         if size == shape.byte_size:
@@ -205,7 +205,7 @@ def read_raw(path: str | Path, shape: ArrayShape) -> np.ndarray:
 
 
 def storable(value: np.ndarray) -> np.ndarray:
-    """Return an array in a dtype that numpy's files keep, as the module's docstring says."""
+    """Return an array in a dtype that numpy's files can store; see the module's docstring."""
     et = element_type_of(value.dtype)
     if et.dtype.isbuiltin == 1:
         return value
@@ -215,9 +215,9 @@ def storable(value: np.ndarray) -> np.ndarray:
 
 
 def need_places(outputs: Sequence[str], inputs: Sequence[str] = ()) -> None:
-    """Raise HloError unless files can be written at `outputs`, each at another place, no input's.
+    """Raise HloError unless `outputs` are writable paths, all different, and none is an input.
 
-    Said before the work starts, not after it.
+    Checked before the work starts, not after it.
     """
     read = {os.path.realpath(named_file(path)) for path in inputs}
     written: set[str] = set()
@@ -243,9 +243,9 @@ def need_places(outputs: Sequence[str], inputs: Sequence[str] = ()) -> None:
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name. The file is there in whole or not at all. Raises HloError."""
+    """Write arrays by name, atomically. Raises HloError."""
     with _replacing(path) as file:
-        # savez takes names as keywords, which clash with its own; the format is just a zip of npys.
+        # savez takes names as keywords, which may clash with its own; an npz is just a zip of npys.
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, value in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -253,18 +253,18 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def write_npy(path: str | Path, value: np.ndarray) -> None:
-    """Write one array. The file is there in whole or not at all. Raises HloError."""
+    """Write one array, atomically. Raises HloError."""
     with _replacing(path) as file:
         np.lib.format.write_array(file, storable(value), allow_pickle=False)
 
 
 @contextlib.contextmanager
 def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes its place only when all went well."""
+    """Open a temporary file for writing that replaces the file on success."""
     path = named_file(path)
     try:
         if path.exists() and not path.is_file():
-            # A device or a pipe has no place to take; a directory is refused by open().
+            # Devices and pipes cannot be replaced; open() fails for a directory.
             with open(path, "wb") as direct:
                 yield direct
             return
@@ -283,7 +283,7 @@ def _replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def _mode(target: Path) -> int:
-    """Return the permissions of the file that is replaced, or those of a new one."""
+    """Return the permissions of the file to replace, or those of a new one."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -292,13 +292,13 @@ def _mode(target: Path) -> int:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text. The file is there in whole or not at all. Raises HloError."""
+    """Write a text, atomically. Raises HloError."""
     with _replacing(path) as file:
         file.write(to_bytes(text))
 
 
 def make_folder(path: str | Path) -> None:
-    """Make a folder if it is not there. Raises HloError."""
+    """Create a folder if it does not exist. Raises HloError."""
     try:
         named_file(path).mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -308,23 +308,23 @@ def make_folder(path: str | Path) -> None:
 def write_files(contents: Mapping[str, bytes]) -> None:
     """Write several files. None of them changes unless all could be written. Raises HloError."""
     with contextlib.ExitStack() as stack:
-        # Each takes its place when the stack is left.
+        # Each replaces its target when the stack is closed.
         for path, data in contents.items():
             file = stack.enter_context(_replacing(path))
             file.write(data)
             file.flush()
 
 
-# Of an array without elements, no more of them are written.
+# Of an array without elements, at most so many brace pairs are written.
 _MOST_BRACES = 1 << 24
 
 # --- values as text -----------------------------------------------------------------------------
 
 
 def literal_text(value: np.ndarray) -> str:
-    """Return an array as shape and HLO literal: a form that an input can be given in.
+    """Return an array as shape and HLO literal: a form that inputs accept.
 
-    Raises HloError for one without elements that has braces without end: f32[1000000000,0].
+    Raises HloError for an array without elements but with too many braces: f32[1000000000,0].
     """
     literal = Literal.of(value)
     if not value.size and brace_pairs(value.shape) > _MOST_BRACES:

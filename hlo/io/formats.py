@@ -1,18 +1,18 @@
-"""The forms that a program may have in a file, told apart by how they begin."""
+"""The formats of programs in files, distinguished by their first bytes."""
 
 from __future__ import annotations
 
 import codecs
 import re
 
-# The names that protos have in files, as bytes and as text.
+# Extensions of protos, binary and text.
 PROTO_BYTES = (".pb", ".binpb")
 PROTO_TEXT = (".pbtxt", ".textproto", ".txtpb")
 # Those of StableHLO.
 MLIR = (".mlir", ".stablehlo")
-# No text holds these, and every module's message holds some: the tags of its first fields.
+# No text contains these, and every module's message contains some: the tags of its first fields.
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-# How a message begins, and no HLO text: a field with its colon, or with the first one inside it.
+# How a text message begins, unlike HLO text: a field with a colon, or with a field inside it.
 PROTO_FIELD = re.compile(
     r"(?>(?:\s++|#[^\n]*+\n)*)(?P<name>[a-z_]++)\s*+(?::\s*+[^\s:]|(?::\s*+)?\{\s*+[a-z_]+\s*+[:{])"
 )
@@ -25,7 +25,7 @@ _STABLEHLO_START = re.compile(
 
 
 def is_proto_file(path: str) -> bool:
-    """Tell by its name whether a file is, or is to be, a proto, and not HLO text."""
+    """Tell by its name whether a file is a proto, and not HLO text."""
     return path.endswith((*PROTO_BYTES, *PROTO_TEXT))
 
 
@@ -37,12 +37,12 @@ def is_module_file(path: str) -> bool:
 def is_proto(data: bytes) -> bool:
     """Tell a binary message from text by its first bytes."""
     if data.startswith((b"HloModule", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return False  # text with something odd in it: what reads text says where
+        return False  # text with invalid bytes: the parser reports where
     return _NOT_TEXT.search(data, 0, _LOOKED_AT) is not None
 
 
 def is_mlir_bytecode(data: bytes) -> bool:
-    """Tell MLIR's binary form, which portable artifacts of StableHLO have too."""
+    """Tell MLIR's binary form, also used by portable artifacts of StableHLO."""
     return data.startswith(b"ML\xefR")
 
 

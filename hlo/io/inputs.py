@@ -1,4 +1,4 @@
-"""The inputs of a run, as the command line names them."""
+"""The inputs of a run, from their specifications on the command line."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from hlo.values.shape_text import read_shape
 from hlo.values.types import ELEMENT_TYPES, ArrayShape, Shape, array, compatible
 
 _TARGET = re.compile(r"%?([A-Za-z_][A-Za-z0-9_.-]*|\d+)=(.*)", re.S)
-# `i32` and the like are what some tools call `s32`.
+# Some tools say `i32` and the like for `s32`.
 _ALIASES = {f"i{n}": f"s{n}" for n in (2, 4, 8, 16, 32, 64)} | {"i1": "pred"}
 _TYPES = "|".join(sorted({*ELEMENT_TYPES, *_ALIASES}, key=len, reverse=True))
 _FLAT = re.compile(rf"((?:\d+x)*)({_TYPES})(?:=(.*))?", re.S)
 _NUMBER = re.compile(r"\([^()]*\)|[^\s,]+")
-# What names a file sooner than it is a number.
+# Looks more like a file name than like a number.
 _FILE = re.compile(r"[\w./-]*[./][\w-]*[A-Za-z_][\w-]*")
 _STARTS_WITH_SHAPE = re.compile(r"[(\s]*[a-z][a-z0-9]*\[")
 
-# Reads the arguments in a dumped snapshot by name: `hlo.frontends.sources.read_snapshot`.
+# Reads the arguments of a dumped snapshot by name: `hlo.frontends.sources.read_snapshot`.
 ReadSnapshot = Callable[[str], Mapping[str, np.ndarray]]
 
 
 @dataclass
 class Sampler:
-    """Makes up values of parameters at random, each leaf from a seed of its own.
+    """Generates random values for parameters, each leaf from a seed of its own.
 
-    domains: of leaves, by the parameter's number and index path. assumed: the domains that were
-    used so far, by the leaf's name. working_bytes: what a run on the values takes besides them, on
-    each of its devices, by what it is for. zeros: values that are not given are zero, not random.
+    domains: of leaves, by the parameter's number and index path. assumed: the domains used so far,
+    by the leaf's name. working_bytes: further memory of a run on each device, by purpose. zeros:
+    missing values are zero, not random.
     """
 
     seed: int = 0
@@ -55,7 +55,7 @@ class Sampler:
     zeros: bool = False
 
     def need_memory(self, sizes: Mapping[str, int]) -> None:
-        """Raise HloError unless there is memory for random values, and for the run on them.
+        """Raise HloError unless there is enough memory for random values, and for the run on them.
 
         sizes: bytes of the values on one device, by name.
         """
@@ -68,14 +68,14 @@ class Sampler:
     ) -> np.ndarray:
         """Return random elements for a leaf of a parameter. Raises HloError.
 
-        device: a value that differs from device to device is another one for each number.
+        device: the number of the device, for values that differ between devices.
         """
         of = need_size(shape, f"input {name}")
         distribution = self.distributions.of(name)
         domain = self.domains.get((parameter.number, path))
         if domain is not None and distribution.uses_domain(of.element_type):
             self.assumed[name] = domain
-        # A seed that is given has less bits than that.
+        # Seeds from users have fewer bits.
         seed = self.seed + (device << 64)
         with enough_memory(f"input {name}"):
             return random_array(of, [seed, parameter.number, *path], distribution, domain)
@@ -94,17 +94,17 @@ def read_inputs(
     parameters: Sequence[Parameter], specs: Sequence[str], archive: str | None, sampler: Sampler,
     device: int = 0, *, vary: bool = False, read_snapshot: ReadSnapshot,
 ) -> tuple[list[Any], list[str]]:  # fmt: skip
-    """Return a value for each parameter, and the names of what had to be made up at random.
+    """Return a value for each parameter, and the names of those generated at random.
 
-    specs: `[name=]SOURCE`; one without a name is for the first parameter that has no value yet.
+    specs: `[name=]SOURCE`; one without a name is for the first parameter without a value.
     SOURCE is `random`, `zeros`, `device-id` (the number of the device), a path ending in `.npy`, an
-    HLO literal with or without its shape, `@FILE` holding one, or `2x3xf32=1 2 3 4 5 6` (one number
-    fills; `=@FILE` reads raw bytes, or an `.npy`, as IREE's tools do). archive: an npz or
+    HLO literal with or without its shape, `@FILE` containing one, or `2x3xf32=1 2 3 4 5 6` (one
+    number fills; `=@FILE` reads raw bytes, or an `.npy`, as IREE's tools do). archive: an npz or
     safetensors file whose keys are `arg0, arg1, ..` or parameter names; the leaves of a tuple have
-    keys such as `arg0.1`. Or a snapshot that XLA dumped, which holds the arguments of a call.
-    sampler: makes up what is random. device: whose inputs these are; vary: what is random differs
-    from that of other devices. read_snapshot: reads what is no archive by name.
-    Everything is checked against the parameters. Raises HloError.
+    keys such as `arg0.1`. Or a snapshot that XLA dumped, which contains the arguments of a call.
+    sampler: generates random values. device: the device these inputs are for; vary: random values
+    differ between devices. read_snapshot: reads a snapshot's arguments by name. All values are
+    checked against the parameters. Raises HloError.
     """
     inputs = _Inputs(parameters, sampler, device, vary, read_snapshot)
     if archive is not None:
@@ -124,7 +124,7 @@ def _split_target(spec: str) -> tuple[str | None, str]:
 
 
 class _Inputs:
-    """The values given so far, by parameter number and index path."""
+    """The values so far, by parameter number and index path."""
 
     def __init__(
         self, parameters: Sequence[Parameter], sampler: Sampler, device: int, vary: bool,
@@ -143,7 +143,7 @@ class _Inputs:
         for p in self._parameters:
             for index, name, shape in p.leaves():
                 number = ".".join([f"arg{p.number}", *map(str, index)])
-                # A parameter may be called arg1 and not be number 1: its name wins.
+                # A parameter called arg1 need not be number 1: names take precedence.
                 keys.setdefault(number, (p, index, shape))
                 keys[name] = (p, index, shape)
         if path.endswith(".npy"):
@@ -272,7 +272,7 @@ def _read_source(source: str, shape: Shape, what: str) -> Any:
 
 
 def literal_with_shape(text: str, where: str) -> Any:
-    """Return the value of an HLO literal behind its shape. `where` stands for it in errors.
+    """Return the value of an HLO literal after its shape. `where` names it in errors.
 
     Raises HloError.
     """
@@ -280,7 +280,7 @@ def literal_with_shape(text: str, where: str) -> Any:
 
 
 def _literal_value(text: str, shape: Shape | None, where: str) -> Any:
-    """Return the value of an HLO literal, which may have its shape in front."""
+    """Return the value of an HLO literal, optionally preceded by its shape."""
     source, at = Source(where, text), 0
     try:
         if shape is None or _STARTS_WITH_SHAPE.match(text):
@@ -305,7 +305,7 @@ def _literal_value(text: str, shape: Shape | None, where: str) -> Any:
 
 
 def _flat_value(source: str, shape: ArrayShape, what: str) -> np.ndarray:
-    """Return the value of `2x3xf32=1 2 3 4 5 6`; no numbers are zeros, one fills the array."""
+    """Return the value of `2x3xf32=1 2 3 4 5 6`; no numbers mean zeros, one fills it."""
     m = _FLAT.fullmatch(source)
     assert m
     dims = tuple(int(d) for d in m[1].split("x")[:-1])

@@ -1,4 +1,4 @@
-"""Random values for the parameters of a program: how they are distributed, and in which ranges."""
+"""Random values for the parameters of a program: distributions and domains."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from hlo.errors import HloError, did_you_mean
 from hlo.values.numerals import from_double
 from hlo.values.types import ArrayShape, ElementType, complex_part, integer_range
 
-# Random integers are 0 .. 9: as indices they are likely to be inside, as operands not to overflow.
+# Random integers are 0 .. 9: as indices they are likely to be in bounds, as operands not to
+# overflow.
 _INTEGERS = 10
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The values that a parameter may have for the program to make sense.
+    """The values of a parameter for which the program makes sense.
 
-    low, high: the least and the greatest; infinite for none. used_by: the opcode that asks for it.
+    low, high: the smallest and the largest; infinite for none. used_by: the opcode that requires
+    it.
     """
 
     low: float
@@ -44,11 +46,11 @@ class Domain:
 class Distribution:
     """How random numbers are distributed.
 
-    kind: `safe` (normal, within the domain that is known of a parameter), `normal` (standard
+    kind: `safe` (normal, within the parameter's known domain), `normal` (standard
     normal, whatever the domain), `uniform` (from 0 to 1), `large` (of either sign, the logarithm
     uniform over the normal numbers of the type), or `range`, uniform from `low` to `high`.
-    Integers are uniform always: from 0 to 9, or in their domain, or from `low` to `high`, both
-    included.
+    Integers are always uniform: from 0 to 9, or in their domain, or from `low` to `high`,
+    inclusive.
     """
 
     kind: str = "safe"
@@ -76,7 +78,7 @@ class Distribution:
         return cls("range", low, high)
 
     def uses_domain(self, et: ElementType) -> bool:
-        """True where what is known of a parameter's domain matters."""
+        """True if the parameter's domain matters."""
         return self.kind == "safe" or (et.is_integer and self.kind != "range")
 
 
@@ -88,8 +90,8 @@ class Distributions:
     """Distributions by the names of parameters.
 
     specs: `DIST` for all, `PATTERN=DIST` for those whose names match a pattern with `*`, `?` and
-    `[..]`; see `Distribution`. A pattern goes before what is for all, a later one before an
-    earlier one. Raises HloError for a distribution that is none.
+    `[..]`; see `Distribution`. Patterns take precedence over `DIST`, later ones over earlier ones.
+    Raises HloError for an invalid distribution.
     """
 
     def __init__(self, specs: Iterable[str] = ()) -> None:
@@ -103,7 +105,7 @@ class Distributions:
                 self._default = Distribution.parse(text)
 
     def of(self, name: str) -> Distribution:
-        """Return how the parameter, or the part of one, of a name is distributed."""
+        """Return the distribution of a parameter or leaf by name."""
         return next((d for p, d in self._patterns if fnmatchcase(name, p)), self._default)
 
     def need_names(self, names: Sequence[str]) -> None:
@@ -122,10 +124,10 @@ def random_array(
     distribution: Distribution = Distribution(),
     domain: Domain | None = None,
 ) -> np.ndarray:
-    """Return random elements of a shape, the same for the same seed.
+    """Return random elements of a shape, equal for equal seeds.
 
-    The parts of a complex number are distributed alike. f8e8m0fnu, which has powers of two alone,
-    gets some near 1 in place of normal numbers; pred is even.
+    Real and imaginary parts have the same distribution. f8e8m0fnu, which has only powers of two,
+    gets some near 1 in place of normal numbers; pred is 0 or 1 with equal probability.
     """
     rng, et, dims = np.random.default_rng(seed), shape.element_type, shape.dims
     if et.is_pred:
@@ -156,7 +158,7 @@ def _large(rng: np.random.Generator, dims: tuple[int, ...], et: ElementType) -> 
     """Return normal numbers of a type, as many of each order of magnitude and of each sign."""
     limits = ml_dtypes.finfo(et.dtype)
     least, most = float(limits.smallest_normal), float(limits.max)
-    # 2 to a logarithm that was rounded up is more than the largest number.
+    # 2 to a logarithm that was rounded up would exceed the largest number.
     sizes = np.exp2(rng.uniform(np.log2(least), np.log2(most), dims)).clip(least, most)
     signs = 1 if et.name == "f8e8m0fnu" else rng.choice((-1.0, 1.0), dims)
     return from_double(sizes * signs, et)
@@ -180,7 +182,7 @@ def _floats(
             )
         low, high = domain.low, domain.high
     unit = np.asarray(rng.random(dims, dtype=dtype.type))
-    # In doubles, as the width of a range may be no number of the type.
+    # In doubles, as the width of a range may overflow the type.
     return np.asarray(low + unit.astype(np.float64) * (high - low)).astype(dtype)
 
 
@@ -198,7 +200,7 @@ def _integers(
             raise HloError.at("bad-distribution", f"no {et} is in {text}")
     elif domain is not None:
         ends = _ends(domain)
-        # An index that its type cannot hold is left as it is.
+        # A domain that the type cannot represent is ignored.
         if max(ends[0], least) <= min(ends[1], most):
             low, high = max(ends[0], least), min(ends[1], most)
     if high < _INTEGERS and low >= 0:
@@ -208,7 +210,7 @@ def _integers(
 
 
 def _ends(domain: Domain) -> tuple[int, int]:
-    """Return the ends of a domain of integers; an open one has as many as usual."""
+    """Return the ends of a domain of integers; a half-open one gets the usual width."""
     if math.isinf(domain.low):
         high = math.floor(domain.high)
         return high - _INTEGERS + 1, high

@@ -1,4 +1,4 @@
-"""The IR: modules of computations of instructions. Data and invariants; no opcode has a case."""
+"""The IR: modules of computations of instructions. Data and invariants; independent of opcodes."""
 
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction

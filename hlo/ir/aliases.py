@@ -1,4 +1,4 @@
-"""What a module's header says of memory that arguments and results share."""
+"""Input-output aliasing and buffer donors of a module's header."""
 
 from __future__ import annotations
 

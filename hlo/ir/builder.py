@@ -26,9 +26,9 @@ from hlo.values.types import (
 
 
 class Builder:
-    """Appends to `comp`. New instructions have the metadata and the place of `like`.
+    """Appends to `comp`. New instructions have the metadata and source location of `like`.
 
-    built: what was appended, in order.
+    built: the appended instructions, in order.
     """
 
     def __init__(self, comp: Computation, like: Instruction | None = None) -> None:
@@ -39,7 +39,7 @@ class Builder:
     def op(
         self, opcode: str, *operands: Instruction, shape: Shape | None = None, **attrs: Any
     ) -> Instruction:
-        """Append an operation. Its shape is what the op table infers unless it is given.
+        """Append an operation. Its shape is inferred by the op table unless given.
 
         Raises InferError when the operands do not fit the operation.
         """
@@ -78,13 +78,13 @@ class Builder:
         return self.literal(Literal.of(np.asarray(value).astype(et.dtype)))
 
     def filled(self, et: ElementType, dims: Sequence[int], value: Any) -> Instruction:
-        """Append an array that has one number in every place."""
+        """Append an array filled with one number."""
         return self.broadcast(self.constant(et, value), array(et, dims))
 
     def broadcast(self, scalar: Instruction, like: ArrayShape) -> Instruction:
-        """Append an array that has a scalar in every place; for rank 0 the scalar itself.
+        """Append a broadcast of a scalar; for rank 0 the scalar itself.
 
-        like: gives the dimensions and the layout; the type is the scalar's.
+        like: has the dimensions and the layout; the type is the scalar's.
         """
         if not like.dims:
             return scalar
@@ -99,7 +99,7 @@ class Builder:
         return self.op("convert", value, shape=shape.with_type(et))
 
     def reshape(self, value: Instruction, dims: Sequence[int]) -> Instruction:
-        """Append a reshape to static dimensions, if one is needed, that moves nothing if it can."""
+        """Append a reshape to static dimensions, if one is needed; a bitcast if possible."""
         shape = value.array_shape
         if shape.dims == tuple(dims) and not shape.is_dynamic:
             return value
@@ -110,7 +110,7 @@ class Builder:
         return self.op("reshape", value, shape=result)
 
     def relaid(self, value: Instruction, shape: Shape) -> Instruction:
-        """Return a value in the layouts of a shape, through copies where it has others."""
+        """Return a value in the layouts of a shape, with copies where they differ."""
         if value.shape == shape:
             return value
         if isinstance(shape, ArrayShape):
@@ -128,7 +128,7 @@ class Builder:
         return self.op("compare", x, y, shape=x.array_shape.with_type(PRED), direction=direction)
 
     def element(self, value: Instruction, index: int) -> Instruction:
-        """Return an element of a tuple; of a tuple that was put together in sight, the operand."""
+        """Return an element of a tuple; of a `tuple` instruction, its operand."""
         if value.opcode == "tuple":
             return value.operands[index]
         return self.op("get-tuple-element", value, index=index)
@@ -138,7 +138,7 @@ class Builder:
 
 
 def _as_it_arrives(shape: ArrayShape, layout: Layout) -> ArrayShape:
-    """Return how an array that is to have a layout comes out of the host's memory: as it was."""
+    """Return the layout in which an array comes out of host memory: unchanged."""
     old = layout_of(shape)
     if old.memory_space != HOST_MEMORY_SPACE or layout.memory_space == HOST_MEMORY_SPACE:
         return shape
@@ -151,9 +151,9 @@ def build_computation(
     body: Callable[..., Instruction],
     like: Instruction | None = None,
 ) -> Computation:
-    """Return a new computation outside any module.
+    """Return a new computation without a module.
 
-    body: gets a `Builder` and one parameter for each of `shapes`, and returns the root.
+    body: takes a `Builder` and one parameter for each of `shapes`, and returns the root.
     """
     comp = Computation(name)
     b = Builder(comp, like)

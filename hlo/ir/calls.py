@@ -1,4 +1,4 @@
-"""Who calls what: copies of called computations in place of calls, and callees that come and go."""
+"""The call graph: inlining, cloning of callees, and removal of those that are no longer called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ON_VALUES = Trait.CALL | Trait.CONTROL_FLOW | Trait.ASYNC_CHAIN
 
 
 def applied_computations(module: Module) -> list[Computation]:
-    """Return the computations that are applied to elements, with those that they call."""
+    """Return the computations that are applied to elements, and those that they call."""
     found: set[Computation] = set()
     order = module.callees_first()
     for comp in order:
@@ -32,10 +32,9 @@ def applied_computations(module: Module) -> list[Computation]:
 
 
 class Calls:
-    """How often each computation of a module is named by instructions; kept while they change.
+    """The number of calls of each computation of a module, updated as instructions change.
 
-    A computation that nothing calls any more leaves the module; one that was called by nothing from
-    the beginning stays.
+    A computation is removed when its last call is; one that never had a call stays.
     """
 
     def __init__(self, module: Module) -> None:
@@ -43,7 +42,7 @@ class Calls:
         self.counts = Counter(c for i in module.instructions() for c in i.called_computations)
 
     def added(self, instructions: Iterable[Instruction]) -> list[Computation]:
-        """Count what new instructions call; computations outside any module join this one.
+        """Count the calls of new instructions; computations without a module join this one.
 
         Returns those, callees before callers.
         """
@@ -54,11 +53,11 @@ class Calls:
         return joined
 
     def dropped(self, instructions: Iterable[Instruction]) -> None:
-        """Forget the calls of instructions that go."""
+        """Discount the calls of instructions that are removed."""
         self.forget(c for i in instructions for c in i.called_computations)
 
     def forget(self, callees: Iterable[Computation]) -> None:
-        """Count one call less of each; what nothing calls any more goes."""
+        """Discount one call of each, and remove computations without calls."""
         todo = list(callees)
         while todo:
             callee = todo.pop()
@@ -68,9 +67,9 @@ class Calls:
                 todo.extend(c for i in callee for c in i.called_computations)
 
     def remove(self, inst: Instruction) -> None:
-        """Take out an instruction that nothing uses, with the computations that only it calls.
+        """Remove an instruction without users, and the computations that only it calls.
 
-        The tuples that were put together for it alone go too: what they hold may have one user.
+        Tuples that only it used are removed too, since passes look for values with one user.
         """
         assert inst.parent is not None
         self.dropped([inst])
@@ -80,7 +79,7 @@ class Calls:
 
 
 def remove_unused_tuples(values: Iterable[Instruction]) -> None:
-    """Take out those of some values that are tuples which nothing uses, and tuples in them."""
+    """Remove those of some values that are tuples without users, and tuples nested in them."""
     todo = list(values)
     while todo:
         inst = todo.pop()
@@ -97,9 +96,9 @@ def copy_cone(
     made: dict[Instruction, Instruction],
     roots: Iterable[Instruction],
 ) -> list[Instruction]:
-    """Append copies of what `roots` need to another computation, in order; returns the copies.
+    """Append copies of `roots` and what they depend on to another computation; returns the copies.
 
-    made: what stands for instructions of the source in the target; the copies are added to it.
+    made: maps instructions of the source to those in the target; the copies are added to it.
     """
     needed: set[Instruction] = set()
     stack = list(roots)
@@ -121,14 +120,14 @@ def copy_cone(
 
 
 def clone_computation(comp: Computation) -> Computation:
-    """Return a copy outside any module, whose fusions have bodies of their own."""
+    """Return a copy without a module, whose fusions have bodies of their own."""
     copy = comp.clone(comp.name)
     _own(copy)
     return copy
 
 
 def _own(copies: Iterable[Instruction]) -> None:
-    """Give copies of fusions copies of their bodies, which belong to one fusion each."""
+    """Copy the bodies of copied fusions, since each belongs to one fusion."""
     todo = [inst for inst in copies if inst.opcode == "fusion"]
     while todo:
         inst = todo.pop()
@@ -138,7 +137,7 @@ def _own(copies: Iterable[Instruction]) -> None:
 
 
 def _argument(b: Builder, value: Instruction, parameter: Instruction) -> Instruction:
-    """Return what stands for a parameter: a value in its layout, unless nobody minds the order."""
+    """Return the value of a parameter: the argument, copied if the layout differs and matters."""
     a, p = value.shape, parameter.shape
     if isinstance(a, ArrayShape) and isinstance(p, ArrayShape) and not parameter.is_root:
         users = parameter.users
@@ -151,11 +150,11 @@ def _argument(b: Builder, value: Instruction, parameter: Instruction) -> Instruc
 def inline(
     source: Computation, args: Sequence[Instruction], site: Instruction
 ) -> tuple[Instruction, list[Instruction]]:
-    """Append copies of a computation's instructions where `site` stands.
+    """Append copies of a computation's instructions in place of `site`.
 
-    args: what its parameters stand for, in the layouts that the computation expects after a copy
-    where they differ and that matters. What has to run before or after `site` has to run before or
-    after each copy. Returns what stands for the root, and all that was appended.
+    args: the values of its parameters, copied if their layouts differ and that matters. Control
+    dependences of `site` apply to each copy. Returns the value of the root, and all that was
+    appended.
     """
     target = site.parent
     assert target is not None

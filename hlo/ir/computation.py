@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Computation:
-    """A computation. Instructions stand in the order of the text or of building.
+    """A computation. Instructions are in the order of the text or of building.
 
-    That order is an execution order as long as passes only add; `in_order()` falls back to a
+    That order is a valid schedule as long as passes only append; `in_order()` falls back to a
     post-order when a replacement has made an instruction use a later one.
 
     >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
@@ -32,21 +32,21 @@ class Computation:
     ) -> None:
         self.name = name
         self.execution_thread = execution_thread
-        # What newer XLA's backends keep about it, as instructions have it.
+        # Newer XLA's backend configuration, as instructions have it.
         self.backend_config = ""
         self.span = span
         self.module: Module | None = None
         self._instructions: dict[str, Instruction] = {}
         self._parameters: list[Instruction] = []
         self._root: Instruction | None = None
-        # The number to try next for a name that is taken.
+        # The next suffix to try for a name that is taken.
         self._numbers: dict[str, int] = {}
 
     # --- reading --------------------------------------------------------------------------------
 
     @property
     def root(self) -> Instruction:
-        """The instruction whose value is the result. Raises ValueError as long as none is."""
+        """The instruction whose value is the result. Raises ValueError until it is set."""
         if self._root is None:
             raise ValueError(f"computation {self.name} has no root yet")
         return self._root
@@ -73,7 +73,7 @@ class Computation:
 
     @property
     def signature(self) -> str:
-        """Parameters and result for people, without layouts, cut where there are many."""
+        """Parameters and result for messages, without layouts, truncated if long."""
         return signature_text(((p.name, p.shape) for p in self._parameters), self.result_shape)
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class Computation:
         return self._instructions.get(name)
 
     def __getitem__(self, name: str) -> Instruction:
-        """Return the instruction called `name`. Raises KeyError, with the names that are near."""
+        """Return the instruction called `name`. Raises KeyError, with similar names."""
         if not isinstance(name, str):
             raise TypeError(f"instructions are accessed by name, not by {type(name).__name__}")
         found = self._instructions.get(name.removeprefix("%"))
@@ -106,7 +106,7 @@ class Computation:
     def post_order(self) -> list[Instruction]:
         """Return every instruction after its operands and control predecessors.
 
-        Cycles, which only a broken module has, are cut where the walk meets them.
+        Cycles, which only an invalid module has, are broken where the traversal meets them.
         """
         done: set[Instruction] = set()
         order: list[Instruction] = []
@@ -128,7 +128,7 @@ class Computation:
         return order
 
     def in_order(self) -> list[Instruction]:
-        """Return the instructions in their own order if it can be run, else in post-order."""
+        """Return the instructions in their own order if that is valid, else in post-order."""
         seen: set[Instruction] = set()
         for inst in self._instructions.values():
             for before in inst.operands:
@@ -143,9 +143,9 @@ class Computation:
     # --- building -------------------------------------------------------------------------------
 
     def add(self, inst: Instruction, *, root: bool = False) -> Instruction:
-        """Append an instruction; its name is changed if it is taken. Returns the instruction.
+        """Append an instruction, renamed if the name is taken. Returns the instruction.
 
-        Raises ValueError for one that is in a computation already.
+        Raises ValueError if it is already in a computation.
         """
         if inst.parent is not None:
             raise ValueError(f"{inst.name} is in computation {inst.parent.name} already")
@@ -169,7 +169,7 @@ class Computation:
         like: Instruction | None = None,
         root: bool = False,
     ) -> Instruction:
-        """Build an instruction and append it. `like` passes on metadata and place in the source."""
+        """Build an instruction and append it. `like` provides metadata and source location."""
         inst = Instruction(name or opcode, opcode, shape, operands, attrs)
         if like is not None:
             inst.span = like.span
@@ -183,7 +183,7 @@ class Computation:
         self._root = inst
 
     def remove(self, inst: Instruction) -> None:
-        """Take an instruction out. Raises ValueError for one that is used, or the root."""
+        """Remove an instruction. Raises ValueError if it is used, or the root."""
         self._need(inst)
         if inst.num_users:
             users = ", ".join(u.name for u in inst.users)
@@ -194,11 +194,11 @@ class Computation:
         del self._instructions[inst.name]
         inst._parent = None
         if inst.opcode == "parameter":
-            # The numbers of the others are the caller's to mend: they are part of the signature.
+            # The caller renumbers the others: the numbers are part of the signature.
             self._parameters.remove(inst)
 
     def rename(self, inst: Instruction, name: str) -> None:
-        """Give an instruction another name, made unique; its place in the order stays.
+        """Rename an instruction, to a unique name; its position in the order does not change.
 
         Raises ValueError for an instruction of another computation.
         """
@@ -212,23 +212,23 @@ class Computation:
         inst.name = new
 
     def reorder(self, order: Sequence[Instruction]) -> None:
-        """Put the instructions in an order. Raises ValueError if it has not each of them once."""
+        """Reorder the instructions. Raises ValueError unless each occurs once."""
         named = {i.name: i for i in order}
         if len(order) != len(named) or set(order) != set(self._instructions.values()):
             raise ValueError(f"an order of {self.name} must contain each of its instructions once")
         self._instructions = named
 
     def sort(self) -> None:
-        """Put the instructions in an order that can be run, near to the one they are in."""
+        """Reorder the instructions to a valid schedule, close to the current order."""
         order = self.in_order()
         self._instructions = {i.name: i for i in order}
 
     def clone(
         self, name: str, replace: Callable[[Instruction], Instruction | None] | None = None
     ) -> Computation:
-        """Return a copy outside any module; called computations are shared.
+        """Return a copy without a module; called computations are shared.
 
-        `replace` may return a new instruction, built on the originals' operands, to stand for one.
+        `replace` may return a new instruction, with the original's operands, to use instead.
         """
         copy = Computation(name, execution_thread=self.execution_thread, span=self.span)
         copy.backend_config = self.backend_config
@@ -259,14 +259,14 @@ class Computation:
         if name not in self._instructions:
             return name
         base = name.rsplit(".", 1)[0] if name.rsplit(".", 1)[-1].isdigit() else name
-        # The size of the computation makes a free number likely at the first try.
+        # Starting at the size of the computation, the first try is likely to be free.
         number = max(len(self._instructions), self._numbers.get(base, 0))
         while f"{base}.{number}" in self._instructions:
             number += 1
         self._numbers[base] = number + 1
         return f"{base}.{number}"
 
-    # Set by `hlo.frontends.text`, which stands above this package.
+    # Set by `hlo.frontends.text`, a higher layer.
     to_text: ClassVar[Callable[[Computation], str]]
 
     def __str__(self) -> str:
@@ -278,11 +278,11 @@ class Computation:
 
 
 def counted(count: int, what: str) -> str:
-    """Return a number of things in words."""
+    """Return a count with its noun: `1 operand`, `2 operands`."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def unknown_name(where: str, name: str, known: Iterable[str]) -> KeyError:
-    """Return the error for a name that is not there, with those that are near."""
+    """Return the error for an unknown name, with similar ones."""
     hint = did_you_mean(name, known)
     return KeyError(f"{where} has nothing called {name!r}{f'; {hint}' if hint else ''}")

@@ -1,4 +1,4 @@
-"""Modules of parts: of one instruction and what it is computed from, of one computation."""
+"""Modules extracted from others: one instruction and what it depends on, or one computation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from hlo.ir.module import Module
 def extract(inst: Instruction, height: int | None = None) -> Module:
     """Return a runnable module that computes one instruction.
 
-    height: how many operations deep what it is computed from comes along, 0 for the instruction
-    alone, None for everything in its computation; what lies deeper becomes parameters, but for
-    constants. Called computations come along whole. The order between operations without data flow
-    is lost.
+    height: how many levels of operands to include, 0 for the instruction alone, None for all of its
+    computation; operands beyond that become parameters, except constants. Called computations are
+    included whole. Control dependences are dropped.
     """
     assert inst.parent is not None
     depth = _depths(inst, height)
@@ -36,7 +35,7 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
 
 
 def _depths(inst: Instruction, height: int | None) -> dict[Instruction, int]:
-    """Return the operations that a value is computed from, with the least distance of each."""
+    """Return the operations that a value depends on, with the smallest distance of each."""
     depth = {inst: 0}
     level = [inst]
     while level:
@@ -55,7 +54,7 @@ def _depths(inst: Instruction, height: int | None) -> dict[Instruction, int]:
 def module_of(entry: Computation) -> Module:
     """Return a module with a computation as its entry, and copies of all that it calls.
 
-    The entry is outside any module before and belongs to the new one afterwards.
+    The entry must not be in a module; afterwards it belongs to the new one.
     """
     module = Module(entry.name)
     found: dict[Computation, None] = {}

@@ -14,25 +14,25 @@ from hlo.values.types import ArrayShape, Shape
 if TYPE_CHECKING:
     from hlo.ir.computation import Computation
 
-# How many operands an instruction shows of itself.
+# How many operands the repr of an instruction shows.
 _SHOWN = 8
 
 
 class Instruction(OpView):
-    """An operation. Edges are kept by the methods: never write `operands` or `users` directly.
+    """An operation. The methods maintain the edges: never write `operands` or `users` directly.
 
     Attributes:
         name: unique in its computation.
-        shape: what it produces, with layout.
+        shape: of its value, with layout.
         operands: in order, repeated where used twice.
-        attrs: every attribute of the op table's record, decoded, with defaults filled in.
-        control_predecessors: instructions that must run before this one although no value flows.
-        annotations: attributes any operation may have, by text name (`metadata`, `sharding`,
+        attrs: every attribute of the op table's declaration, decoded, with defaults filled in.
+        control_predecessors: instructions that must run before this one without data dependence.
+        annotations: attributes that any operation may have, by text name (`metadata`, `sharding`,
             `frontend_attributes`, `backend_config`, `statistics`, ...); absent ones have no entry.
 
     Raises:
-        ValueError: for an opcode that there is not.
-        TypeError: for operands that are none.
+        ValueError: for an unknown opcode.
+        TypeError: for operands that are not instructions.
 
     >>> module = hlo.parse('''HloModule m ENTRY e {
     ...   x = f32[2,3] parameter(0)  ROOT t = f32[3,2] transpose(x), dimensions={1,0} }''')
@@ -82,7 +82,7 @@ class Instruction(OpView):
         self.control_successors: list[Instruction] = []
         self.span = span
         self._parent: Computation | None = None
-        # Values count uses; the order of the keys is the order of first use.
+        # Values count uses; keys are in the order of their first use.
         self._users: dict[Instruction, int] = {}
         for operand in self.operands:
             if not isinstance(operand, Instruction):
@@ -97,7 +97,7 @@ class Instruction(OpView):
 
     @property
     def parent(self) -> Computation | None:
-        """The computation that holds this instruction, or None after its removal."""
+        """The computation that contains this instruction, or None after its removal."""
         return self._parent
 
     @property
@@ -112,7 +112,7 @@ class Instruction(OpView):
 
     @property
     def array_shape(self) -> ArrayShape:
-        """The shape, of an instruction that is known to give an array."""
+        """The shape, of an instruction known to produce an array."""
         assert isinstance(self.shape, ArrayShape), self
         return self.shape
 
@@ -141,7 +141,7 @@ class Instruction(OpView):
         return found
 
     def replace_called(self, new: Mapping[Computation, Computation]) -> None:
-        """Call other computations in place of those that are keys of `new`."""
+        """Replace called computations that are keys of `new`."""
         for key in self.spec.computation_attrs:
             value = self.attrs[key]
             if isinstance(value, tuple):
@@ -159,7 +159,7 @@ class Instruction(OpView):
         new._users[self] = new._users.get(self, 0) + 1
 
     def replace_all_uses_with(self, new: Instruction) -> None:
-        """Make every user of this instruction use `new`; the root moves too.
+        """Make every user of this instruction use `new`; it also becomes the root in its place.
 
         `new` itself keeps this instruction as an operand, so that a wrapper can be put around it.
         """
@@ -175,13 +175,13 @@ class Instruction(OpView):
             self._parent.set_root(new)
 
     def add_control_predecessor(self, other: Instruction) -> None:
-        """Order `other` before this instruction."""
+        """Add a control dependence on `other`."""
         if other not in self.control_predecessors:
             self.control_predecessors.append(other)
             other.control_successors.append(self)
 
     def remove_control_predecessor(self, other: Instruction) -> None:
-        """Drop the order between `other` and this instruction."""
+        """Remove the control dependence on `other`."""
         self.control_predecessors.remove(other)
         other.control_successors.remove(self)
 
@@ -193,10 +193,10 @@ class Instruction(OpView):
         shape: Shape | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> Instruction:
-        """Return a copy outside any computation, by default with the same operands.
+        """Return a copy without a computation, by default with the same operands.
 
-        Attributes given in `attrs` replace those of the original. Called computations are shared,
-        and control edges are not copied.
+        Attributes given in `attrs` replace those of the original. Called computations are shared;
+        control dependences are not copied.
         """
         return Instruction(
             name or self.name,
@@ -209,7 +209,7 @@ class Instruction(OpView):
         )
 
     def drop_edges(self) -> None:
-        """Remove this instruction from the users of its operands and from control edges."""
+        """Remove this instruction from the users of its operands and from control dependences."""
         for operand in self.operands:
             operand._drop_use(self)
         self.operands.clear()
@@ -230,7 +230,7 @@ class Instruction(OpView):
         yield from self.operands
         yield from self.control_predecessors
 
-    # Set by `hlo.frontends.text`, which stands above this package.
+    # Set by `hlo.frontends.text`, a higher layer.
     to_text: ClassVar[Callable[[Instruction], str]]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A program: computations, one of them the entry, and what the header says of the whole."""
+"""A program: computations, one of them the entry, and the module's header."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def need_module(value: object) -> None:
 
 
 class Module:
-    """An HLO module: computations by name, one of which is the entry. Iteration goes over them.
+    """An HLO module: computations by name, one of which is the entry. Iterates over computations.
 
     Attributes:
         attrs: the header's attributes by text name, decoded (`is_scheduled`, `input_output_alias`,
             `entry_computation_layout`, ...); absent ones have no entry.
-        tables: the stack-frame index: lists of lines by table name (`FileNames`, `FunctionNames`,
+        tables: the stack-frame index: lists of entries by table name (`FileNames`, `FunctionNames`,
             `FileLocations`, `StackFrames`); absent ones have no entry.
-        unprinted: what protos say of a module and its text does not (device assignments, profiles,
-            ...), by field name, for whoever writes a proto again.
-        trees: how the program nests arguments and results, of which `hlo.from_jax` made the module;
-            copies keep it, text has no words for it.
+        unprinted: fields of protos that the text does not have (device assignments, profiles, ...),
+            by name, kept for writing a proto.
+        trees: the nesting of arguments and results of the program that `hlo.from_jax` converted;
+            copies keep it, text does not.
 
     >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
     >>> module["y"].operands, [inst.opcode for inst in module.instructions()]
@@ -55,7 +55,7 @@ class Module:
 
     @property
     def entry(self) -> Computation:
-        """The computation that running the module calls. Raises ValueError as long as none is."""
+        """The entry computation. Raises ValueError until it is set."""
         if self._entry is None:
             raise ValueError(f"module {self.name} has no entry yet")
         return self._entry
@@ -77,9 +77,9 @@ class Module:
 
     @property
     def program_shapes(self) -> tuple[list[Shape], Shape]:
-        """The shapes of the parameters and of the result, in the layouts that callers see.
+        """The shapes of the parameters and of the result, with the layouts that callers see.
 
-        The header's `entry_computation_layout` says them; without it they are the entry's own.
+        They are the header's `entry_computation_layout`, or the entry's own shapes without it.
         """
         own, result = self.entry.parameter_shapes, self.entry.result_shape
         said = self.attrs.get("entry_computation_layout")
@@ -90,7 +90,7 @@ class Module:
 
     @property
     def usable_trees(self) -> Trees | None:
-        """`trees`, as long as the entry has the results that they nest."""
+        """`trees`, if the entry still has as many results as they have leaves."""
         if self.trees is None:
             return None
         count = sum(1 for _ in self.entry.result_shape.leaves())
@@ -118,9 +118,9 @@ class Module:
     def __getitem__(self, name: str) -> Computation | Instruction:
         """Return the computation of a name, or the instruction if there is no such computation.
 
-        Names of instructions are unique in their computation only: the entry's comes first, and
-        `computation/instruction` names one in any. Raises KeyError, with the names that are near,
-        if there is none, or more than one outside of the entry.
+        Names of instructions are unique in their computation only: the entry takes precedence, and
+        `computation/instruction` is never ambiguous. Raises KeyError, with similar names, if there
+        is none, or more than one outside of the entry.
         """
         if not isinstance(name, str):
             raise TypeError(f"parts of a module are accessed by name, not by {type(name).__name__}")
@@ -134,7 +134,7 @@ class Module:
         raise unknown_name(f"module {self.name}", name, known)
 
     def _called(self, name: str) -> list[Any]:
-        """Return what a name stands for: more than one only where that is not clear."""
+        """Return everything that a name may mean: more than one if it is ambiguous."""
         where, _, last = name.rpartition("/")
         where, last = where.removeprefix("%"), last.removeprefix("%")
         if not where and last in self._computations:
@@ -152,9 +152,9 @@ class Module:
             yield from comp
 
     def add(self, comp: Computation, *, entry: bool = False) -> Computation:
-        """Append a computation; its name is changed if it is taken. Returns the computation.
+        """Append a computation, renamed if the name is taken. Returns the computation.
 
-        Raises ValueError for one that is in a module already.
+        Raises ValueError if it is already in a module.
         """
         if comp.module is not None:
             raise ValueError(f"{comp.name} is in module {comp.module.name} already")
@@ -169,7 +169,7 @@ class Module:
         return comp
 
     def adopt(self, instructions: Iterable[Instruction]) -> list[Computation]:
-        """Add the computations outside any module that instructions call, and what those call.
+        """Add the computations without a module that instructions call, and what those call.
 
         Returns them, callees before callers.
         """
@@ -182,7 +182,7 @@ class Module:
         return joined[::-1]
 
     def remove(self, comp: Computation) -> None:
-        """Take a computation out; nothing may call it any more. Raises ValueError for the entry."""
+        """Remove a computation, which must not have calls. Raises ValueError for the entry."""
         self._need(comp)
         if comp is self._entry:
             raise ValueError(f"{comp.name} is the entry of module {self.name}")
@@ -190,7 +190,7 @@ class Module:
         comp.module = None
 
     def set_entry(self, comp: Computation) -> None:
-        """Make a computation the one that runs. Raises ValueError for one of another module."""
+        """Make a computation the entry. Raises ValueError for one of another module."""
         self._need(comp)
         self._entry = comp
 
@@ -201,7 +201,7 @@ class Module:
     def callees_first(self) -> list[Computation]:
         """Return the computations, each after those that its instructions call.
 
-        Call cycles, which only a broken module has, are cut where the walk meets them.
+        Call cycles, which only an invalid module has, are broken where the traversal meets them.
         """
         done: set[Computation] = set()
         order: list[Computation] = []
@@ -259,14 +259,14 @@ class Module:
     def __reduce__(self) -> tuple[Callable[[str], Module], tuple[str]]:
         return type(self).from_text, (str(self),)
 
-    # Set by `hlo.frontends.text`, which is above this package: `str(module)` parses back.
+    # Set by `hlo.frontends.text`, a higher layer: `str(module)` parses back.
     to_text: ClassVar[Callable[[Module], str]]
     from_text: ClassVar[Callable[[str], Module]]
 
     def __str__(self) -> str:
         return type(self).to_text(self)
 
-    # Set by `hlo.reports.module`, which stands above as well.
+    # Set by `hlo.reports.module`, a higher layer as well.
     stats: ClassVar[Callable[[Module], Any]]
     cost: ClassVar[Callable[[Module], Any]]
     graph: ClassVar[Callable[[Module], Any]]

@@ -1,4 +1,4 @@
-"""Names as HLO text can write them."""
+"""Names that HLO text can express."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def legal_name(name: str, prefix: str = "_") -> str:
-    """Return a name of letters, digits, `_`, `.` and `-` that is no type's.
+    """Return a name of letters, digits, `_`, `.` and `-` that is not a type.
 
-    prefix: what goes before one that begins with anything but a letter or `_`.
+    prefix: put before a name that does not begin with a letter or `_`.
     """
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     if name in TYPE_NAMES:
@@ -24,13 +24,13 @@ def legal_name(name: str, prefix: str = "_") -> str:
 
 
 def unique_names(computations: Iterable[Computation]) -> dict[Instruction, str]:
-    """Return a name for each instruction that no other one of the module has.
+    """Return a name for each instruction that is unique in the module.
 
-    XLA wants that where HLO text does not, and changes names of a text in this way. Source:
+    XLA requires that, unlike HLO text, and renames instructions of a text in this way. Source:
     `NameUniquer::GetUniqueName`.
     """
     used: dict[str, set[int]] = {}
-    # No number from 0 up to this one is free.
+    # All numbers below this one are taken.
     least: dict[str, int] = {}
     names: dict[Instruction, str] = {}
     for comp in computations:

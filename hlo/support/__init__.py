@@ -1,1 +1,1 @@
-"""What every part may use: limits of memory and time, checks of arguments, others' arrays."""
+"""Shared by all packages: limits on memory and time, argument checks, arrays of other libraries."""

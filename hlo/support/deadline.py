@@ -1,4 +1,4 @@
-"""How long a run may take, and the error of one that takes longer."""
+"""Time limits of runs, and their error."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import time
 from hlo.errors import HloError
 from hlo.support.signature import need
 
-# A century.
+# About a century.
 _MOST_SECONDS = 3e9
 
 
 def check_timeout(timeout: float) -> None:
-    """Raise TypeError or ValueError unless these are seconds that a run may take."""
+    """Raise TypeError or ValueError for an invalid time limit in seconds."""
     need(timeout, float | int, "timeout")
     if not 0 < timeout < _MOST_SECONDS:
         raise ValueError(f"timeout: {timeout} seconds, it takes a positive number")
 
 
 def late(name: str, timeout: float) -> HloError:
-    """Return the error of a program, by name, that has taken longer."""
+    """Return the error of a program, by name, that exceeded its time limit."""
     return HloError.at("timeout", f"{name} had not finished after {timeout:g} s")
 
 
 class Deadline:
-    """A moment, so many seconds from now, at which a program is to have come to its end.
+    """The time, so many seconds from now, by which a program has to finish.
 
-    Raises TypeError or ValueError for seconds that are none.
+    Raises TypeError or ValueError for an invalid number of seconds.
     """
 
     __slots__ = ("_end", "_name", "_seconds")
@@ -37,6 +37,6 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def check(self) -> None:
-        """Raise HloError, code `timeout`, if the moment has passed."""
+        """Raise HloError, code `timeout`, if the time has passed."""
         if time.monotonic() >= self._end:
             raise late(self._name, self._seconds)

@@ -1,8 +1,8 @@
-"""Arrays of other libraries as numpy's: JAX, PyTorch, and what speaks DLPack or numpy's protocol.
+"""Conversion of other libraries' arrays: JAX, PyTorch, and any with DLPack or numpy's protocol.
 
-No library is imported: an array of one is there only if the library is. Memory of the host is
-shared where numpy can, and read-only; that of other devices is copied to the host. numpy itself
-takes no bf16, f8 or f4 by DLPack, so its capsules are read here. Source: `dlpack.h`, version 1.1.
+No library is imported: its arrays exist only if it already is. Host memory is shared where numpy
+can, and read-only; that of other devices is copied to the host. numpy itself supports no bf16, f8
+or f4 in DLPack, so capsules are read here. Source: `dlpack.h`, version 1.1.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from hlo.errors import HloError
 
 
 def array_of(value: Any, what: str) -> np.ndarray | None:
-    """Return an array of any library as numpy's; None for what is no array, as numbers and lists.
+    """Return an array of any library as numpy's; None for non-arrays, such as numbers and lists.
 
-    A typed PRNG key of JAX is its u32 words, in a last dimension. `what` names the value in errors.
-    Raises HloError (`type-mismatch`) for an array without data, or of a type that HLO has not.
+    A typed PRNG key of JAX becomes its u32 words, in a last dimension. `what` names the value in
+    errors. Raises HloError (`type-mismatch`) for an array without data, or of a type that HLO does
+    not have.
     """
     if isinstance(value, np.ndarray):
         return value
@@ -30,14 +31,14 @@ def array_of(value: Any, what: str) -> np.ndarray | None:
         return None
     try:
         if _is_a(value, "torch", "Tensor"):
-            # What autograd keeps, and signs that are still to be applied, are no matter here.
+            # Detach from autograd, and resolve lazy conjugation and negation.
             value = value.detach().cpu().resolve_conj().resolve_neg()
         elif _is_a(value, "jax", "Array"):
             return _of_jax(value)
         return _from_dlpack(value) if hasattr(kind, "__dlpack__") else np.asarray(value)
     except HloError as e:
         raise HloError.at("type-mismatch", f"{what}: {e.diagnostics[0].message}") from None
-    # Whatever a library raises when it is asked for its data.
+    # Whatever a library raises when its data is accessed.
     except Exception as e:
         said = (str(e) or type(e).__name__).strip().splitlines()[0]
         name = f"{kind.__module__.partition('.')[0]}'s {kind.__name__}"
@@ -62,9 +63,9 @@ def _of_jax(value: Any) -> np.ndarray:
 _CPU, _CUDA_HOST, _ROCM_HOST = 1, 3, 11
 _HOST_DEVICES = (_CPU, _CUDA_HOST, _ROCM_HOST)
 _VERSION = (1, 1)
-_IS_PADDED = 1 << 2  # elements of less than a byte have one each
+_IS_PADDED = 1 << 2  # sub-byte elements take a byte each
 
-# By code and bits.
+# By type code and bits.
 _DTYPES: dict[tuple[int, int], np.dtype] = {
     (code, bits): np.dtype(name)
     for code, bits, name in (
@@ -104,8 +105,8 @@ class _Versioned(ctypes.Structure):
 
 
 class _Memory:
-    """Bytes that a capsule owns, as numpy asks for them. Who holds the array holds the capsule,
-    which is never marked as used: so its own destructor frees them."""
+    """Bytes that a capsule owns, for numpy's array interface. The array keeps the capsule alive;
+    that is never marked as used, so its own destructor frees the bytes."""
 
     def __init__(self, capsule: object, interface: dict[str, Any]) -> None:
         self._capsule = capsule
@@ -121,7 +122,7 @@ def _from_dlpack(value: Any) -> np.ndarray:
     try:
         capsule = value.__dlpack__(**options)
     except TypeError:
-        # A library that knows the first form of the protocol only, which is without options.
+        # A library that implements only the first version of the protocol, without options.
         capsule = value.__dlpack__()
     tensor, flags = _read(capsule)
     if tensor.device not in _HOST_DEVICES:
@@ -141,14 +142,14 @@ def _from_dlpack(value: Any) -> np.ndarray:
     elements = _elements(capsule, tensor, dims, strides, dtype.itemsize)
     if not packed:
         return elements.view(dtype)
-    # Bytes of several elements, which the last dimension counts; the first has the low bits.
+    # Bytes of several elements, which are in the last dimension, the first in the low bits.
     shifts = np.arange(0, 8, tensor.bits, dtype=np.uint8)
     parts = (elements.view(np.uint8)[..., None] >> shifts) & ((1 << tensor.bits) - 1)
     return parts.reshape((*dims[:-1], -1) if dims else (-1,)).view(dtype)
 
 
 def _read(capsule: object) -> tuple[_Tensor, int]:
-    """Return the description of a tensor in a capsule, and its flags. Raises HloError."""
+    """Return the tensor descriptor in a capsule, and its flags. Raises HloError."""
     api = ctypes.pythonapi
     api.PyCapsule_IsValid.argtypes = api.PyCapsule_GetPointer.argtypes = (
         ctypes.py_object, ctypes.c_char_p,
@@ -168,7 +169,7 @@ def _elements(
     capsule: object, tensor: _Tensor, dims: tuple[int, ...], strides: tuple[int, ...] | None,
     size: int,
 ) -> np.ndarray:  # fmt: skip
-    """Return a tensor's memory as elements of so many bytes, without a copy."""
+    """Return a tensor's memory as elements of so many bytes, without copying."""
     if 0 in dims:
         return np.empty(dims, f"V{size}")
     interface = {
@@ -183,7 +184,7 @@ def _packed(
     capsule: object, tensor: _Tensor, dims: tuple[int, ...], strides: tuple[int, ...] | None,
     dtype: np.dtype,
 ) -> np.ndarray:  # fmt: skip
-    """Return elements of less than a byte that lie bit beside bit, the first in the low bits."""
+    """Unpack sub-byte elements, of which the first is in the low bits."""
     count = int(np.prod(dims, dtype=np.int64))
     wanted = tuple(int(np.prod(dims[d + 1 :], dtype=np.int64)) for d in range(len(dims)))
     if strides not in (None, wanted) and count:

@@ -1,4 +1,4 @@
-"""How much memory there is, asked before anything large is allocated."""
+"""Available memory, checked before large allocations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if sys.platform != "win32":
     import resource
 
 
-# Python, numpy and LLVM take that much before any work is done.
+# What Python, numpy and LLVM take before any work is done.
 LEAST_ADDRESS_SPACE_BYTES = 400_000_000
 _LARGE_BYTES = 1 << 28
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -25,17 +25,17 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 @functools.cache
 def memory_bytes() -> int:
-    """Return the bytes of memory that this process may come to use."""
+    """Return the bytes of memory that this process may use at most."""
     try:
         size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not every system can say
+    except (AttributeError, ValueError, OSError):  # not available on every system
         size = 1 << 36
-    # A container may have less than its machine.
+    # A container may have less than the machine.
     return min([size, address_space_bytes(), *(limit for limit, _ in _group_limits())])
 
 
 def address_space_bytes() -> int:
-    """Return the bytes that this process may map, a huge number where nothing limits them."""
+    """Return the bytes that this process may map, a huge number if unlimited."""
     if sys.platform == "win32":
         return sys.maxsize
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -44,9 +44,9 @@ def address_space_bytes() -> int:
 
 @functools.cache
 def _groups() -> tuple[tuple[Path, str, str], ...]:
-    """Return the control groups that this process is in: folder, file of the limit, of the usage.
+    """Return the control groups of this process: folder, file of the limit, file of the usage.
 
-    Each group and those around it; both versions of Linux's interface.
+    With their ancestors, and in both versions of Linux's interface.
     """
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
@@ -62,7 +62,7 @@ def _groups() -> tuple[tuple[Path, str, str], ...]:
             limit, usage = "memory.limit_in_bytes", "memory.usage_in_bytes"
         else:
             continue
-        # In a container the path may be that of the host, of which only the root is seen.
+        # In a container the path may be the host's, of which only the root is mounted.
         own = root / path.lstrip("/")
         folders = [f for f in (own, *own.parents) if f.is_relative_to(root)]
         found += [(f, limit, usage) for f in folders if (f / limit).exists()]
@@ -70,7 +70,7 @@ def _groups() -> tuple[tuple[Path, str, str], ...]:
 
 
 def _group_limits() -> Iterator[tuple[int, int]]:
-    """Yield the limit of each control group and what is in use of it, but for files in memory."""
+    """Yield the limit of each control group and its usage, without the page cache."""
     for folder, limit_file, usage_file in _groups():
         try:
             limit = (folder / limit_file).read_text().strip()
@@ -85,7 +85,7 @@ def _group_limits() -> Iterator[tuple[int, int]]:
 
 
 def need_address_space(name: str) -> None:
-    """Raise HloError where libraries would fail to load, or end the process, for want of memory."""
+    """Raise HloError if libraries would fail to load, or abort the process, for lack of memory."""
     limit = address_space_bytes()
     if limit < LEAST_ADDRESS_SPACE_BYTES:
         raise HloError.at(
@@ -96,7 +96,7 @@ def need_address_space(name: str) -> None:
 
 
 def check_memory(size_bytes: int, what: str) -> None:
-    """Raise InferError, code `out-of-memory`, unless `size_bytes` can be had; `what` needs them."""
+    """Raise InferError, code `out-of-memory`, unless `what` can have so many bytes."""
     there = _there(size_bytes)
     if size_bytes > there:
         raise InferError(
@@ -106,17 +106,17 @@ def check_memory(size_bytes: int, what: str) -> None:
 
 
 def fits(size_bytes: int) -> bool:
-    """Return whether so much memory can be had."""
+    """Return whether so much memory can be allocated."""
     return size_bytes <= _there(size_bytes)
 
 
 def _there(size_bytes: int) -> int:
-    # To ask what is free at the moment takes some time.
+    # Querying free memory takes some time.
     return memory_bytes() if size_bytes < _LARGE_BYTES else available_bytes()
 
 
 def size_text(size_bytes: int) -> str:
-    """Return a number of bytes as people say it: `3.2 GiB`."""
+    """Return a number of bytes in readable form: `3.2 GiB`."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size_bytes >= unit:
             return f"{size_bytes / unit:.1f} {name}"
@@ -125,9 +125,10 @@ def size_text(size_bytes: int) -> str:
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keep the cycle collector from walking a module that grows: up to half of the time.
+    """Pause the cycle collector, which takes up to half of the time while a module grows.
 
-    Instructions and users point at each other; taking one out cuts that, so that little is left.
+    Instructions and users refer to each other; removing an instruction breaks such cycles, so
+    little garbage accumulates.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -148,7 +149,7 @@ def enough_memory(what: str) -> Iterator[None]:
 
 
 def available_bytes() -> int:
-    """Return the bytes of memory that can be had now without taking them from other processes."""
+    """Return the bytes of memory available now without swapping other processes out."""
     free = memory_bytes()
     if address_space_bytes() < sys.maxsize:
         with contextlib.suppress(OSError):  # not Linux
@@ -161,10 +162,10 @@ def available_bytes() -> int:
 
 
 def check_available(what: str, parts: Mapping[str, int], largest: Mapping[str, int] = {}) -> None:
-    """Raise HloError, code `out-of-memory`, unless all that something takes is free.
+    """Raise HloError, code `out-of-memory`, unless all the memory that something needs is free.
 
-    parts: bytes by what they are for. largest: bytes of what the first part is made of, of which
-    the error names the largest.
+    parts: bytes by purpose. largest: bytes of the elements of the first part, of which the error
+    names the largest.
     """
     total, free = sum(parts.values()), available_bytes()
     if total <= free:
@@ -182,27 +183,27 @@ def check_available(what: str, parts: Mapping[str, int], largest: Mapping[str, i
     )
 
 
-# How many of the largest are named.
+# How many of the largest the error names.
 _SHOWN = 3
 
 
 def check_address_space(needed_bytes: int, what: str) -> None:
     """Raise HloError, code `out-of-memory`, if a limit on this process leaves less than needed.
 
-    What is not Python's ends the process where it gets no memory.
+    Native libraries abort the process when an allocation fails.
     """
     if address_space_bytes() < sys.maxsize:
         check_available(what, {"address space, which is limited (ulimit -v),": needed_bytes})
 
 
-# A stack, and what the system's allocator maps for a thread of its own.
+# A stack, and the arena that the system's allocator maps per thread.
 _THREAD_BYTES = 144 << 20
 
 
 def threads_that_fit(count: int, beside_bytes: int) -> int:
-    """Return how many threads there may be, up to a count, where a limit on this process says so.
+    """Return how many threads a limit on this process permits, up to a count.
 
-    beside_bytes: what all of them together work on.
+    beside_bytes: memory that all of them work on together.
     """
     if address_space_bytes() == sys.maxsize:
         return count

@@ -1,8 +1,8 @@
 """Arguments of the library's functions, checked against the types that their signatures state.
 
-A function that users call says what it takes in its annotations; `fitted_arguments` makes that true
-before the function runs. Integers come as Python's, sequences as tuples; what does not fit is an
-error that names function and argument. How many arguments there are is left to Python.
+The annotations of a public function state its argument types; `fitted_arguments` converts to them
+before the function runs. Integers become Python's, sequences tuples; anything else is an error that
+names function and argument. Python checks the number of arguments.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _INTEGERS = range(-(2**63), 2**63)
 def fitted_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return arguments as the annotations of a function have them.
+    """Convert arguments to the types in the annotations of a function.
 
-    Raises HloError (`type-mismatch`), without a place, for one that does not fit.
+    Raises HloError (`type-mismatch`), without a location, for one that does not fit.
     """
     names, hints, rest, any_name = _signature(function)
     if (len(args) > len(names) and not rest) or not (any_name or hints.keys() >= kwargs.keys()):
-        return list(args), dict(kwargs)  # the call says which are too many
+        return list(args), dict(kwargs)  # Python's own error names the superfluous ones
     given = [_fitted(n, a, hints) for n, a in zip(names, args, strict=False)]
     named = {name: _fitted(name, value, hints) for name, value in kwargs.items()}
     return [*given, *args[len(names) :]], named
 
 
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Have a function's arguments checked: what does not fit is a TypeError that says so."""
+    """Decorate a function so that arguments that do not fit raise a TypeError."""
 
     name = function.__qualname__.removesuffix(".__init__")
 
@@ -61,7 +61,7 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def need(value: Any, hint: Any, name: str) -> None:
-    """Raise TypeError unless a value is of a type; `name` stands for it in the error."""
+    """Raise TypeError unless a value is of a type; `name` names it in the error."""
     try:
         fitted(value, hint, name)
     except HloError as e:
@@ -70,8 +70,8 @@ def need(value: Any, hint: Any, name: str) -> None:
 
 @functools.cache
 def _signature(function: Callable[..., Any]) -> tuple[list[str], dict[str, Any], bool, bool]:
-    """Return positional parameters, what each parameter takes, whether any number follow, and
-    whether any names do."""
+    """Return positional parameters, the converter of each parameter, whether there is `*args`, and
+    whether there is `**kwargs`."""
     parameters = inspect.signature(function).parameters
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     hints = get_type_hints(function)
@@ -86,7 +86,7 @@ def _fitted(name: str, value: Any, hints: Mapping[str, Any]) -> Any:
 
 
 def fitted(value: Any, hint: Any, name: str) -> Any:
-    """Return one value as a type has it. Raises HloError, as for arguments; `name` stands in it."""
+    """Convert one value to a type. Raises HloError, as for arguments; `name` names it."""
     found = _fit(hint)(value)
     if found is _MISFIT:
         raise HloError.at("type-mismatch", f"{name} is {shown(value)}, {_words(hint)} is needed")
@@ -98,7 +98,7 @@ def fitted(value: Any, hint: Any, name: str) -> Any:
 
 @functools.cache
 def _fit(hint: Any) -> Fit:
-    """Return a function from a value to the value that a hint asks for, or to `_MISFIT`."""
+    """Return a function that converts a value to a type hint, or returns `_MISFIT`."""
     origin, args = get_origin(hint), get_args(hint)
     if hint in _SIMPLE:
         return _SIMPLE[hint]
@@ -122,7 +122,7 @@ def _fit(hint: Any) -> Fit:
 
 
 def _is_plain(record: Any) -> bool:
-    """True for records of numbers, which nothing has looked into: not shapes, and not a host."""
+    """True for plain records of numbers, which check nothing themselves: not shapes or hosts."""
     is_frozen: bool = record.__dataclass_params__.frozen
     return is_frozen and not record.__module__.startswith("hlo.values.types")
 
@@ -154,7 +154,7 @@ def _any_of(arms: Sequence[Fit], value: Any) -> Any:
 
 
 def _elements(value: Any) -> Sequence[Any] | None:
-    """Return what is in a sequence or an array; None for anything else."""
+    """Return the elements of a sequence or an array; None for anything else."""
     if isinstance(value, np.ndarray):
         return list(value) if value.ndim else None
     return value if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) else None
@@ -169,7 +169,7 @@ def _each(fit: Fit, value: Any) -> Any:
 
 
 def _tuple(fits: Sequence[Fit], value: Any) -> Any:
-    """Fit the elements of a tuple; that there are as many as needed is for the function to say."""
+    """Convert the elements of a tuple; the function itself checks their number."""
     elements = _elements(value)
     if elements is None:
         return _MISFIT
@@ -185,7 +185,7 @@ def _mapping(key: Fit, value_of: Fit, value: Any) -> Any:
 
 
 def _record(hint: type, value: Any) -> Any:
-    """Return an instance of a dataclass whose fields are what they are declared as."""
+    """Return an instance of a dataclass with converted fields."""
     if not isinstance(value, hint):
         return _MISFIT
     declared = _fields(hint).items()
@@ -215,7 +215,7 @@ _PLURALS = {int: "integers", float: "numbers", bool: "True and False", str: "str
 
 
 def _words(hint: Any) -> str:
-    """Say what a hint asks for."""
+    """Describe a type hint in words."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return " or ".join(_words(a) for a in args if a is not types.NoneType)
@@ -248,19 +248,19 @@ def _pair(args: Sequence[Any]) -> str:
 
 
 class _Short(reprlib.Repr):
-    """Python's way to write a value, cut where it is long or deep."""
+    """The repr of a value, truncated if long or deeply nested."""
 
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel, self.maxstring, self.maxother = 3, 60, 60
 
     def repr_int(self, x: int, level: int) -> str:
-        # The digits of a very large one would take minutes.
+        # Converting a huge number to decimal would take minutes.
         return repr(x) if x.bit_length() <= 128 else f"<integer of {x.bit_length()} bits>"
 
 
 def shown(value: Any) -> str:
-    """Return a value in a short text, for errors: any value, of any size."""
+    """Return a short repr of any value of any size, for error messages."""
     return " ".join(_SHORT.repr(value).split())
 
 

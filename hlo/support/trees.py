@@ -1,7 +1,7 @@
-"""How a program that a module was made of nests what it takes and gives.
+"""Nesting of arguments and results in the program that a module was converted from.
 
-Parameters and results of such a module are the leaves, in order. Who runs it may give either the
-arguments of the program or its leaves, and gets the program's result.
+Parameters and results of such a module are the leaves, in order. Callers pass the program's
+arguments or their leaves, and get the program's result.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from typing import Any, Protocol
 
 
 class Trees(Protocol):
-    """The nesting of a program's arguments and of its result; `hlo.from_jax` makes one."""
+    """The nesting of a program's arguments and of its result; `hlo.from_jax` creates one."""
 
-    # How many parameters and results the module has to have.
+    # The number of parameters and results of the module.
     parameters: int
     results: int
 
     def leaves(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any] | None:
-        """Return a value for each parameter; None if the arguments are leaves already.
+        """Return a value for each parameter; None if the arguments already are leaves.
 
-        Raises HloError for arguments that are nested in another way.
+        Raises HloError for arguments that are nested differently.
         """
         ...
 
     def result(self, leaves: Sequence[Any]) -> Any:
-        """Return the program's result, of a value for each result of the module."""
+        """Return the program's result, from one value for each result of the module."""
         ...
 
 
 def given_by(trees: Trees | None, value: Any) -> Any:
-    """Return what a run gives, nested as the program does."""
+    """Return the result of a run, nested as in the program."""
     if trees is None:
         return value
     return trees.result(value if isinstance(value, tuple) else (value,))

@@ -1,9 +1,9 @@
-"""LAPACK for the custom calls that JAX makes on CPU, through the library that scipy brings.
+"""LAPACK for the custom calls of JAX on CPU, through the library that scipy includes.
 
-JAX factors matrices by calls of `lapack_<type><routine>_ffi`. They work here for whoever has scipy
-(the extra `lapack`): both backends call these functions. A target takes an operation and its
-operands in logical order, loops over the batch, and returns the operation's results; matrices are
-column-major while LAPACK works on them. LAPACK's `info` is a result like any other.
+JAX factors matrices by calls of `lapack_<type><routine>_ffi`. They need scipy (the extra `lapack`);
+both backends call these functions. A target takes an operation and its operands in logical order,
+loops over the batch, and returns the operation's results; matrices are converted to column-major
+for LAPACK. LAPACK's `info` is a result like any other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Target = Callable[[OpView, Sequence[np.ndarray]], Any]
 
 
 def target(name: str) -> Target | None:
-    """Return the function of a custom-call target of JAX's, None for any other target."""
+    """Return the function of one of JAX's custom-call targets, None for any other target."""
     return _run if is_lapack(name) else None
 
 

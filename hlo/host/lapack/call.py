@@ -1,4 +1,4 @@
-"""How LAPACK is called: Fortran's manners, work space, batches, column-major matrices."""
+"""Calls of LAPACK: Fortran's calling convention, workspaces, batches, column-major matrices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REALS = {"s": np.float32, "d": np.float64, "c": np.float32, "z": np.float64}
 
 
 def need_library() -> None:
-    """Raise InferError, code `missing-extra`, unless LAPACK is there."""
+    """Raise InferError, code `missing-extra`, unless LAPACK is installed."""
     try:
         from scipy.linalg import cython_lapack  # noqa: F401
     except ImportError:
@@ -34,7 +34,7 @@ def need_library() -> None:
 
 @functools.cache
 def _function(name: str) -> Any:
-    """Return a routine of LAPACK; every argument of it is an address."""
+    """Return a routine of LAPACK, all of whose arguments are addresses."""
     from scipy.linalg import cython_lapack
 
     capsule = cython_lapack.__pyx_capi__[name]
@@ -49,7 +49,7 @@ def _function(name: str) -> Any:
 
 
 def _address(value: Any) -> Any:
-    """Return what passes a value to Fortran: arrays by their memory, the rest by reference."""
+    """Return the address that passes a value to Fortran: all arguments are by reference."""
     if isinstance(value, np.ndarray):
         return ctypes.c_void_p(value.ctypes.data)
     if isinstance(value, int):
@@ -60,7 +60,7 @@ def _address(value: Any) -> Any:
 
 
 class Call:
-    """One custom call that fits its routine: operands, results, and how LAPACK is called."""
+    """One verified custom call: operands, results, and how LAPACK is called."""
 
     def __init__(self, op: OpView, asked: Routine, args: Sequence[np.ndarray]) -> None:
         self.letter = asked.letter
@@ -68,9 +68,9 @@ class Call:
         self.is_complex = self.dtype.kind == "c"
         self.args = args
         self.attrs = ffi_values(op)
-        # What the names of the routine's signature stand for.
+        # The sizes that the names in the routine's signature are bound to.
         self.sizes = asked.sizes
-        # How many leading dimensions count matrices.
+        # The number of batch dimensions.
         self.batch_rank = len(asked.batch)
         shapes = op.shape.elements if isinstance(op.shape, TupleShape) else (op.shape,)
         self.shapes = [s for s in shapes if isinstance(s, ArrayShape)]
@@ -83,7 +83,7 @@ class Call:
             )
 
     def letter_of(self, key: str) -> str:
-        """Return the letter whose code is an attribute."""
+        """Return the letter that an attribute encodes."""
         return chr(self.attrs[key])
 
     def matrices(self, a: np.ndarray) -> np.ndarray:
@@ -96,7 +96,7 @@ class Call:
         return np.array(a, order="C").reshape(math.prod(a.shape[:-1]), a.shape[-1])
 
     def empty(self, n: int) -> np.ndarray:
-        """Return memory for result n, matrices column-major, one entry for each of the batch."""
+        """Return memory for result n, one entry per batch element, matrices column-major."""
         shape = self.shapes[n]
         rank = len(shape.dims) - self.batch_rank
         inner = shape.dims[self.batch_rank :][::-1] if rank == 2 else shape.dims[self.batch_rank :]
@@ -104,7 +104,7 @@ class Call:
         return np.zeros((count, *inner), shape.element_type.dtype)
 
     def results(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return results in their shapes, from arrays with one entry for each of the batch."""
+        """Return results in their shapes, from arrays with one entry per batch element."""
         found = []
         for array, shape in zip(arrays, self.shapes, strict=True):
             value = array.swapaxes(-1, -2) if array.ndim == 3 else array
@@ -118,12 +118,12 @@ class Call:
         return info.value
 
     def space(self, name: str, *values: Any, before: Sequence[Any] = ()) -> np.ndarray:
-        """Return the work space that a routine asks for. `before`: what stands after it."""
+        """Return a workspace as large as a routine asks for. `before`: the arguments after it."""
         work = np.zeros(1, self.dtype)
         self.lapack(name, *values, work, -1, *before)
         return np.empty(work_size(work), self.dtype)
 
 
 def work_size(answer: np.ndarray) -> int:
-    """Return a size that LAPACK has given as a number of its type, which may have been rounded."""
+    """Return a workspace size that LAPACK returned as a float, which may have been rounded."""
     return max(1, int(np.nextafter(answer[0].real, np.inf)) + 1)

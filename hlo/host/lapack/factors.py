@@ -1,4 +1,4 @@
-"""Factors of matrices, what follows from them, and tridiagonal systems."""
+"""Matrix factorizations, what is computed from them, and tridiagonal systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Singular values, eigenvalues, and the forms from which they are computed."""
+"""Singular values, eigenvalues, and the reduced forms they are computed from."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def syevd(c: Call) -> Any:
     name = "heevd" if c.is_complex else "syevd"
     a, w, info = c.matrices(c.args[0]), c.empty(1), c.empty(2)
     if a.size:
-        # LAPACK says how much work space it wants of each kind.
+        # Ask LAPACK for the size of each workspace.
         work, reals, ints = np.zeros(1, c.dtype), np.zeros(1, c.real), np.zeros(1, np.int32)
         more = [reals, -1] if c.is_complex else []
         c.lapack(name, job, uplo, n, a[0], n, w[0], work, -1, *more, ints, -1)
@@ -98,14 +98,14 @@ def geev(c: Call) -> Any:
 
 
 def _paired(columns: np.ndarray, imaginary: np.ndarray) -> np.ndarray:
-    """Return eigenvectors of real matrices: two columns make a pair of conjugates.
+    """Return eigenvectors of real matrices: two columns form a pair of conjugates.
 
-    columns: `[count, n, n]`, a vector each; imaginary: `[count, n]` parts of the eigenvalues.
+    columns: `[count, n, n]`, a vector each; imaginary: `[count, n]`, of the eigenvalues.
     """
     result = columns.astype(np.result_type(columns, np.complex64))
     first = np.zeros(imaginary.shape, np.bool_)
     for n in range(imaginary.shape[-1]):
-        # A pair begins where the imaginary part is not zero, unless one has just begun.
+        # A nonzero imaginary part starts a pair, unless it is the second of one.
         begun = first[:, n - 1] if n else np.False_
         first[:, n] = (imaginary[:, n] != 0) & ~begun
     matrix, column = np.nonzero(first[:, :-1])
