@@ -156,10 +156,15 @@ def merged(dims: Sequence[Dim], sides: str) -> Dims:
 
 def uniform_stride(dims: Sequence[Dim], side: str) -> int | None:
     """Return the distance between neighbours of a run of dimensions in an array, if constant."""
-    wide = merged([replace(d, name="") for d in dims], side)
-    if len(wide) > 1:
-        return None
-    return wide[0].stride(side) if wide else 0
+    stride: int | None = None
+    for d in dims:
+        if d.size == 1:
+            continue
+        inner = d.stride(side)
+        if stride is not None and stride != inner * d.size:
+            return None
+        stride = inner
+    return stride or 0
 
 
 # --- arithmetic ---------------------------------------------------------------------------------
