@@ -41,7 +41,12 @@ def _members(name: str, thing: Any) -> Iterator[tuple[str, str]]:
 
 DOCS = {key: doc for name, thing in _public() for key, doc in _members(name, thing)}
 PUBLIC = [name for name, _ in _public()]
-_CALLS = [f"Client.{key}" for key in dir(hlo.Client) if not key.startswith("_")]
+_CALLS = [
+    f"{thing.__name__}.{key}"
+    for thing in (hlo.Client, hlo.XlaBuilder)
+    for key in dir(thing)
+    if not key.startswith("_")
+]
 
 
 @pytest.mark.parametrize("name", [*PUBLIC, *_CALLS])

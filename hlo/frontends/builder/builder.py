@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
-from hlo.errors import HloError, InferError
+from hlo.errors import HloError
 from hlo.frontends.builder import (
     binary,
     checks,
@@ -14,17 +14,20 @@ from hlo.frontends.builder import (
     compiler_inserted,
     contraction,
     control,
+    convolution,
     data,
+    dynamic,
     elementwise,
     indexing,
     mathematical,
     movement,
     reduction,
+    rng,
+    slicing,
     transfers,
     tuples,
     unary,
-)
-from hlo.frontends.builder.call_site import error_here
+)  # fmt: skip
 from hlo.frontends.builder.core import BuilderCore
 from hlo.frontends.builder.handle import Handle
 from hlo.ir import Instruction
@@ -101,15 +104,6 @@ class XlaOp(Handle):
 
     def __hash__(self) -> int:
         return id(self)
-
-    def __bool__(self) -> NoReturn:
-        raise error_here(
-            InferError(
-                f"{self!r} has no value until the program runs",
-                code="bad-value",
-                hint="use select, conditional or while_ for control flow that depends on a value",
-            )
-        )
 
     def __getitem__(self, index: Any) -> XlaOp:
         """Return an element of a tuple, or a part of an array as Python slices it."""
@@ -254,11 +248,13 @@ class XlaBuilder(BuilderCore[XlaOp]):
     rev = movement.rev
     rotate = movement.rotate
     copy = movement.copy
-    slice_ = movement.slice_
-    index = movement.index
-    pad = movement.pad
-    concat_in_dim = movement.concat_in_dim
-    concatenate = movement.concatenate
+
+    # slicing
+    slice_ = slicing.slice_
+    index = slicing.index
+    pad = slicing.pad
+    concat_in_dim = slicing.concat_in_dim
+    concatenate = slicing.concatenate
 
     # indexing
     dynamic_slice = indexing.dynamic_slice
@@ -273,18 +269,20 @@ class XlaBuilder(BuilderCore[XlaOp]):
     dot_general = contraction.dot_general
     scaled_dot = contraction.scaled_dot
     ragged_dot = contraction.ragged_dot
-    create_default_conv_dimension_numbers = staticmethod(
-        contraction.create_default_conv_dimension_numbers
-    )
-    create_conv_dimension_numbers = staticmethod(contraction.create_conv_dimension_numbers)
-    conv = contraction.conv
-    conv_with_general_padding = contraction.conv_with_general_padding
-    conv_with_general_dimensions = contraction.conv_with_general_dimensions
-    conv_general = contraction.conv_general
-    conv_general_dilated = contraction.conv_general_dilated
     fft = contraction.fft
     cholesky = contraction.cholesky
     triangular_solve = contraction.triangular_solve
+
+    # convolution
+    create_default_conv_dimension_numbers = staticmethod(
+        convolution.create_default_conv_dimension_numbers
+    )
+    create_conv_dimension_numbers = staticmethod(convolution.create_conv_dimension_numbers)
+    conv = convolution.conv
+    conv_with_general_padding = convolution.conv_with_general_padding
+    conv_with_general_dimensions = convolution.conv_with_general_dimensions
+    conv_general = convolution.conv_general
+    conv_general_dilated = convolution.conv_general_dilated
 
     # reduction
     reduce = reduction.reduce
@@ -310,15 +308,19 @@ class XlaBuilder(BuilderCore[XlaOp]):
     constant_r3_from_array3d = data.constant_r3_from_array3d
     constant_r4_from_array4d = data.constant_r4_from_array4d
     iota = data.iota
-    rng_normal = data.rng_normal
-    rng_uniform = data.rng_uniform
-    rng_bernoulli = data.rng_bernoulli
-    rng_bit_generator = data.rng_bit_generator
-    get_dimension_size = data.get_dimension_size
-    set_dimension_size = data.set_dimension_size
-    dynamic_reshape = data.dynamic_reshape
     is_constant = data.is_constant
     compute_constant = data.compute_constant
+
+    # rng
+    rng_normal = rng.rng_normal
+    rng_uniform = rng.rng_uniform
+    rng_bernoulli = rng.rng_bernoulli
+    rng_bit_generator = rng.rng_bit_generator
+
+    # dynamic
+    get_dimension_size = dynamic.get_dimension_size
+    set_dimension_size = dynamic.set_dimension_size
+    dynamic_reshape = dynamic.dynamic_reshape
 
     # tuples
     tuple_ = tuples.tuple_

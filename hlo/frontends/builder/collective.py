@@ -3,54 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hlo.errors import InferError
-from hlo.frontends.builder import binary, movement, tuples
+from hlo.frontends.builder import binary, movement, slicing, tuples
 from hlo.frontends.builder.callee import Callee, callee_of
 from hlo.frontends.builder.coercion import ShapeLike, shape_of
 from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation
-from hlo.values.sharding.replica_groups import ListedGroups, ReplicaGroups
-from hlo.values.types import PRED, ArrayShape, Layout, Shape, TupleShape, array
-
-Groups = ReplicaGroups | Sequence[Sequence[int]]
-
-
-def groups_of(groups: Groups) -> ReplicaGroups:
-    """Return groups of devices, which may be given as lists of ids."""
-    if isinstance(groups, ReplicaGroups):
-        return groups
-    return ListedGroups(tuple(map(tuple, groups)))
-
-
-def pairs_of(
-    opcode: str, source_target_pairs: Sequence[tuple[int, int]]
-) -> tuple[tuple[int, ...], ...]:
-    """Return pairs of ids in which no source and no target is twice. Raises InferError."""
-    pairs = tuple(map(tuple, source_target_pairs))
-    for pair in pairs:
-        if len(pair) != 2:
-            raise InferError(f"{opcode}: {pair} is not a pair of ids", code="bad-replica-groups")
-    for what, ids in (("source", [p[0] for p in pairs]), ("target", [p[1] for p in pairs])):
-        seen: set[int] = set()
-        for i in ids:
-            if i < 0 or i in seen:
-                why = "is negative" if i < 0 else f"is the {what} of several pairs"
-                raise InferError(f"{opcode}: device {i} {why}", code="bad-value")
-            seen.add(i)
-    return pairs
-
-
-def split_tuple(name: str, operand: XlaOp) -> tuple[list[XlaOp], bool]:
-    """Return the arrays of an array or of a tuple, and whether it is a tuple."""
-    if not isinstance(operand.shape, TupleShape):
-        return [operand], False
-    if not operand.shape.elements:
-        raise InferError(
-            f"{name}: operand 0 is an empty tuple, at least one array is needed", operand=0
-        )
-    return tuples.elements(operand), True
+from hlo.frontends.builder.groups import Groups, groups_of, pairs_of, resized, split_tuple
+from hlo.values.types import PRED, ArrayShape, Layout, TupleShape, array
 
 
 def _joined(
@@ -58,34 +19,6 @@ def _joined(
 ) -> XlaOp:
     """Return a result as a tuple if the operand was one; of one array there is none yet."""
     return tuples.tuple_(builder, [result]) if is_tuple and len(parts) == 1 else result
-
-
-def resized(
-    name: str, parts: Sequence[XlaOp], dim: int, count: int, *, smaller: bool,
-    layout: Layout | None,
-) -> Shape:  # fmt: skip
-    """Return the shapes with a dimension `count` times as large, or as small."""
-    if count < 1:
-        raise InferError(f"{name}: shard_count is {count}, at least 1 is needed",
-                         code="bad-value")  # fmt: skip
-    shapes: list[Shape] = []
-    for i, part in enumerate(parts):
-        shape = part.array_shape
-        if not 0 <= dim < shape.rank:
-            raise InferError(
-                f"{name}: dimension {dim} is outside [0, {shape.rank})", operand=i,
-                code="bad-dimension",
-            )  # fmt: skip
-        size = shape.dims[dim]
-        if smaller and size % count:
-            raise InferError(
-                f"{name}: dimension {dim} of {shape.to_string(False)} does not divide into "
-                f"{count} equal parts", operand=i, code="bad-dimension",
-            )  # fmt: skip
-        size = size // count if smaller else size * count
-        part_shape = replace(shape, dims=(*shape.dims[:dim], size, *shape.dims[dim + 1 :]))
-        shapes.append(part_shape.with_layout(layout) if layout is not None else part_shape)
-    return shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
 
 
 @operation
@@ -102,6 +35,10 @@ def all_gather(
     layout: of the result, which has to be kept.
 
     Raises HloError for groups of another size. Source: "AllGather" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.all_gather(b.parameter(0, "f32[4,8]"), 0, shard_count=2).shape)
+    f32[8,8]{1,0}
     """
     parts, is_tuple = split_tuple("all-gather", operand)
     shape = resized(
@@ -127,6 +64,11 @@ def all_reduce(
     shape_with_layout: the operand's shape, in a layout that has to be kept.
 
     Raises HloError for a computation of another type. Source: "AllReduce" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.all_reduce(b.parameter(0, "f32[2]"), lambda x, y: x + y)
+    >>> hlo.interpret(b.build().module(), [1, 2])
+    array([1., 2.], dtype=float32)
     """
     parts, is_tuple = split_tuple("all-reduce", operand)
     scalar = array(parts[0].element_type, ())
@@ -153,6 +95,11 @@ def cross_replica_sum(
     The result has the operand's shape.
 
     Source: "CrossReplicaSum" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.cross_replica_sum(b.parameter(0, "f32[2]"), [[0]])
+    >>> hlo.interpret(b.build().module(), [1, 2])
+    array([1., 2.], dtype=float32)
     """
 
     def total(a: XlaOp, b: XlaOp) -> XlaOp:
@@ -175,6 +122,11 @@ def reduce_scatter(
     scatter_dimension: the one that is divided into `shard_count` parts, one a device.
 
     Raises HloError where it does not divide. Source: "ReduceScatter" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.parameter(0, "f32[4,8]")
+    >>> print(b.reduce_scatter(x, lambda x, y: x + y, 0, shard_count=2).shape)
+    f32[2,8]{1,0}
     """
     parts, is_tuple = split_tuple("reduce-scatter", operand)
     shape = resized(
@@ -205,6 +157,10 @@ def all_to_all(
 
     Raises HloError for a dimension that does not divide, a tuple, and groups of another size.
     Source: "AllToAll" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.all_to_all(b.parameter(0, "f32[4,8]"), 0, 1, split_count=2).shape)
+    f32[2,16]{1,0}
     """
     shape = operand.array_shape
     for what, dim in (("split", split_dimension), ("concat", concat_dimension)):
@@ -255,11 +211,11 @@ def _all_to_all_in_parts(
         start, limit = [0] * len(dims), list(dims)
         start[split], limit[split] = i * size, (i + 1) * size
         slices.append(
-            movement.copy(builder, movement.slice_(builder, operand, start, limit), part.layout)
+            movement.copy(builder, slicing.slice_(builder, operand, start, limit), part.layout)
         )
     shape = TupleShape((part,) * count)
     moved = emit(builder, "all-to-all", *slices, shape=shape, constrain_layout=True, **common)
-    return movement.concat_in_dim(builder, tuples.elements(moved), concat)
+    return slicing.concat_in_dim(builder, tuples.elements(moved), concat)
 
 
 @operation
@@ -277,6 +233,12 @@ def ragged_all_to_all(
 
     Raises HloError where their shapes, or rows of input and output, differ. Source:
     "RaggedAllToAll" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> rows, counts = b.parameter(0, "f32[4,8]"), b.parameter(1, "s32[2]")
+    >>> into = b.parameter(2, "f32[6,8]")
+    >>> print(b.ragged_all_to_all(rows, counts, counts, into, counts, counts).shape)
+    f32[6,8]{1,0}
     """
     return emit(
         builder, "ragged-all-to-all", input, output, input_offsets, send_sizes, output_offsets,
@@ -294,6 +256,10 @@ def collective_broadcast(
     """Append the array of the first device of a group.
 
     Source: "CollectiveBroadcast" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.collective_broadcast(b.parameter(0, "f32[4]"), [[0, 1]]).shape)
+    f32[4]{0}
     """
     return emit(
         builder, "collective-broadcast", operand, replica_groups=groups_of(replica_groups),
@@ -311,6 +277,10 @@ def collective_reduce(
     computation: from two scalars to one, in any order.
 
     Raises HloError for a computation of another type.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.collective_reduce(b.parameter(0, "f32[4]"), lambda x, y: x + y, [[0, 1]]).shape)
+    f32[4]{0}
     """
     scalar = array(operand.element_type, ())
     return emit(
@@ -333,6 +303,11 @@ def collective_permute(
     slices of `slice_sizes` are sent.
 
     Raises HloError for other pairs. Source: "CollectivePermute" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.collective_permute(b.parameter(0, "f32[2]"), [(0, 0)])
+    >>> hlo.interpret(b.build().module(), [1, 2])
+    array([1., 2.], dtype=float32)
     """
     return emit(
         builder, "collective-permute", *(tuples.elements(operand) if inplace else [operand]),
@@ -347,6 +322,11 @@ def replica_id(builder: BuilderCore[XlaOp]) -> XlaOp:
     """Append the number of this replica, a u32 scalar.
 
     Source: "ReplicaId" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.replica_id()
+    >>> hlo.interpret(b.build().module())
+    array(0, dtype=uint32)
     """
     return emit(builder, "replica-id")
 
@@ -358,5 +338,10 @@ def partition_id(builder: BuilderCore[XlaOp], shape: ShapeLike = "u32[]") -> Xla
     shape: it has to be u32[].
 
     Source: "PartitionID" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.partition_id()
+    >>> hlo.interpret(b.build().module())
+    array(0, dtype=uint32)
     """
     return emit(builder, "partition-id", shape=shape_of(shape))

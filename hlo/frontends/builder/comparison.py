@@ -23,6 +23,10 @@ def compare(
 
     Raises HloError for others, and for complex numbers by order. Source: "Element-wise
     comparison operations" (004, 000, 002), "Compare" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.compare(b.constant([1, 2]), 2, direction="LT")).array
+    array([ True, False])
     """
     lhs, rhs = broadcast_together(builder, "compare", lhs, rhs, broadcast_dimensions)
     ordered = lhs.element_type.is_float or lhs.element_type.is_complex

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from hlo.frontends.builder.callee import Callee, callee_of
 from hlo.frontends.builder.coercion import ShapeLike, array_shape_of, shape_of, sharding_of
-from hlo.frontends.builder.collective import Groups, groups_of, pairs_of, resized, split_tuple
 from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation
+from hlo.frontends.builder.groups import Groups, groups_of, pairs_of, resized, split_tuple
 from hlo.frontends.builder.movement import scalars
 from hlo.ops.attrs import Domain
 from hlo.values.sharding import Sharding
@@ -22,6 +22,11 @@ def add_dependency(builder: BuilderCore[XlaOp], operand: XlaOp, token: XlaOp) ->
     """Append a value that comes after a token.
 
     Source: "AddDependency" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.add_dependency(b.parameter(0, "f32[2]"), b.create_token())
+    >>> print(x.shape)
+    f32[2]{0}
     """
     return emit(builder, "add-dependency", operand, token)
 
@@ -33,6 +38,10 @@ def bitcast(builder: BuilderCore[XlaOp], operand: XlaOp, shape: ShapeLike) -> Xl
     shape: of as many bytes.
 
     Raises HloError for others. Source: "Bitcast" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.bitcast(b.parameter(0, "f32[2,3]"), "f32[3,2]{0,1}").shape)
+    f32[3,2]{0,1}
     """
     return emit(builder, "bitcast", operand, shape=array_shape_of(shape, "bitcast"))
 
@@ -44,6 +53,11 @@ def domain(
     """Append a border between a region of sharding `exit`, before it, and one of `entry`.
 
     Source: "Domain" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.domain(b.parameter(0, "f32[4]"), "{maximal device=1}", "{maximal device=0}")
+    >>> print(x.shape)
+    f32[4]{0}
     """
     sides = map(sharding_of, (entry, exit))
     return emit(builder, "domain", operand, domain=Domain("sharding", *sides))
@@ -58,6 +72,11 @@ def fusion(
     kind: kLoop, kInput, kOutput or kCustom.
 
     Raises HloError for another, and as for `call`. Source: "Fusion" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.fusion([b.parameter(0, "s32[]")], "kLoop", lambda x: x * x + 1)
+    >>> hlo.interpret(b.build().module(), 3)
+    array(10, dtype=int32)
     """
     callee = callee_of(builder, computation, [o.shape for o in operands], "fused")
     return emit(builder, "fusion", *operands, kind=kind, calls=callee)
@@ -72,6 +91,10 @@ def rng_get_and_update_state(
     shape: it has to be u64[2].
 
     Source: "RngGetAndUpdateState" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.rng_get_and_update_state(1).shape)
+    u64[2]{0}
     """
     return emit(builder, "rng-get-and-update-state", shape=shape_of(shape), delta=delta)
 
@@ -89,6 +112,11 @@ def async_start(
     async_execution_thread: the thread's name.
 
     Source: "Async" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> started = b.async_start([b.parameter(0, "f32[4]")], lambda x: -x)
+    >>> print(started.shape, b.async_done(started).shape)
+    ((f32[4]{0}), f32[4]{0}, u32[]) f32[4]{0}
     """
     callee = callee_of(builder, computation, [o.shape for o in operands], "wrapped")
     if callee.execution_thread != async_execution_thread:
@@ -109,6 +137,11 @@ def async_update(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaOp:
     context: what `async_start`, or an update, returned.
 
     Source: "Async" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> started = b.async_start([b.parameter(0, "f32[4]")], lambda x: -x)
+    >>> print(b.async_done(b.async_update(started)).shape)
+    f32[4]{0}
     """
     return emit(builder, "async-update", context)
 
@@ -120,6 +153,11 @@ def async_done(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaOp:
     context: what `async_start`, or the last update, returned.
 
     Source: "Async" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.async_done(b.async_start([b.parameter(0, "s32[]")], lambda x: -x))
+    >>> hlo.interpret(b.build().module(), 4)
+    array(-4, dtype=int32)
     """
     return emit(builder, "async-done", context)
 
@@ -129,6 +167,10 @@ def copy_start(builder: BuilderCore[XlaOp], operand: XlaOp, layout: Layout | Non
     """Append the start of a copy, also into another layout or memory space.
 
     Source: "Copy" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.copy_start(b.parameter(0, "f32[4]")).shape)
+    (f32[4]{0}, f32[4]{0}, u32[])
     """
     shape = operand.array_shape
     to = shape if layout is None else shape.with_layout(layout)
@@ -142,6 +184,10 @@ def copy_done(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaOp:
     context: what `copy_start` returned.
 
     Source: "Copy" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.copy_done(b.copy_start(b.parameter(0, "f32[4]"))).shape)
+    f32[4]{0}
     """
     return emit(builder, "copy-done", context)
 
@@ -155,6 +201,11 @@ def all_gather_start(
     """Append the start of an `all_gather`, with the arguments and errors of that.
 
     Source: "AllGather" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> started = b.all_gather_start(b.parameter(0, "f32[4]"), 0, 2)
+    >>> print(started.shape, b.all_gather_done(started).shape)
+    (f32[4]{0}, f32[8]{0}) f32[8]{0}
     """
     parts, _ = split_tuple("all-gather-start", operand)
     gathered = resized(
@@ -179,6 +230,11 @@ def all_gather_done(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaOp:
     context: what that returned.
 
     Source: "AllGather" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.all_gather_done(b.all_gather_start(b.parameter(0, "f32[4]"), 0, 2))
+    >>> print(x.shape)
+    f32[8]{0}
     """
     return emit(builder, "all-gather-done", context)
 
@@ -191,6 +247,11 @@ def all_reduce_start(
     """Append the start of an `all_reduce`, with the arguments and errors of that.
 
     Source: "AllReduce" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> started = b.all_reduce_start(b.parameter(0, "f32[4]"), lambda x, y: x + y)
+    >>> print(b.all_reduce_done(started).shape)
+    f32[4]{0}
     """
     parts, _ = split_tuple("all-reduce-start", operand)
     callee = callee_of(builder, computation, scalars([parts[0], parts[0]]), "reducer")
@@ -208,6 +269,11 @@ def all_reduce_done(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaOp:
     context: what that returned.
 
     Source: "AllReduce" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.parameter(0, "f32[4]")
+    >>> print(b.all_reduce_done(b.all_reduce_start(x, lambda x, y: x * y)).shape)
+    f32[4]{0}
     """
     return emit(builder, "all-reduce-done", context)
 
@@ -220,6 +286,11 @@ def collective_permute_start(
     """Append the start of a `collective_permute`, with the arguments and errors of that.
 
     Source: "CollectivePermute" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> started = b.collective_permute_start(b.parameter(0, "f32[4]"), [(0, 1)])
+    >>> print(b.collective_permute_done(started).shape)
+    f32[4]{0}
     """
     return emit(
         builder, "collective-permute-start", operand,
@@ -235,5 +306,10 @@ def collective_permute_done(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaO
     context: what that returned.
 
     Source: "CollectivePermute" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.parameter(0, "f32[4]")
+    >>> print(b.collective_permute_done(b.collective_permute_start(x, [(1, 0)])).shape)
+    f32[4]{0}
     """
     return emit(builder, "collective-permute-done", context)

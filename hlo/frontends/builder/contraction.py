@@ -6,28 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from hlo.errors import InferError
-from hlo.frontends.builder.calls import query
 from hlo.frontends.builder.coercion import TypeLike, type_of
 from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation, value_of
 from hlo.frontends.builder.dimension_numbers import (
-    ConvolutionDimensionNumbers,
     DotDimensionNumbers,
-    Padding,
     RaggedDotDimensionNumbers,
-    conv_dims,
-    default_conv_dims,
-    make_window,
-    need_different,
 )
-from hlo.ops.attrs import ConvDims
 from hlo.support.signature import shown
-from hlo.values.types import MAX_RANK, ElementType
+from hlo.values.types import ElementType
 
 Precision = str | Sequence[str] | None
 """`default`, `high` or `highest`, for all operands or for each."""
 
 
-def _precisions(precision: Precision, operands: int) -> dict[str, Any]:
+def precisions(precision: Precision, operands: int) -> dict[str, Any]:
+    """Return the attribute of a precision for each operand. Raises InferError for unknown names."""
     if precision is None:
         return {}
     each = [precision] * operands if isinstance(precision, str) else precision
@@ -41,7 +34,8 @@ def _precisions(precision: Precision, operands: int) -> dict[str, Any]:
     return {"operand_precision": tuple(name.lower() for name in each)}
 
 
-def _preferred(element_type: TypeLike | None) -> ElementType | None:
+def preferred(element_type: TypeLike | None) -> ElementType | None:
+    """Return the element type that a result has to have, None if that is open."""
     return None if element_type is None else type_of(element_type)
 
 
@@ -88,10 +82,17 @@ def dot_general(
 
     Raises HloError where dimensions that belong together differ in number or size, or one is
     named twice. Source: "DotGeneral" (000, 002, 003).
+
+    >>> from hlo.builder import DotDimensionNumbers
+    >>> b = hlo.XlaBuilder("m")
+    >>> numbers = DotDimensionNumbers([2], [1], [0], [0])
+    >>> y = b.dot_general(b.parameter(0, "f32[8,2,3]"), b.parameter(1, "f32[8,3,4]"), numbers)
+    >>> print(y.shape)
+    f32[8,2,4]{2,1,0}
     """
     return emit(
-        builder, "dot", lhs, rhs, element_type=_preferred(preferred_element_type),
-        **dimension_numbers.attrs(), **_precisions(precision_config, 2),
+        builder, "dot", lhs, rhs, element_type=preferred(preferred_element_type),
+        **dimension_numbers.attrs(), **precisions(precision_config, 2),
     )  # fmt: skip
 
 
@@ -108,11 +109,18 @@ def scaled_dot(
 
     Raises HloError for scales that make no blocks, and as for `dot_general`. Source:
     "ScaledDot" (003).
+
+    >>> from hlo.builder import DotDimensionNumbers
+    >>> b = hlo.XlaBuilder("m")
+    >>> x, y = b.parameter(0, "f8e4m3fn[4,64]"), b.parameter(1, "f8e4m3fn[64,8]")
+    >>> sx, sy = b.parameter(2, "f8e8m0fnu[4,2]"), b.parameter(3, "f8e8m0fnu[2,8]")
+    >>> print(b.scaled_dot(x, sx, y, sy, DotDimensionNumbers([1], [0])).shape)
+    f8e4m3fn[4,8]{1,0}
     """
     return emit(
         builder, "scaled-dot", lhs, rhs, lhs_scale, rhs_scale,
-        element_type=_preferred(preferred_element_type),
-        **dimension_numbers.attrs(), **_precisions(precision_config, 2),
+        element_type=preferred(preferred_element_type),
+        **dimension_numbers.attrs(), **precisions(precision_config, 2),
     )  # fmt: skip
 
 
@@ -132,186 +140,19 @@ def ragged_dot(
 
     Raises HloError for dimensions and sizes that do not fit. Source: "RaggedDot" (003), which
     refers to StableHLO's `chlo.ragged_dot`.
+
+    >>> from hlo.builder import DotDimensionNumbers, RaggedDotDimensionNumbers
+    >>> b = hlo.XlaBuilder("m")
+    >>> x, y = b.parameter(0, "f32[8,3]"), b.parameter(1, "f32[2,3,4]")
+    >>> sizes = b.parameter(2, "s32[2]")
+    >>> numbers = RaggedDotDimensionNumbers(DotDimensionNumbers([1], [1]), [0], [0])
+    >>> print(b.ragged_dot(x, y, sizes, numbers).shape)
+    f32[8,4]{1,0}
     """
     return emit(
         builder, "ragged-dot", lhs, rhs, group_sizes,
-        element_type=_preferred(preferred_element_type), **dimension_numbers.attrs(),
-        **_precisions(precision_config, 2),
-    )  # fmt: skip
-
-
-# --- convolution ----------------------------------------------------------------------------
-
-
-@query
-def create_default_conv_dimension_numbers(num_spatial_dims: int = 2) -> ConvDims:
-    """Return batch, feature, space for input and result, and output, input, space for the
-    kernel.
-
-    Raises HloError for numbers that no array has. Source: "C++ interface" (004), which has two
-    spatial dimensions.
-    """
-    if not 0 <= num_spatial_dims <= MAX_RANK - 2:
-        raise InferError(
-            f"create_default_conv_dimension_numbers: {num_spatial_dims} spatial dimensions, "
-            f"0 to {MAX_RANK - 2} are possible", code="bad-value",
-        )  # fmt: skip
-    return default_conv_dims(num_spatial_dims)
-
-
-@query
-def create_conv_dimension_numbers(
-    batch: int, feature: int, first_spatial: int, second_spatial: int,
-    kernel_output_feature: int, kernel_input_feature: int, kernel_first_spatial: int,
-    kernel_second_spatial: int,
-) -> ConvDims:  # fmt: skip
-    """Return the dimension numbers of a convolution over two dimensions.
-
-    Input and result have the same.
-
-    Raises HloError where two numbers conflict, or one is no dimension. Source: "C++ interface"
-    (004).
-    """
-    need_different("input", [batch, feature, first_spatial, second_spatial])
-    kernel = (kernel_first_spatial, kernel_second_spatial)
-    need_different("kernel", [kernel_output_feature, kernel_input_feature, *kernel])
-    space = (first_spatial, second_spatial)
-    return ConvDims(
-        batch, feature, space, kernel_input_feature, kernel_output_feature, kernel,
-        batch, feature, space,
-    )  # fmt: skip
-
-
-@operation
-def conv(
-    builder: BuilderCore[XlaOp],
-    lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int], padding: Padding,
-    feature_group_count: int = 1, batch_group_count: int = 1,
-    precision_config: Precision = None, preferred_element_type: TypeLike | None = None, *,
-    lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
-) -> XlaOp:  # fmt: skip
-    """Append a convolution in default dimension numbers; `padding` is `VALID` or `SAME`.
-
-    lhs: [batch, feature, space...].
-    rhs: [output feature, input feature, window...].
-    window_strides: one for each spatial dimension. `SAME` pads so that with strides of 1 the
-    result is as large as the input.
-    lhs_dilation, rhs_dilation: distances between elements, 1 unless given.
-    The result is [batch, output feature, positions of the window...].
-
-    Raises HloError for other ranks, features that differ, and strides below 1. Source: "Conv"
-    (004, 000, 002, 003).
-    """
-    numbers = default_conv_dims(lhs.rank - 2)
-    return conv_general_dilated(
-        builder, lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, numbers,
-        feature_group_count, batch_group_count, precision_config, preferred_element_type,
-    )  # fmt: skip
-
-
-@operation
-def conv_with_general_padding(
-    builder: BuilderCore[XlaOp], lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]], feature_group_count: int = 1,
-    batch_group_count: int = 1, precision_config: Precision = None,
-    preferred_element_type: TypeLike | None = None, *,
-    lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
-) -> XlaOp:  # fmt: skip
-    """Append a convolution in default dimension numbers; `padding` is a pair a dimension.
-
-    Zeros are added before and after each spatial dimension; negative numbers take elements
-    away. The dilations put holes between elements of the input and of the kernel, and are 1
-    unless given. Shapes and errors as for `conv`.
-
-    Source: "ConvWithGeneralPadding" (004, 000, 002, 003).
-    """
-    return conv(
-        builder, lhs, rhs, window_strides, padding, feature_group_count, batch_group_count,
-        precision_config, preferred_element_type, lhs_dilation=lhs_dilation,
-        rhs_dilation=rhs_dilation,
-    )  # fmt: skip
-
-
-@operation
-def conv_with_general_dimensions(
-    builder: BuilderCore[XlaOp],
-    lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int], padding: Padding,
-    dimension_numbers: ConvolutionDimensionNumbers, feature_group_count: int = 1,
-    batch_group_count: int = 1, precision_config: Precision = None,
-    preferred_element_type: TypeLike | None = None,
-) -> XlaOp:  # fmt: skip
-    """Append a convolution in any dimension numbers; `padding` is `VALID` or `SAME`.
-
-    dimension_numbers: a `ConvDims`, or labels: `b01f_01io->b01f`. All else as for `conv`.
-
-    Source: "C++ interface" (004), "ConvWithGeneralDimensions" (003).
-    """
-    return conv_general_dilated(
-        builder, lhs, rhs, window_strides, padding, None, None, dimension_numbers,
-        feature_group_count, batch_group_count, precision_config, preferred_element_type,
-    )  # fmt: skip
-
-
-@operation
-def conv_general(
-    builder: BuilderCore[XlaOp], lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int],
-    padding: Sequence[tuple[int, int]], dimension_numbers: ConvolutionDimensionNumbers,
-    feature_group_count: int = 1, batch_group_count: int = 1,
-    precision_config: Precision = None, preferred_element_type: TypeLike | None = None,
-) -> XlaOp:  # fmt: skip
-    """Append a convolution in any dimension numbers; `padding` is a pair a dimension.
-
-    Arguments, shapes and errors as for `conv_with_general_dimensions` and
-    `conv_with_general_padding`.
-
-    Source: "C++ interface" (004), "ConvGeneral" (003).
-    """
-    return conv_with_general_dimensions(
-        builder, lhs, rhs, window_strides, padding, dimension_numbers, feature_group_count,
-        batch_group_count, precision_config, preferred_element_type,
-    )  # fmt: skip
-
-
-@operation
-def conv_general_dilated(
-    builder: BuilderCore[XlaOp],
-    lhs: XlaOp, rhs: XlaOp, window_strides: Sequence[int] | None, padding: Padding,
-    lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None,
-    dimension_numbers: ConvolutionDimensionNumbers, feature_group_count: int = 1,
-    batch_group_count: int = 1, precision_config: Precision = None,
-    preferred_element_type: TypeLike | None = None,
-    window_reversal: Sequence[bool] | None = None,
-) -> XlaOp:  # fmt: skip
-    """Append a convolution with holes between elements of the input and of the kernel.
-
-    window_strides, lhs_dilation, rhs_dilation: one number for each spatial dimension, None for
-    1 everywhere.
-    padding: `VALID`, `SAME`, or a pair a dimension.
-    dimension_numbers: a `ConvDims`, or labels: `b01f_01io->b01f`.
-    feature_group_count, batch_group_count: how many convolutions stand side by side, with parts
-    of the features or of the batch; one of the two is 1.
-    window_reversal: the spatial dimensions in which the kernel is read backwards. Shapes and
-    errors as for `conv`.
-
-    Source: "ConvGeneralDilated" (003).
-    """
-    dims = conv_dims(dimension_numbers)
-    for i, (operand, space) in enumerate(((lhs, dims.input_spatial), (rhs, dims.kernel_spatial))):
-        if operand.rank != len(space) + 2:
-            raise InferError(
-                f"convolution: operand {i} has shape {operand.array_shape.to_string(False)}, "
-                f"rank {len(space) + 2} is needed", operand=i,
-            )  # fmt: skip
-    window = make_window(
-        "convolution",
-        [lhs.dims[d] for d in dims.input_spatial],
-        [rhs.dims[d] for d in dims.kernel_spatial],
-        window_strides, padding, lhs_dilation, rhs_dilation, window_reversal,
-    )  # fmt: skip
-    return emit(
-        builder, "convolution", lhs, rhs, element_type=_preferred(preferred_element_type),
-        window=window, dim_labels=dims, feature_group_count=feature_group_count,
-        batch_group_count=batch_group_count, **_precisions(precision_config, 2),
+        element_type=preferred(preferred_element_type), **dimension_numbers.attrs(),
+        **precisions(precision_config, 2),
     )  # fmt: skip
 
 
@@ -330,6 +171,10 @@ def fft(
 
     Raises HloError for other sizes, and types other than f32, f64, c64 and c128. Source: "Fft"
     (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.fft(b.constant([1 + 0j, 2, 3, 4]), "FFT", [4])).array
+    array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
     return emit(builder, "fft", operand, fft_type=fft_type.upper(), fft_length=tuple(fft_length))
 
@@ -342,6 +187,11 @@ def cholesky(builder: BuilderCore[XlaOp], a: XlaOp, lower: bool) -> XlaOp:
     The result has its shape.
 
     Raises HloError for others. Source: "Cholesky" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.cholesky(b.constant([[4.0, 2.0], [2.0, 5.0]]), lower=True)).array
+    array([[2., 0.],
+           [1., 2.]], dtype=float32)
     """
     return emit(builder, "cholesky", a, lower=lower)
 
@@ -361,6 +211,13 @@ def triangular_solve(
     The result has the shape of b.
 
     Raises HloError for others. Source: "TriangularSolve" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> a, y = b.constant([[2.0, 0.0], [1.0, 1.0]]), b.constant([[4.0], [5.0]])
+    >>> x = b.triangular_solve(a, y, left_side=True, lower=True, unit_diagonal=False)
+    >>> b.compute_constant(x).array
+    array([[2.],
+           [3.]], dtype=float32)
     """
     return emit(
         builder, "triangular-solve", a, b, left_side=left_side, lower=lower,

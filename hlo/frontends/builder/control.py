@@ -23,7 +23,12 @@ Alias = OutputAlias | tuple[Sequence[int], tuple[int, Sequence[int]]]
 
 @operation
 def create_token(builder: BuilderCore[XlaOp]) -> XlaOp:
-    """Append a token that nothing has to precede."""
+    """Append a token that nothing has to precede.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.create_token().shape)
+    token[]
+    """
     return emit(builder, "after-all")
 
 
@@ -34,6 +39,10 @@ def after_all(builder: BuilderCore[XlaOp], tokens: Sequence[XlaOp]) -> XlaOp:
     tokens: any number of them, and of other values.
 
     Source: "AfterAll" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.after_all([b.create_token(), b.create_token()]).shape)
+    token[]
     """
     return emit(builder, "after-all", *tokens)
 
@@ -43,6 +52,11 @@ def optimization_barrier(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     """Append a value that no optimization moves anything across; a tuple for several.
 
     Source: "OptimizationBarrier" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.optimization_barrier(b.parameter(0, "s32[]") + 1) - 1
+    >>> hlo.interpret(b.build().module(), 3)
+    array(3, dtype=int32)
     """
     return emit(builder, "opt-barrier", operand)
 
@@ -79,6 +93,11 @@ def composite_call(
 
     Raises HloError for an empty name, empty text of attributes, a negative version, and as for
     `call`. Source: "CompositeCall" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.composite_call(lambda x: x * x, [b.parameter(0, "s32[]")], "my.square")
+    >>> hlo.interpret(b.build().module(), 3)
+    array(9, dtype=int32)
     """
     said = {
         "composite.name": name,
@@ -119,6 +138,11 @@ def custom_call(
     API_VERSION_STATUS_RETURNING, API_VERSION_STATUS_RETURNING_UNIFIED or API_VERSION_TYPED_FFI.
 
     Source: "CustomCall" (000, 002, 003), "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.custom_call("my_norm", [b.parameter(0, "f32[8]")], "f32[]", opaque="eps=1e-5")
+    >>> print(y.shape)
+    f32[]
     """
     layouts = operand_shapes_with_layout
     op = emit(

@@ -260,7 +260,15 @@ class BuilderCore(Generic[XlaOp]):
         return XlaComputation(self._computation.clone(self.name))
 
     def build_and_note_error(self, root: XlaOp | None = None) -> XlaComputation | None:
-        """Return the computation, or note what is wrong in the parent builder and return None."""
+        """Return the computation, or note what is wrong in the parent builder and return None.
+
+        >>> b = hlo.XlaBuilder("m")
+        >>> b.set_die_immediately_on_error(False)
+        >>> sub = b.create_sub_builder("sub")
+        >>> bad = sub.parameter(0, "f32[2]") + sub.parameter(1, "f32[3]")
+        >>> print(sub.build_and_note_error())
+        None
+        """
         try:
             return self.build(root)
         except HloError as e:

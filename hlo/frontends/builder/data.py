@@ -10,7 +10,6 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.eval import Host, interpret
-from hlo.frontends.builder import comparison, elementwise
 from hlo.frontends.builder.broadcasting import spread
 from hlo.frontends.builder.calls import query
 from hlo.frontends.builder.coercion import (
@@ -28,7 +27,6 @@ from hlo.frontends.builder.core import (
     emit,
     operation,
     parameters_of,
-    value_of,
 )
 from hlo.io.arguments import as_constant, dims_of
 from hlo.ir import Instruction, Module
@@ -45,11 +43,9 @@ from hlo.values.types import (
     F32,
     PRED,
     S32,
-    U32,
     ElementType,
     Layout,
     TupleShape,
-    array,
 )
 
 # What Python's numbers are by default: the types that the first document gives C++'s.
@@ -140,6 +136,10 @@ def constant_literal(builder: BuilderCore[XlaOp], literal: Literal) -> XlaOp:
     """Append a constant of a literal.
 
     Source: "C++ interface" (004), "ConstantLiteral" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.constant_literal(hlo.Literal.of([1.0, 2.0])).shape)
+    f64[2]{0}
     """
     return constant_of(builder, literal)
 
@@ -154,6 +154,10 @@ def constant_r0(
     element_type is given; numpy's numbers keep theirs.
 
     Raises HloError for numbers that the type does not hold. Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.constant_r0(3).shape, b.constant_r0(3, "bf16").shape)
+    s32[] bf16[]
     """
     return _of_rank(builder, 0, value, element_type)
 
@@ -170,6 +174,10 @@ def constant_r1(
     Types and errors as for `constant_r0`.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.constant_r1(3, 7)).array
+    array([7, 7, 7], dtype=int32)
     """
     if value is not None:
         element = constant_r0(builder, value, element_type)
@@ -186,6 +194,10 @@ def constant_r2(
     Types and errors as for `constant_r0`.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.constant_r2([[1, 2], [3, 4]]).shape)
+    s32[2,2]{1,0}
     """
     return _of_rank(builder, 2, values, element_type)
 
@@ -197,6 +209,10 @@ def constant_r2_from_array2d(builder: BuilderCore[XlaOp], values: Any) -> XlaOp:
     values: of that rank, else it is an error.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.constant_r2_from_array2d(np.eye(2)).shape)
+    f64[2,2]{1,0}
     """
     return _of_rank(builder, 2, values)
 
@@ -208,6 +224,10 @@ def constant_r3_from_array3d(builder: BuilderCore[XlaOp], values: Any) -> XlaOp:
     values: of that rank, else it is an error.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.constant_r3_from_array3d(np.zeros((1, 2, 3))).shape)
+    f64[1,2,3]{2,1,0}
     """
     return _of_rank(builder, 3, values)
 
@@ -219,6 +239,10 @@ def constant_r4_from_array4d(builder: BuilderCore[XlaOp], values: Any) -> XlaOp:
     values: of that rank, else it is an error.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.constant_r4_from_array4d(np.zeros((1, 2, 3, 4))).shape)
+    f64[1,2,3,4]{3,2,1,0}
     """
     return _of_rank(builder, 4, values)
 
@@ -243,138 +267,13 @@ def iota(builder: BuilderCore[XlaOp], shape: ShapeLike, iota_dimension: int) -> 
     iota_dimension: the dimension that counts; all others repeat it.
 
     Raises HloError for a dimension that is not there. Source: "Iota" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.iota("s32[2,3]", 1)).array
+    array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
     """
     return emit(builder, "iota", shape=array_shape_of(shape, "iota"), iota_dimension=iota_dimension)
-
-
-# --- random numbers -------------------------------------------------------------------------
-
-
-@operation
-def rng_normal(builder: BuilderCore[XlaOp], mu: XlaOp, sigma: XlaOp, shape: ShapeLike) -> XlaOp:
-    """Append normally distributed numbers of a mean and a standard deviation.
-
-    mu, sigma: scalars of the result's type, or numbers.
-    shape: of floats.
-
-    Raises HloError for arrays and other types. Source: "RngNormal" (004, 000, 002, 003).
-    """
-    return _rng(builder, "rng_normal", mu, sigma, shape)
-
-
-@operation
-def rng_uniform(builder: BuilderCore[XlaOp], a: XlaOp, b: XlaOp, shape: ShapeLike) -> XlaOp:
-    """Append uniformly distributed numbers from `a` on, below `b`.
-
-    a, b: scalars of the result's type, or numbers.
-    shape: of floats, integers or pred.
-
-    Raises HloError for arrays and other types. Source: "RngUniform" (004, 000, 002, 003).
-    """
-    return _rng(builder, "rng_uniform", a, b, shape)
-
-
-def _rng(builder: BuilderCore[XlaOp], distribution: str, a: Any, b: Any, shape: ShapeLike) -> XlaOp:
-    result = array_shape_of(shape, "rng")
-    a, b = value_of(builder, a, result.element_type), value_of(builder, b, result.element_type)
-    return emit(builder, "rng", a, b, shape=result, distribution=distribution)
-
-
-@operation
-def rng_bernoulli(builder: BuilderCore[XlaOp], mean: XlaOp, shape: ShapeLike) -> XlaOp:
-    """Append u32 numbers, each 1 with probability `mean`, an f32 scalar or a number, else 0.
-
-    shape: of u32.
-
-    Raises HloError for an array, and other types. Source: "RngBernoulli" (004).
-    """
-    result = array_shape_of(shape, "rng_bernoulli")
-    mean = value_of(builder, mean, F32)
-    if mean.rank:
-        raise InferError(
-            f"rng_bernoulli: mean has shape {mean.shape.to_string(False)}, a scalar is needed"
-        )
-    for what, et, need in (
-        ("mean", mean.element_type, F32),
-        ("the result", result.element_type, U32),
-    ):
-        if et is not need:
-            raise InferError(
-                f"rng_bernoulli: {what} has element type {et}, {need} is needed",
-                code="type-mismatch",
-            )
-    drawn = rng_uniform(
-        builder, value_of(builder, 0.0, F32), value_of(builder, 1.0, F32), array(F32, result.dims)
-    )
-    return elementwise.convert_element_type(builder, comparison.lt(builder, drawn, mean), U32)
-
-
-@operation
-def rng_bit_generator(
-    builder: BuilderCore[XlaOp], algorithm: str, initial_state: XlaOp, shape: ShapeLike
-) -> XlaOp:
-    """Append random bits and the state after them: a tuple of both.
-
-    algorithm: rng_three_fry, which has a state of u64[2], rng_philox, of u64[3] or u64[2], or
-    rng_default, which is rng_philox.
-    initial_state: the bits depend on it alone, and the new one has its shape.
-    shape: of the bits.
-
-    Raises HloError for another state. Source: "RngBitGenerator" (002, 003).
-    """
-    result = TupleShape((initial_state.shape, array_shape_of(shape, "rng-bit-generator")))
-    return emit(
-        builder, "rng-bit-generator", initial_state, shape=result, algorithm=algorithm.lower()
-    )
-
-
-# --- dynamic sizes --------------------------------------------------------------------------
-
-
-@operation
-def get_dimension_size(builder: BuilderCore[XlaOp], operand: XlaOp, dimension: int) -> XlaOp:
-    """Append the size of a dimension, an s32 scalar; of a dynamic one that which it has.
-
-    Raises HloError for a dimension that is not there. Source: "GetDimensionSize" (002, 003).
-    """
-    return emit(builder, "get-dimension-size", operand, dimensions=(dimension,))
-
-
-@operation
-def set_dimension_size(
-    builder: BuilderCore[XlaOp], operand: XlaOp, val: Any, dimension: int
-) -> XlaOp:
-    """Append an array of which only the first `val` elements along a dimension are meant.
-
-    val: an s32 scalar, or a number. The result has the operand's shape, where that dimension
-    varies up to its size: `f32[<=10]`. Reductions leave out what lies beyond.
-
-    Raises HloError for a dimension that is not there. Source: "SetDimensionSize" (002, 003).
-    """
-    return emit(
-        builder, "set-dimension-size", operand, value_of(builder, val, S32), dimensions=(dimension,)
-    )
-
-
-@operation
-def dynamic_reshape(
-    builder: BuilderCore[XlaOp],
-    operand: XlaOp, dim_sizes: Sequence[Any], new_size_bounds: Sequence[int],
-    dims_are_dynamic: Sequence[bool],
-) -> XlaOp:  # fmt: skip
-    """Append an array in dimensions whose sizes are values.
-
-    dim_sizes: an s32 scalar, or a number, for each dimension of the result.
-    new_size_bounds: what it is at most.
-    dims_are_dynamic: whether it varies; else it is the bound.
-
-    Raises HloError for bounds of another product than the operand's sizes. Source:
-    "DynamicReshape" (003).
-    """
-    bounds = sizes_of("dynamic-reshape", new_size_bounds)
-    result = array(operand.element_type, bounds, dims_are_dynamic)
-    sizes = [value_of(builder, n, S32) for n in dim_sizes]
-    return emit(builder, "dynamic-reshape", operand, *sizes, shape=result)
 
 
 # --- constants of the program ---------------------------------------------------------------
@@ -382,7 +281,12 @@ def dynamic_reshape(
 
 @query
 def is_constant(builder: BuilderCore[XlaOp], operand: XlaOp) -> bool:
-    """Return whether `compute_constant` can tell a value."""
+    """Return whether `compute_constant` can tell a value.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.is_constant(b.constant(1) + 1), b.is_constant(b.parameter(0, "s32[]"))
+    (True, False)
+    """
     return _variable(extract(operand.instruction)) is None
 
 
@@ -395,6 +299,10 @@ def compute_constant(
     Random numbers count as constant. output_layout: the layout for an array's literal. Raises
     HloError, code `not-constant`, naming what the value depends on: a parameter, the host,
     another device.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.constant([1, 2]) * 3).array
+    array([3, 6], dtype=int32)
     """
     laid_out = None
     if output_layout is not None:

@@ -22,6 +22,10 @@ def clamp(builder: BuilderCore[XlaOp], min_: Any, operand: XlaOp, max_: Any) -> 
     That is `min(max(min_, operand), max_)`, of the operand's shape.
 
     Raises HloError for bounds of another shape or type. Source: "Clamp" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.clamp(0, b.constant([-5, 3, 12]), 10)).array
+    array([ 0,  3, 10], dtype=int32)
     """
     return emit(
         builder,
@@ -41,6 +45,10 @@ def select(builder: BuilderCore[XlaOp], pred: XlaOp, on_true: Any, on_false: Any
     scalar.
 
     Raises HloError for others. Source: "Select" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.select(b.constant([True, False]), b.constant([1, 2]), 0)).array
+    array([1, 0], dtype=int32)
     """
     on_true, on_false = value_of(builder, on_true, on_false), value_of(builder, on_false, on_true)
     if not (on_true.shape.is_tuple or on_false.shape.is_tuple):
@@ -79,6 +87,10 @@ def convert_element_type(
     nearest, ties to even.
 
     Raises HloError for a tuple. Source: "ConvertElementType" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.convert_element_type(b.constant([1.7, -1.7]), "s32")).array
+    array([ 1, -1], dtype=int32)
     """
     return emit(builder, "convert", operand, element_type=type_of(new_element_type))
 
@@ -94,6 +106,10 @@ def bitcast_convert_type(
 
     Raises HloError where that has another size than fits. Source: "BitcastConvertType" (000,
     002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.bitcast_convert_type(b.constant([1.0, -2.0]), "s32")).array
+    array([ 1065353216, -1073741824], dtype=int32)
     """
     return emit(builder, "bitcast-convert", operand, element_type=type_of(new_element_type))
 
@@ -109,6 +125,10 @@ def reduce_precision(
     infinite.
 
     Raises HloError for others. Source: "ReducePrecision" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.reduce_precision(b.constant([1.1, 3.3]), 5, 2)).array
+    array([1. , 3.5], dtype=float32)
     """
     return emit(
         builder,
@@ -126,6 +146,11 @@ def stochastic_convert(
     """Append the conversion of each element that rounds up or down by random bits.
 
     random: unsigned integers of the operand's shape and width. new_element_type: narrower.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.stochastic_convert(b.constant([1.5]), b.constant([0], "u32"), "s32")
+    >>> b.compute_constant(y).array
+    array([2], dtype=int32)
     """
     return emit(
         builder, "stochastic-convert", operand, random, element_type=type_of(new_element_type)
@@ -142,6 +167,10 @@ def logical_and(
     """Append `and` of two arrays, which broadcast together; of integers bit by bit.
 
     Raises HloError for floats. Source: "Element-wise binary arithmetic operations" (000, 002).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.logical_and(b.constant([True, True]), b.constant([True, False]))).array
+    array([ True, False])
     """
     return binary.and_(builder, lhs, rhs, broadcast_dimensions)
 
@@ -153,6 +182,11 @@ def logical_or(
     """Append `or` of two arrays, which broadcast together; of integers bit by bit.
 
     Raises HloError for floats. Source: "Element-wise binary arithmetic operations" (000, 002).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.logical_or(b.constant([False, False]), b.constant([True, False]))
+    >>> b.compute_constant(y).array
+    array([ True, False])
     """
     return binary.or_(builder, lhs, rhs, broadcast_dimensions)
 
@@ -162,6 +196,10 @@ def logical_not(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     """Append `not` of each element; of integers bit by bit.
 
     Raises HloError for floats. Source: "Element-wise unary functions" (000, 002).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.logical_not(b.constant([True, False]))).array
+    array([False,  True])
     """
     return unary.not_(builder, operand)
 
@@ -171,6 +209,10 @@ def sqrt_f32(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     """Append the square root of each element of an f32 array.
 
     Raises HloError for any other type. Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.sqrt_f32(b.constant([4.0, 9.0]))).array
+    array([2., 3.], dtype=float32)
     """
     return mathematical.sqrt(builder, _f32("sqrt_f32", operand))
 
@@ -180,6 +222,10 @@ def square_f32(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     """Append the square of each element of an f32 array.
 
     Raises HloError for any other type. Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.square_f32(b.constant([2.0, 3.0]))).array
+    array([4., 9.], dtype=float32)
     """
     _f32("square_f32", operand)
     return binary.mul(builder, operand, operand)
@@ -190,6 +236,10 @@ def reciprocal_f32(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     """Append the reciprocal of each element of an f32 array.
 
     Raises HloError for any other type. Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.reciprocal_f32(b.constant([2.0, 4.0]))).array
+    array([0.5 , 0.25], dtype=float32)
     """
     return binary.div(builder, 1.0, _f32("reciprocal_f32", operand))
 

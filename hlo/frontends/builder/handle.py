@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-from hlo.errors import HloError
-from hlo.frontends.builder.call_site import Unnamed, call_site
+from hlo.errors import HloError, InferError
+from hlo.frontends.builder.call_site import Unnamed, call_site, error_here
 from hlo.ir import Instruction
 from hlo.values.types import ArrayShape, ElementType, Shape, TupleShape
 
@@ -78,3 +78,12 @@ class Handle:
         if not isinstance(shape, TupleShape):
             raise self._error_of_type("a tuple")
         return len(shape.elements)
+
+    def __bool__(self) -> NoReturn:
+        raise error_here(
+            InferError(
+                f"{self!r} has no value until the program runs",
+                code="bad-value",
+                hint="use select, conditional or while_ for control flow that depends on a value",
+            )
+        )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hlo.errors import InferError
-from hlo.frontends.builder import comparison, control, movement, tuples
+from hlo.frontends.builder import comparison, control, slicing, tuples
 from hlo.frontends.builder.callee import Callee, callee_of, check_arity
 from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation, value_of
 from hlo.frontends.builder.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
@@ -31,6 +31,10 @@ def dynamic_slice(
     slice_sizes: the dimensions of the result, at most the operand's.
 
     Raises HloError for other numbers and types of them. Source: "DynamicSlice" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.dynamic_slice(b.constant([1, 2, 3, 4]), [b.constant(1)], [2])).array
+    array([2, 3], dtype=int32)
     """
     starts = _starts(builder, start_indices)
     return emit(builder, "dynamic-slice", operand, *starts, dynamic_slice_sizes=tuple(slice_sizes))
@@ -47,6 +51,11 @@ def dynamic_update_slice(
     The result has the operand's shape.
 
     Raises HloError for others. Source: "DynamicUpdateSlice" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.dynamic_update_slice(b.constant([1, 2, 3, 4]), b.constant([9]), [2])
+    >>> b.compute_constant(y).array
+    array([1, 2, 9, 4], dtype=int32)
     """
     starts = _starts(builder, start_indices)
     return emit(builder, "dynamic-update-slice", operand, update, *starts)
@@ -58,7 +67,7 @@ def _starts(builder: BuilderCore[XlaOp], indices: Operands[XlaOp] | Sequence[Any
         return [value_of(builder, i, S32) for i in indices]
     if indices.rank != 1:
         return [indices]
-    return [movement.index(builder, indices, i) for i in range(indices.dims[0])]
+    return [slicing.index(builder, indices, i) for i in range(indices.dims[0])]
 
 
 # --- many slices ----------------------------------------------------------------------------
@@ -83,6 +92,14 @@ def gather(
 
     Raises HloError naming the dimension numbers that do not fit. Source: "Gather" (000, 002,
     003).
+
+    >>> from hlo.builder import GatherDimensionNumbers
+    >>> b = hlo.XlaBuilder("m")
+    >>> numbers = GatherDimensionNumbers([1], [0], [0], index_vector_dim=1)
+    >>> y = b.gather(b.constant([[1, 2], [3, 4], [5, 6]]), b.constant([2, 0]), numbers, [1, 2])
+    >>> b.compute_constant(y).array
+    array([[5, 6],
+           [1, 2]], dtype=int32)
     """
     return emit(
         builder, "gather", operand, start_indices, **dimension_numbers.attrs(),
@@ -110,6 +127,13 @@ def scatter(
     The result has the operand's shape, and is a tuple for several.
 
     Raises HloError naming the dimension numbers that do not fit. Source: "Scatter" (002, 003).
+
+    >>> from hlo.builder import ScatterDimensionNumbers
+    >>> b = hlo.XlaBuilder("m")
+    >>> numbers = ScatterDimensionNumbers([], [0], [0], index_vector_dim=1)
+    >>> x, at, new = (b.constant(v) for v in ([0, 0, 0], [2, 0, 2], [1, 2, 3]))
+    >>> b.compute_constant(b.scatter(x, at, new, lambda x, y: x + y, numbers)).array
+    array([2, 0, 4], dtype=int32)
     """
     arrays, new = listed("scatter", operands), listed("scatter", updates)
     if len(arrays) != len(new):
@@ -178,6 +202,11 @@ def top_k(
     Returns a tuple of values and s32 indices, [..., k]; of equal elements the first come first.
 
     Raises HloError for a larger `k`. Source: "Top-K" (002), "TopK" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> largest = b.top_k(b.constant([3, 1, 4, 1, 5]), 2)
+    >>> [b.compute_constant(part).array.tolist() for part in largest]
+    [[5, 4], [4, 2]]
     """
     if not isinstance(largest, bool):
         comparator = largest
@@ -209,6 +238,6 @@ def top_k(
     )  # fmt: skip
     limits = (*shape.dims[:-1], k)
     parts = [
-        movement.slice_(builder, part, [0] * shape.rank, limits) for part in tuples.elements(both)
+        slicing.slice_(builder, part, [0] * shape.rank, limits) for part in tuples.elements(both)
     ]
     return emit(builder, "tuple", *parts)

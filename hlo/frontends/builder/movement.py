@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from hlo.errors import InferError
 from hlo.frontends.builder.broadcasting import spread
 from hlo.frontends.builder.coercion import ShapeLike, array_shape_of, sizes_of
-from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation, value_of
+from hlo.frontends.builder.core import BuilderCore, XlaOp, emit, operation
 from hlo.frontends.builder.handle import Handle
-from hlo.ops.attrs import PadDim, SliceDim
 from hlo.ops.movement.reshape_groups import need_varying, reshaped
-from hlo.support.signature import fitted
 from hlo.values.types import Layout, Shape, array
 
 Operands: TypeAlias = XlaOp | Sequence[XlaOp]
@@ -30,9 +28,6 @@ def listed(opcode: str, operands: Operands[XlaOp]) -> list[XlaOp]:
 def scalars(operands: Sequence[XlaOp]) -> list[Shape]:
     """Return the shapes of single elements of arrays."""
     return [array(o.element_type, ()) for o in operands]
-
-
-# --- broadcasts and reshapes ----------------------------------------------------------------
 
 
 @operation
@@ -127,6 +122,12 @@ def reshape(
     Raises HloError for sizes of another product, for what is no permutation, where it is open
     which dimension varies, and where a shape says none does. Source: "Reshape" (004, 000, 002,
     003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.reshape(b.constant([[1, 2, 3], [4, 5, 6]]), [3, 2])).array
+    array([[1, 2],
+           [3, 4],
+           [5, 6]], dtype=int32)
     """
     if not isinstance(operand, Handle):
         shape = array_shape_of(operand, "reshape")
@@ -156,6 +157,10 @@ def collapse(builder: BuilderCore[XlaOp], operand: XlaOp, dimensions: Sequence[i
 
     Raises HloError for others and for numbers of no dimension. Source: "Collapse" (004, 000,
     002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.collapse(b.parameter(0, "f32[2,3,4]"), [1, 2]).shape)
+    f32[2,12]{1,0}
     """
     shape, dims = operand.array_shape, list(dimensions)
     if not dims:
@@ -184,6 +189,12 @@ def transpose(
     Without a permutation the dimensions are reversed.
 
     Raises HloError for what is no permutation. Source: "Transpose" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.transpose(b.constant([[1, 2, 3]]), [1, 0])).array
+    array([[1],
+           [2],
+           [3]], dtype=int32)
     """
     if permutation is None:
         permutation = range(operand.rank)[::-1]
@@ -197,6 +208,11 @@ def trans(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     operand: [m, n]; the result is [n, m].
 
     Raises HloError for any other rank. Source: "Trans" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.trans(b.constant([[1, 2], [3, 4]]))).array
+    array([[1, 3],
+           [2, 4]], dtype=int32)
     """
     if operand.rank != 2:
         raise InferError(
@@ -215,6 +231,10 @@ def rev(builder: BuilderCore[XlaOp], operand: XlaOp, dimensions: Sequence[int]) 
 
     Raises HloError for a dimension that is not there or is there twice. Source: "Rev" (004,
     000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.rev(b.constant([1, 2, 3]), [0])).array
+    array([3, 2, 1], dtype=int32)
     """
     return emit(builder, "reverse", operand, dimensions=tuple(dimensions))
 
@@ -229,6 +249,10 @@ def rotate(
     The result has the operand's shape.
 
     Raises HloError for a dimension that is not there or is there twice.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.rotate(b.constant([1, 2, 3]), [0], [1])).array
+    array([2, 3, 1], dtype=int32)
     """
     return emit(
         builder,
@@ -245,112 +269,11 @@ def copy(builder: BuilderCore[XlaOp], operand: XlaOp, layout: Layout | None = No
     """Append a copy of a value; of an array also into another layout.
 
     Source: "Copy" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> from hlo.values.types import Layout
+    >>> print(b.copy(b.parameter(0, "f32[2,3]"), Layout((0, 1))).shape)
+    f32[2,3]{0,1}
     """
     shape = operand.array_shape.with_layout(layout) if layout is not None else operand.shape
     return emit(builder, "copy", operand, shape=shape)
-
-
-# --- slices and padding ---------------------------------------------------------------------
-
-
-@operation
-def slice_(
-    builder: BuilderCore[XlaOp],
-    operand: XlaOp, start_indices: Sequence[int], limit_indices: Sequence[int],
-    strides: Sequence[int] | None = None,
-) -> XlaOp:  # fmt: skip
-    """Append every `strides[d]`-th element from `start_indices[d]` below `limit_indices[d]`.
-
-    A number of each for every dimension; strides are 1 unless given. Dimension d of the result
-    has ceil((limit - start) / stride) elements.
-
-    Raises HloError unless 0 <= start <= limit <= size, and for a stride below 1. Source:
-    "Slice" (004, 000, 002, 003).
-    """
-    strides = [1] * len(start_indices) if strides is None else strides
-    if not len(start_indices) == len(limit_indices) == len(strides):
-        raise InferError(
-            f"slice: {len(start_indices)} start indices, {len(limit_indices)} limit indices "
-            f"and {len(strides)} strides", code="bad-value",
-        )  # fmt: skip
-    dims = tuple(map(SliceDim, start_indices, limit_indices, strides))
-    return emit(builder, "slice", operand, slice=dims)
-
-
-@operation
-def index(builder: BuilderCore[XlaOp], operand: XlaOp, index: Any) -> XlaOp:
-    """Append the part of an array that Python's `x[index]` names: numbers, slices and `...`.
-
-    Steps are positive. A dimension with a number is left out of the result.
-    """
-    shape = operand.array_shape
-    wanted = list(index) if isinstance(index, tuple) else [index]
-    # By identity: comparing handles makes operations.
-    at = next((i for i, part in enumerate(wanted) if part is Ellipsis), len(wanted))
-    given = len(wanted) - (at < len(wanted))
-    wanted[at : at + 1] = [slice(None)] * (shape.rank - given)
-    if len(wanted) != shape.rank:
-        raise InferError(
-            f"index: {given} indices for {shape.to_string(False)}", code="bad-dimension"
-        )
-    dims, kept = [], []
-    for d, (part, size) in enumerate(zip(wanted, shape.dims, strict=True)):
-        if isinstance(part, slice):
-            ends = (part.start, part.stop, part.step)
-            ends = fitted(ends, Sequence[int | None], f"index: part {d}")
-            start, limit, step = slice(*ends).indices(size)
-            if step < 1:
-                raise InferError(f"index: step {step} is not positive", code="bad-value")
-            limit = max(start, limit)
-            kept.append(-(-(limit - start) // step))
-        else:
-            part = fitted(part, int, f"index: part {d}")
-            start = part + size if part < 0 else part
-            limit, step = start + 1, 1
-            if not 0 <= start < size:
-                raise InferError(
-                    f"index: {part} is outside dimension {d} of {shape.to_string(False)}",
-                    code="index-out-of-range",
-                )
-        dims.append(SliceDim(start, limit, step))
-    part = emit(builder, "slice", operand, slice=tuple(dims))
-    return part if len(kept) == shape.rank else reshape(builder, part, kept)
-
-
-@operation
-def pad(
-    builder: BuilderCore[XlaOp], operand: XlaOp, padding_value: Any,
-    padding_config: Sequence[tuple[int, int] | tuple[int, int, int] | PadDim],
-) -> XlaOp:  # fmt: skip
-    """Append an array with padding before, after and between its elements.
-
-    padding_value: a scalar of the operand's type, or a number.
-    padding_config: `(low, high)` or `(low, high, interior)` of each dimension; the interior
-    goes in first, and negative low and high padding takes elements away. Dimension d of the
-    result has low + n + max(n - 1, 0) * interior + high elements.
-
-    Raises HloError for a negative interior and where that is negative. Source: "Pad" (004, 000,
-    002, 003).
-    """
-    if any(len(d) not in (2, 3) for d in padding_config if not isinstance(d, PadDim)):
-        raise InferError(
-            "pad: padding_config needs low, high and optionally interior padding per dimension",
-            code="bad-value",
-        )
-    dims = tuple(d if isinstance(d, PadDim) else PadDim(*d) for d in padding_config)
-    return emit(builder, "pad", operand, value_of(builder, padding_value, operand), padding=dims)
-
-
-@operation
-def concat_in_dim(builder: BuilderCore[XlaOp], operands: Sequence[XlaOp], dimension: int) -> XlaOp:
-    """Append arrays one after the other along a dimension.
-
-    operands: one or more of one type, whose sizes differ in that dimension only.
-    dimension: below their rank, which is at least 1.
-
-    Raises HloError for others. Source: "Concatenate" (004, 000, 002, 003).
-    """
-    return emit(builder, "concatenate", *operands, dimensions=(dimension,))
-
-
-concatenate = concat_in_dim

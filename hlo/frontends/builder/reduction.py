@@ -84,7 +84,12 @@ def reduce(
 def reduce_all(
     builder: BuilderCore[XlaOp], operand: XlaOp, init_value: Any, computation: Callee
 ) -> XlaOp:
-    """Append an array reduced over all its dimensions to a scalar, from `init_value`."""
+    """Append an array reduced over all its dimensions to a scalar, from `init_value`.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.reduce_all(b.constant([[1, 2], [3, 4]]), 0, lambda x, y: x + y)).array
+    array(10, dtype=int32)
+    """
     return reduce(builder, operand, init_value, computation, range(operand.rank))
 
 
@@ -105,6 +110,11 @@ def map_(
 
     Raises HloError for other dimensions, for a static operand that is an array, and for a
     computation of another type. Source: "Map" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.map_([b.constant([1, 2]), b.constant([3, 4])], lambda x, y: x * y + 1)
+    >>> b.compute_constant(y).array
+    array([4, 9], dtype=int32)
     """
     arrays = listed("map", operands)
     if dimensions and all(isinstance(d, Handle) for d in dimensions):
@@ -136,6 +146,13 @@ def scan(
     carries. A function in its place gets parameters of those shapes.
     init_values: the carries at first, which the result has as they are at last.
     is_reverse: the last slice comes first. is_associative: a promise, which changes no result.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> def step(x: hlo.XlaOp, total: hlo.XlaOp) -> hlo.XlaOp:
+    ...     return x.builder.tuple_([total + x, total + x])
+    >>> sums = b.scan([b.constant([1, 2, 3])], [b.constant(0)], step, 0)
+    >>> b.compute_constant(sums[0]).array
+    array([1, 3, 6], dtype=int32)
     """
     slices = [
         array(o.element_type, (*o.dims[:dimension], *o.dims[dimension + 1 :])) for o in operands
@@ -171,6 +188,11 @@ def reduce_window(
 
     Raises HloError for sizes, steps and distances below 1, and for lists of another length than
     the rank. Source: "ReduceWindow" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> y = b.reduce_window(b.constant([1, 2, 3, 4]), 0, lambda x, y: x + y, [2], [2])
+    >>> b.compute_constant(y).array
+    array([3, 7], dtype=int32)
     """
     arrays, inits = _pairs(builder, "reduce-window", operands, init_values)
     window = make_window(
@@ -193,6 +215,12 @@ def reduce_window_with_general_padding(
     All else as for `reduce_window`.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.constant([1, 2, 3])
+    >>> y = b.reduce_window_with_general_padding(x, 0, lambda x, y: x + y, [2], [1], [(1, 0)])
+    >>> b.compute_constant(y).array
+    array([1, 3, 5], dtype=int32)
     """
     return reduce_window(
         builder, operands, init_values, computation, window_dimensions, window_strides, padding,
@@ -217,6 +245,14 @@ def select_and_scatter(
 
     Raises HloError for a source of another shape and for computations of another type. Source:
     "SelectAndScatter" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x, source = b.constant([1, 4, 3, 2]), b.constant([10, 20])
+    >>> y = b.select_and_scatter(
+    ...     x, lambda x, y: x >= y, [2], [2], "VALID", source, 0, lambda x, y: x + y
+    ... )
+    >>> b.compute_constant(y).array
+    array([ 0, 10, 20,  0], dtype=int32)
     """
     window = make_window(
         "select-and-scatter", operand.dims, window_dimensions, window_strides, padding
@@ -242,6 +278,14 @@ def select_and_scatter_with_general_padding(
     All else as for that.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x, source = b.constant([1, 4, 3]), b.constant([10, 20])
+    >>> y = b.select_and_scatter_with_general_padding(
+    ...     x, lambda x, y: x >= y, [2], [2], [(0, 1)], source, 0, lambda x, y: x + y
+    ... )
+    >>> b.compute_constant(y).array
+    array([ 0, 10, 20], dtype=int32)
     """
     return select_and_scatter(
         builder, operand, select, window_dimensions, window_strides, padding, source, init_value,
@@ -270,6 +314,12 @@ def batch_norm_training(
 
     Raises HloError for a feature_index that is no dimension, and other shapes and types.
     Source: "BatchNormTraining" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x, scale, offset = (b.constant(v) for v in ([[1.0], [3.0]], [2.0], [0.0]))
+    >>> result, mean, variance = b.batch_norm_training(x, scale, offset, 0.0, 1)
+    >>> [b.compute_constant(v).array.tolist() for v in (result, mean, variance)]
+    [[[-2.0], [2.0]], [2.0], [1.0]]
     """
     return emit(
         builder, "batch-norm-training", operand, scale, offset,
@@ -290,6 +340,13 @@ def batch_norm_inference(
     The result has the operand's shape.
 
     Source: "BatchNormInference" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x, scale, offset = (b.constant(v) for v in ([[1.0], [3.0]], [2.0], [0.0]))
+    >>> y = b.batch_norm_inference(x, scale, offset, b.constant([2.0]), b.constant([1.0]), 0.0, 1)
+    >>> b.compute_constant(y).array
+    array([[-2.],
+           [ 2.]], dtype=float32)
     """
     return emit(
         builder, "batch-norm-inference", operand, scale, offset, mean, variance,
@@ -310,6 +367,12 @@ def batch_norm_grad(
     Returns a tuple of the gradients of the operand, of the scale and of the offset.
 
     Source: "BatchNormGrad" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x, grad = b.parameter(0, "f32[8,3]"), b.parameter(1, "f32[8,3]")
+    >>> scale, mean, variance = (b.parameter(n, "f32[3]") for n in (2, 3, 4))
+    >>> print(b.batch_norm_grad(x, scale, mean, variance, grad, 1e-5, 1).shape)
+    (f32[8,3]{1,0}, f32[3]{0}, f32[3]{0})
     """
     return emit(
         builder, "batch-norm-grad", operand, scale, batch_mean, batch_var, grad_output,

@@ -25,6 +25,13 @@ def infeed(builder: BuilderCore[XlaOp], shape: ShapeLike, config: str = "") -> X
     of `Host.infeed`, in the order in which infeeds run. config: text that goes with it.
 
     Source: "Infeed" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.infeed("f32[2]")
+    >>> host = hlo.Host()
+    >>> host.infeed.append(np.float32([1, 2]))
+    >>> hlo.interpret(b.build().module(), host=host)
+    array([1., 2.], dtype=float32)
     """
     return tuples.get_tuple_element(
         builder, infeed_with_token(builder, control.create_token(builder), shape, config), 0
@@ -38,6 +45,10 @@ def infeed_with_token(
     """Append the next value of the device's infeed after a token: a tuple of it and a token.
 
     shape, config and errors as for `infeed`.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.infeed_with_token(b.create_token(), "f32[2]").shape)
+    (f32[2]{0}, token[])
     """
     result = TupleShape((shape_of(shape), TOKEN))
     return emit(builder, "infeed", token, shape=result, infeed_config=config)
@@ -56,6 +67,10 @@ def outfeed(
     outfeed_config: text that goes with it.
 
     Raises HloError for another shape than the operand's. Source: "Outfeed" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.outfeed(b.parameter(0, "f32[2]")).shape)
+    token[]
     """
     token = control.create_token(builder)
     return outfeed_with_token(builder, operand, token, shape_with_layout, outfeed_config)
@@ -71,6 +86,10 @@ def outfeed_with_token(
 
     shape_with_layout: the operand's shape, in the layout in which the host gets it.
     outfeed_config: text that goes with it.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.outfeed_with_token(b.parameter(0, "f32[2]"), b.create_token()).shape)
+    token[]
     """
     shape = operand.shape if shape_with_layout is None else shape_of(shape_with_layout)
     return emit(
@@ -83,6 +102,10 @@ def trace(builder: BuilderCore[XlaOp], tag: str, operand: XlaOp) -> XlaOp:
     """Append the writing of a value to the outfeed under a tag; returns a token.
 
     Source: "C++ interface" (004).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.trace("step", b.parameter(0, "f32[2]")).shape)
+    token[]
     """
     return outfeed(builder, operand, outfeed_config=tag)
 
@@ -97,6 +120,10 @@ def send(builder: BuilderCore[XlaOp], operand: XlaOp, handle: int) -> XlaOp:
     handle: the number that its `recv` has too.
 
     Source: "Send" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.send(b.parameter(0, "f32[2]"), 7).shape)
+    token[]
     """
     return send_with_token(builder, operand, control.create_token(builder), handle)
 
@@ -110,6 +137,10 @@ def send_with_token(
     handle: the number that the receipt has too.
 
     Source: "Send" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.send_with_token(b.parameter(0, "f32[2]"), b.create_token(), 7).shape)
+    token[]
     """
     return send_done(builder, create_send(builder, operand, token, handle))
 
@@ -128,6 +159,11 @@ def send_to_host(
     handle: the number of the channel.
 
     Source: "Send" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> x = b.parameter(0, "f32[2]")
+    >>> print(b.send_to_host(x, b.create_token(), "f32[2]", 7).shape)
+    token[]
     """
     shape = shape_of(shape_with_layout)
     operand = check_shape(builder, operand, shape)
@@ -144,6 +180,10 @@ def recv(builder: BuilderCore[XlaOp], shape: ShapeLike, handle: int) -> XlaOp:
     handle: the number that its `send` has too.
 
     Source: "Recv" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.recv("f32[2]", 7).shape)
+    f32[2]{0}
     """
     return tuples.get_tuple_element(
         builder, recv_with_token(builder, control.create_token(builder), shape, handle), 0
@@ -160,6 +200,10 @@ def recv_with_token(
     handle: the number that the sending has too.
 
     Source: "Recv" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.recv_with_token(b.create_token(), "f32[2]", 7).shape)
+    (f32[2]{0}, token[])
     """
     return recv_done(builder, create_recv(builder, token, shape, handle))
 
@@ -174,6 +218,10 @@ def recv_from_host(
     handle: the number of the channel.
 
     Source: "Recv" (003), as RecvToHost.
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.recv_from_host(b.create_token(), "f32[2]", 7).shape)
+    (f32[2]{0}, token[])
     """
     return recv_done(builder, create_recv(builder, token, shape, handle, is_host_transfer=True))
 
@@ -200,6 +248,10 @@ def create_send(
     is_host_transfer: whether it is the host that receives.
 
     Source: "Send" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.create_send(b.parameter(0, "f32[2]"), b.create_token(), 7).shape)
+    (f32[2]{0}, u32[], token[])
     """
     return emit(
         builder, "send", operand, token, channel_id=channel_id, is_host_transfer=is_host_transfer
@@ -213,6 +265,10 @@ def send_done(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaOp:
     context: what `create_send` gave, and nothing else.
 
     Source: "SendDone" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.send_done(b.create_send(b.parameter(0, "f32[2]"), b.create_token(), 7)).shape)
+    token[]
     """
     return emit(builder, "send-done", context, **_channel_of(context, "send"))
 
@@ -232,6 +288,10 @@ def create_recv(
     is_host_transfer: whether it is the host that sends.
 
     Source: "Recv" (002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.create_recv(b.create_token(), "f32[2]", 7).shape)
+    (f32[2]{0}, u32[], token[])
     """
     result = TupleShape((shape_of(shape), array(U32, ()), TOKEN))
     return emit(
@@ -251,6 +311,10 @@ def recv_done(builder: BuilderCore[XlaOp], context: XlaOp) -> XlaOp:
     context: what `create_recv` gave, and nothing else.
 
     Source: "RecvDone" (000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.recv_done(b.create_recv(b.create_token(), "f32[2]", 7)).shape)
+    (f32[2]{0}, token[])
     """
     return emit(builder, "recv-done", context, **_channel_of(context, "recv"))
 

@@ -14,6 +14,10 @@ def tuple_(builder: BuilderCore[XlaOp], elements: Sequence[XlaOp]) -> XlaOp:
     elements: any number of values of any shapes, tuples too.
 
     Source: "Tuple" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.tuple_([b.constant(1), b.constant(2.5)]).shape)
+    (s32[], f32[])
     """
     return emit(builder, "tuple", *elements)
 
@@ -26,6 +30,10 @@ def get_tuple_element(builder: BuilderCore[XlaOp], tuple_data: XlaOp, index: int
 
     Raises HloError for an index that is not there, and for what is no tuple. Source:
     "GetTupleElement" (004, 000, 002, 003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> print(b.get_tuple_element(b.tuple_([b.constant(1), b.constant(2.5)]), 1).shape)
+    f32[]
     """
     return emit(builder, "get-tuple-element", tuple_data, index=index)
 

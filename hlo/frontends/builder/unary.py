@@ -180,6 +180,10 @@ def real(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     """Append the real part of each element; of a real number the number.
 
     Raises HloError for integers. Source: "Element-wise unary functions" (002), "Real" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.real(b.constant([1 + 2j]))).array
+    array([1.], dtype=float32)
     """
     return emit(builder, "real", operand)
 
@@ -189,5 +193,9 @@ def imag(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
     """Append the imaginary part of each element; of a real number 0.
 
     Raises HloError for integers. Source: "Element-wise unary functions" (002), "Imag" (003).
+
+    >>> b = hlo.XlaBuilder("m")
+    >>> b.compute_constant(b.imag(b.constant([1 + 2j]))).array
+    array([2.], dtype=float32)
     """
     return emit(builder, "imag", operand)
