@@ -16,27 +16,27 @@ from hlo.ir import Module
 
 
 def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
-    """Return the module that JAX makes of a function, called with these arguments.
+    """Return the module that JAX lowers a function to, called with these arguments.
 
     Arguments become parameters in the order of their leaves, with JAX's names for them; a jitted
-    function leaves out those that it does not use. The module keeps the trees (`Module.trees`):
-    `hlo.compile(module)` and `hlo.interpret` take the function's arguments, by position or name, or
-    the leaves alone, and give what the function does, of numpy arrays.
+    function drops unused ones. The module keeps the trees (`Module.trees`): `hlo.compile(module)`
+    and `hlo.interpret` take the function's arguments, by position or name, or the leaves alone, and
+    return the function's result as a tree of numpy arrays.
 
     Args:
         function: a Python function on arrays, one that `jax.jit` made, or one that was exported.
-            What `trace`, `lower` and `compile` return has its arguments already, as an exported
-            function has if none are given here; of what was compiled it is the module after XLA's
-            optimizations.
+            The results of `trace`, `lower` and `compile` have their arguments already, as an
+            exported function does if none are given here; a compiled one yields the module after
+            XLA's optimizations.
         args: arrays, values of `jax.ShapeDtypeStruct`, or trees of them.
         kwargs: the same, by name.
 
     Raises:
-        HloError: for a program that is no HLO, for arguments at which JAX itself fails, and, code
+        HloError: for a program that is not HLO, for arguments on which JAX itself fails, and, code
             `missing-extra`, without JAX.
-        TypeError: for what is no function.
+        TypeError: for something that is not a function.
 
-    Errors of the function itself are JAX's.
+    Exceptions of the function itself propagate unchanged.
 
     >>> module = hlo.from_jax(lambda x: {"twice": 2 * x}, np.ones(3, np.float32))
     >>> hlo.compile(module)(np.float32([1, 2, 3]))
@@ -70,12 +70,12 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
     module = from_proto(_hlo_of(program), "JAX's program")
     entry = module.entry
     for parameter in entry.parameters:
-        # The number that XLA adds to make names unique says nothing where they are already.
+        # Drop the number that XLA adds to make names unique, where they already are.
         base, _, number = parameter.name.rpartition(".")
         if base and number.isdecimal() and entry.get(base) is None:
             entry.rename(parameter, base)
     module.trees = _trees_of(program, signature, len(entry.parameters))
-    # A program with effects has tokens beside its leaves.
+    # A program with effects has tokens besides its leaves.
     if module.trees and module.trees.parameters == len(entry.parameters):
         module.trees = module.usable_trees
     else:
@@ -84,7 +84,7 @@ def from_jax(function: Any, *args: Any, **kwargs: Any) -> Module:
 
 
 def _lowered(function: Any, jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return what JAX lowers. Raises HloError where its own code fails before the function runs."""
+    """Lower a function. Raises HloError if JAX's own code fails before the function runs."""
     try:
         return jitted.lower(*args, **kwargs)
     except (OverflowError, SystemError) as e:
@@ -99,7 +99,7 @@ def _lowered(function: Any, jitted: Any, args: Sequence[Any], kwargs: Mapping[st
 def _signature_of(
     function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> _Signature | None:
-    """Return how calls name arguments; None for functions of which Python does not know it."""
+    """Return the signature of a function; None if Python cannot determine it."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind(*args, **kwargs)
@@ -113,8 +113,8 @@ def _signature_of(
 
 @dataclass(frozen=True)
 class _Signature:
-    """A function's signature, and which arguments a program was made with, in order: first those
-    by position."""
+    """A function's signature, and the arguments a program was made with, in order: positional ones
+    first."""
 
     signature: inspect.Signature
     positional: int
@@ -123,7 +123,7 @@ class _Signature:
     def arranged(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a call, by position or name as in the call of the program."""
+        """Return the arguments of a call, positional or named as the program was made."""
         try:
             given = self.signature.bind(*args, **kwargs).arguments
         except TypeError:
@@ -137,8 +137,8 @@ class _Signature:
 def _trees_of(program: Any, signature: _Signature | None, count: int) -> JaxTrees | None:
     """Return the trees of what JAX lowered or compiled, for a module of so many parameters.
 
-    JAX has no public word for which arguments it left out. Where it does not say it in the way that
-    is known, and some were, the trees are lost.
+    JAX has no public interface to the arguments it dropped. If the known private one is missing,
+    and some were dropped, there are no trees.
     """
     import jax
 
@@ -163,7 +163,7 @@ def _trees_of(program: Any, signature: _Signature | None, count: int) -> JaxTree
 class JaxTrees:
     """The pytrees of a function's arguments and of its result; see `hlo.support.trees`.
 
-    in_tree: of arguments by position and by name. kept: which of its leaves are parameters.
+    in_tree: of positional and named arguments. kept: which of its leaves are parameters.
     out_tree: of the result. dtypes: of its leaves, as JAX has them.
     """
 
@@ -196,7 +196,7 @@ class JaxTrees:
         )  # fmt: skip
 
     def result(self, leaves: Sequence[Any]) -> Any:
-        """Return the function's result, of its leaves as numpy arrays."""
+        """Return the function's result, with numpy arrays as leaves."""
         import jax
 
         parts = [_as_in_jax(a, d) for a, d in zip(leaves, self._dtypes, strict=True)]
@@ -208,7 +208,7 @@ def _tree_text(tree: Any) -> str:
 
 
 def _as_in_jax(array: Any, dtype: Any) -> Any:
-    """Return a leaf: typed keys as such, and what stands for derivatives of integers."""
+    """Return a leaf as in JAX: typed keys, and float0 for derivatives of integers."""
     import jax
 
     if dtype == jax.dtypes.float0:
@@ -219,7 +219,7 @@ def _as_in_jax(array: Any, dtype: Any) -> Any:
 
 
 def _hlo_of(program: Any) -> bytes:
-    """Return the HloModuleProto of what JAX lowered or compiled. Raises HloError."""
+    """Return the HloModuleProto of a program that JAX lowered or compiled. Raises HloError."""
     import jax
 
     if isinstance(program, jax.stages.Compiled):
@@ -233,7 +233,7 @@ def _hlo_of(program: Any) -> bytes:
     try:
         return bytes(program.compiler_ir(dialect="hlo").as_serialized_hlo_module_proto())
     except jax.errors.JaxRuntimeError as e:
-        # Sizes that are not known yet, for example. What follows are places in JAX's own text.
+        # Symbolic sizes, for example. The following lines refer to JAX's own text.
         raise HloError.at("unsupported", "JAX's program is not valid HLO: "
                                          f"{str(e).splitlines()[0]}",
                           None, "sizes of arrays have to be numbers") from None  # fmt: skip

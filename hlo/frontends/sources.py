@@ -1,8 +1,8 @@
-"""A module in a file, whatever its form: HLO text, StableHLO, or a proto as bytes or as text.
+"""Modules in files of any format: HLO text, StableHLO, protos in binary or text form.
 
-What is read is told apart by its content, and by its name's ending where that says nothing; what is
-written has the form that the ending names. What only protos or StableHLO need is imported when
-there is one: it takes longer than the reading of a usual text.
+Input is recognized by its content, or by its extension if that is not conclusive; output has the
+format of the extension. Readers of protos and StableHLO are imported on first use, which takes
+longer than parsing a typical text.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ FORMS = ("hlo", "txt", "pb", "pbtxt", "mlir")
 
 
 def read_module(data: bytes, name: str, form: str | None = None) -> Module:
-    """Return the module that the content of a file says. `name` stands for it in errors.
+    """Return the module in the content of a file. `name` names it in errors.
 
-    form: one of FORMS, in place of what content and name say; `hlo` and `txt` are HLO text, `mlir`
-    is StableHLO. Raises HloError. The module may still break rules that `verify` checks.
+    form: one of FORMS, overrides content and name; `hlo` and `txt` are HLO text, `mlir` is
+    StableHLO. Raises HloError. The module may still break rules that `verify` checks.
     """
     if form is not None:
         return _read_as(data, name, form)
@@ -88,7 +88,7 @@ def _read_proto(data: bytes, name: str) -> Module:
 
 
 def read_snapshot(path: str) -> dict[str, np.ndarray]:
-    """Return the arguments in a dumped snapshot by name: `arg0`, or `arg0.1` of a tuple.
+    """Return the arguments of a dumped snapshot by name: `arg0`, or `arg0.1` of a tuple.
 
     Raises HloError.
     """
@@ -115,12 +115,12 @@ def read_snapshot(path: str) -> dict[str, np.ndarray]:
 
 
 def write_module(path: str | Path, module: Module) -> None:
-    """Write a valid module in the form that the file's name asks for. Raises HloError."""
+    """Write a valid module in the format of the file's extension. Raises HloError."""
     write_files({str(path): module_content(str(path), module)})
 
 
 def module_content(name: str, module: Module) -> bytes:
-    """Return what a file of this name is to hold of a valid module. Raises HloError."""
+    """Return a valid module in the format of a file's extension. Raises HloError."""
     if name.endswith(MLIR):
         from hlo.frontends.stablehlo import to_stablehlo
 

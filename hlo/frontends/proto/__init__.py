@@ -1,6 +1,6 @@
 """HloModuleProto, binary and as text: `to_proto`, `from_proto`, and the same for `.pbtxt`.
 
-What dumps wrap around a module is read too, and the arguments that snapshots hold.
+The messages around modules in dumps are read too, and the arguments in snapshots.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MODULE = "HloModuleProto"
 
 @contextlib.contextmanager
 def _errors_of(data: bytes | str, name: str) -> Iterator[None]:
-    """Turn what readers raise at an offset of these bytes, or of this text, into HloError."""
+    """Turn exceptions of readers, at an offset of these bytes or this text, into HloError."""
     try:
         yield
     except TextError as e:
@@ -41,22 +41,22 @@ def _errors_of(data: bytes | str, name: str) -> Iterator[None]:
 
 
 def from_proto(data: bytes, name: str = "<bytes>") -> Module:
-    """Return the module in the bytes of a HloModuleProto, or of what dumps wrap around one.
+    """Return the module in the bytes of a HloModuleProto, or of a dump with one.
 
-    name: stands for the bytes in errors. Raises HloError at the offset of a byte.
+    name: names the bytes in errors. Raises HloError at the offset of a byte.
     """
     with _errors_of(data, name), collector_paused():
         return read_module(read_dump(data))
 
 
 def from_pbtxt(text: str, name: str = "<string>") -> Module:
-    """Return the module that the text form of a message says. Raises HloError."""
+    """Return the module in the text form of a message. Raises HloError."""
     with _errors_of(text, name), collector_paused():
         return read_module(read_text_dump(text))
 
 
 def snapshot_arguments(data: bytes | str, name: str = "<bytes>") -> list[list[Literal]]:
-    """Return the arguments that a snapshot holds, in a list for each partition.
+    """Return the arguments in a snapshot, as a list for each partition.
 
     data: bytes, or the text form. Raises HloError.
     """
@@ -71,7 +71,7 @@ def read_runs(data: bytes | str, name: str = "<bytes>") -> list[Iteration]:
 
 
 def write_runs(iterations: Sequence[Iteration], *, as_text: bool = False) -> bytes:
-    """Return the RunHloModuleLiterals of some runs. Raises HloError for what it cannot hold."""
+    """Return the RunHloModuleLiterals of runs. Raises HloError for values it cannot represent."""
     try:
         return write_iterations(iterations, as_text=as_text)
     except (InferError, TextError) as e:
@@ -81,7 +81,7 @@ def write_runs(iterations: Sequence[Iteration], *, as_text: bool = False) -> byt
 def to_proto(module: Module) -> bytes:
     """Return the bytes of a valid module's HloModuleProto.
 
-    Raises HloError for what messages cannot say: `docs/protos.md` lists it.
+    Raises HloError for what messages cannot express; see `docs/protos.md`.
     """
     return wire.encode(_written(module), schema()[_MODULE])
 
@@ -92,7 +92,7 @@ def to_pbtxt(module: Module) -> str:
 
 
 def to_debug_string(module: Module) -> str:
-    """Return the text form of a valid module's HloProto, as XLA's tools print it with
+    """Return the text form of a valid module's HloProto, as XLA's tools print it for
     `--emit-proto`. Raises HloError.
     """
     message = Message(hlo_module=_written(module, write_xla_module))

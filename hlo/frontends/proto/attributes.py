@@ -1,7 +1,7 @@
-"""Where messages keep the attributes of operations: one entry an attribute, for all opcodes.
+"""The encoding of attributes in messages: one entry per attribute, for all opcodes.
 
-An attribute that several operations have stands in one field for all of them, but for those of
-`OF_OPCODE`. Called computations are numbers in messages, and resolved with the module.
+An attribute of several operations has the same field for all of them, except those in `OF_OPCODE`.
+Called computations are ids in messages, resolved by the module's reader.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hlo.errors import TextError
-from hlo.frontends.proto.places import Operands, Place, at, ints, known, listed, pairs, word
+from hlo.frontends.proto.encodings import Encoding, Operands, at, ints, known, listed, pairs, word
 from hlo.frontends.proto.schema import Message
 from hlo.frontends.proto.shapes import read_literal, read_shape, write_literal, write_shape
 from hlo.frontends.proto.shardings import read_groups, read_sharding, write_groups, write_sharding
@@ -35,7 +35,7 @@ from hlo.ops.elementwise.selection import settled_type
 from hlo.values.scan import from_bytes, to_bytes
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
-# --- values of several fields -------------------------------------------------------------------
+# --- compound values ----------------------------------------------------------------------------
 
 
 def _read_window_dim(m: Message) -> WindowDim:
@@ -68,10 +68,10 @@ def _read_conv_dims(m: Message, operands: Operands) -> ConvDims:
     values: list[Any] = [
         tuple(inside.get(f, ())) if f.endswith("s") else inside.get(f, 0) for f in _CONV_FIELDS
     ]
-    # What takes no part is not in the message: it is the rest.
+    # Dimensions in no role are not in the message.
     unknown = []
     for i, shape in enumerate([*operands[:2], read_shape(m.sub("shape"))]):
-        # A sparse operand comes with the places of its values.
+        # A sparse operand comes with the indices of its values.
         array = shape.elements[0] if isinstance(shape, TupleShape) and shape.elements else shape
         dims = range(array.rank if isinstance(array, ArrayShape) else 0)
         batch, feature, spatial = values[3 * i : 3 * i + 3]
@@ -96,10 +96,10 @@ def _write_conv_dims(d: ConvDims, m: Message) -> None:
     )
 
 
-CONV_DIMS = Place(_read_conv_dims, _write_conv_dims)
+CONV_DIMS = Encoding(_read_conv_dims, _write_conv_dims)
 
 
-# What each field of a config is in its message.
+# The encoding of each field of a config.
 _SPARSITY = {
     "num_non_zero": "num_non_zero", "block_size": "block_size", "dimension": "dimension",
     "stride": "stride", "index": "idx",
@@ -107,8 +107,8 @@ _SPARSITY = {
 _SCALING = {"scale": "scale_idx", "zero": "zero_idx", "strides": "strides", "steps": "steps"}
 
 
-def _config(field: str, kind: type, side: type, names: Mapping[str, str]) -> Place:
-    """Return the place of a config of two operands, whose fields are called so in the message."""
+def _config(field: str, kind: type, side: type, names: Mapping[str, str]) -> Encoding:
+    """Return the encoding of a config of two operands. names: of its fields in the message."""
 
     def read_side(m: Message) -> Any:
         found = {mine: m[theirs] for mine, theirs in names.items() if theirs in m}
@@ -129,7 +129,7 @@ def _config(field: str, kind: type, side: type, names: Mapping[str, str]) -> Pla
         sides = (("lhs", value.lhs), ("rhs", value.rhs))
         return Message((name, write_side(v)) for name, v in sides if v is not None)
 
-    return Place(read, at(field, write=write).write)
+    return Encoding(read, at(field, write=write).write)
 
 
 def _read_shuffle(m: Message, operands: Operands) -> str | None:
@@ -156,7 +156,7 @@ def _write_accuracy(value: ResultAccuracy, m: Message) -> None:
 
 
 def usual_comparison(operands: Operands) -> str:
-    """Return the type of a comparison of these operands that does not say it."""
+    """Return the default type of a comparison of these operands."""
     first = operands[0] if operands else None
     if not isinstance(first, ArrayShape):
         return "UNSIGNED"
@@ -188,8 +188,7 @@ def _write_layouts(shapes: Sequence[Shape], m: Message) -> None:
 
 
 def _read_slice_sizes(m: Message, operands: Operands) -> tuple[tuple[int, ...], ...]:
-    """Return the sizes of the slices that a collective-permute moves: the message has them all in
-    one list, as many a slice as its operand has dimensions."""
+    """Return the sizes of a collective-permute's slices, which the message has in one list."""
     sizes = m.get("dynamic_slice_sizes", [])
     first = operands[0] if operands else None
     shapes = first.elements if isinstance(first, TupleShape) else [first]
@@ -208,7 +207,7 @@ def _write_slice_sizes(values: Sequence[Sequence[int]], m: Message) -> None:
 
 
 def _read_prefetch(m: Message, operands: Operands) -> int | None:
-    # Before there could be several it was a flag.
+    # Older messages have a flag instead.
     return m.get("cross_program_prefetch_index", 0 if m.get("is_cross_program_prefetch") else None)
 
 
@@ -221,7 +220,7 @@ def _read_optional(name: str, read: Callable[[Message], Any]) -> Callable[..., A
 
 
 def _write_domain(value: Domain, m: Message) -> None:
-    # The message calls what the text calls exit the entry: that of the operand's side.
+    # What the text calls exit is the entry of the message: the operand's side.
     m["domain_entry_sharding"] = write_sharding(value.exit)
     m["domain_exit_sharding"] = write_sharding(value.entry)
 
@@ -257,14 +256,14 @@ _PRECISION = at(
 
 
 def _read_any_precision(m: Message, operands: Operands) -> tuple[str, ...]:
-    """Return the precisions of a custom call, which has as many as it likes, or none at all."""
+    """Return the precisions of a custom call, which may have any number of them."""
     found: tuple[str, ...] = _PRECISION.read(m, operands)
     return () if set(found) <= {"default"} else found
 
 
-ATTRIBUTES: dict[str, Place] = {
+ATTRIBUTES: dict[str, Encoding] = {
     **{name: at(name) for name in _PLAIN},
-    # The message has it in f32: the number that is written with the fewest digits is meant.
+    # The message has it in f32: take the number with the fewest digits.
     "epsilon": at("epsilon", shortest),
     **{name: ints(f"gather_dimension_numbers.{name}") for name in _GATHER},
     **{name: ints(f"scatter_dimension_numbers.{name}") for name in _SCATTER},
@@ -278,16 +277,16 @@ ATTRIBUTES: dict[str, Place] = {
         "block_scaling_config", BlockScalingConfig, TensorScaling, _SCALING
     ),
     "batch_group_count": known(at("batch_group_count"), 0, 1),
-    "channel_id": Place(_read_channel, at("channel_id").write),
+    "channel_id": Encoding(_read_channel, at("channel_id").write),
     "convolution_kind": word("conv_kind", "CONVOLUTION_KIND_", lower=True),
-    "cross_program_prefetch_index": Place(
+    "cross_program_prefetch_index": Encoding(
         _read_prefetch, at("cross_program_prefetch_index").write
     ),
     "dim_labels": CONV_DIMS,
     "dimensions": ints("dimensions"),
     "direction": at("comparison_direction"),
     "distribution": word("distribution", lower=True),
-    "domain": Place(
+    "domain": Encoding(
         lambda m, operands: Domain(
             "sharding", read_sharding(m.sub("domain_exit_sharding")),
             read_sharding(m.sub("domain_entry_sharding")),
@@ -311,17 +310,17 @@ ATTRIBUTES: dict[str, Place] = {
     "kind": at("fusion_kind"),
     "left_side": at("triangular_solve_options.left_side"),
     "lhs_ragged_dims": ints("ragged_dot_dimension_numbers.lhs_ragged_dimensions"),
-    "literal": Place(
+    "literal": Encoding(
         _read_optional("literal", read_literal), at("literal", write=write_literal).write
     ),
     "lower": at("triangular_solve_options.lower"),
-    # It says again what channel_id and use_global_device_ids say together.
-    "mode": Place(lambda m, operands: None, lambda value, m: None),
+    # Redundant: follows from channel_id and use_global_device_ids.
+    "mode": Encoding(lambda m, operands: None, lambda value, m: None),
     "number": at("parameter_number"),
-    "operand_layout_constraints": Place(_read_layouts, _write_layouts),
+    "operand_layout_constraints": Encoding(_read_layouts, _write_layouts),
     "operand_precision": known(_PRECISION, (), _DEFAULT_PRECISION),
     "outfeed_config": at("outfeed_config", from_bytes, to_bytes),
-    "outfeed_shape": Place(
+    "outfeed_shape": Encoding(
         _read_optional("outfeed_shape", read_shape), at("outfeed_shape", write=write_shape).write
     ),
     "output_to_operand_aliasing": listed(
@@ -341,8 +340,8 @@ ATTRIBUTES: dict[str, Place] = {
                 interior="interior_padding"),
     ),
     "padding_type": word("padding_type"),
-    "replica_groups": Place(lambda m, operands: read_groups(m), write_groups),
-    "result_accuracy": Place(_read_accuracy, _write_accuracy),
+    "replica_groups": Encoding(lambda m, operands: read_groups(m), write_groups),
+    "result_accuracy": Encoding(_read_accuracy, _write_accuracy),
     "rhs_group_dims": ints("ragged_dot_dimension_numbers.rhs_group_dimensions"),
     "schedule": word("custom_call_schedule"),
     "slice": listed(
@@ -357,26 +356,26 @@ ATTRIBUTES: dict[str, Place] = {
     "shifts": ints("shuffle_mode.rotate.shifts"),
     "sparsity_config": _config("sparsity_config", SparsityConfig, TensorSparsity, _SPARSITY),
     "transpose_a": word("triangular_solve_options.transpose_a"),
-    "type": Place(_read_comparison, _write_comparison),
+    "type": Encoding(_read_comparison, _write_comparison),
     "unit_diagonal": at("triangular_solve_options.unit_diagonal"),
     "window": WINDOW,
 }  # fmt: skip
 
-OF_OPCODE: dict[tuple[str, str], Place] = {
+OF_OPCODE: dict[tuple[str, str], Encoding] = {
     ("all-to-all", "dimensions"): known(ints("dimensions"), ()),
     ("async-start", "async_execution_thread"): known(
         at("async_execution_thread", write=lambda v: "" if v == "main" else v), "", "main"
     ),
     ("cholesky", "lower"): at("cholesky_options.lower"),
-    ("collective-permute", "slice_sizes"): Place(_read_slice_sizes, _write_slice_sizes),
-    ("collective-permute-start", "slice_sizes"): Place(_read_slice_sizes, _write_slice_sizes),
-    ("shuffle", "mode"): Place(_read_shuffle, _write_shuffle),
-    ("custom-call", "dim_labels"): Place(
+    ("collective-permute", "slice_sizes"): Encoding(_read_slice_sizes, _write_slice_sizes),
+    ("collective-permute-start", "slice_sizes"): Encoding(_read_slice_sizes, _write_slice_sizes),
+    ("shuffle", "mode"): Encoding(_read_shuffle, _write_shuffle),
+    ("custom-call", "dim_labels"): Encoding(
         lambda m, operands: _read_conv_dims(m, operands)
         if m.get("convolution_dimension_numbers") else None,
         _write_conv_dims,
     ),
-    ("custom-call", "operand_precision"): Place(_read_any_precision, _PRECISION.write),
+    ("custom-call", "operand_precision"): Encoding(_read_any_precision, _PRECISION.write),
     ("custom-call", "window"): known(WINDOW, ()),
     ("ragged-all-to-all", "dimensions"): known(ints("dimensions"), ()),
     **{
@@ -388,22 +387,22 @@ OF_OPCODE: dict[tuple[str, str], Place] = {
 }  # fmt: skip
 
 
-def place_of(opcode: str, key: str) -> Place:
-    """Return where messages have an attribute of an operation."""
+def encoding_of(opcode: str, key: str) -> Encoding:
+    """Return the encoding of an attribute of an operation."""
     return OF_OPCODE.get((opcode, key)) or ATTRIBUTES[key]
 
 
-def places(spec: OpSpec) -> list[tuple[str, Place]]:
-    """Return the attributes of an operation that are no computations, with their places."""
-    return [(k, place_of(spec.name, k)) for k in spec.attrs if k not in spec.computation_attrs]
+def encodings(spec: OpSpec) -> list[tuple[str, Encoding]]:
+    """Return the attributes of an operation except computations, with their encodings."""
+    return [(k, encoding_of(spec.name, k)) for k in spec.attrs if k not in spec.computation_attrs]
 
 
 # --- called computations ------------------------------------------------------------------------
 
-# The order in which messages list what an operation calls, where it is not that of the op table.
+# The order in which messages list called computations, if it is not that of the op table.
 _CALL_ORDER = {"while": ("body", "condition")}
 
 
 def called(spec: OpSpec) -> Sequence[str]:
-    """Return the attributes that hold computations in the order of a message's list."""
+    """Return the attributes that are computations, in the order of a message's list."""
     return _CALL_ORDER.get(spec.name, spec.computation_attrs)

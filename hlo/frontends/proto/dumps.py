@@ -1,7 +1,7 @@
-"""What dumps wrap around a module: an HloProto, an HloSnapshot, an HloUnoptimizedSnapshot.
+"""The messages around a module in dumps: HloProto, HloSnapshot, HloUnoptimizedSnapshot.
 
-Snapshots hold arguments too, as messages. A binary HloUnoptimizedSnapshot has its length in front
-and the arguments behind it, so that they may be longer than a message can be.
+Snapshots contain arguments too, as messages. A binary HloUnoptimizedSnapshot is preceded by its
+length and followed by the arguments, which may exceed the maximum size of a message.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from hlo.values.literal import Literal
 from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
 _MODULE = "HloModuleProto"
-# The tags of the fields that the message of a module or of a wrapper begins with.
+# The tags of the first fields of a module and of its wrappers.
 _MESSAGE_STARTS = (b"\n", b"\x12")
-# The bytes in front of an argument's shape that say how many the shape takes.
+# The size in bytes of the length before an argument's shape.
 _SIZE_BYTES = 8
 
 
 @cache
 def _kind(depth: int) -> MessageType:
-    """Return the message that has a module `depth` messages deep."""
+    """Return the type of message that contains a module at `depth`."""
     messages = schema()
     if depth != 1:
         return messages["HloSnapshot" if depth else _MODULE]
-    # Two messages have it. Their fields differ in name, and but for one in number.
+    # Two types do. Their fields differ in name, and all but one in number.
     one, other = messages["HloProto"].by_name, messages["HloUnoptimizedSnapshot"].by_name
     fields: Mapping[str, Field] = {**one, **other}
     numbered = [one["hlo_module"], other["partitions"]]
@@ -44,12 +44,12 @@ def _kind(depth: int) -> MessageType:
 
 
 _PATHS = ((), ("hlo_module",), ("hlo", "hlo_module"))
-# The first field of the text form, by the depth of the module.
+# The first field of the text form, keyed by the depth of the module.
 _FIRST_FIELDS = {"hlo_module": 1, "hlo": 2}
 
 
 def _extent(data: bytes) -> tuple[int, int]:
-    """Return where the message begins and ends: behind its length, if there is one in front."""
+    """Return where the message begins and ends: after its length, if that precedes it."""
     if data[:1] not in _MESSAGE_STARTS:
         inside = wire.with_length(data)
         if inside is not None and data[inside[0] : inside[0] + 1] == b"\n":
@@ -58,9 +58,9 @@ def _extent(data: bytes) -> tuple[int, int]:
 
 
 def _layers(data: bytes) -> list[tuple[int, int]]:
-    """Return where the message of a module is, after those that it is in.
+    """Return the extents of the enclosing messages and of the module's.
 
-    A module's first field is a name; that of a wrapper is a message.
+    The first field of a module is a name, that of a wrapper a message.
     """
     found = [_extent(data)]
     while len(found) < len(_PATHS):
@@ -94,7 +94,7 @@ def _parsed(text: str) -> tuple[Message, int]:
 
 
 def read_arguments(data: bytes | str) -> list[list[Literal]]:
-    """Return the arguments that a snapshot holds, those of each partition. Raises TextError.
+    """Return the arguments in a snapshot, for each partition. Raises TextError.
 
     data: the bytes of the binary form, or the text form.
     """
@@ -105,7 +105,7 @@ def read_arguments(data: bytes | str) -> list[list[Literal]]:
         start, end = layers[0]
         message = wire.decode(data, _kind(len(layers) - 1), start, end)
     if "hlo" in message:
-        # An HloSnapshot is of one partition.
+        # An HloSnapshot has one partition.
         return [[read_literal(m) for m in message.get("arguments", ())]]
     found = []
     for partition in message.get("partitions", ()):
@@ -136,7 +136,7 @@ def _read_serialized(data: bytes, start: int, end: int) -> Literal:
 
 
 def _read_elements(data: bytes, pos: int, end: int, shape: Shape) -> tuple[Literal, int]:
-    """Return the value whose elements begin at `pos`, and where they end."""
+    """Return the value whose elements begin at `pos`, and the offset of their end."""
     if isinstance(shape, TupleShape):
         parts = []
         for element in shape.elements:
@@ -158,7 +158,7 @@ def _read_elements(data: bytes, pos: int, end: int, shape: Shape) -> tuple[Liter
 
 
 def _packed(shape: ArrayShape) -> ArrayShape:
-    """Return a shape as the elements of an argument lie in a file: each in its bits."""
+    """Return the shape of an argument in a file, where elements are packed."""
     order = (shape.layout or Layout.default(shape.rank)).minor_to_major
     et = shape.element_type
     bits = 1 if et.is_pred else et.bits

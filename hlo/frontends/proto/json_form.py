@@ -1,7 +1,7 @@
 """Messages as JSON, by the names of their fields.
 
 Source: https://protobuf.dev/programming-guides/json: integers of 64 bits are strings, bytes are
-base64, and numbers that JSON does not have are words.
+base64, and infinities and NaNs are strings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hlo.values.scan import to_bytes
 _WIDE = ("int64", "uint64", "sint64", "fixed64", "sfixed64")
 
 
-# What stands for a byte that is no part of UTF-8.
+# The replacement of a byte that is not valid UTF-8.
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -62,5 +62,5 @@ def _number(value: float, *, is_single: bool) -> float | str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    # As many digits as tell it from other numbers of its type.
+    # As many digits as distinguish it from other numbers of its type.
     return float(str(np.float32(value))) if is_single else value

@@ -1,4 +1,4 @@
-"""What any operation may carry with it, as messages: where it comes from, strings, statistics."""
+"""Annotations of operations as messages: metadata, frontend attributes, statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROFILE_TYPES = ("INVALID", "WINDOW", "FLAG", "INTEGER")
 
 
 class Payloads:
-    """The long strings that a module keeps once, by their numbers."""
+    """The long strings that a module stores once, by number."""
 
     def __init__(self, known: list[bytes] | None = None) -> None:
         self.known = known or []
@@ -37,7 +37,7 @@ NO_PAYLOADS = Payloads()
 
 
 def read_metadata(m: Message, payloads: Payloads = NO_PAYLOADS) -> OpMetadata:
-    """Return the metadata that an OpMetadata message says."""
+    """Return the metadata in an OpMetadata message."""
     fields: dict[str, Any] = {}
     for name in OpMetadata.FIELDS:
         value: Any = m.get(name)
@@ -78,7 +78,7 @@ _SHOWN = "visualizing_index"
 
 
 def read_statistics(m: Message) -> tuple[tuple[str, float], ...]:
-    """Return statistics with the number of the one that is shown in front."""
+    """Return statistics, preceded by the number of the visualized one."""
     shown = (_SHOWN, m.get("stat_index_to_visualize", 0))
     return (shown, *((s.get("stat_name", ""), s.get("stat_val", 0.0)) for s in m["statistics"]))
 

@@ -1,4 +1,4 @@
-"""Where values come from in the program before optimization, as messages."""
+"""Original values, the values of the unoptimized program, as messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hlo.frontends.text.origins import SYNTHETIC, Origin, read_origins, recoveri
 from hlo.ops.attrs import INTS
 from hlo.values.scan import Scanner, escape
 
-# What stands behind a backslash in a string. A string of a module has its lines.
+# Escapes after a backslash in a string. The string of a module contains its line breaks.
 _QUOTED = re.compile(r'["\\]')
 
 
@@ -27,7 +27,7 @@ def read_origin(m: Message) -> str:
 
 
 def _tree(elements: list[tuple[list[int], Any]], depth: int) -> str:
-    """Return the text of what has one index up to `depth`."""
+    """Return the text of the leaves with equal indices up to `depth`."""
     if len(elements) == 1 and len(elements[0][0]) <= depth:
         return _array(elements[0][1])
     parts: dict[int, list[tuple[list[int], Any]]] = {}
@@ -79,17 +79,17 @@ _ARRAYS = ("old_original_array", "new_original_array")
 
 
 def read_recovery(m: Message, text_of: Callable[[Message], str]) -> str:
-    """Return the text of an OriginalValueRecoveryTableProto, nothing where it has no entries.
+    """Return the text of an OriginalValueRecoveryTableProto, empty without entries.
 
-    XLA does not escape quotes in it, and so does not read all that it writes. Raises TextError.
-    text_of: gets the message of a module.
+    XLA does not escape quotes in it, and so cannot read everything that it writes. Raises
+    TextError. text_of: returns the text for the message of a module.
     """
     entries = []
     for e in m.get("entries", ()):
         entry = "  " + " : ".join(_array(e.sub(name)) for name in _ARRAYS)
         if "recovery_module" in e:
             if e["recovery_module"].sub("original_value_recovery_table").get("entries"):
-                # Strings in strings take twice the room at each level.
+                # Nested strings double in size at each level.
                 raise TextError("a recovery module with a recovery table", e.offset,
                                 code="nesting-too-deep")  # fmt: skip
             text = _QUOTED.sub(r"\\\g<0>", text_of(e["recovery_module"]))
@@ -101,7 +101,7 @@ def read_recovery(m: Message, text_of: Callable[[Message], str]) -> str:
 def write_recovery(text: str, message_of: Callable[[str], Message]) -> Message:
     """Return the OriginalValueRecoveryTableProto of a text. Raises TextError.
 
-    message_of: gets the text of a module.
+    message_of: returns the message for the text of a module.
     """
     s = Scanner(text)
     entries = []

@@ -1,4 +1,4 @@
-"""The text form of messages (`.pbtxt`), both ways.
+"""Reading and writing of messages in text form (`.pbtxt`).
 
 Source: https://protobuf.dev/reference/protobuf/textformat-spec, without extensions and `Any`.
 """
@@ -42,14 +42,14 @@ _FLOATS = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
 
 
 def parse(text: str, kind: MessageType) -> Message:
-    """Return the message that a text spells. Raises TextError."""
+    """Parse a message. Raises TextError."""
     reader = _Reader(text)
     message = reader.message(kind, "", 0)
     return message
 
 
 class _Reader:
-    """A token ahead of the text: `type`, `value` and `start` are those of the next one."""
+    """A parser with one token of lookahead; `type`, `value` and `start` describe it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -73,7 +73,7 @@ class _Reader:
         return repr(self.value) if self.type != "end" else "the end of the text"
 
     def _accept(self, marks: str) -> str:
-        """Take the next token if it is one of these characters; return it, or nothing."""
+        """Consume the next token if it is one of these characters; return it, or `""`."""
         value = self.value
         if self.type == "mark" and value in marks:
             self._advance()
@@ -191,7 +191,7 @@ class _Reader:
         return float(text.removesuffix("f"))
 
     def _strings(self, entry: Field) -> bytes:
-        """Read one string or several that stand next to each other."""
+        """Read one string, or several adjacent ones as one."""
         if self.type != "string":
             self._fail(f"{entry.name} is a string, not {self._found()}", code="bad-value")
         parts = []
@@ -228,7 +228,7 @@ class _Reader:
 def write(message: Message, kind: MessageType, *, has_lists: bool = True) -> str:
     """Return the text of a message, fields in the order of their numbers.
 
-    has_lists: numbers of a field are in one list; else each has a line, as in `DebugString`.
+    has_lists: repeated numbers are printed as a list; else one a line, as in `DebugString`.
     """
     return "".join(f"{line}\n" for line in _lines(message, kind, "", has_lists))
 
@@ -259,7 +259,7 @@ def _scalar(entry: Field, value: Any) -> str:
     if entry.kind == "bool":
         return "true" if value else "false"
     if entry.kind == "float":
-        # As many digits as tell it from other numbers of its type.
+        # As many digits as distinguish it from other numbers of its type.
         return str(np.float32(value))
     return str(value)
 

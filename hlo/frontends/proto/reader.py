@@ -1,7 +1,7 @@
 """Messages to a module.
 
-Everything is checked that reading HLO text checks, by the same rules: what a message says of an
-attribute is made a value, and its text is read again. What `verify` checks is left to it.
+Everything that parsing HLO text checks is checked here, by the same rules: attributes are decoded
+to values, whose text is parsed again. The rest is left to `verify`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
 from hlo.errors import TextError, did_you_mean
-from hlo.frontends.proto.attributes import called, places
+from hlo.frontends.proto.attributes import called, encodings
 from hlo.frontends.proto.metadata import (
     Payloads,
     read_frontend_attributes,
@@ -47,7 +47,7 @@ def _read_text(codec: Codec, text: str) -> Any:
 
 
 def _checked(codec: Codec, value: Any, what: str, m: Message) -> Any:
-    """Return a value as reading its text gives it. Raises TextError if there is none like it."""
+    """Return a value as parsed from its text. Raises TextError if it is not valid."""
     text = codec.write(value)
     try:
         return _read_text(codec, text)
@@ -56,7 +56,7 @@ def _checked(codec: Codec, value: Any, what: str, m: Message) -> Any:
 
 
 class _Draft(NamedTuple):
-    """A computation and the messages that it is built from."""
+    """A computation and its messages."""
 
     comp: Computation
     message: Message
@@ -64,7 +64,7 @@ class _Draft(NamedTuple):
 
 
 def read_module(m: Message) -> Module:
-    """Return the module that a HloModuleProto says. Raises TextError at the first error."""
+    """Return the module in a HloModuleProto. Raises TextError at the first error."""
     return _ModuleReader(m).module()
 
 
@@ -148,7 +148,7 @@ class _ModuleReader:
             if record is not None:
                 lines = [record(*(x.get(f, 0) for f in record._fields)) for x in lines]
             if table == "StackFrames":
-                # The text counts the callers of frames from 2 on, with 1 for none.
+                # The text numbers the callers of frames from 2 on; 1 means none.
                 lines = [x._replace(parent_frame_id=x.parent_frame_id + 1) for x in lines]
             if index:
                 module.tables[table] = lines
@@ -183,7 +183,7 @@ class _ModuleReader:
             try:
                 by_id[number] = comp.add(self._instruction(i, name, by_id))
             except TextError as e:
-                # Values inside the instruction know no place but of their own.
+                # Offsets in errors of values inside the instruction are relative to those.
                 raise TextError(f"{name}: {e.message}", e.offset or i.offset, code=e.code,
                                 hint=e.hint) from None  # fmt: skip
         for i in m.get("instructions", ()):
@@ -214,14 +214,14 @@ class _ModuleReader:
         shape = read_shape(m.sub("shape"))
         shapes = [o.shape for o in operands]
         attrs: dict[str, Any] = {}
-        for key, place in places(spec):
+        for key, encoding in encodings(spec):
             codec = spec.attrs[key].codec
             if codec is LITERAL:
                 if "literal" not in m:
                     _fail("a constant without its literal", m, "missing-attribute")
                 attrs[key] = read_literal(m["literal"], shape)
                 continue
-            value = place.read(m, shapes)
+            value = encoding.read(m, shapes)
             settled = spec.attrs[key].settled
             if settled is not None and value is not None:
                 value = settled(value, shapes)
@@ -236,7 +236,7 @@ class _ModuleReader:
         )
 
     def _callees(self, m: Message, spec: OpSpec, operands: list[Shape]) -> dict[str, Any]:
-        """Return the attributes that hold computations."""
+        """Return the attributes that are computations."""
         found = []
         for number in m.get("called_computation_ids", ()):
             draft = self._drafts.get(number)
@@ -284,7 +284,7 @@ def _name(m: Message, what: str) -> str:
     return name
 
 
-# Annotations by name: the field they are in, and how it is read.
+# Annotations by name: their field, and how to read it.
 _ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "parameter_replication": (
         "parameter_replication", lambda m: tuple(m.get("replicated_at_leaf_buffers", ())),

@@ -1,4 +1,4 @@
-"""RunHloModuleLiterals: what XLA's run_hlo_module read and computed, an entry an iteration."""
+"""RunHloModuleLiterals: inputs and results of XLA's run_hlo_module, an entry per iteration."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hlo.io.formats import PROTO_FIELD
 from hlo.values.literal import Literal
 
 _RUN, _ITERATION = "RunHloModuleLiterals", "RunHloModuleIterationLiterals"
-# How a message of iterations begins, and none of a single iteration: with the tag of its field.
+# A message of iterations, unlike that of a single iteration, begins with the tag of its field.
 _ITERATIONS_START = b"\n"
 
 
 @dataclass
 class Iteration:
-    """The values of one run: its arguments, its result, and that of what it was compared with."""
+    """The values of one run: its arguments, its result, and the result it was compared with."""
 
     arguments: list[Literal] = field(default_factory=list)
     result: Literal | None = None
@@ -28,7 +28,7 @@ class Iteration:
 def read_iterations(data: bytes | str) -> list[Iteration]:
     """Return the values of each run, from the bytes or the text of a message. Raises TextError.
 
-    A message of one iteration, without the list around it, is taken as well.
+    A message of a single iteration, without the list around it, is accepted as well.
     """
     if isinstance(data, str):
         first = PROTO_FIELD.match(data)

@@ -1,7 +1,7 @@
-"""The described schema: which fields messages have, with their numbers and types.
+"""The schema: the fields of messages, with their numbers and types.
 
-`*.schema` lists messages and enumerations, a field a line: number, name, type. A type is that of a
-number, `string`, `bytes`, or the name of a message or an enumeration.
+`*.schema` lists messages and enumerations, a field per line: number, name, type. A type is a
+numeric type, `string`, `bytes`, or the name of a message or an enumeration.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 
 SCHEMAS = ("xla_data.schema", "hlo.schema")
 
-# What a HloModuleProto says of the module that its text does not. It comes out as it went in.
+# Fields of a HloModuleProto that the text does not have. They are preserved as they are.
 UNPRINTED = (
     "id", "cross_program_prefetches", "is_dynamic", "spmd_output_sharding", "profile_info",
     "spmd_parameters_shardings", "device_assignment", "use_auto_spmd_partitioning", "device_type",
     "pjrt_id",
 )  # fmt: skip
 
-# Types that are written as a varint, as four and as eight bytes; all others have a length in front.
+# Types encoded as a varint, as four and as eight bytes; all others are preceded by a length.
 VARINTS = frozenset({"int32", "int64", "uint32", "uint64", "bool"})
 FIXED = {"float": 4, "double": 8}
 
@@ -29,8 +29,8 @@ FIXED = {"float": 4, "double": 8}
 class Message(dict[str, Any]):
     """Field values by name; absent fields have no entry.
 
-    Repeated fields are lists, those of many numbers arrays; enumerations are words, or numbers
-    where the schema knows no word. offset: where the message begins in what it was read from.
+    Repeated fields are lists, those of many numbers arrays; enumerations are words, or numbers that
+    are not in the schema. offset: where the message begins in its source.
     """
 
     __slots__ = ("offset",)
@@ -40,7 +40,7 @@ class Message(dict[str, Any]):
         self.offset = 0
 
     def sub(self, name: str) -> Message:
-        """Return the message in a field, an empty one where it is absent."""
+        """Return the message in a field, an empty one if it is absent."""
         found = self.get(name)
         if found is None:
             found = Message()
@@ -59,10 +59,13 @@ class EnumType:
 
 @dataclass(slots=True, eq=False)
 class Field:
-    """A field. `kind` is the type of a number or a string, or the type it names.
+    """A field. `kind` is a numeric type, `string`, `bytes`, or the type of a message or an
+    enumeration.
 
-    bulk: many numbers, held as an array. explicit: a zero is written too, since absence says more.
-    wire_type: 0 for a varint, 1 and 5 for eight and four bytes, 2 for what has its length in front.
+    bulk: many numbers, stored as an array. explicit: a zero is written too, since it differs from
+    absence.
+    wire_type: 0 for a varint, 1 and 5 for eight and four bytes, 2 for content preceded by its
+    length.
     """
 
     number: int
@@ -83,7 +86,8 @@ class MessageType:
     by_name: dict[str, Field] = field(default_factory=dict)
 
     def fields_of(self, message: Message) -> Iterator[tuple[Field, Any]]:
-        """Return the fields that a message has, and their values, in the order of their numbers."""
+        """Return the fields of a message that are set, with values, in the order of their
+        numbers."""
         found = [(self.by_name[name], value) for name, value in message.items()]
         found.sort(key=lambda pair: pair[0].number)
         return (pair for pair in found if pair[1] is not None)

@@ -1,6 +1,6 @@
-"""Shapes, layouts and literals as messages, both ways.
+"""Reading and writing of shapes, layouts and literals as messages.
 
-What a shape has to fulfil is checked by reading its text, where the rules are.
+Shapes are validated by parsing their text, where the rules are.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from hlo.values.types import (
     without_layout,
 )
 
-# How messages write the size of a dimension without a bound.
+# The size of an unbounded dimension in messages.
 _UNBOUNDED = -(1 << 63)
-# And the size of a tile's dimension that is merged with the next one.
+# The size of a tile's dimension that is merged with the next one.
 _COMBINE = -(1 << 63)
 _LEVELS = {"DIM_DENSE": "D", "DIM_COMPRESSED": "C", "DIM_SINGLETON": "S",
            "DIM_LOOSE_COMPRESSED": "H"}  # fmt: skip
@@ -54,7 +54,7 @@ def _element_type(word: Any, m: Message) -> ElementType:
 
 
 def read_shape(m: Message, depth: int = 0) -> Shape:
-    """Return the shape that a ShapeProto says. Raises TextError."""
+    """Return the shape in a ShapeProto. Raises TextError."""
     word = m.get("element_type", "PRIMITIVE_TYPE_INVALID")
     if word == "TUPLE":
         if depth >= MAX_NESTING:
@@ -179,7 +179,7 @@ def _write_layout(layout: Layout) -> Message:
 def write_program_shape(
     parameters: Iterable[Shape], result: Shape, names: Iterable[str]
 ) -> Message:
-    """Return the ProgramShapeProto of what a computation takes and returns."""
+    """Return the ProgramShapeProto of a computation's parameters and result."""
     return Message(
         parameters=[write_shape(s) for s in parameters],
         result=write_shape(result),
@@ -189,8 +189,8 @@ def write_program_shape(
 
 # --- literals -----------------------------------------------------------------------------------
 
-# Types whose elements are numbers in the message; those of the others are bytes, one element each
-# where they are narrower than a byte.
+# Types whose elements are numbers in the message; the others are bytes, with one byte for a
+# sub-byte element.
 _NUMBERS = ("pred", "s32", "s64", "u32", "u64", "f32", "f64", "c64", "c128")
 
 
@@ -201,7 +201,7 @@ def _order(shape: ArrayShape) -> tuple[int, ...]:
 
 
 def read_literal(m: Message, shape: Shape | None = None) -> Literal:
-    """Return the value of a LiteralProto, of the shape it has or of one that differs in layout.
+    """Return the value of a LiteralProto, in its own shape or one that differs in layout.
 
     Raises TextError.
     """
@@ -257,7 +257,7 @@ def _from_bytes(data: bytes, et: ElementType, m: Message) -> np.ndarray:
         raise TextError(f"{len(data)} bytes of {et}", m.offset, code="literal-shape")
     raw = np.frombuffer(data, np.uint8)
     if et.bits < 8:
-        # The unused bits are zero in the message, and those of a sign in memory.
+        # Sub-byte integers are zero-extended in the message, and sign-extended in memory.
         low = raw & np.uint8((1 << et.bits) - 1)
         sign = np.uint8(1 << (et.bits - 1) if et.is_signed else 0)
         raw = (low ^ sign) - sign
@@ -272,7 +272,7 @@ def write_literal(literal: Literal) -> Message:
         m["tuple_literals"] = parts = [write_literal(e) for e in literal.elements]
         m["shape"]["tuple_shapes"] = [part["shape"] for part in parts]
     elif isinstance(shape, ArrayShape):
-        # XLA reads no literal whose elements have a size of their own.
+        # XLA reads no literal with an element size in its layout.
         m["shape"].sub("layout").pop("element_size_in_bits", None)
         et = shape.element_type
         flat = np.ascontiguousarray(literal.array.transpose(_order(shape))).reshape(-1)

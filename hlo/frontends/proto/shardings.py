@@ -1,6 +1,6 @@
-"""Shardings and arrangements of devices as messages, both ways.
+"""Reading and writing of shardings and arrangements of devices as messages.
 
-What is read here need not be valid yet: whoever asks reads its text again, where the rules are.
+The results of readers need not be valid: callers parse their text, where the rules are.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _write_axes(refs: tuple[AxisRef, ...]) -> list[Message]:
 
 
 def read_sharding(m: Message) -> Sharding:
-    """Return the sharding that an OpSharding says. Raises TextError."""
+    """Return the sharding in an OpSharding. Raises TextError."""
     kind = m.get("type", "REPLICATED")
     if kind == "TUPLE":
         return TupleSharding(tuple(read_sharding(s) for s in m.get("tuple_shardings", ())))
@@ -151,7 +151,7 @@ def _read_named(m: Message) -> Sharding:
     fields = {key: _read_axes(m.get(f"{key}_axes", []), mesh) for key in AXIS_FIELDS}
     whole = tuple(AxisRef(i) for i in range(len(mesh.names)))
     if not dims:
-        # All axes in one way is written as that word.
+        # If all axes are in one list, that word is written instead.
         for key in AXIS_FIELDS:
             rest = [refs for other, refs in fields.items() if other != key and refs]
             if not rest and fields[key] == (() if key == "replicated" else whole):
@@ -163,7 +163,7 @@ def _read_named(m: Message) -> Sharding:
 
 
 def write_sharding(sharding: Sharding) -> Message:
-    """Return the OpSharding of a sharding. Raises InferError for one that messages cannot say."""
+    """Return the OpSharding of a sharding. Raises InferError if messages cannot express it."""
     match sharding:
         case TupleSharding(elements):
             return Message(type="TUPLE", tuple_shardings=[write_sharding(e) for e in elements])
@@ -235,7 +235,7 @@ def read_groups(m: Message) -> ReplicaGroups:
             _grid(dims, [], inside.get("iota_reshape_dims", []) or [0],
                   inside.get("iota_transpose_perm", []), inside)
         )  # fmt: skip
-    # Before there was a list of devices the instruction had the groups itself.
+    # Older instructions have the groups themselves instead of a list of devices.
     listed = m["collective_device_list"] if "collective_device_list" in m else m
     groups = listed.get("replica_groups", ())
     return ListedGroups(tuple(tuple(g.get("replica_ids", ())) for g in groups))

@@ -1,8 +1,7 @@
-"""The binary form of messages: protocol buffers' wire format, both ways.
+"""The binary form of messages: reading and writing of protocol buffers' wire format.
 
-Source: https://protobuf.dev/programming-guides/encoding. Fields that the schema does not know are
-skipped, as everywhere in protocol buffers. Nothing is allocated that the input does not have the
-bytes for.
+Source: https://protobuf.dev/programming-guides/encoding. Fields that are not in the schema are
+skipped, as usual for protocol buffers. Allocations are bounded by the size of the input.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from hlo.errors import TextError
 from hlo.frontends.proto.schema import FIXED, EnumType, Field, Message, MessageType
 from hlo.values.scan import from_bytes, to_bytes
 
-# What other readers of protocol buffers allow too.
+# The usual limit of protocol buffers.
 MAX_NESTING = 100
 _MASK = (1 << 64) - 1
 _LONGEST_VARINT = 10
@@ -32,19 +31,19 @@ def _fail(message: str, offset: int, code: str = "bad-proto") -> NoReturn:
 
 
 def decode(data: bytes, kind: MessageType, start: int = 0, end: int | None = None) -> Message:
-    """Return the message that `data[start:end]` spells. Raises TextError at an offset in `data`."""
+    """Decode the message in `data[start:end]`. Raises TextError at an offset in `data`."""
     return _Decoder(data).message(kind, Message(), start, len(data) if end is None else end, 0)
 
 
 def first_field(data: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """Return where the content of field 1 begins and ends, if it has a length and comes first."""
+    """Return the extent of the content of field 1, if it has a length and comes first."""
     if data[start : start + 1] != b"\n":
         return None
     return _Decoder(data).content(start + 1, end, start)
 
 
 def with_length(data: bytes) -> tuple[int, int] | None:
-    """Return where a message begins and ends whose length is in front of it, if it is all there."""
+    """Return the extent of a message that is preceded by its length, if it is complete."""
     try:
         return _Decoder(data).content(0, len(data), 0)
     except TextError:
@@ -82,7 +81,7 @@ class _Decoder:
         return into
 
     def content(self, pos: int, end: int, start: int) -> tuple[int, int]:
-        """Return where a value begins and ends whose length is at `pos`, of a field at `start`."""
+        """Return the extent of a value whose length is at `pos`, of a field at `start`."""
         size, pos = self._varint(pos, end)
         return pos, self._checked_end(pos, end, size, start)
 
@@ -158,7 +157,7 @@ class _Decoder:
         return (kind.words.get(raw, raw) if isinstance(kind, EnumType) else raw), after
 
     def _bulk(self, entry: Field, pos: int, end: int) -> np.ndarray:
-        """Read the numbers in `[pos, end)`, whether they are packed or one."""
+        """Read the numbers in `[pos, end)`, packed or a single one."""
         raw = np.frombuffer(self._data, np.uint8, end - pos, pos)
         assert isinstance(entry.kind, str)
         if entry.kind in FIXED:
@@ -218,7 +217,7 @@ def _varint(value: int) -> bytes:
 
 
 def _scalar_number(entry: Field, value: Any) -> Any:
-    """Return a scalar as a number: enumerations are words in messages."""
+    """Return a scalar as a number; enumerations are words in messages."""
     kind = entry.kind
     return kind.numbers[value] if isinstance(kind, EnumType) and isinstance(value, str) else value
 

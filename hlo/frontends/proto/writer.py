@@ -1,8 +1,8 @@
 """A module to messages.
 
-Computations stand callees first and instructions in an order that can be run, as XLA's reader wants
-them. What is XLA's compile options in the header of the text (`replica_count`, `num_partitions`,
-`allow_spmd_sharding_propagation_to_*`, `alias_passthrough_params`) is no part of its message.
+Computations are written callees first and instructions in topological order, as XLA's reader
+requires. The compile options in the header of the text (`replica_count`, `num_partitions`,
+`allow_spmd_sharding_propagation_to_*`, `alias_passthrough_params`) have no fields in the message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hlo.frontends.proto.attributes import called, places, usual_comparison
+from hlo.frontends.proto.attributes import called, encodings, usual_comparison
 from hlo.frontends.proto.metadata import write_frontend_attributes, write_metadata, write_statistics
 from hlo.frontends.proto.origin import write_origin, write_recovery
 from hlo.frontends.proto.schema import Message
@@ -25,7 +25,7 @@ from hlo.ops.attrs import LITERAL
 from hlo.values.scan import to_bytes
 from hlo.verifier import verify
 
-# Annotations by name: the field they are in, and how it is written.
+# Annotations by name: their field, and how to write it.
 _ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "parameter_replication": (
         "parameter_replication", lambda v: Message(replicated_at_leaf_buffers=list(v)),
@@ -38,18 +38,18 @@ _ANNOTATIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "backend_config": ("backend_config", to_bytes),
 }  # fmt: skip
 
-# Instructions are numbered from here on in the computation of this number, as XLA numbers them.
+# The first id of instructions in the computation of this number, as in XLA.
 _COMPUTATION_BITS = 32
 
 
-# Messages that XLA writes of each instruction, whether there is something in them or not.
+# Messages that XLA writes for each instruction even if they are empty.
 _ALWAYS = ("metadata", "frontend_attributes", "statistics_viz")
 
 
 def write_xla_module(module: Module) -> Message:
     """Return the HloModuleProto as XLA writes it: in the order of the graph, with empty messages.
 
-    Raises InferError for what messages cannot say.
+    Raises InferError for what messages cannot express.
     """
     m = write_module(module)
     messages = dict(zip(module.callees_first(), m["computations"], strict=True))
@@ -65,10 +65,10 @@ def write_xla_module(module: Module) -> Message:
 
 
 def write_module(module: Module) -> Message:
-    """Return the HloModuleProto of a module. Raises InferError for what messages cannot say."""
+    """Return the HloModuleProto of a module. Raises InferError for what messages cannot express."""
     order = module.callees_first()
     names = unique_names(order)
-    # XLA's reader puts computations in the order of their numbers, whatever order they stand in.
+    # XLA's reader orders computations by their ids, not by their position.
     numbers = {comp: number for number, comp in enumerate(module.computations)}
     ids: dict[Instruction, int] = {}
     fused = {
@@ -131,7 +131,7 @@ def _header(module: Module, m: Message) -> None:
             file_names=list(tables.get("FileNames", ())),
             function_names=list(tables.get("FunctionNames", ())),
             file_locations=_records(tables.get("FileLocations", ())),
-            # The text counts the callers of frames from 2 on, with 1 for none.
+            # The text numbers the callers of frames from 2 on; 1 means none.
             stack_frames=_records(
                 f._replace(parent_frame_id=f.parent_frame_id - 1)
                 for f in tables.get("StackFrames", ())
@@ -189,14 +189,14 @@ def _instruction(
         operand_ids=[ids[o] for o in inst.operands],
         control_predecessor_ids=[ids[o] for o in inst.control_predecessors],
     )
-    for key, place in places(inst.spec):
+    for key, encoding in encodings(inst.spec):
         value = inst.attrs[key]
         if inst.spec.attrs[key].codec is LITERAL:
             m["literal"] = write_literal(value)
         elif value is not None:
-            place.write(value, m)
+            encoding.write(value, m)
     if inst.opcode == "compare":
-        # XLA says it even where there is no choice.
+        # XLA writes it even where there is only one possibility.
         m.setdefault("comparison_type", usual_comparison([o.shape for o in inst.operands]))
     callees: list[Computation] = []
     for key in called(inst.spec):

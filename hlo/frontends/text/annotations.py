@@ -1,4 +1,4 @@
-"""Attributes that any operation may have: how each is read, kept and written.
+"""Attributes that any operation may have: their parsing, values and printing.
 
 `ANNOTATIONS` lists them in XLA's printing order.
 """
@@ -29,7 +29,7 @@ _FIELDS = (
     "metadata_payload",
 )  # fmt: skip
 _STRING_FIELDS = ("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name")
-# As programs print it: fields in the order of XLA's proto, each at most once.
+# As XLA prints it: fields in the order of its proto, each at most once.
 _METADATA = re.compile(
     rf"\{{{terminals.GAP}"
     + "".join(
@@ -44,7 +44,7 @@ _METADATA = re.compile(
 
 
 class OpMetadata:
-    """Where an operation came from. Most of a dump is this, so it is decoded when it is asked for.
+    """Where an operation came from. Most of a dump is metadata, so it is decoded lazily.
 
     fields: values by name, in the order of XLA's proto: `op_name`, `source_line`, ...
     """
@@ -101,7 +101,7 @@ def _read_metadata_fields(s: Scanner) -> dict[str, Any]:
         if name in _INT_FIELDS:
             found[name] = INT32.read(s)
         else:
-            # The kinds of profile that gave the numbers.
+            # The kinds of profiles that numbers come from.
             found[name] = s.integers() if name == "profile_type" else s.string()
     return {name: found[name] for name in _FIELDS if name in found}
 
@@ -144,7 +144,7 @@ def _end_of_braces(text: str, start: int) -> int | None:
 
 
 def _read_braces(s: Scanner) -> str:
-    """Read text in balanced braces, kept as it is written."""
+    """Read text in balanced braces, verbatim."""
     end = _end_of_braces(s.text, s.pos)
     if end is None:
         s.fail(f"expected text in braces, found {s.found()}")
@@ -205,7 +205,7 @@ def _write_statistics(values: tuple[tuple[str, float], ...]) -> str:
 
 
 STATISTICS = Codec("{visualizing_index=0,name=1.5}", _read_statistics, _write_statistics)
-# Text that is kept without a look into it.
+# Text that is kept verbatim.
 BRACES = Codec("{text}", _read_braces, str)
 ORIGIN = Codec("{origin}", read_origin_text, str)
 

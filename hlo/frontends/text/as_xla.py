@@ -1,7 +1,7 @@
-"""What XLA makes of a text when it reads it, and shows when it prints it.
+"""A module as XLA prints it after parsing its text.
 
 Names become unique in the module, stack frames are numbered in the order of their use, and the
-header says layouts that the text leaves open. Source: `HloParserImpl`, and what jaxlib prints.
+header has all layouts. Source: `HloParserImpl`, and what jaxlib prints.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hlo.ir import Instruction, Module
 from hlo.ir.names import unique_names
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
-# With one of these in the header, XLA takes minor-to-major orders from nowhere else.
+# With one of these in the header, XLA ignores minor-to-major orders everywhere else.
 _RESETTING = (
     "replica_count", "num_partitions", "alias_passthrough_params",
     "allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output",
@@ -24,7 +24,7 @@ _FRAME = "stack_frame_id"
 
 
 class AsXla:
-    """What differs from the module itself: names, the header's layouts, metadata and tables."""
+    """The differences to the module itself: names, the header's layouts, metadata and tables."""
 
     def __init__(self, module: Module) -> None:
         self.names: dict[Instruction, str] = unique_names(module.computations)
@@ -37,7 +37,7 @@ class AsXla:
         self.tables = self._frames.tables
 
     def metadata(self, metadata: OpMetadata) -> OpMetadata | None:
-        """Return metadata with the frame's new number, None where a lost frame is all it had."""
+        """Return metadata with the frame's new number, None if nothing is left."""
         fields = dict(metadata.fields)
         frame = fields.pop(_FRAME, None)
         number = None if frame is None else self._frames.number(frame)
@@ -49,7 +49,7 @@ class AsXla:
         return OpMetadata(known) if known else None
 
     def shape(self, inst: Instruction) -> Shape:
-        """Return a shape; those of constants say nothing of the bits of an element."""
+        """Return a shape as printed: those of constants without element sizes."""
         return _shape(inst)
 
 
@@ -83,7 +83,7 @@ def _row_major(shape: Shape) -> Shape:
 
 
 class _Frames:
-    """The stack-frame index, with the entries that are used in the order of their first use."""
+    """The stack-frame index, with the used entries in the order of their first use."""
 
     def __init__(self, module: Module) -> None:
         self._old = module.tables
@@ -94,9 +94,9 @@ class _Frames:
         return {name: list(lines) for name, lines in self._new.items()}
 
     def number(self, frame: int) -> int | None:
-        """Return the new number of a frame, which joins the index; None for one without entry."""
+        """Return the new number of a frame, adding it to the index; None for one without entry."""
         chain: list[StackFrame] = []
-        # Frames stand behind their parents; text counts parents from one more.
+        # Frames come after their parents; the text numbers parents one higher.
         while (found := self._line("StackFrames", frame)) is not None:
             chain.append(found)
             if found.parent_frame_id - 1 >= frame:

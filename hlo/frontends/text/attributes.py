@@ -1,4 +1,4 @@
-"""Attributes of instructions: `key=value` tokens to decoded values, once for each distinct text."""
+"""Attributes of instructions: decodes `key=value` tokens, once for each distinct text."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _LISTED_NAME = re.compile(rf"{terminals.GAP}({terminals.NAME}){terminals.GAP}([,
 _EMPTY_LIST = re.compile(rf"\{{{terminals.GAP}\}}", re.S)
 
 
-# What other versions of XLA call an attribute.
+# Names of attributes in other versions of XLA.
 _RENAMED = {
     "async_thread_name": "async_execution_thread",
     "all_reduce_id": "channel_id",
     "conv_kind": "convolution_kind",
-    "order": "type",  # of a comparison; here newer programs say it so
+    "order": "type",  # of a comparison, in newer programs
     "opaque": "backend_config",
     "original_value": "origin",
 }
-# What older programs write, and what says nothing any more.
+# Attributes of older programs that no longer mean anything.
 _OBSOLETE = frozenset({"async_group_id", "barrier"})
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An attribute token taken apart: its name, where that starts, its value, where that starts."""
+    """A decomposed attribute token: its name and its value, each with its offset."""
 
     key: str
     key_start: int
@@ -48,20 +48,20 @@ class Piece:
 
 
 def split(item: Token | Deep | InlineRecord, text: str) -> Piece:
-    """Take an attribute of a file's `text` apart. The value of an inline one is left out."""
+    """Decompose an attribute of a file's `text`, without the value of an inline one."""
     token = item.key if isinstance(item, InlineRecord) else item
     if isinstance(token, Deep):
         token = token.token("ATTRIBUTE", text)
     m = _KEY.match(token.value)
     assert m is not None
     at = token.start_pos
-    # The place of a value that is missing is behind the `=`, not on a line further down.
+    # A missing value is reported right after the `=`, not on a later line.
     start = m.end() if m.end() < len(token.value) else m.end(2)
     return Piece(m[1], at + m.start(1), token.value[m.end() :], at + start)
 
 
 def read_names(text: str) -> list[tuple[str, int]] | None:
-    """Return the names in `{a, %b}` with their offsets, or None when the text is something else."""
+    """Return the names in `{a, %b}` with their offsets, or None for any other text."""
     if _EMPTY_LIST.fullmatch(text):
         return []
     if not text.startswith("{"):
@@ -77,7 +77,7 @@ def read_names(text: str) -> list[tuple[str, int]] | None:
 
 @dataclass(frozen=True)
 class Schema:
-    """The attributes that an operation may have. Annotations are allowed besides."""
+    """The attributes that an operation may have, besides annotations."""
 
     opcode: str
     attrs: Mapping[str, Attr]
@@ -92,9 +92,9 @@ class Schema:
 
 @dataclass
 class Attributes:
-    """The decoded attributes of one instruction. `starts` says where each name stands.
+    """The decoded attributes of one instruction. `starts` has the offset of each name.
 
-    is_whole: False where one names a computation that has errors, which are reported there.
+    is_whole: False if one refers to a computation with errors, which are reported there.
     """
 
     own: dict[str, Any] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Attributes:
 class AttributeReader:
     """Decodes the attributes of one file's instructions.
 
-    computations: those of the file by name. inline: those that records hold, by the record's id.
+    computations: those of the file by name. inline: those inside records, by the record's id.
     """
 
     def __init__(
@@ -121,11 +121,11 @@ class AttributeReader:
         self._computations = computations
         self._inline = inline
         self._dropped = dropped
-        # By opcode and text: name, value, offset of the name.
+        # Keyed by opcode and text: name, value, offset of the name.
         self._known: dict[tuple[str, str], tuple[str, Any, int]] = {}
 
     def read(self, record: InstructionRecord, schema: Schema) -> Attributes:
-        """Decode an instruction's attributes. What is wrong is reported and left out."""
+        """Decode an instruction's attributes. Invalid ones are reported and left out."""
         found = Attributes()
         own, annotations, starts = found.own, found.annotations, found.starts
         known = self._known

@@ -1,7 +1,7 @@
-"""From records to a module: its header, its computations, and what they call.
+"""From records to a module: its header, its computations, and their calls.
 
-Every error is kept with its place and the work goes on. What could not be built is remembered by
-name, so that its uses are not reported as well.
+Errors are collected with their locations. Instructions that could not be built are remembered by
+name, so that their uses are not reported as well.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ COMPUTATION_ATTRS: dict[str, Codec] = {
 
 @dataclass
 class _Draft:
-    """A computation and what it is built from."""
+    """A computation and its record."""
 
     comp: Computation
     body: list[InstructionRecord]
@@ -65,7 +65,7 @@ class Builder:
         self._drafts: dict[str, _Draft] = {}
         self._computations: dict[str, Computation] = {}
         self._inline: dict[int, list[Computation]] = {}
-        # By caller: the wrappers of its async operations, which have no place in the text.
+        # By caller: the wrappers of its async operations, which are not in the text.
         self._wrappers: dict[Computation, list[Computation]] = {}
         self._instructions = InstructionBuilder(
             report,
@@ -74,7 +74,7 @@ class Builder:
         )
 
     def module(self) -> Module:
-        """Return the module. Raises HloError with everything that is wrong."""
+        """Return the module. Raises HloError with all errors."""
         module = Module("", source=self._source)
         try:
             self._build_module(module)
@@ -124,7 +124,7 @@ class Builder:
         self._wrappers.setdefault(caller, []).append(comp)
 
     def _free_name(self, base: str) -> str:
-        """Return a name like `base` for a computation, which nothing in the file has."""
+        """Return a name derived from `base` for a computation, unused in the file."""
         name, number = base, len(self._computations)
         while name in self._computations:
             name = f"{base}.{number}"
@@ -161,7 +161,7 @@ class Builder:
             module.tables[name] = lines
 
     def _build_single(self, module: Module, record: InstructionRecord) -> None:
-        """Build the module of a text that is one instruction. Its operands become parameters."""
+        """Build the module of a single-instruction text. Its operands become parameters."""
         module.name = "_"
         module.attrs["is_scheduled"] = True
         draft = _Draft(Computation("_"), [record], is_entry=True)
@@ -193,7 +193,7 @@ class Builder:
     # --- computations ---------------------------------------------------------------------------
 
     def _declare(self) -> None:
-        """Make every computation, still empty, so that references find it."""
+        """Create every computation, still empty, so that references resolve."""
         report = self._report
         heads: dict[str, Span] = {}
         entry: Span | None = None
@@ -227,7 +227,7 @@ class Builder:
         self._declare_inline(drafts)
 
     def _declare_inline(self, drafts: list[_Draft]) -> None:
-        """Enter all computations, each of those written in place of names before its holder."""
+        """Add all computations, inline ones before the ones they are in."""
         for draft in drafts:
             self._computations[draft.comp.name] = draft.comp
         for draft in drafts:
@@ -254,7 +254,7 @@ class Builder:
                 stack.extend((d, _inline_records(d.body)) for d in reversed(inner))
 
     def _read_attributes(self, comp: Computation, record: ComputationRecord) -> None:
-        """Read what follows the body of a computation."""
+        """Decode the attributes of a computation."""
         found: dict[str, str] = {}
         for item in record.attributes:
             piece = split(item, self._source.text)
@@ -278,7 +278,7 @@ class Builder:
     def _build_order(self) -> list[_Draft]:
         """Return the computations in the order of the text, or callees first where that matters.
 
-        It matters where a shape is left out that depends on what a computation returns.
+        That matters if a missing shape depends on the result of a computation.
         """
         drafts = list(self._drafts.values())
         if not any(record.shape is None and record.attributes for d in drafts for record in d.body):
@@ -349,12 +349,12 @@ class Builder:
         comp.set_root(root)
         if None not in scope.names.values() and not self._dropped:
             self._check_parameters(comp)
-        # Without the line of the root the last instruction need not be it.
+        # If the root's line was dropped, the last instruction need not be the root.
         if root_start >= 0 or not self._dropped:
             self._check_result(scope, draft, root)
 
     def _check_shape(self, item: Token | Deep) -> None:
-        """Check that a parameter of a signature has a shape; as in XLA, it need not be the one."""
+        """Check that a parameter of a signature has a shape; as in XLA, any shape will do."""
         token = item.token("SHAPE", self._source.text) if isinstance(item, Deep) else item
         try:
             parse_shape(token.value)

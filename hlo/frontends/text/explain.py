@@ -1,4 +1,4 @@
-"""What is wrong with text that does not follow the grammar, in the words of HLO."""
+"""Explains syntax errors in the terms of HLO."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hlo.errors import Span
 from hlo.frontends.text import terminals
 from hlo.frontends.text.report import Report
 
-# What a user calls the things that may come next, the most telling first.
+# Names of terminals for users, the most specific first.
 _WORDS = {
     "HEADER": "a module (HloModule name)",
     "COMPUTATION": "a computation (name {..})",
@@ -28,7 +28,7 @@ _WORDS = {
     "END": "'}'",
     "$END": "the end of the text",
 }
-# The first of a pair says enough; the second is one way to begin it.
+# Of a pair, the second is one way to begin the first and is left out.
 _IMPLIED = {
     "HEADER": ("SHAPE",),
     "DEFINITION": ("SHAPE", "LPAR", "ATTRIBUTE"),
@@ -53,9 +53,9 @@ _CLOSING = {"{": "}", "(": ")", "[": "]"}
 
 
 def explain(report: Report, at: int, expected: set[str], opener: int | None) -> None:
-    """Report what is wrong at `at`, where one of the `expected` terminals should stand.
+    """Report the error at `at`, where one of the `expected` terminals should be.
 
-    opener: where the parentheses or braces that hold the place are opened, if any do.
+    opener: where the enclosing parentheses or braces open, if any.
     """
     text = report.source.text
     keyword = _KEYWORD.match(text, at)
@@ -78,7 +78,7 @@ def explain(report: Report, at: int, expected: set[str], opener: int | None) -> 
 
 
 def _names_after(expected: set[str]) -> set[str]:
-    """Return the keywords that are right in this place, and need a name behind them."""
+    """Return the keywords that are valid here, and need a name after them."""
     places = {"HloModule": "HEADER", "ENTRY": "COMPUTATION", "ROOT": "DEFINITION"}
     return {word for word, terminal in places.items() if terminal in expected}
 
@@ -100,7 +100,7 @@ def _found(text: str, at: int) -> str:
 
 
 def _bracket_near(text: str, at: int, expected: set[str], opener: int | None) -> int | None:
-    """Return where brackets open that may be what is wrong: here, after a word, or around."""
+    """Return where brackets open that may cause the error: here, after a word, or around."""
     if expected & {"OPERAND", "SHAPE", "OPCODE", "LPAR"}:
         if text[at : at + 1] in ("(", "["):
             return at
@@ -111,7 +111,7 @@ def _bracket_near(text: str, at: int, expected: set[str], opener: int | None) ->
 
 
 def _explain_attribute(report: Report, at: int) -> None:
-    """Report a comma that no attribute follows."""
+    """Report a comma without an attribute after it."""
     text = report.source.text
     m = _KEY.match(text, at)
     assert m is not None
@@ -127,7 +127,7 @@ def _explain_attribute(report: Report, at: int) -> None:
 
 
 def _explain_brackets(report: Report, at: int | None) -> bool:
-    """Report brackets or a string at `at` that do not close; return False when they do."""
+    """Report unclosed brackets or an unclosed string at `at`; return False if there are none."""
     text = report.source.text
     if at is None or text[at : at + 1] not in ("(", "[", "{", "'", '"'):
         return False

@@ -1,4 +1,4 @@
-"""The head of a module: its attributes and the tables of source positions."""
+"""The header of a module: its attributes and the tables of source locations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hlo.values.types import Shape
 
 @dataclass(frozen=True, slots=True)
 class ProgramShape:
-    """The shapes, with layouts, that the entry takes and returns."""
+    """The shapes, with layouts, of the entry's parameters and result."""
 
     parameters: tuple[Shape, ...]
     result: Shape
@@ -132,7 +132,7 @@ TABLES: dict[str, type[FileLocation] | type[StackFrame] | None] = {
 
 
 def read_table(text: str) -> tuple[str, list[Any]]:
-    """Return the name and the lines of a table. Raises TextError."""
+    """Return the name and the entries of a table. Raises TextError."""
     s = Scanner(text)
     name = s.ident()
     record = TABLES[name]

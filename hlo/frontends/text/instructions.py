@@ -1,4 +1,4 @@
-"""One instruction from its record: opcode, operands and attributes looked up, shape inferred."""
+"""Builds an instruction from its record: resolves operands and attributes, infers the shape."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _OPERAND = re.compile(
     rf"{terminals.GAP},?{terminals.GAP}",
     re.S,
 )
-# Operations in place of operands are built by recursion.
+# Nested operations in place of operands are built recursively.
 _MAX_NESTED = 64
 
 
 class _Operands(NamedTuple):
-    """The operands (None where one has an error), where each starts, and where all end."""
+    """The operands (None for one with an error), the start of each, and the end of all."""
 
     found: list[Instruction] | None
     starts: list[int]
@@ -45,7 +45,7 @@ class _Operands(NamedTuple):
 def _complete(
     spec: OpSpec, shape: Shape, operands: Sequence[Instruction], attributes: Attributes
 ) -> None:
-    """Add what the text leaves unsaid, as XLA's parser does."""
+    """Add defaults for missing attributes, as XLA's parser does."""
     for key, implied in spec.implied_attrs.items():
         if key not in attributes.own and operands:
             attributes.own[key] = implied([o.shape for o in operands])
@@ -60,7 +60,7 @@ def _complete(
 class InstructionBuilder:
     """Builds the instructions of one file.
 
-    new_computation: called with the wrapper that an async operation needs and who calls it.
+    new_computation: called with the wrapper that an async operation needs and its caller.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class InstructionBuilder:
         self._new_computation = new_computation
         self._schemas: dict[str, Schema] = {}
         self._control: list[tuple[Instruction, Scope, Attributes]] = []
-        # How many words elided constants have taken so far.
+        # Number of words used by elided constants so far.
         self._elided_words = 0
-        # How many parts the tuple shapes have that were inferred so far.
+        # Total number of parts of the tuple shapes inferred so far.
         self._inferred_parts = 0
 
     def build(
         self, scope: Scope, record: InstructionRecord, name: str, start: int, depth: int = 0
     ) -> Instruction | None:
-        """Build an instruction, or return None after reporting what is wrong with it."""
+        """Build an instruction, or return None after reporting errors."""
         errors = len(self._report)
         opcode = record.opcode.value
         spec = OPS.get(opcode)
@@ -134,7 +134,7 @@ class InstructionBuilder:
         return inst
 
     def connect_control(self) -> None:
-        """Resolve the control predecessors of all instructions, which may stand after them."""
+        """Resolve the control predecessors of all instructions, which may be defined later."""
         for inst, scope, attributes in self._control:
             piece = attributes.predecessors
             assert piece is not None
@@ -156,7 +156,7 @@ class InstructionBuilder:
         return scope.shape(token.value, token.start_pos)
 
     def _check_declared(self, scope: Scope, item: Token | Deep, shape: Shape, name: str) -> None:
-        """Check the shape that an older spelling has in front of the name as well."""
+        """Check the shape that older texts have before the name as well."""
         declared = self._shape(scope, item)
         if declared is not None and not compatible(declared, shape):
             self._report.error(
@@ -168,7 +168,7 @@ class InstructionBuilder:
     def _inferred(
         self, spec: OpSpec, attributes: Attributes, operands: list[Instruction]
     ) -> Shape | None:
-        """Return the shape that the text leaves out, or None where a callee has errors."""
+        """Infer a shape missing in the text; None if a callee has errors."""
         if not spec.has(Trait.INFERABLE):
             raise InferError(f"{spec.name} needs its shape in front of it", code="missing-shape")
         spec.check_arity(len(operands))
@@ -176,7 +176,7 @@ class InstructionBuilder:
         for key in spec.computation_attrs:
             callees = attrs[key] if isinstance(attrs[key], tuple) else (attrs[key],)
             if None in callees and spec.attrs[key].required:
-                return None  # it names one that has errors
+                return None  # it refers to one with errors
             if any(c is not None and not c.has_root for c in callees):
                 if len(self._report):
                     return None
@@ -192,7 +192,7 @@ class InstructionBuilder:
         return shape
 
     def _count_inferred(self, shape: Shape) -> None:
-        """Refuse tuples of tuples that a short text can only have because it leaves them out."""
+        """Reject nested tuples that grow exponentially because a short text leaves shapes out."""
         if not isinstance(shape, TupleShape):
             return
         problem = size_problem(shape)
@@ -214,7 +214,7 @@ class InstructionBuilder:
         shape: Shape | None,
         attributes: Attributes,
     ) -> _Operands:
-        """Decode what stands in place of operands."""
+        """Decode the payload in place of operands."""
         assert spec.payload is not None
         token = record.arguments
         if not isinstance(token, Token):
@@ -268,7 +268,7 @@ class InstructionBuilder:
         return _Operands(found if len(found) == count else None, starts, token.end_pos)
 
     def _nested_operands(self, scope: Scope, record: InstructionRecord, depth: int) -> _Operands:
-        """Build operands of which one at least is an operation itself."""
+        """Build operands of which at least one is a nested operation."""
         end = record.opcode.end_pos
         if depth >= _MAX_NESTED:
             self._report.error(
@@ -292,7 +292,7 @@ class InstructionBuilder:
                 base = _GAP.sub("", item.opcode.value) + ".anon"
                 inst = self.build(scope, item, base, start, depth + 1)
                 if inst is not None:
-                    # Named last: the operations inside take names too.
+                    # Named last: the nested operations need names too.
                     inst.name = scope.free_name(base)
                     scope.add(inst.name, inst)
                 found.append(inst)
@@ -301,13 +301,13 @@ class InstructionBuilder:
         return _Operands(whole if len(whole) == len(found) else None, starts, end)
 
     def _listed_operand(self, scope: Scope, token: Token) -> Instruction | None:
-        """Return the instruction that one operand means."""
+        """Return the instruction that one operand refers to."""
         text = token.value
         m = _OPERAND.match(text)
         assert m is not None
         if m.end() == len(text):
             return scope.operand(m["shape"], m["name"], m["path"], token.start_pos)
-        # The shape nests too deep for a pattern.
+        # The shape nests too deeply for a pattern.
         scanner = Scanner(text)
         try:
             read_shape(scanner)

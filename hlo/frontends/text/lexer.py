@@ -1,4 +1,4 @@
-"""From characters to tokens, by what the parser can take next."""
+"""A contextual lexer: tokens by what the parser can accept next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo.frontends.text import terminals
 
 
 class _Pattern:
-    """A pattern of a terminal; it is compiled when a text first needs it."""
+    """A pattern of a terminal, compiled on first use."""
 
     def __init__(self, terminal: str, pattern: str, flags: int) -> None:
         self.terminal, self._pattern, self._flags = terminal, pattern, flags
@@ -33,10 +33,10 @@ class _Pattern:
 
 
 class Lexer(lark.lexer.Lexer):
-    """Lark's contextual lexer with every terminal by itself.
+    """Lark's contextual lexer, with a separate pattern for every terminal.
 
-    A parser state's terminals in one pattern would have to be compiled for each set of terminals,
-    which takes longer than reading a usual file.
+    One pattern for all terminals of a parser state would have to be compiled for each set of
+    terminals, which takes longer than reading a typical file.
     """
 
     __future_interface__ = 2
@@ -47,13 +47,13 @@ class Lexer(lark.lexer.Lexer):
         patterns = (*terminals.USUAL.items(), *defined.items())
         self._patterns = [_Pattern(name, pattern, flags) for name, pattern in patterns]
         self._ignored = frozenset(conf.ignore)
-        # By the parser's state and the next character.
+        # Keyed by the parser's state and the next character.
         self._candidates: dict[tuple[Any, str], list[_Pattern]] = {}
 
     def lex(self, lexer_state: LexerState, parser_state: ParserState[Any]) -> Iterator[lark.Token]:
-        """Yield tokens; the parser's state is looked at anew for each.
+        """Yield tokens, each by the current state of the parser.
 
-        Raises UnexpectedCharacters where nothing stands that the parser can take.
+        Raises UnexpectedCharacters where no acceptable terminal matches.
         """
         text: str = lexer_state.text.text
         size = len(text)
@@ -74,13 +74,13 @@ class Lexer(lark.lexer.Lexer):
                 raise UnexpectedCharacters(text, at, 0, 0)
 
     def _beginning(self, character: str, parser_state: ParserState[Any]) -> list[_Pattern]:
-        """Return patterns of what the parser can take, or ignores, that may begin so."""
+        """Return patterns of acceptable and ignored terminals that may begin like this."""
         wanted = self._ignored | parser_state.parse_conf.states[parser_state.position].keys()
         found = (p for p in self._patterns if p.terminal in wanted)
         return [p for p in found if p.can_begin_with(character)]
 
 
 def _rank(terminal: TerminalDef) -> tuple[int, bool, int, str]:
-    # Of two that match, the one with the longer pattern is meant.
+    # Of two that match, the one with the longer pattern takes precedence.
     is_text, length = isinstance(terminal.pattern, PatternStr), len(terminal.pattern.value)
     return -terminal.priority, is_text, -length, terminal.name

@@ -1,4 +1,4 @@
-"""The orders in which XLA prints a module: they depend on the graph, not on the text it came from.
+"""XLA's printing orders: they depend on the graph, not on the order in the source.
 
 Source: `HloModule::MakeComputationPostOrder` and `HloComputation::MakeInstructionPostOrder`.
 """
@@ -11,12 +11,12 @@ from hlo.ir import Computation, Instruction, Module
 
 
 def post_order(module: Module) -> list[Computation]:
-    """Return the computations, each after those it calls, beginning at those that none calls."""
+    """Return the computations in post-order, starting at those without callers."""
     called = {callee for inst in module.instructions() for callee in inst.called_computations}
     done: set[Computation] = set()
     order: list[Computation] = []
     starts = [c for c in module.computations if c not in called]
-    # Call cycles, which only a broken module has, are cut where the walk meets them.
+    # Call cycles, which only an invalid module has, are broken where the traversal meets them.
     for start in [*starts, *module.computations]:
         if start in done:
             continue
@@ -29,8 +29,8 @@ def post_order(module: Module) -> list[Computation]:
                 order.append(comp)
                 stack.pop()
                 continue
-            # XLA marks what an instruction calls before it walks into the first of them: a loop's
-            # condition that its body calls too stands behind the body.
+            # XLA marks all callees of an instruction as visited before it descends into the first:
+            # a loop's condition that its body calls too comes after the body.
             for callee in reversed(callees):
                 if callee not in done:
                     done.add(callee)
@@ -39,17 +39,17 @@ def post_order(module: Module) -> list[Computation]:
 
 
 def _calls(comp: Computation) -> Iterator[list[Computation]]:
-    """Yield what each instruction calls, in XLA's order."""
+    """Yield the callees of each instruction, in XLA's order."""
     for inst in comp:
         if inst.spec.computation_attrs:
-            # XLA keeps the body of a loop in front of its condition, and prints it behind.
+            # XLA stores the body of a loop before its condition, but prints it after.
             is_loop = "body" in inst.spec.computation_attrs
             callees = inst.called_computations
             yield list(reversed(callees) if is_loop else callees)
 
 
 def instruction_post_order(comp: Computation) -> list[Instruction]:
-    """Return the instructions, each after what it needs, beginning at those without users."""
+    """Return the instructions in post-order, starting at those without users."""
     visiting: set[Instruction] = set()
     done: set[Instruction] = set()
     order: list[Instruction] = []

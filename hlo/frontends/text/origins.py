@@ -1,9 +1,9 @@
-"""The text that says where values come from in the program before optimization.
+"""The text form of original values: which values of the unoptimized program these were.
 
-`{({"a"}, {"b" {1}})}` is a tuple of what were the result of `a` and element 1 of that of `b`.
-Behind it stands the call that it was made in, if one is said: `{({"a"}),["w#$"]}`. A module's table
-says how values that are gone come from others, by a module for each in a string.
-Nothing here computes with it: it is checked, and kept as it is written.
+`{({"a"}, {"b" {1}})}` is a tuple of the result of `a` and element 1 of that of `b`. The call they
+were in may follow: `{({"a"}),["w#$"]}`. A module's recovery table describes how removed values are
+computed from others, each by a module in a string. The text is checked here and kept verbatim, not
+interpreted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s"]', re.DOTALL)
 
 
 class Origin(NamedTuple):
-    """What was the value at an index path of an instruction's result."""
+    """An original value: an index path of an instruction's result."""
 
     instruction: str
     place: tuple[int, ...]
 
 
 class Recovery(NamedTuple):
-    """A line of the table: a value that is gone, what it comes from, and by which module."""
+    """An entry of the table: a removed value, its source, and the module that computes it."""
 
     old: Origin | None
     new: Origin | None
@@ -37,7 +37,7 @@ class Recovery(NamedTuple):
 
 
 class Origins(NamedTuple):
-    """leaves: the index path of each leaf of a value, and what that was. call: the instruction that
+    """leaves: the index path of each leaf of a value, and its origin. call: the instruction that
     called the computation it was in; empty for a synthetic call, which has no leaves."""
 
     leaves: list[tuple[tuple[int, ...], Origin | None]]
@@ -45,7 +45,7 @@ class Origins(NamedTuple):
 
 
 def read_origins(s: Scanner) -> Origins:
-    """Read where a value comes from. Raises TextError."""
+    """Parse the origins of a value. Raises TextError."""
     s.expect("{")
     if s.accept(SYNTHETIC):
         s.expect("}")
@@ -91,7 +91,7 @@ def _read_origin(s: Scanner) -> Origin | None:
 
 
 def recoveries(s: Scanner) -> Iterator[Recovery]:
-    """Read the lines of a module's table. Raises TextError."""
+    """Parse the entries of a module's table. Raises TextError."""
     s.expect("{")
     while not s.accept("}"):
         old = _read_origin(s)
@@ -102,11 +102,11 @@ def recoveries(s: Scanner) -> Iterator[Recovery]:
 
 
 def read_origin_text(s: Scanner) -> str:
-    """Return the text of an origin. Raises TextError."""
+    """Return the text of an origin, checked. Raises TextError."""
     start = s.pos
     if read_origins(s).call == "":
         return f"{{{SYNTHETIC}}}"
-    # Spaces are where XLA writes them: between the elements of a tuple, and before an index path.
+    # Spaces are where XLA prints them: between the elements of a tuple, and before an index path.
     written: list[str] = []
     open_brackets: list[str] = []
     for token in _TOKEN.findall(s.text[start : s.pos]):
@@ -123,7 +123,7 @@ def read_origin_text(s: Scanner) -> str:
 
 
 def read_recovery_text(s: Scanner) -> str:
-    """Return the text of a module's table. Raises TextError."""
+    """Return the text of a module's table, checked. Raises TextError."""
     start = s.pos
     for _ in recoveries(s):
         pass

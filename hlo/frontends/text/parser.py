@@ -11,9 +11,9 @@ from hlo.support.memory import collector_paused
 
 
 def parse(text: str, name: str = "<string>") -> Module:
-    """Return the module that `text` spells. `name` stands for the text in errors.
+    """Parse a module. `name` names the text in errors.
 
-    Raises HloError with all the errors that could be found, and TypeError for what is no text.
+    Raises HloError with all the errors that could be found, and TypeError if `text` is no string.
     """
     if not isinstance(text, str):
         raise TypeError(f"HLO text is a str, not {type(text).__name__}")

@@ -28,13 +28,13 @@ from hlo.values.types import TYPE_NAMES, Shape
 
 _MINUS_ZERO = re.compile(rf"{re.escape(MINUS_ZERO)}(?!\d)")
 _TAKEN = KEYWORDS | TYPE_NAMES
-# Where XLA prints bodies, it has this name for what these apply.
+# XLA's name of the applied computation of these, where it prints bodies.
 _CALLS = ("reduce-scatter", "scan")
 
 
 @dataclass(frozen=True)
 class PrintOptions:
-    """What is printed, and how. The default is XLA's default with constants in full.
+    """Options of the printer. The default is XLA's, but with complete constants.
 
     Attributes:
         operand_shapes: the long form, `add(f32[2]{0} %a, ..)`.
@@ -44,15 +44,15 @@ class PrintOptions:
             none.
         layouts: layouts in shapes.
         index_comments: `/*index=5*/` before every fifth operand.
-        compact_gte: `%t#1` in place of a get-tuple-element, which then has no line of its own.
-        bodies: called computations in place of their names.
+        compact_gte: `%t#1` in place of a get-tuple-element, which is not printed itself.
+        bodies: called computations inline, in place of their names.
         canonical_names: `tmp_0, tmp_1, ..`.
         names: names of the module and of computations.
         async_sugar: `add-start(..)` for an async-start that calls one `add`.
-        program_layout: `entry_computation_layout` also where the module leaves it open.
-        graph_order: computations and instructions in the order of the graph, in which XLA prints
-            them, and not in their own.
-        as_read_by_xla: with the names, layouts and numbers that XLA gives to what it has read; see
+        program_layout: `entry_computation_layout` even if the module does not specify it.
+        graph_order: computations and instructions in XLA's printing order, which depends on the
+            graph only.
+        as_read_by_xla: with the names, layouts and numbers that XLA assigns when parsing; see
             `hlo.frontends.text.as_xla`.
 
     >>> module = hlo.parse("HloModule m ENTRY e { ROOT c = f32[4] constant({1,2,3,4}) }")
@@ -93,7 +93,7 @@ class PrintOptions:
 
     @staticmethod
     def short_parsable() -> PrintOptions:
-        """Return the form that is easiest to write by hand: no `%`, signatures, or metadata."""
+        """Return the shortest form that can be parsed: no `%`, signatures, or metadata."""
         return PrintOptions(
             percent=False, signatures=False, metadata=False, control_predecessors=False,
             index_comments=False,
@@ -101,7 +101,7 @@ class PrintOptions:
 
     @staticmethod
     def canonical() -> PrintOptions:
-        """Return the form in which modules that differ in names only are equal."""
+        """Return the form that is equal for modules that differ in names only."""
         return PrintOptions(
             operand_shapes=True, percent=False, signatures=False, metadata=False,
             backend_config=False, control_predecessors=False, index_comments=False, bodies=True,
@@ -110,7 +110,7 @@ class PrintOptions:
 
     @staticmethod
     def fingerprint() -> PrintOptions:
-        """Return the form that XLA hashes: canonical, without large constants and names."""
+        """Return the form of XLA's fingerprints: canonical, without large constants and names."""
         return replace(
             PrintOptions.canonical(), names=False, constant_limit=1, parameter_replication=False
         )
@@ -159,7 +159,7 @@ def print_instruction(inst: Instruction, options: PrintOptions = DEFAULT) -> str
 
 
 def _callees_first(module: Module) -> list[Computation]:
-    """Return the computations in their own order if it can be read by XLA, else callees first."""
+    """Return the computations in their own order if XLA can parse that, else callees first."""
     seen: set[Computation] = set()
     for comp in module.computations:
         for inst in comp:
@@ -181,7 +181,7 @@ def _repeats_callee(inst: Instruction) -> bool:
 
 
 def _word(name: str, mark: str) -> str:
-    """Return a name after a mark, which is `%` where the name alone would be something else."""
+    """Return a name, with `%` if the name alone would be something else."""
     return ("%" if name in _TAKEN else mark) + name
 
 
@@ -194,7 +194,7 @@ class _Printer:
         self._numbers: dict[Instruction, int] = {}
         self._callers: dict[Computation, list[Instruction]] = {}
 
-    # --- the head -------------------------------------------------------------------------------
+    # --- the header -----------------------------------------------------------------------------
 
     def header(self, module: Module) -> str:
         options = self.options
@@ -227,7 +227,7 @@ class _Printer:
     def number(self, comp: Computation, *, inline: bool = False) -> list[Instruction]:
         """Return the instructions in printing order, and number them for canonical names.
 
-        inline: the body is printed at its caller, where XLA does not know of schedules.
+        inline: the body is printed at its caller, where XLA ignores schedules.
         """
         if not self.options.graph_order:
             return comp.in_order()
@@ -263,7 +263,7 @@ class _Printer:
         return "\n".join(lines)
 
     def is_compact(self, inst: Instruction) -> bool:
-        """True for a get-tuple-element that operands spell as `tuple#index`."""
+        """True for a get-tuple-element that is printed as `tuple#index` in operands."""
         return (
             self.options.compact_gte
             and inst.opcode == "get-tuple-element"
@@ -317,11 +317,11 @@ class _Printer:
         return inst.opcode if root is None else root.opcode + inst.opcode.removeprefix("async")
 
     def wrapped(self, start: Instruction) -> Instruction | None:
-        """Return the operation that sugar shows in place of an async-start's computation."""
+        """Return the operation that is printed in place of an async-start's computation."""
         return wrapped_root(start) if self.xla is None else single_operation(start)
 
     def is_hidden(self, comp: Computation) -> bool:
-        """True for a computation that async sugar stands for."""
+        """True for a computation that is replaced by async sugar."""
         if not self.options.async_sugar:
             return False
         if self.xla is None and not comp.name.startswith("async_wrapped"):

@@ -1,7 +1,7 @@
-"""Reading text that may not follow the grammar.
+"""Error recovery of the parser.
 
 After an error the text is skipped up to a line on which an instruction or a computation begins or
-ends, and the parser is taken back to a state that can go on with that line (panic mode).
+ends, and the parser's stack is unwound to a state that accepts that line (panic mode).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hlo.frontends.text.explain import explain
 from hlo.frontends.text.report import Report, TooManyErrors
 from hlo.frontends.text.syntax import ModuleRecord, Token, grammar
 
-# Where reading can go on. The groups are named for the terminals that stand there.
+# Synchronization points. The groups are named after the terminals there.
 _RESUME = re.compile(
     rf"^[ \t]*+(?:(?P<END>\}})"
     rf"|(?P<DEFINITION>(?>(?:{terminals.ROOT}[ \t]*+)?){terminals.NAME}[ \t]*+=)"
@@ -30,9 +30,9 @@ _RESUME = re.compile(
 _DEFINITION = re.compile(
     rf"^[ \t]*+(?>(?:{terminals.ROOT}[ \t]*+)?)({terminals.NAME})[ \t]*+=", re.M
 )
-# The head of a computation, on one line.
+# The header of a computation, on one line.
 _HEAD = re.compile(rf"(?:{terminals.ENTRY}|{terminals.NAME}[ \t]*+[({{])[^\n=]*\{{[ \t]*+$", re.M)
-# A line as far as all of its strings and comments are closed.
+# A line up to the last closed string or comment.
 _CLOSED = re.compile(rf"""(?>(?:[^"'/]++|{terminals.STRING}|{terminals.COMMENT}|/(?!\*))*)""", re.S)
 # A word may also be the name itself: `ROOT(` begins a computation of that name.
 _NAME = re.compile(
@@ -42,9 +42,9 @@ _NAME = re.compile(
 
 
 def read(report: Report) -> ModuleRecord:
-    """Return the records of a file; what does not follow the grammar is reported and left out.
+    """Return the records of a file; text with syntax errors is reported and left out.
 
-    Raises HloError when too little is left to go on with.
+    Raises HloError if too little is left.
     """
     text = report.source.text
     parser = grammar().parse_interactive(text)
@@ -65,7 +65,7 @@ def read(report: Report) -> ModuleRecord:
             try:
                 expected = parser.accepts()
                 at = _place(e, text)
-                # Where reading went on and failed at once, it goes on behind that.
+                # Make progress if parsing fails right at the synchronization point.
                 beyond = _next_line(text, at) if at == resume else _line_of(text, at)
                 resume = _recover(report, state, expected, at, beyond, dropped)
             except TooManyErrors:
@@ -76,7 +76,7 @@ def read(report: Report) -> ModuleRecord:
 
 
 def _read_with_long_strings(text: str) -> ModuleRecord | None:
-    """Return the records of a text if it is right with strings that hold line breaks, or None."""
+    """Return the records of a text if it is valid with multi-line strings, or None."""
     if not any(map(_leaves_a_string_open, text.split("\n"))):
         return None
     try:
@@ -93,7 +93,7 @@ def _leaves_a_string_open(line: str) -> bool:
 
 
 def _place(e: UnexpectedInput, text: str) -> int:
-    """Return where the text that cannot be read begins."""
+    """Return the offset of a syntax error."""
     if isinstance(e, UnexpectedToken) and e.token.type == "$END":
         return len(text)
     assert e.pos_in_stream is not None
@@ -108,9 +108,9 @@ def _recover(
     beyond: int,
     dropped: set[str],
 ) -> int | None:
-    """Report an error, and return where to read on with the parser in a fitting state, or None.
+    """Report an error, and return where to continue with the parser in a suitable state, or None.
 
-    The place to read on is not before `beyond`.
+    That offset is not before `beyond`.
     """
     text = report.source.text
     in_body = {"END", "DEFINITION"} <= expected
@@ -150,7 +150,7 @@ def _close_computation(report: Report, state: ParserState[Any], at: int) -> None
 
 
 def _opener(state: ParserState[Any]) -> int | None:
-    """Return where the innermost parentheses or braces open, unless they hold instructions."""
+    """Return where the innermost parentheses or braces open, unless they contain instructions."""
     for value in reversed(state.value_stack):
         if isinstance(value, Token):
             if value.type in ("LPAR", "DEEP_ATTRIBUTE"):
@@ -161,7 +161,7 @@ def _opener(state: ParserState[Any]) -> int | None:
 
 
 def _line_of(text: str, at: int) -> int:
-    """Return where the line of `at` begins if only blanks stand before, else the next line."""
+    """Return where the line of `at` begins if only blanks precede it, else the next line."""
     begin = text.rfind("\n", 0, at) + 1
     return _next_line(text, at) if text[begin:at].strip() else begin
 
@@ -172,11 +172,11 @@ def _next_line(text: str, at: int) -> int:
 
 
 def _depth_for(state: ParserState[Any], kind: str) -> int | None:
-    """Return how many states to keep so that the parser can go on with a terminal."""
+    """Return how many states to keep so that the parser accepts a terminal."""
     table = state.parse_conf.states
     for depth in range(len(state.state_stack), 0, -1):
         actions = table[state.state_stack[depth - 1]]
-        # Instructions and the ends of computations stand in one and the same place.
+        # Instructions and the ends of computations are accepted by the same states.
         wanted = (kind,) if kind == "COMPUTATION" else ("DEFINITION", "END")
         if all(actions.get(k, (None,))[0] is Shift for k in wanted):
             return depth
@@ -184,7 +184,7 @@ def _depth_for(state: ParserState[Any], kind: str) -> int | None:
 
 
 def _forget(state: ParserState[Any], depth: int, dropped: set[str]) -> int:
-    """Drop the states above `depth` and note the names begun there; return where they begin."""
+    """Drop the states above `depth` and record the names defined there; return where they begin."""
     values = state.value_stack[depth - 1 :]
     del state.state_stack[depth:]
     del state.value_stack[depth - 1 :]

@@ -1,4 +1,4 @@
-"""The errors of one file, in the making."""
+"""Collects the errors of one file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _WORD = re.compile(r"[A-Za-z0-9_.%#-]+|.|\n", re.S)
 
 
 class TooManyErrors(Exception):
-    """There are more errors than anybody reads; what follows is not looked at."""
+    """There are too many errors to report; the rest of the file is skipped."""
 
 
 class Report:
-    """Collects diagnostics with their places."""
+    """Collects diagnostics with their locations."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -46,12 +46,12 @@ class Report:
             raise TooManyErrors
 
     def text_error(self, e: TextError, start: int, what: str = "") -> None:
-        """Add the error of a small reader whose piece of text begins at `start`."""
+        """Add an error of a reader whose piece of text begins at `start`."""
         message = f"{what}: {e.message}" if what else e.message
         self.error(e.code, message, start + e.offset, hint=e.hint)
 
     def infer_error(self, e: InferError, span: InstructionSpan) -> None:
-        """Add a broken rule of the op table."""
+        """Add the violation of a rule of the op table."""
         place: Span = span
         if e.operand is not None:
             place = span.operand(e.operand)

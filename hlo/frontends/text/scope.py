@@ -1,4 +1,4 @@
-"""The names of one computation while it is built: how operands find their instructions."""
+"""The names of one computation while it is built: resolution of operands."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _GAP = re.compile(terminals.GAP, re.S)
 
 
 class Scope:
-    """One computation in the making.
+    """A computation under construction.
 
-    names: its instructions; None for one that is not built because of an error already reported.
-    dropped: names on lines that do not follow the grammar, which are reported too.
+    names: its instructions; None for one with an error that is already reported.
+    dropped: names on lines with syntax errors, which are already reported too.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Scope:
     # --- defining -------------------------------------------------------------------------------
 
     def check_name(self, name: str, start: int) -> str:
-        """Return a defined name without its `%`, after checking that it may be one."""
+        """Return a defined name without its `%`, after checking that it is valid."""
         if name[0] == "%":
             name = name[1:]
         elif name in terminals.KEYWORDS:
@@ -72,7 +72,7 @@ class Scope:
         return name
 
     def add(self, name: str, inst: Instruction | None) -> None:
-        """Bind a name to an instruction, which joins the computation."""
+        """Bind a name to an instruction, and add that to the computation."""
         if name in self.names:
             return
         self.names[name] = inst
@@ -80,7 +80,7 @@ class Scope:
             self.comp.add(inst)
 
     def free_name(self, base: str) -> str:
-        """Return a name like `base` that the text neither has used nor will."""
+        """Return a name derived from `base` that occurs nowhere in the text."""
         name, number = base, 1
         while name in self._definitions or name in self.names:
             name = f"{base}.{number}"
@@ -92,9 +92,9 @@ class Scope:
     def operand(
         self, shape_text: str | None, name: str | None, path: str | None, start: int
     ) -> Instruction | None:
-        """Return the instruction that an operand means, or None after reporting why there is none.
+        """Return the instruction that an operand refers to, or None after reporting an error.
 
-        The operand stands at `start`, its shape first where it is given; `path` is `#1#0`.
+        The operand is at `start`, preceded by its shape if given; `path` is `#1#0`.
         """
         at = start
         if shape_text is not None:
@@ -121,7 +121,7 @@ class Scope:
         return inst
 
     def shape(self, text: str, start: int) -> Shape | None:
-        """Return the shape that `text` at `start` spells, or None after reporting an error."""
+        """Parse the shape in `text` at `start`; None after reporting an error."""
         try:
             return parse_shape(text)
         except TextError as e:
@@ -131,7 +131,7 @@ class Scope:
     def missing(
         self, name: str | None, shape_text: str | None, start: int, at: int
     ) -> Instruction | None:
-        """Report an operand that nothing has defined so far."""
+        """Report an operand that is not defined so far."""
         if name is None:
             self.report.error("syntax", "the operand has a shape and no name", start, at)
         elif name in self._definitions:
@@ -147,7 +147,7 @@ class Scope:
         return None
 
     def _element(self, inst: Instruction, path: str, at: int) -> Instruction | None:
-        """Return the element of a tuple that `name#1#0` means: one instruction for each level."""
+        """Return the tuple element `name#1#0`, with one instruction for each level."""
         for part in path[1:].split("#"):
             index = int(part[:18])
             name = f"{inst.name}.{index}"
@@ -176,7 +176,7 @@ class Scope:
 
 
 class SingleScope(Scope):
-    """The scope of a text that is one instruction: operands with a shape become parameters.
+    """The scope of a single-instruction text: operands with a shape become parameters.
 
     default_shape: the shape of operands without one; set for operations whose operands have the
     shape of the result.

@@ -18,14 +18,14 @@ _PARTS = ("start", "update", "done")
 
 @dataclass(frozen=True)
 class AsyncOpcode:
-    """`add-start` taken apart: the operation that runs, and the one that the text stands for."""
+    """`add-start` decomposed: the wrapped operation, and the async operation."""
 
     inner: OpSpec
     spec: OpSpec
 
     @staticmethod
     def of(opcode: str) -> AsyncOpcode | None:
-        """Return the parts of an opcode that is not in the table, or None for any other word."""
+        """Decompose an opcode that is not in the table; None for any other word."""
         name, _, part = opcode.rpartition("-")
         inner = OPS.get(name)
         if inner is None or part not in _PARTS or inner.payload is not None:
@@ -37,8 +37,8 @@ class AsyncOpcode:
         return self.spec.name == "async-start"
 
     def schema(self) -> Schema:
-        """Return the attributes of both operations. The inner one's stand at the start; older
-        programs repeat them on what follows."""
+        """Return the attributes of both operations. The start has the inner one's; older programs
+        repeat them on update and done."""
         outer = Schema.of(self.spec)
         attrs = {k: a for k, a in outer.attrs.items() if k != "calls"} | dict(
             Schema.of(self.inner).attrs
@@ -54,10 +54,10 @@ def wrap(
     attributes: Attributes,
     span: InstructionSpan,
 ) -> Computation | None:
-    """Check one part of an async operation; for the start, return the computation that it calls.
+    """Check one operation of an async chain; for the start, return the computation that it calls.
 
-    `attributes` is left with those of the outer operation. span: the place of what stands in the
-    text, for the instructions that do not. Raises InferError.
+    `attributes` is left with those of the outer operation. span: the source location, for the
+    instructions that the sugar leaves out. Raises InferError.
     """
     if not opcode.is_start:
         chain = operands[0] if len(operands) == 1 else None
@@ -109,9 +109,9 @@ def wrap(
 
 
 def wrapped_root(inst: Instruction) -> Instruction | None:
-    """Return what an async-start runs, if it is one operation that the sugar can say in full.
+    """Return the operation that an async-start wraps, if the sugar can express it completely.
 
-    That is when reading the sugar gives the same wrapper again, names and annotations included.
+    That is the case if parsing the sugar yields the same wrapper, including names and annotations.
     XLA prints the sugar for every computation of one operation; see `single_operation`.
     """
     if inst.opcode != "async-start":
@@ -136,7 +136,7 @@ def wrapped_root(inst: Instruction) -> Instruction | None:
 
 
 def single_operation(inst: Instruction) -> Instruction | None:
-    """Return what an async-start runs, if its computation has but one operation."""
+    """Return the operation that an async-start wraps, if its computation has only one."""
     if inst.opcode != "async-start":
         return None
     comp = inst.calls

@@ -1,7 +1,7 @@
 """From text to records: the grammar's callbacks.
 
-A record is a light tuple or list of tokens (strings that know their place). Names and values are
-not looked at here; `build.py` makes IR of records.
+A record is a light tuple or list of tokens (strings with offsets). Names and values are not
+interpreted here; `build.py` turns records into IR.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hlo.frontends.text.lexer import Lexer
 if TYPE_CHECKING:
 
     class Token(lark.Token):
-        """A string that knows its place, which lark leaves open and its lexer always sets."""
+        """A token with its offset, which is optional in lark but always set by its lexer."""
 
         start_pos: int  # type: ignore[assignment]
         end_pos: int  # type: ignore[assignment]
@@ -32,22 +32,22 @@ else:
 
 
 class Deep(NamedTuple):
-    """A piece of text between two tokens whose brackets nest too deep for a terminal."""
+    """A piece of text between two tokens whose brackets nest too deeply for a terminal."""
 
     start: int
     end: int
 
     def token(self, kind: str, text: str) -> Token:
-        """Return the piece as the token that a terminal would have made of it."""
+        """Return the piece as a token of the terminal."""
         return Token(kind, text[self.start : self.end], self.start, end_pos=self.end)
 
 
 class InstructionRecord(NamedTuple):
-    """`definition shape opcode arguments attributes`; what the text leaves out is None.
+    """`definition shape opcode arguments attributes`; absent parts are None.
 
     arguments: an OPERANDS or PAYLOAD token, or a list of OPERAND tokens and records of operations.
-    attributes: ATTRIBUTE tokens and inline records. declared: the shape that an older spelling has
-    in front of the name as well. Deep pieces stand where tokens do.
+    attributes: ATTRIBUTE tokens and inline records. declared: the shape that older texts have
+    before the name as well. `Deep` pieces may replace tokens.
     """
 
     definition: Token | None
@@ -59,7 +59,7 @@ class InstructionRecord(NamedTuple):
 
 
 class InlineRecord(NamedTuple):
-    """Computations written in place of names: `key={instructions}` or `key={{..}, name}`.
+    """Inline computations in place of names: `key={instructions}` or `key={{..}, name}`.
 
     bodies: instruction lists, or NAME tokens.
     """
@@ -83,7 +83,7 @@ class ComputationRecord(NamedTuple):
 
 @dataclass
 class ModuleRecord:
-    """A file. `dropped` holds the names defined on lines that do not follow the grammar."""
+    """A file. `dropped` contains the names defined on lines with syntax errors."""
 
     header: Token | None = None
     attributes: list[Any] = field(default_factory=list)
@@ -102,12 +102,12 @@ def _between(parts: list[Any]) -> Deep:
 
 
 class _Records:
-    """What the grammar's rules make of their parts, while the text is read."""
+    """The callbacks of the grammar's rules."""
 
     shape = operand = arguments = inline_name = staticmethod(_item)
     deep_shape = deep_attribute = staticmethod(_between)
 
-    # Left-recursive lists: an item is appended to the list made before.
+    # Left-recursive lists: an item is appended to the existing list.
     @staticmethod
     def nothing(_: list[Any]) -> list[Any]:
         return []
@@ -216,9 +216,9 @@ class _Records:
 
 @cache
 def grammar(*, long_strings: bool = False) -> Lark:
-    """Return the parser of HLO text; built on first use, which takes some 50 ms.
+    """Return the parser of HLO text, built on first use, which takes about 50 ms.
 
-    long_strings: strings may hold line breaks.
+    long_strings: strings may contain line breaks.
     """
 
     def fill(terminal: TerminalDef) -> None:

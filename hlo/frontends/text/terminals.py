@@ -1,33 +1,33 @@
-"""The regular expressions behind the grammar's terminals.
+"""The regular expressions of the grammar's terminals.
 
-All are linear in time: every repetition is possessive or in an atomic group, so that nothing is
-tried twice. Only single characters are repeated possessively: of a group, Python before 3.11.5 does
-not go back to where the last try began (cpython issues 100061 and 106052). An atomic group around
-the repetition, `(?>(?:...)*)`, is the same and right everywhere. Brackets are balanced to a small
-fixed depth; the grammar has rules for deeper text.
+All are linear in time: every repetition is possessive or in an atomic group, so that there is no
+backtracking. Only single characters are repeated possessively: of a group, Python before 3.11.5
+does not restore the position of the last attempt (cpython issues 100061 and 106052). An atomic
+group around the repetition, `(?>(?:...)*)`, is equivalent and correct in all versions. Brackets are
+balanced to a small fixed depth; the grammar has rules for deeper text.
 """
 
 from __future__ import annotations
 
 import re
 
-# What is usual, with room to spare. Patterns grow with it, and so does the time to compile them.
+# The usual depth and more. Patterns, and the time to compile them, grow with it.
 DEPTH = 4
 
 COMMENT = r"/\*[^*]*+\*++(?>(?:[^/*][^*]*+\*++)*)/|//[^\r\n]*+"
 GAP = rf"\s*+(?>(?:(?:{COMMENT})\s*+)*)"
 STRING = r"""(?:"(?>(?:[^"\\\n]++|\\.)*)"|'(?>(?:[^'\\\n]++|\\.)*)')"""
-# A string may run over several lines: XLA prints a program inside an attribute that way. It is read
-# so only where that makes sense of the whole text, since a forgotten quote is more likely.
+# A string may span several lines: XLA prints a program inside an attribute that way. That is
+# accepted only if the whole text is valid then, since a missing quote is more likely.
 LONG_STRING = STRING.replace(r"\n", "")
 BARE_NAME = r"[A-Za-z_][A-Za-z0-9_.-]*+"
 NAME = rf"(?:%?{BARE_NAME})"
-# Where a keyword ends: with more of these it is a longer name, `ROOT.1`.
+# The end of a keyword: followed by more of these it is a longer name, `ROOT.1`.
 WORD_END = r"(?![A-Za-z0-9_.-])"
 ROOT, ENTRY = rf"ROOT{WORD_END}", rf"ENTRY{WORD_END}"
 
 
-# Words that are names with a `%` only.
+# Words that are names only with a `%`.
 KEYWORDS = frozenset(
     "true false inf nan HloModule ENTRY ROOT FileLocations FileNames FunctionNames StackFrames "
     "maximal replicated manual last_tile_dim_replicate shard_as shard_like unknown "
@@ -36,7 +36,7 @@ KEYWORDS = frozenset(
 
 
 def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str:
-    """Return the pattern of text in brackets; `inside` are the alternatives of what they hold."""
+    """Return the pattern of text in brackets; `inside` are the alternatives of the content."""
     o, c = re.escape(opening), re.escape(closing)
     pattern = rf"{o}(?>(?:{inside})*){c}"
     for _ in range(depth - 1):
@@ -48,18 +48,19 @@ def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str
 LAYOUT = r"\{(?=\s*+[\d:])(?>(?:[^{}]++|\{[^{}]*+\})*)\}"
 ARRAY = rf"[a-z][a-z0-9]*+{GAP}\[[^\[\](){{}}%]*+\](?:{LAYOUT})?"
 
-# The start of an instruction. What follows the `=` tells it from a field of a value, `n = 1`.
+# The start of an instruction. The text after the `=` distinguishes it from a field of a value, `n =
+# 1`.
 INSTRUCTION = (
     rf"(?:{ROOT}|(?>(?:{ARRAY}{GAP})?)%{NAME}{GAP}="
     rf"|{NAME}(?=[\s/]){GAP}={GAP}(?:\(|[a-z][a-z0-9]*+{GAP}\[|[A-Za-z][A-Za-z0-9_.-]*+{GAP}\())"
 )
-# A computation written in place: instructions in braces, or a list with at least one such.
+# An inline computation: instructions in braces, or a list with at least one such.
 INLINE_LIST = rf"{GAP}(?>(?:{NAME}{GAP},{GAP})*)\{{{GAP}{INSTRUCTION}"
 
-# Braces end before a line that begins an instruction: there somebody forgot to close them. These
-# patterns are repeated many times, so this one knows only how programs print a line.
+# Braces end before a line that begins an instruction: the closing one is missing there. These
+# patterns are repeated many times, so this one covers only lines as XLA prints them.
 INSTRUCTION_LINE = rf"[^\S\n]*+(?:ROOT |%|{NAME} = (?:\(|[a-z0-9]++\[|[a-z-]++\())"
-# A comment that is never closed is no text: the end of each of many would be looked for in vain.
+# An unclosed comment does not match: searching for the end of many would be quadratic.
 _SLASH = r"/(?!\*)"
 _IN_BRACES = rf"""[^{{}}"'/\n]++|{STRING}|\n(?!{INSTRUCTION_LINE})|{COMMENT}|{_SLASH}"""
 BRACES = balanced("{", "}", _IN_BRACES)
@@ -70,7 +71,7 @@ _ELEMENT = rf"{NAME}(?!\[)(?>(?:#\d++)*){GAP}"
 OPERAND = rf"(?:{SHAPE}{GAP}(?>(?:{_ELEMENT})?)|{_ELEMENT})"
 
 # A value without braces ends at a comma, a brace or white space. Replica groups have a blank
-# between mesh and axes; the literal of a custom call has its shape in front, on the same line.
+# between mesh and axes; the literal of a custom call follows its shape, on the same line.
 _WORD = r"""[^\s,{}()\[\]"'/=<]++"""
 _SQUARES = balanced("[", "]", rf"""[^\[\]"']++|{STRING}""")
 WORDS = rf"(?>(?:{_WORD}|<=|{_SQUARES}|{PARENS}|/(?![/*])|{STRING})+)"
@@ -82,7 +83,7 @@ VALUE = (
     rf"|{ARRAY}[ \t]++(?:{_SCALAR}|{PARENS})|{WORDS})"
 )
 
-# Literals know no square brackets and no strings.
+# Literals contain neither square brackets nor strings.
 _IN_LITERAL = rf"""[^()"'/\[\]]++|{COMMENT}|{_SLASH}"""
 LITERAL = rf"""(?>(?:{_IN_LITERAL}|{balanced("(", ")", _IN_LITERAL, 8)})*)"""
 
@@ -107,9 +108,9 @@ PATTERNS = {
     "table": TABLE,
 }
 
-# Of most terminals, a pattern for what is usual. These are tried first, in this order: they are
-# compiled in no time. Where one matches right text, its terminal is the one that is meant, and
-# would match as much.
+# For most terminals, a pattern of the usual forms. These are tried first, in this order, since they
+# compile quickly. If one matches valid text, its terminal is the intended one, and would match the
+# same text.
 _PLAIN_STRING = r'"(?>(?:[^"\\\n]++|\\.)*)"'
 _PLAIN_COMMENT = r"/\*[^*]*+\*/"
 # Text with an equals sign and a parenthesis may be a computation.
@@ -131,7 +132,7 @@ USUAL = {
     "COMPUTATION": rf"(?>(?:ENTRY )?){NAME} (?=[({{])",
 }
 
-# What a terminal can begin with, as a set of a regular expression; anything if it is not here.
+# First characters of terminals, as sets of a regular expression; any character if not listed.
 FIRST = {
     "GAP": r"\s/",
     "HEADER": "H",

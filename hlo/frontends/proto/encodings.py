@@ -1,4 +1,4 @@
-"""Where messages keep attributes, and how they are read and written there."""
+"""How attributes are read from messages and written to them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Operands = Sequence[Shape]
 
 
 @dataclass(frozen=True)
-class Place:
-    """How an attribute is read from an instruction's message, and written into it.
+class Encoding:
+    """How an attribute is read from an instruction's message, and written to it.
 
-    read: gets the message and the shapes of the operands. write: gets the value and the message.
+    read: takes the message and the shapes of the operands. write: takes the value and the message.
     """
 
     read: Callable[[Message, Operands], Any]
@@ -30,7 +30,7 @@ def _identity(value: Any) -> Any:
 
 @cache
 def _field(path: str) -> Field:
-    """Return the field of an instruction that a path such as `precision_config.algorithm` names."""
+    """Return the field of an instruction at a path such as `precision_config.algorithm`."""
     kind: Any = schema()["HloInstructionProto"]
     for name in path.split("."):
         assert isinstance(kind, MessageType)
@@ -49,8 +49,8 @@ def _absent(entry: Field) -> Any:
 
 def at(
     path: str, read: Callable[[Any], Any] = _identity, write: Callable[[Any], Any] = _identity
-) -> Place:
-    """Return the place of an attribute that is one field. An absent field is read as its zero."""
+) -> Encoding:
+    """Return the encoding of an attribute as one field. An absent field is read as its zero."""
     *outer, last = path.split(".")
 
     def read_it(m: Message, operands: Operands) -> Any:
@@ -63,16 +63,16 @@ def at(
             m = m.setdefault(name, Message())
         m[last] = write(value)
 
-    return Place(read_it, write_it)
+    return Encoding(read_it, write_it)
 
 
-def ints(path: str) -> Place:
-    """Return the place of an attribute that is a list of integers."""
+def ints(path: str) -> Encoding:
+    """Return the encoding of an attribute as a list of integers."""
     return at(path, tuple, list)
 
 
-def word(path: str, prefix: str = "", *, lower: bool = False) -> Place:
-    """Return the place of an attribute that is a word: the message's without a prefix."""
+def word(path: str, prefix: str = "", *, lower: bool = False) -> Encoding:
+    """Return the encoding of an attribute as an enumeration word, without a prefix."""
 
     def read(value: Any) -> str:
         text = str(value).removeprefix(prefix)
@@ -81,23 +81,24 @@ def word(path: str, prefix: str = "", *, lower: bool = False) -> Place:
     return at(path, read, lambda v: prefix + (v.upper() if lower else v))
 
 
-def known(place: Place, nothing: Any, instead: Any = None) -> Place:
-    """Return a place where one value says that there is none, and another one is meant."""
+def known(encoding: Encoding, nothing: Any, instead: Any = None) -> Encoding:
+    """Return an encoding in which the value `nothing` means that there is none, read as
+    `instead`."""
 
     def read(m: Message, operands: Operands) -> Any:
-        value = place.read(m, operands)
+        value = encoding.read(m, operands)
         return instead if value == nothing else value
 
-    return Place(read, place.write)
+    return Encoding(read, encoding.write)
 
 
-def listed(path: str, read: Callable[[Message], Any], write: Callable[[Any], Message]) -> Place:
-    """Return the place of an attribute that is a list of messages."""
+def listed(path: str, read: Callable[[Message], Any], write: Callable[[Any], Message]) -> Encoding:
+    """Return the encoding of an attribute as a list of messages."""
     return at(path, lambda ms: tuple(map(read, ms)), lambda values: list(map(write, values)))
 
 
 def pairs(read: type, **fields: str) -> tuple[Callable[[Message], Any], Callable[[Any], Message]]:
-    """Return how a value of integers is read and written: its fields by those of a message."""
+    """Return how a record of integers is read and written: its fields by those of a message."""
     return (
         lambda m: read(**{mine: m.get(theirs, 0) for mine, theirs in fields.items()}),
         lambda v: Message((theirs, getattr(v, mine)) for mine, theirs in fields.items()),
