@@ -1,4 +1,4 @@
-"""What the stages of code generation have made, as text for people."""
+"""The results of the stages of code generation as readable text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def roles(entry: Computation, roles: Mapping[Instruction, Role]) -> str:
 
 
 def kernels(plans: Mapping[Instruction, KernelPlan]) -> str:
-    """Return what each kernel computes and reads, its steps, and the memory that it needs."""
+    """Return what each kernel computes and reads, its steps, and its workspace."""
     lines = []
     for inst, kernel in plans.items():
         fused = "".join(f" {i.opcode}" for i in _fused(inst, kernel.reads))
@@ -69,7 +69,7 @@ def kernels(plans: Mapping[Instruction, KernelPlan]) -> str:
 
 
 def _fused(inst: Instruction, reads: Sequence[Instruction]) -> list[Instruction]:
-    """Return the operations that a kernel computes on the way, each once."""
+    """Return the fused operations of a kernel, each once."""
     found: dict[Instruction, None] = {}
     stack = list(inst.operands)
     while stack:
@@ -87,7 +87,7 @@ def _step(step: KernelEmitter) -> str:
 
 
 def schedule(entry: Computation, live: Liveness) -> str:
-    """Return what runs, in order, and the live range of each value that it stores."""
+    """Return the schedule, and the live range of each value that is stored."""
     last: dict[Instruction, int] = {}
     for (inst, _), positions in live.uses.items():
         last[inst] = max(last.get(inst, 0), positions[-1])
@@ -102,10 +102,10 @@ def schedule(entry: Computation, live: Liveness) -> str:
 
 
 def buffers(assignment: BufferAssignment) -> str:
-    """Return a line for each value in memory, by when it is written.
+    """Return a line for each value in memory, in the order of definitions.
 
-    `from` and `to` are positions in the order of execution; values of one position range and one
-    offset share memory. Scalars and values that are fused into their users have no line.
+    `from` and `to` are positions in the schedule; values of one position range and one offset share
+    memory. Scalars and fused values have no line.
     """
     rows = []
     for stored, buffer in assignment.values.items():
@@ -143,12 +143,12 @@ def _commands(block: Block) -> Iterator[object]:
 
 
 def commands(block: Block) -> str:
-    """Return what an entry does, in order, with the buffers that it does it on."""
+    """Return the commands of an entry, in order, with their buffers."""
     return _lines(list(_written(block, {}, "")))
 
 
 def _where(buffer: Buffer, numbers: dict[Buffer, int]) -> str:
-    """Return the name of a buffer: by the number of the argument or result, or in order of use."""
+    """Return the name of a buffer: by the number of an argument or result, or in order of use."""
     match buffer.origin:
         case Origin.PARAMETER:
             return f"argument{buffer.number}"

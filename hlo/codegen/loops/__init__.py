@@ -1,1 +1,1 @@
-"""Loop nests over elements: addresses, fused values, reductions' functions."""
+"""Loop nests over elements: addresses, fused values, reducers."""

@@ -1,9 +1,9 @@
-"""Where elements are in memory: every load and store of an array by index comes through here.
+"""Addresses of elements: every load and store of an array by index goes through here.
 
-A layout is *plain* if elements are in whole bytes, as numpy has them, with nothing between them:
-then an array is its dimensions in some order. All values inside a program have plain layouts (see
-`relayout`). Arrays from and for outside may also lie in tiles, have padding, or share bytes: they
-are read element by element, and written place by place, padding included.
+A layout is *plain* if elements take whole bytes, as in numpy, without gaps: then it is only an
+order of dimensions. All values inside a program have plain layouts (see `relayout`). Arguments and
+results may also have tiles, padding or bit packing: they are read element by element, and written
+position by position, including padding.
 
 Source: `hlo.values.layout`, which has the same formulas on numbers.
 """
@@ -24,7 +24,7 @@ Indices = tuple[Index, ...]
 
 
 def physical_index(b: Builder, shape: ArrayShape, indices: Indices) -> Index:
-    """Return the place of an element in memory, in elements."""
+    """Return the offset of an element, in elements."""
     assert shape.layout is not None
     order = shape.layout.minor_to_major[::-1]
     at = [indices[d] for d in order]
@@ -91,13 +91,13 @@ def _into_tiles(b: Builder, step: Tiling, at: list[Index]) -> list[Index]:
 
 
 def _split(b: Builder, at: Index, size: int) -> tuple[Index, Index]:
-    """Return the tile that an index is in, and where in it: known if it was made of both."""
+    """Split an index into the tile's and that inside it, without division if composed of both."""
     found: tuple[Index, Index] | None = b.remembered(("tile", at, size))
     return found or (b.udiv(at, size), b.urem(at, size))
 
 
 def _out_of_tiles(b: Builder, step: Tiling, at: list[Index]) -> tuple[list[Index], Val]:
-    """Return the indices before a step, and whether an element is there at all."""
+    """Return the indices before a tiling step, and whether there is an element."""
     count, inside = len(step.sizes), TRUE
     merged = at[: step.kept]
     tiles, within = at[step.kept : step.kept + count], at[step.kept + count :]
@@ -120,7 +120,7 @@ def _out_of_tiles(b: Builder, step: Tiling, at: list[Index]) -> tuple[list[Index
 
 
 def places(shape: ArrayShape) -> int:
-    """Return how many places `store_place` fills: elements, or bytes that hold several."""
+    """Return how many positions `store_place` fills: elements, or bytes of several packed ones."""
     if not math.prod(physical_dims(shape)):
         return 0
     bits = element_bits(shape)
@@ -129,7 +129,7 @@ def places(shape: ArrayShape) -> int:
 
 
 def store_prefix(b: Builder, shape: ArrayShape, base: str) -> None:
-    """Fill what stands in front of an array with zeros, if anything does."""
+    """Fill the metadata prefix of an array with zeros, if it has one."""
     assert shape.layout is not None
     if shape.layout.dynamic_prefix_bytes:
         with b.loop(0, shape.layout.dynamic_prefix_bytes) as n:
@@ -143,9 +143,9 @@ def store_place(
     place: Index,
     element: Callable[[Indices], Value],
 ) -> None:
-    """Fill one place of an array of any layout; padding becomes zero.
+    """Fill one position of an array of any layout; padding becomes zero.
 
-    element: returns the value at indices that are in range.
+    element: returns the value at indices in range.
     """
     assert shape.layout is not None
     et, bits = shape.element_type, element_bits(shape)
@@ -165,7 +165,7 @@ def store_place(
 def store_in_order(
     b: Builder, shape: ArrayShape, base: str, at: list[Index], element: Callable[[Indices], Value]
 ) -> None:
-    """Fill the place at an index of the physical dimensions, of an array in whole bytes."""
+    """Fill the position at physical indices, of an array with whole-byte elements."""
     bits = element_bits(shape)
     inside, indices = _indices_of(b, shape, at)
     place = _linear(b, at, physical_dims(shape))
@@ -174,12 +174,12 @@ def store_in_order(
 
 
 def _place(b: Builder, base: str, place: Index, bits: int) -> str:
-    """Return the address of an element in whole bytes."""
+    """Return the address of a whole-byte element."""
     return b.element_address(base, "i8", b.mul(place, bits // 8))
 
 
 def _element_at(b: Builder, shape: ArrayShape, place: Index) -> tuple[Val, Indices]:
-    """Return whether an element is at a place in memory, and the indices of it, or of another."""
+    """Return whether a position is an element, and its indices, or else any valid indices."""
     assert shape.layout is not None
     dims = physical_dims(shape)
     count, inside = math.prod(dims), TRUE
@@ -191,7 +191,7 @@ def _element_at(b: Builder, shape: ArrayShape, place: Index) -> tuple[Val, Indic
 
 
 def _indices_of(b: Builder, shape: ArrayShape, at: list[Index]) -> tuple[Val, Indices]:
-    """Return whether an element is at an index of the physical dimensions, and its indices."""
+    """Return whether there is an element at physical indices, and its logical indices."""
     assert shape.layout is not None
     inside = TRUE
     for step in reversed(tilings(shape, shape.layout)):
@@ -206,7 +206,7 @@ def _indices_of(b: Builder, shape: ArrayShape, at: list[Index]) -> tuple[Val, In
 def _store_whole(
     b: Builder, et: ElementType, bits: int, value: Value, inside: Val, address: str
 ) -> None:
-    """Store an element in whole bytes: integers extended, anything else followed by zeros."""
+    """Store an element as whole bytes: integers extended, anything else padded with zeros."""
     parts = [value.re, value.im] if isinstance(value, Cplx) else [value]
     raws = [part if et.is_complex else scalar.to_memory(b, et, part) for part in parts]
     width = et.byte_width
@@ -223,14 +223,14 @@ def _store_whole(
 
 
 def _low_bits(b: Builder, et: ElementType, bits: int, value: Value) -> Val:
-    """Return a byte with the bits of an element at its low end."""
+    """Return a byte with the bits of an element as its low bits."""
     assert isinstance(value, Val)
     raw = scalar.to_memory(b, et, value)
     return b.binary("and", raw, (1 << bits) - 1)
 
 
 def _of_low_bits(b: Builder, et: ElementType, bits: int, raw: Val) -> Val:
-    """Return the element whose bits are at the low end of a byte, or of as much as it takes."""
+    """Return the element in the low bits of a byte, or of a wider integer."""
     used = bits if et.is_pred else min(bits, et.bits)
     if raw.type == "i8" and used < 8:
         raw = b.binary("and", raw, (1 << used) - 1)

@@ -1,8 +1,8 @@
 """Which neighbouring loops of a loop nest collapse into one.
 
-Two dimensions that lie next to each other in the result share a loop when every array that the
-kernel reads either has them next to each other too, or does not depend on either. The fewer and
-longer the loops, the better the innermost one vectorizes.
+Two adjacent dimensions of the result share a loop if every array that the kernel reads either has
+them adjacent too, or depends on neither. The fewer and longer the loops, the better the innermost
+one vectorizes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from hlo.values.types import ArrayShape
 def collapsible(
     inst: Instruction, roles: Mapping[Instruction, Role], order: Sequence[int]
 ) -> list[bool]:
-    """Return which neighbouring loops may collapse: those over dims `order` of `inst`."""
+    """Return which adjacent loops over dims `order` of `inst` may be collapsed."""
     return _walk(inst, [(inst, tuple(order))], roles, len(order))
 
 
 def collapsible_reads(
     operands: Sequence[Instruction], roles: Mapping[Instruction, Role], order: Sequence[int]
 ) -> list[bool]:
-    """Return which neighbouring loops over dims `order` of operands may collapse.
+    """Return which adjacent loops over dims `order` of operands may be collapsed.
 
     The operands have equal dimensions; each is fused or in memory.
     """
@@ -39,7 +39,7 @@ def _walk(
     roles: Mapping[Instruction, Role],
     loops: int,
 ) -> list[bool]:
-    """Return which loops may collapse for all that is read."""
+    """Return which loops may be collapsed for all values that are read."""
     result = [True] * max(0, loops - 1)
     for node, loop_dims in _reads(computed, stack, roles):
         if node is computed or roles[node] is Role.FUSED:
@@ -56,7 +56,7 @@ def _reads(
     stack: list[tuple[Instruction, LoopDims]],
     roles: Mapping[Instruction, Role],
 ) -> Iterator[tuple[Instruction, LoopDims]]:
-    """Yield what is read: `computed`, fused instructions, and down to memory."""
+    """Yield the values that are read: `computed`, fused instructions, and loads."""
     seen: set[tuple[Instruction, LoopDims]] = set()
     while stack:
         node, loop_dims = stack.pop()

@@ -1,7 +1,7 @@
-"""The value of an instruction at an index: how fused operations are emitted.
+"""Emission of an instruction's value at an index, for fused operations.
 
 Elementwise operations take their operands at the same index; movement operations map the index.
-What is not fused is loaded from memory.
+Values that are not fused are loaded from memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hlo.ops.movement.gather_scatter import index_dims
 class ElementEmitter:
     """Emits values at indices into one function.
 
-    load: called for what is not fused: `(instruction, indices) -> value`.
+    load: called for values that are not fused: `(instruction, indices) -> value`.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ElementEmitter:
         self.b = builder
         self.roles = roles
         self.load = load
-        # Where fused values are that have been computed ahead.
+        # Fused values that were computed ahead.
         self.kept: dict[Instruction, Callable[[Indices], Value]] = {}
 
     def at(self, inst: Instruction, indices: Indices) -> Value:
@@ -87,12 +87,13 @@ def _broadcast(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 def reshape_index(
     b: Builder, indices: Indices, source: Sequence[int], target: Sequence[int]
 ) -> Indices:
-    """Return where an element of an array of `source` dims lies in its reshape to `target` dims.
+    """Map indices of an array of `source` dims to those of its reshape to `target` dims.
 
-    The dims are cut into the shortest groups of equal products, so that most indices pass through.
+    The dims are split into the smallest groups of equal products, so that most indices are
+    unchanged.
     """
     if 0 in target:
-        return (0,) * len(target)  # there is no element to look for
+        return (0,) * len(target)  # there are no elements
     result: list[Index] = []
     i = j = 0
     while i < len(source) or j < len(target):
@@ -109,7 +110,7 @@ def reshape_index(
                 j += 1
             else:
                 break
-        # Dimensions of size one belong to no group of their own: they are passed along.
+        # Dimensions of size one form no group of their own.
         while j < len(target) and target[j] == 1 and p == q:
             j += 1
         wide_s = [(n, x) for n, x in zip(source[i0:i], indices[i0:i], strict=True) if n != 1]
@@ -169,7 +170,7 @@ def _pad(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
             inside = b.both(inside, b.compare("sge", at, 0))
         if p.interior:
             step = p.interior + 1
-            # Out-of-range places are clamped before the division, which is for non-negative
+            # Out-of-range positions are clamped before the division, which is for non-negative
             # numbers.
             at = b.maximum(at, 0)
             inside = b.both(inside, b.compare("eq", b.urem(at, step), 0))
@@ -190,7 +191,7 @@ def _iota(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
 def clamped_start(
     e: ElementEmitter, inst: Instruction, first: int, sizes: Sequence[int], dims: Sequence[int]
 ) -> list[Index]:
-    """Return the start indices of a dynamic slice, moved so that the slice lies inside.
+    """Return the start indices of a dynamic slice, clamped so that the slice is in bounds.
 
     first: the operand number of the first start index; sizes: of the slice; dims: of the array.
     """
@@ -215,7 +216,7 @@ def _gather(e: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
     b = e.b
     operand, starts = inst.operands
     if 0 in inst.slice_sizes:
-        # There is no element to read: those that collapsing such windows leaves are zero.
+        # There is no element to read: results of such collapsed windows are zero.
         et = operand.array_shape.element_type
         return constant(et, np.zeros((), f"V{et.byte_width}").view(et.dtype))
     dims, start_dims = operand.array_shape.dims, starts.array_shape.dims
@@ -257,7 +258,7 @@ Rule = Callable[[ElementEmitter, Instruction, Indices], Value]
 
 
 def element_rule(opcode: str) -> Callable[[Rule], Rule]:
-    """Register how an element is computed of an operation that is no movement."""
+    """Register how an element of an operation is computed, other than by moving it."""
 
     def add(rule: Rule) -> Rule:
         _RULES[opcode] = rule

@@ -1,7 +1,7 @@
-"""Functions that are applied to elements and work on arrays on the way.
+"""Functions that are applied to elements and have arrays as intermediate values.
 
-Those on scalars alone are written where they are applied (see `inline`). These become functions of
-the module, like the entry, with their temporary memory on the stack of whoever calls them.
+Those on scalars alone are emitted inline (see `inline`). These become functions of the module, like
+the entry, with their temporary memory on the caller's stack.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hlo.errors import HloError
 from hlo.ir import Computation
 from hlo.values.types import ArrayShape
 
-# Memory on the stack that one call may take.
+# Maximum stack memory of one call.
 _MAX_BYTES = 1 << 17
 
 
@@ -31,7 +31,7 @@ class Function:
 
 
 def call_function(b: Builder, comp: Computation, args: Sequence[Value]) -> list[Value]:
-    """Return the result leaves of a computation on scalars that is called as a function."""
+    """Call a computation on scalars as a function; returns the result leaves."""
     assert b.module.write_function is not None
     found: Function = b.module.write_function(comp)
     if found.arena_bytes > _MAX_BYTES:

@@ -1,6 +1,6 @@
-"""Functions of scalars, emitted where they are applied: those of reductions, sorts, scatters, maps.
+"""Inline emission of scalar computations: reducers, comparators, functions of scatters and maps.
 
-Whatever a function does on scalars is here, its own loops, branches and calls included.
+Loops, branches and calls inside them are included.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.values.types import ArrayShape
 
-# A value: of an array, a scalar's; of a tuple, a list of values; None for a token.
+# A value: an SSA value for an array, a list of values for a tuple, None for a token.
 Tree = Any
 
 
@@ -26,8 +26,8 @@ def inline(
 ) -> list[Value]:
     """Return the result leaves of a computation on scalars.
 
-    root: an instruction whose value is wanted instead of the result; arguments that it does not
-    depend on may be missing (None).
+    root: an instruction to compute instead of the result; arguments that it does not depend on may
+    be None.
     """
     if root is None and not works_on_scalars(comp):
         return call_function(b, comp, [leaf for a in args for leaf in _leaves(a)])
@@ -35,7 +35,7 @@ def inline(
 
 
 def works_on_scalars(comp: Computation) -> bool:
-    """True when nothing that a function of scalars does on the way is on arrays."""
+    """True when a function of scalars has no arrays as intermediate values."""
     return all(
         all(not isinstance(s, ArrayShape) or not s.dims for _, s in inst.shape.leaves())
         and (
@@ -47,7 +47,7 @@ def works_on_scalars(comp: Computation) -> bool:
     )
 
 
-# What `_value` has a case of its own for.
+# Opcodes with a case of their own in `_value`.
 _ON_TREES = frozenset(
     """parameter tuple get-tuple-element after-all dynamic-slice pad gather dynamic-update-slice map
     reduce reduce-window while conditional""".split()
@@ -91,7 +91,7 @@ def _value(
         case "after-all":
             return None
         case "dynamic-slice" | "pad" | "gather":
-            # Of arrays without dimensions, every element is the first one.
+            # An array of rank 0 has one element.
             return operands[0]
         case "dynamic-update-slice":
             return operands[1]
@@ -141,7 +141,7 @@ def _leaves(tree: Tree) -> list[Value]:
 
 
 def _like(tree: Tree, leaves: list[Value]) -> Tree:
-    """Return a tree of the same form with the given leaves, which are used up."""
+    """Return a tree of the same structure with the given leaves, which are consumed."""
     if isinstance(tree, list):
         return [_like(part, leaves) for part in tree]
     return None if tree is None else leaves.pop(0)
@@ -156,7 +156,7 @@ def _parts(tree: Tree) -> list[Val]:
 
 
 def _from_parts(tree: Tree, parts: Sequence[Val]) -> Tree:
-    """Return a tree of the same form made of SSA values."""
+    """Return a tree of the same structure from SSA values."""
     rest, leaves = list(parts), list[Value]()
     for leaf in _leaves(tree):
         leaves.append(Cplx(rest.pop(0), rest.pop(0)) if isinstance(leaf, Cplx) else rest.pop(0))
@@ -164,7 +164,7 @@ def _from_parts(tree: Tree, parts: Sequence[Val]) -> Tree:
 
 
 def _loop(b: Builder, inst: Instruction, state: Tree) -> Tree:
-    """Run a while loop; its state is on the stack, where LLVM takes it into registers."""
+    """Emit a while loop; its state is in allocas, which LLVM promotes to registers."""
     start = _parts(state)
     slots = [b.alloca(v.type).name for v in start]
 
@@ -189,7 +189,7 @@ def _loop(b: Builder, inst: Instruction, state: Tree) -> Tree:
 
 
 def _branch(b: Builder, inst: Instruction, operands: list[Tree]) -> Tree:
-    """Run the chosen branch of a conditional: the last one for a number that names none."""
+    """Emit a conditional: the last branch is the default for an invalid index."""
     chosen, *args = operands
     assert isinstance(chosen, Val)
     form: list[Tree] = []

@@ -1,8 +1,8 @@
 """One kernel: a native function that computes one stored value from others.
 
-The signature is `void k(buffers..., scalars..., i64 begin, i64 end)`; the range is a share of the
+The signature is `void k(buffers..., scalars..., i64 begin, i64 end)`; the range is a chunk of the
 kernel's outermost loop, so that the target can divide it. Kernels of equal structure are emitted
-once: the key is what the text would be made of, so that the second one costs no emission either.
+once: the key has everything that the code depends on, so that a second one is not even emitted.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from hlo.values.types import ArrayShape
 
 @dataclass
 class Inputs:
-    """What a kernel reads: leaves of its fused operands, mapped to parameters.
+    """The inputs of a kernel: leaves of its fused operands, mapped to parameters.
 
     leaves: instructions that are loaded or passed as scalars, in the order of first visit.
     buffer_of: the number of the buffer parameter of an array leaf. Two leaves in the same memory
-    have the same number, and one that the kernel overwrites has the output's.
+    have the same number, and one that is overwritten in place has the output's.
     """
 
     leaves: list[Instruction]
@@ -48,7 +48,7 @@ class Inputs:
 
 
 class Kernel:
-    """What a kernel emitter works with."""
+    """The context of a kernel emitter."""
 
     def __init__(
         self,
@@ -98,15 +98,16 @@ class Kernel:
 
 
 def slot_of(k: Kernel, iterations: int) -> Index:
-    """Return the number of the block of work space of a kernel's share.
+    """Return the index of the workspace slot for a kernel's chunk.
 
-    Shares begin at multiples of at least an equal part of all iterations, so no two have the same.
+    Chunks begin at multiples of at least an equal part of all iterations, so no two have the same
+    slot.
     """
     return k.b.udiv(k.b.mul(k.begin, k.target.slots(iterations)), max(1, iterations))
 
 
 def scalar_parameter(inst: Instruction, number: int) -> Value:
-    """Return the parameter(s) that hold a captured scalar."""
+    """Return the parameters for a captured scalar."""
     et = inst.array_shape.element_type
     t = scalar.ssa_type(et)
     if et.is_complex:
@@ -115,7 +116,7 @@ def scalar_parameter(inst: Instruction, number: int) -> Value:
 
 
 def structure_key(inst: Instruction, roles: Mapping[Instruction, Role], inputs: Inputs) -> str:
-    """Return a text that is equal for kernels that compute the same from the same parameters."""
+    """Return a key that is equal for kernels that compute the same from the same parameters."""
     number: dict[Instruction, str] = {}
     for leaf in inputs.leaves:
         place = inputs.buffer_of.get(leaf)
@@ -124,7 +125,7 @@ def structure_key(inst: Instruction, roles: Mapping[Instruction, Role], inputs: 
     parts: list[str] = []
 
     def visit(node: Instruction) -> str:
-        """Return a node's number, having written its line. Fused depth is bounded."""
+        """Write a node's line and return its number. Fusion depth is bounded."""
         if node not in number:
             operands = ",".join(visit(o) for o in node.operands)
             parts.append(f"{node.opcode}({operands}){node.shape}{_attrs_key(node)}")
@@ -151,7 +152,7 @@ def _value_key(value: object) -> str:
 
 
 def computation_key(comp: Computation) -> str:
-    """Return a text that is equal for computations that do the same."""
+    """Return a key that is equal for equivalent computations."""
     number = {i: str(n) for n, i in enumerate(comp.in_order())}
     return "{" + ";".join(
         f"{i.opcode}({','.join(number[o] for o in i.operands)}){i.shape}{_attrs_key(i)}"
@@ -165,7 +166,7 @@ def computation_key(comp: Computation) -> str:
 def loop_nest(
     b: Builder, bounds: Sequence[tuple[Index, Index]], body: Callable[[tuple[str, ...]], None]
 ) -> None:
-    """Run the body for every index tuple within the bounds, the last one fastest."""
+    """Emit the body for every index tuple within the bounds, the last one fastest."""
 
     def level(at: int, indices: tuple[str, ...]) -> None:
         if at == len(bounds):
@@ -182,7 +183,7 @@ InnerLoop = Callable[[Builder, tuple[Index, Index], Callable[[str], None]], None
 
 
 def plain_loop(b: Builder, bounds: tuple[Index, Index], body: Callable[[str], None]) -> None:
-    """Run a body for each index within bounds, no turn depending on another."""
+    """Emit a loop over indices within bounds whose iterations are independent."""
     with b.loop(*bounds, folded=True) as i:
         body(i)
 
@@ -194,11 +195,11 @@ def over_elements(
     merged: Sequence[bool] | None = None,
     innermost: InnerLoop = plain_loop,
 ) -> Extent:
-    """Loop over the elements of a shape in memory order, this kernel's share of the outermost loop.
+    """Loop over the elements of a shape in memory order, over a chunk of the outermost loop.
 
-    Dimensions of size one have no loop. merged: for each pair of neighbours among the rest, in
-    memory order, whether one loop may run over both (see `merge.collapsible`); by default none.
-    innermost: emits the innermost loop.
+    Dimensions of size one have no loop. merged: for each adjacent pair of the rest, in memory
+    order, whether they may be collapsed into one loop (see `collapse.collapsible`); by default
+    none. innermost: emits the innermost loop.
     """
     b = k.b
     order = loop_order(shape)
@@ -208,7 +209,7 @@ def over_elements(
         return Extent(1)
     groups = grouped(order, merged or [False] * (len(order) - 1))
     sizes = [math.prod(shape.dims[d] for d in g) for g in groups]
-    # The leading loops run as one, which is what is divided.
+    # The leading loops are collapsed into one, which is divided.
     lead, iterations = 1, sizes[0]
     while iterations < k.target.wanted_iterations and lead < len(groups) - 1:
         iterations *= sizes[lead]
@@ -224,7 +225,7 @@ def over_elements(
 
 
 def grouped(order: Sequence[int], merged: Sequence[bool]) -> list[list[int]]:
-    """Return the dimensions that one loop runs over, for each loop."""
+    """Return the dimensions of each loop."""
     groups = [[order[0]]]
     for d, is_merged in zip(order[1:], merged, strict=True):
         if is_merged:
@@ -237,7 +238,7 @@ def grouped(order: Sequence[int], merged: Sequence[bool]) -> list[list[int]]:
 def indices_of(
     b: Builder, shape: ArrayShape, groups: Sequence[Sequence[int]], found: Sequence[Index]
 ) -> Indices:
-    """Return the indices of the element that loops over groups of dimensions have come to."""
+    """Return the indices of the element at the current iteration of loops over groups."""
     indices: list[Index] = [0] * shape.rank
     for group, at in zip(groups, found, strict=True):
         parts = split_index(b, at, [shape.dims[d] for d in group])
@@ -263,7 +264,7 @@ PLANNERS: dict[str, Planner] = {}
 
 
 def kernel(*opcodes: str) -> Callable[[KernelEmitter], KernelEmitter]:
-    """Register the emitter of opcodes that are one kernel."""
+    """Register the emitter of opcodes that are a single kernel."""
 
     def add(emitter: KernelEmitter) -> KernelEmitter:
         planner(*opcodes)(lambda inst, roles, target: Plan((emitter,)))
@@ -294,7 +295,7 @@ def copy_to_layout(k: Kernel) -> Extent:
     count = places(shape)
     if count and not prefix and element_bits(shape) >= 8 and not _tail(shape):
         return _in_order(k, source)
-    # The prefix is written with the first place, so that one share does it.
+    # The prefix is written with the first position, so that only one chunk does it.
     with k.b.loop(k.begin, k.end) as at:
         if prefix:
             with k.b.when(k.b.compare("eq", at, 0)):
@@ -305,16 +306,16 @@ def copy_to_layout(k: Kernel) -> Extent:
 
 
 def _tail(shape: ArrayShape) -> int:
-    """Return the number of elements of padding behind the last tile."""
+    """Return the number of padding elements after the last tile."""
     return physical_elements(shape) - math.prod(physical_dims(shape))
 
 
-# The inner loops run over so many places or more.
+# The inner loops have at least so many iterations.
 _INNER_PLACES = 32
 
 
 def _in_order(k: Kernel, source: Instruction) -> Extent:
-    """Write an array in whole bytes, looping over the physical dimensions."""
+    """Write an array with whole-byte elements, looping over the physical dimensions."""
     b, dims = k.b, physical_dims(k.shape)
     inner = len(dims)
     while inner and math.prod(dims[inner:]) < _INNER_PLACES:

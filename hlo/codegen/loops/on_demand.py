@@ -1,7 +1,7 @@
-"""Kernels whose result elements are computed one by one from their index.
+"""Kernels whose result elements are computed independently from their index.
 
-Where an operation has rare cases that cost much (angles of very many turns, say), the loop is
-written twice: quickly for the rest, and with care for strips in which there is one.
+For operations with rare expensive cases (such as very large angles), the loop is emitted twice: a
+fast version, and a general one for strips that contain such a case.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from hlo.ir import Instruction
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
 
-# Each takes a hundred lines of code.
+# Each adds a hundred lines of code.
 _MOST_TRANSPOSED = 4
 
 
 def emit_on_demand(k: Kernel) -> Extent:
-    """Emit a kernel whose result elements are computed one by one from their index."""
+    """Emit a kernel whose result elements are computed independently from their index."""
     order = loop_order(k.shape)
     merged = collapsible(k.inst, k.roles, order)
     if any(is_rare(inst) for inst in _fused(k)):
@@ -50,7 +50,7 @@ def emit_multi_output(k: Kernel) -> Extent:
     merged = collapsible_reads(results, k.roles, loop_order(shape))
 
     def body(at: Indices) -> None:
-        # All is read before anything is written: a result may take the place of an operand.
+        # All loads precede the stores: a result may share the buffer of an operand.
         values = [k.elements.at(result, at) for result in results]
         for number, value in enumerate(values):
             k.store(value, at, number)
@@ -59,7 +59,7 @@ def emit_multi_output(k: Kernel) -> Extent:
 
 
 def _transposed(k: Kernel, order: Sequence[int]) -> list[TransposedRead]:
-    """Return the arrays that the kernel reads tile by tile."""
+    """Return the arrays that the kernel reads in tiles."""
     found = [
         read
         for read in transposed_reads(k.inst, k.roles, order)
@@ -71,10 +71,10 @@ def _transposed(k: Kernel, order: Sequence[int]) -> list[TransposedRead]:
 
 
 class _Strips:
-    """A loop in strips: over each with quick code, and again with careful code if need be.
+    """A loop in strips: each with the fast code, and again with the general code if necessary.
 
-    Where the kernel writes over what it reads, the quick results are kept aside until it is known
-    that they are right.
+    If the kernel overwrites an operand, the fast results are buffered until they are known to be
+    right.
     """
 
     SIZE = 256
@@ -86,7 +86,7 @@ class _Strips:
         if any(f"%buf{n}" in k.outputs for n in k.inputs.buffer_of.values()):
             count = self.SIZE * (2 if et.is_complex else 1)
             self.aside = k.b.alloca(scalar.memory_type(et), count, align=64).name
-        # What `element` does with the one at this place of the strip.
+        # Called by `element` with the position in the strip.
         self.act: Callable[[Indices], None] = self._store
         self.place: Index = 0
 
@@ -132,7 +132,7 @@ class _Strips:
 
 
 def is_rare(inst: Instruction) -> bool:
-    """True for an operation with rare cases that cost much."""
+    """True for an operation with rare expensive cases."""
     shape = inst.shape
     native = NATIVE.get(inst.opcode)
     return (
@@ -143,7 +143,7 @@ def is_rare(inst: Instruction) -> bool:
 
 
 def _fused(k: Kernel) -> Iterator[Instruction]:
-    """Yield what a kernel computes, functions that it applies included."""
+    """Yield the instructions that a kernel computes, with those of functions that it applies."""
     seen: set[Instruction] = set()
     stack = [k.inst]
     while stack:

@@ -1,8 +1,8 @@
 """Tiled loops, for arrays that a kernel reads transposed: contiguous along an outer loop.
 
-Reading such an array element by element takes a cache line for each. So the loops are tiled, and at
-the beginning of each tile the array's part of it is transposed, in registers, into a buffer on the
-stack where the innermost loop is contiguous.
+Reading such an array element by element takes a cache line for each. So the loops are tiled, and
+before each tile its part of the array is transposed, in registers, into a buffer on the stack where
+the innermost loop is contiguous.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from hlo.codegen.targets.base import Extent
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
 
-# Elements on each side of a tile: a cache line of those of four bytes, or of those of eight.
+# Elements on each side of a tile: a cache line of 4-byte, or of 8-byte elements.
 _SIDE, _SHORT_SIDE = 16, 8
-# So many tiles follow each other along the array: cache lines that are neighbours.
+# So many consecutive tiles along the array: adjacent cache lines.
 _TALL = 4
 
 
 class TiledLoops:
     """The loops of a kernel over a shape, tile by tile.
 
-    merged: for each pair of neighbours among the dimensions, in memory order, whether one loop runs
-    over both. reads: the arrays that are read transposed, all along the same loop.
+    merged: for each pair of adjacent dimensions, in memory order, whether they are collapsed into
+    one loop. reads: the arrays that are read transposed, all along the same loop.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class TiledLoops:
 
     @property
     def is_worthwhile(self) -> bool:
-        """True when there are whole tiles."""
+        """True if there are whole tiles."""
         return min(self.sizes[self.row], self.sizes[self.column]) >= self.side
 
     def run(self, k: Kernel, body: Callable[[Indices], None]) -> Extent:
@@ -83,7 +83,7 @@ class TiledLoops:
 
 
 def _extent(b: Builder, first: Index, side: int, size: int) -> Index:
-    """Return how many elements a tile has from the first one on: less than a side at the end."""
+    """Return how many elements a tile has from `first` on: fewer at the end."""
     return b.minimum(b.sub(size, first), side) if size % side else side
 
 
@@ -97,7 +97,7 @@ class _Tile:
         self.shape = read.shape
         self.word = f"i{8 * read.shape.element_type.byte_width}"
         self.memory = k.b.alloca(self.word, side * side, align=64).name
-        # The element that the loops are at.
+        # The current element of the loops.
         self.position: Index = 0
         k.elements.kept[read.node] = self._load
 
@@ -105,7 +105,7 @@ class _Tile:
         return scalar.load(self.k.b, self.shape.element_type, self.memory, self.position)
 
     def fill(self, corner: Sequence[Index], rows: Index, columns: Index) -> None:
-        """Read the tile. corner: where the loops are at its first element."""
+        """Fill the tile. corner: the indices of its first element."""
         b, loop_dims = self.k.b, self.read.loop_dims
         first: list[Index] = list(self.read.origin)
         for dim, i in zip(loop_dims, corner, strict=True):
@@ -144,7 +144,7 @@ class _Tile:
 def _transpose(module: Module, word: str, side: int) -> str:
     """Return the function `(to, from, stride)` that transposes a whole tile of words.
 
-    All kernels have it in common: of what they need to read a tile it is the most code.
+    Shared by all kernels, as it is most of the code for reading a tile.
     """
 
     def write(b: Builder) -> None:
@@ -153,7 +153,7 @@ def _transpose(module: Module, word: str, side: int) -> str:
         for j in range(side):
             at = b.element_address("%from", word, b.mul("%stride", j))
             lines.append(b.load(vector, at, align=align))
-        # Halves of the lines are interleaved until each holds what was a column.
+        # Halves of the rows are interleaved until each is a former column.
         for _ in range(side.bit_length() - 1):
             lines = [
                 line
@@ -169,7 +169,7 @@ def _transpose(module: Module, word: str, side: int) -> str:
 
 
 def _interleave(b: Builder, x: Val, y: Val, side: int, first: int) -> Val:
-    """Return lanes of x and y alternately, as many of each as half a vector has."""
+    """Interleave half the lanes of x with half of y's."""
     return b.shuffle_vector(
         x, y, [n for i in range(first, first + side // 2) for n in (i, side + i)]
     )

@@ -1,4 +1,4 @@
-"""Vectors in functions that depend on no shape: loads and stores, shuffles, conversions."""
+"""Vectors in shape-independent functions: loads and stores, shuffles, conversions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hlo.values.types import ElementType
 
 
 def vector_constant(type_: str, numbers: Sequence[int]) -> Val:
-    """Return a vector of known numbers."""
+    """Return a constant vector."""
     return Val(f"<{len(numbers)} x {type_}>", f"<{', '.join(f'{type_} {n}' for n in numbers)}>")
 
 
 def vector_at(b: Builder, vector: str, base: str, element: str, at: Index) -> Val:
-    """Load a vector of the elements from number `at` on."""
+    """Load a vector of elements, starting at index `at`."""
     address = b.element_address(base, element, at)
     align = {"float": 4, "double": 8}.get(element) or int(element[1:]) // 8
     return b.load(vector, address, align=align)
@@ -32,7 +32,7 @@ def lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
 
 
 def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:
-    """Load the lanes that a mask has, zero in the others. align: of the address, in bytes."""
+    """Load the lanes set in a mask; the others are zero. align: of the address, in bytes."""
     lanes, element = vector[1:-1].split(" x ")
     name = f"llvm.masked.load.v{lanes}{_suffix(element)}.p0"
     b.module.declare(name, vector, ["ptr", mask.type, vector])
@@ -40,7 +40,7 @@ def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) ->
 
 
 def masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) -> None:
-    """Store the lanes that a mask has. align: of the address, in bytes."""
+    """Store the lanes set in a mask. align: of the address, in bytes."""
     lanes, element = value.type[1:-1].split(" x ")
     name = f"llvm.masked.store.v{lanes}{_suffix(element)}.p0"
     b.module.declare(name, "void", [value.type, "ptr", mask.type])
@@ -52,7 +52,7 @@ def _suffix(element: str) -> str:
 
 
 def lanes_of(target: Target, et: ElementType) -> int:
-    """Return how many elements a vector register holds."""
+    """Return the number of lanes of a vector register."""
     return max(1, target.vector_bits // max(et.bits, 8))
 
 
@@ -63,12 +63,12 @@ def define(
     write: Callable[[Builder], None],
     attributes: Sequence[str] = (),
 ) -> str:
-    """Add an internal function to a module, unless it is there; returns its name.
+    """Add an internal function to a module, unless it exists; returns its name.
 
-    attributes: of the function, besides those that all have.
+    attributes: of the function, besides the common ones.
     """
     if name not in module.functions:
-        # Added before it is written: a place in the order of functions, and an end to recursion.
+        # Added before its body is emitted: this fixes the order of functions, and ends recursion.
         all_attributes = ("noinline", "nounwind", *attributes)
         function = module.add(Function(name, [parameters], all_attributes, linkage="internal"))
         b = Builder(module)
@@ -83,13 +83,13 @@ def define(
 
 @dataclass(frozen=True)
 class Types:
-    """The types that an element has on its way, each converted to the next."""
+    """A chain of element types, each converted to the next."""
 
     chain: tuple[ElementType, ...]
 
     @staticmethod
     def of(*types: ElementType) -> Types:
-        """Return the way through these types, each named once."""
+        """Return the chain of these types, without repetitions."""
         return Types((*(a for a, b in pairwise(types) if a is not b), types[-1]))
 
     def __str__(self) -> str:
@@ -112,13 +112,13 @@ class Types:
         return b.element_address(base, scalar.memory_type(last), at)
 
     def has_vectors(self, module: Module) -> bool:
-        """True when `convert` can do it."""
+        """True if `convert` supports the chain."""
         return all(_has_vector_form(module, a, b) for a, b in pairwise(self.chain)) and not any(
             t.is_complex for t in self.chain
         )
 
     def convert(self, b: Builder, raw: Val) -> Val:
-        """Return a vector of elements of the first type as they lie in memory, as the last."""
+        """Convert a vector from the first type, in its memory representation, to the last."""
         for source, target in pairwise(self.chain):
             raw = _convert_vector(b, raw, source, target)
         return raw
@@ -168,7 +168,7 @@ def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementTy
 
 
 def prefetch(b: Builder, address: str, *, to_write: bool = False) -> None:
-    """Bring the cache line at an address, which need not be readable, close."""
+    """Prefetch the cache line at an address, which need not be readable."""
     kind = "i32 immarg"
     b.module.declare("llvm.prefetch.p0", "void", ["ptr", kind, kind, kind])
     b.call_void("llvm.prefetch.p0", [ptr(address), i32(int(to_write)), i32(3), i32(1)])

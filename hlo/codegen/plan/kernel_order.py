@@ -1,8 +1,8 @@
-"""The order of kernels in which the arena is small.
+"""Kernel scheduling for a small arena.
 
-First use of a page of memory takes the system longer than many a kernel takes to fill it, so that
-an arena of gigabytes costs seconds. The order of the text often has values wait for a use that
-could have come long before, as the gradient of a weight does for its activations.
+The first use of a page of memory takes the system longer than many kernels take to fill it, so that
+an arena of gigabytes costs seconds. The order of the text often keeps values alive for a use that
+could come much earlier, such as activations for the gradient of a weight.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.values.layout.plain import size_bytes
 
-# Less than that is not worth the look.
+# Smaller arenas are not worth scheduling.
 _LARGE_BYTES = 1 << 24
 
 
 def order_kernels(entry: Computation, live: Liveness) -> None:
     """Reorder the instructions of a flattened computation, and of loops and branches in it.
 
-    What happens outside keeps its order, and what is updated in place is read before as it was.
+    Side effects keep their order, and reads of the old value precede an in-place update.
     """
     for comp in computations_of(entry):
         graph, updated = _graph(comp, live)
@@ -37,7 +37,7 @@ def order_kernels(entry: Computation, live: Liveness) -> None:
 
 
 def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:
-    """Return what instructions wait for, make and use, and the values that are changed in place."""
+    """Return dependences, definitions and uses of instructions, and the values updated in place."""
     given = comp.in_order()
     size: dict[Storage, int] = {}
     made: dict[Instruction, list[Storage]] = {}
@@ -61,7 +61,7 @@ def _graph(comp: Computation, live: Liveness) -> tuple[Graph, set[Storage]]:
                 continue
             taken = _taken(inst, path, live)
             if taken is not None and place.get(taken, taken) in size:
-                # Who reads it as it was does that first.
+                # Readers of the old value come first.
                 before[inst].update(dict.fromkeys(readers.get(taken, ())))
                 place[stored] = place.get(taken, taken)
             else:
@@ -90,7 +90,7 @@ def _reads(inst: Instruction, live: Liveness) -> list[Storage]:
 
 
 def _taken(inst: Instruction, path: Path, live: Liveness) -> Storage | None:
-    """Return the value that an instruction may change in place to be its result, or None."""
+    """Return the value that an instruction may update in place, or None."""
     if inst.opcode == "while":
         taken, at = live.of(inst.operands[0], path), live.start[inst]
     elif path in (changed := updated_operands(inst)):

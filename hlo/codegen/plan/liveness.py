@@ -1,8 +1,8 @@
-"""When each stored value is used.
+"""Live ranges of stored values.
 
 Instructions of a flattened computation tree are numbered in execution order, the bodies of loops
-and branches inside the number range of their instruction. The live range of a value goes from where
-it is made to its last use.
+and branches inside the number range of their instruction. The live range of a value extends from
+its definition to its last use.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from hlo.ir import Computation, Instruction
 from hlo.values.types import ArrayShape
 
 Path = tuple[int, ...]
-# A value in memory: the instruction that makes it and its index path in the result.
+# A value in memory: the defining instruction and the index path in its result.
 Storage = tuple[Instruction, Path]
 
 
 def live_ranges(entry: Computation, roles: dict[Instruction, Role]) -> Liveness:
-    """Return when the values of a flattened computation tree are used."""
+    """Return the live ranges of the values of a flattened computation tree."""
     live = Liveness(roles)
     live.visit(entry)
     return live
@@ -34,10 +34,10 @@ class Liveness:
 
     roles: dict[Instruction, Role]
     position: dict[Instruction, int] = field(default_factory=dict)
-    # Where loops and branches begin: the number of the instruction itself stands at their end.
+    # Where loops and branches begin: the position of the instruction itself is at their end.
     start: dict[Instruction, int] = field(default_factory=dict)
     body_end: dict[Computation, int] = field(default_factory=dict)
-    # The value in memory that an array leaf of an instruction stands for.
+    # The value in memory of an array leaf of an instruction.
     storage: dict[Storage, Storage] = field(default_factory=dict)
     # Positions at which a stored value is used, ascending.
     uses: dict[Storage, list[int]] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Liveness:
     _next: int = 0
 
     def visit(self, comp: Computation, params: Sequence[Instruction] | None = None) -> None:
-        """Number a computation; `params` are the instructions that its parameters stand for."""
+        """Number a computation; `params` are the values of its parameters."""
         for inst in comp.in_order():
             role = self.roles[inst]
             if role is Role.CONTROL:
@@ -62,7 +62,7 @@ class Liveness:
         self._use_all(comp.root, self.body_end[comp])
 
     def of(self, inst: Instruction, path: Path) -> Storage:
-        """Return the stored value that a leaf stands for."""
+        """Return the stored value of a leaf."""
         return self.storage[inst, path]
 
     def last_use(self, stored: Storage) -> int:
@@ -75,8 +75,8 @@ class Liveness:
     ) -> bool:
         """True when a value is not used after a position.
 
-        aside: ranges of positions, from after one to another, that do not follow this one: the
-        branches that are not taken where this one is.
+        aside: ranges of positions, exclusive of the first, that cannot follow this one: branches
+        not taken.
         """
         uses = self.uses.get(stored, [])
         return all(
@@ -119,11 +119,11 @@ class Liveness:
             case "get-tuple-element":
                 return self.storage[operands[0], (inst.tuple_index, *path)]
             case _ if self.roles[inst] is Role.ALIAS and operands:
-                return self.storage[operands[0], path]  # the same memory, maybe as another shape
+                return self.storage[operands[0], path]  # the same memory, another shape
         return inst, path
 
     def _leaves(self, inst: Instruction) -> list[Storage]:
-        """Return the stored values below an instruction, through fused operands."""
+        """Return the stored values that an instruction reads, through fused operands."""
         found: dict[Storage, None] = {}
         for leaf in collect_leaves(inst, self.roles):
             for path, _ in array_leaves(leaf):
@@ -132,12 +132,12 @@ class Liveness:
 
 
 def array_leaves(inst: Instruction) -> list[tuple[Path, ArrayShape]]:
-    """Return the arrays that a result consists of, and their index paths."""
+    """Return the arrays in a result, and their index paths."""
     return [(path, leaf) for path, leaf in inst.shape.leaves() if isinstance(leaf, ArrayShape)]
 
 
 def collect_leaves(inst: Instruction, roles: Mapping[Instruction, Role]) -> list[Instruction]:
-    """Return what a kernel reads, through fused operands, in the order of first visit."""
+    """Return the values that a kernel reads, through fused operands, in order of first visit."""
     found: dict[Instruction, None] = {}
     seen: set[Instruction] = set()
     stack = list(reversed(inst.operands))
@@ -156,7 +156,7 @@ def collect_leaves(inst: Instruction, roles: Mapping[Instruction, Role]) -> list
 def leaves_below(
     operands: Sequence[Instruction], roles: Mapping[Instruction, Role]
 ) -> list[Instruction]:
-    """Return what is read through the given operands."""
+    """Return the values that are read through the given operands."""
     found: dict[Instruction, None] = {}
     for operand in operands:
         if roles[operand] is Role.FUSED:

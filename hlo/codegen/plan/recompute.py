@@ -1,8 +1,8 @@
-"""Cheap values computed again for their late uses, where the arena is largest.
+"""Rematerialization of cheap values for late uses, at the peak of the arena.
 
-A network's activations wait from the forward to the backward pass. Many are a few operations on
-another value that waits as well: what computes them then takes less time than the system takes for
-the first use of the memory that they would fill.
+A network's activations are live from the forward to the backward pass. Many are a few operations on
+another value that is live as well: recomputing them takes less time than the system takes for the
+first use of the memory that they would occupy.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hlo.analysis.list_scheduling import Graph, Order
 from hlo.codegen.plan.liveness import Liveness, Storage
 from hlo.ir import Computation, Instruction
 
-# A smaller arena is not worth computing anything twice.
+# Rematerialization is not worth it for smaller arenas.
 _LARGE_BYTES = 1 << 28
-# Values that are split at a time, and how much less that has to make of the peak.
+# Values that are split at once, and the reduction of the peak that this has to achieve.
 _BATCH = 8
 _GAIN = 0.002
-# What else is kept longer for a copy may take this part of what it saves.
+# The part of its savings that a copy may cost by extending other live ranges.
 _KEPT = 0.25
-# They run nowhere: where they stand in the order means nothing.
+# They are not executed: their position in the order means nothing.
 _PASSIVE = (Role.FUSED, Role.ALIAS)
 
 
@@ -32,7 +32,7 @@ def recompute(
 ) -> Order:
     """Add copies of cheap values to a computation; returns the order with them.
 
-    order: that in which the instructions are to run. updated: values that are changed in place.
+    order: the schedule. updated: values that are updated in place.
     """
     work = _Work(graph, live, updated, [i for i in order if live.roles[i] not in _PASSIVE])
     while work.peak >= _LARGE_BYTES and work.round():
@@ -46,7 +46,7 @@ def recompute(
 
 @dataclass
 class _Split:
-    """A value and its copy, and where the copy stands for it."""
+    """A value and its copy, and the users of the copy."""
 
     value: Storage
     copy: Instruction
@@ -57,7 +57,7 @@ class _Split:
 
 @dataclass
 class _Work:
-    """The instructions that run, in order, and the values in memory meanwhile."""
+    """The schedule, and the values in memory at each position."""
 
     graph: Graph
     live: Liveness
@@ -73,7 +73,7 @@ class _Work:
         self._walk()
 
     def _walk(self) -> None:
-        """Find where most is held."""
+        """Find the peak."""
         self.place = {inst: n for n, inst in enumerate(self.order)}
         self.last: dict[Storage, int] = {}
         for n, inst in enumerate(self.order):
@@ -89,13 +89,13 @@ class _Work:
             now -= ends[n]
 
     def round(self) -> bool:
-        """Split some values that wait where most is held; False if that was in vain."""
+        """Split some values that are live at the peak; False if that does not help."""
         before, order = self.peak, self.order
         waiting = [
             v for i in order[: self.at] for v in self.made[i]
             if self.last[v] > self.at and v not in self.uses[order[self.at]]
         ]  # fmt: skip
-        # Of equals the one that is made last: others may be there for it.
+        # Of equals the one defined last: others may be live for it.
         waiting.sort(key=lambda v: (-self.size[v], -self.place[v[0]]))
         splits: list[_Split] = []
         ahead: dict[Instruction, list[Instruction]] = {}
@@ -117,7 +117,7 @@ class _Work:
         return False
 
     def _split(self, value: Storage, ahead: dict[Instruction, list[Instruction]]) -> _Split | None:
-        """Give the late readers of a value a copy, if it is cheap and can be had then."""
+        """Give the late readers of a value a copy, if that is cheap and possible."""
         inst = value[0]
         if self.live.roles[inst] is not Role.KERNEL or not is_on_demand(inst):
             return None
@@ -189,7 +189,7 @@ class _Work:
         return found
 
     def _readers(self, user: Instruction) -> list[Instruction]:
-        """Return what runs and reads a value through a user."""
+        """Return the scheduled instructions that read a value through a user."""
         found: dict[Instruction, None] = {}
         stack = [user]
         while stack:
@@ -202,7 +202,7 @@ class _Work:
 
 
 def _with(order: Order, ahead: dict[Instruction, list[Instruction]]) -> Order:
-    """Return an order with other instructions ahead of some, and of each other."""
+    """Return an order with other instructions inserted before some, in their own order."""
     found: Order = []
     stack = order[::-1]
     while stack:
@@ -216,10 +216,10 @@ def _with(order: Order, ahead: dict[Instruction, list[Instruction]]) -> Order:
 
 
 def _with_passive(comp: Computation, order: Sequence[Instruction]) -> Order:
-    """Return an order of all instructions, those that do not run where the first needs them."""
+    """Return an order of all instructions, with those not executed before their first user."""
     found: dict[Instruction, None] = {}
     stack = [iter((*order, *comp))]
-    # What is walked, from the outside in.
+    # The current path, outermost first.
     path: list[Instruction] = []
     while stack:
         inst = next(stack[-1], None)

@@ -1,7 +1,7 @@
-"""Code generation's fusion: `hlo.analysis.fusion`, carried out on a flattened computation tree.
+"""Code generation's fusion: `hlo.analysis.fusion`, applied to a flattened computation tree.
 
-The kernels of several results are the only change to the tree: a tuple of the results, which is
-marked as the kernel that computes them.
+The only change to the tree is for multi-output kernels: a tuple of the results, marked as the
+kernel that computes them.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def assign_roles(entry: Computation) -> dict[Instruction, Role]:
 
 
 def fuse_siblings(entry: Computation, roles: dict[Instruction, Role]) -> dict[Instruction, Role]:
-    """Make one kernel of several that read the same arrays; returns the roles in the new tree."""
+    """Fuse kernels that read the same arrays; returns the roles in the new tree."""
     if any([_fuse_siblings(comp, roles) for comp in computations_of(entry)]):
         return assign_roles(entry)
     return roles
 
 
 def _fuse_siblings(comp: Computation, roles: Mapping[Instruction, Role]) -> bool:
-    """Make one kernel of each group of siblings in a computation; True if there are any."""
+    """Fuse each group of siblings in a computation; True if there are any."""
     position = {inst: n for n, inst in enumerate(comp.in_order())}
     groups = sibling_groups(comp, roles, is_rare)
     for group in groups:
@@ -72,7 +72,7 @@ def _join(comp: Computation, group: Group, position: dict[Instruction, int]) -> 
 
 
 def _sorted(position: Mapping[Instruction, int]) -> list[Instruction]:
-    """Return instructions in an order that can be run, near to their positions."""
+    """Return instructions in a valid order, close to their positions."""
     waits = {inst: len(set(inst.predecessors())) for inst in position}
     numbered = {inst: n for n, inst in enumerate(position)}
     ready = [(position[i], numbered[i], i) for i, count in waits.items() if not count]

@@ -1,4 +1,4 @@
-"""StableHLO as text, the form in which JAX and others write programs: to modules, and from them."""
+"""StableHLO text, the format in which JAX and others export programs: reading and writing."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _word_end(text: str, start: int) -> int:
 def from_stablehlo(text: str, name: str = "<string>") -> Module:
     """Return the module that a StableHLO program says: its function `main` is the entry.
 
-    Operations of StableHLO that HLO has not, and dialects other than StableHLO, CHLO and func, are
-    errors. The module may still break rules that `hlo.verify` checks.
+    Operations without a counterpart in HLO, and dialects other than StableHLO, CHLO and func, are
+    errors. The module may still violate rules that `hlo.verify` checks.
 
     Args:
         text: MLIR in its pretty or its generic form.
-        name: stands for the text in errors.
+        name: names the text in errors.
 
     Raises:
         HloError: at the first error.
@@ -55,7 +55,7 @@ def from_stablehlo(text: str, name: str = "<string>") -> Module:
 def to_stablehlo(module: Module) -> str:
     """Return a valid module as StableHLO text, in the generic form of its operations.
 
-    Raises HloError at the first instruction that StableHLO, CHLO and func have nothing for.
+    Raises HloError at the first instruction without a counterpart in StableHLO, CHLO and func.
     """
     need_module(module)
     return ModuleWriter(module, SPECIAL).text()

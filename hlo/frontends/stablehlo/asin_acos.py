@@ -1,7 +1,7 @@
-"""What asin, acos and their hyperbolic ones have in common for complex numbers.
+"""The common part of complex asin, acos and their hyperbolic counterparts.
 
 Source: T. Hull, T. Fairgrieve, P. Tang, "Implementing the complex arcsine and arccosine functions
-using exception handling", 1997, with limits that need no exceptions, as XLA has them.
+using exception handling", 1997, with thresholds instead of exceptions, as in XLA.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hlo.ir import Instruction
 
 
 def asin_acos_kernel(c: Context) -> Instruction:
-    """Append the two numbers, as one complex one, of which asin and acos are arctangents."""
+    """Append two numbers, as one complex number, of which asin and acos are arctangents."""
     z = c.operand(0)
     if not z.array_shape.element_type.is_complex:
         raise InferError("its operand is complex", code="type-mismatch")
@@ -36,7 +36,8 @@ def asin_acos_kernel(c: Context) -> Instruction:
     a_minus = is_tiny.where(-(x_plus * x_minus / (a + 1.0)), a_minus)
     root = (a_minus * (a + 1.0)).of("sqrt")
     imag = is_tiny.where(y / root, (a_minus + root).of("log-plus-one"))
-    # So large a number is its own size: which of its parts is, depends on their ratio.
+    # Of numbers this large the logarithm of the modulus is computed from the larger part and the
+    # ratio.
     limit = x.is_("LT", largest * 1e12).where(x.number(largest * 1e-6), x.number(largest * 1e2))
     y_counts = y.is_("GE", limit)
     size = y_counts.where(y, x)
@@ -64,7 +65,7 @@ def _hypot(a: Number, b: Number) -> Number:
     ratio = small / large
     square = ratio * ratio
     root = (square + 1.0).of("sqrt")
-    # A root that is rounded to one loses what the square adds.
+    # A square root that rounds to one loses the contribution of the square.
     lost = root.is_("EQ", 1.0) & square.is_("GT", 0.0)
     length = lost.where(large + large * square * 0.5, large * root)
     return large.is_("EQ", small).where(large * math.sqrt(2), length)

@@ -1,4 +1,4 @@
-"""Operations that run beside others: one starts, another waits for the result."""
+"""Asynchronous operations: a start, and a done that waits for the result."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hlo.ir import Instruction
 from hlo.ops import OPS, Trait
 from hlo.values.types import TupleShape
 
-# Those whose start and end are operations of their own.
+# Operations with start and done opcodes of their own.
 _OWN = frozenset(s.starts for s in OPS.values() if s.starts and s.has(Trait.COLLECTIVE))
 
 
 def async_start(c: Context) -> Instruction:
-    """Append the start of what a region does."""
+    """Append the asynchronous start of a region."""
     block = c.region(0)
     shapes = [o.shape for o in c.operands]
     comp = c.converter.region(block, "async_computation", shapes, c.op, c.values)
@@ -31,7 +31,7 @@ def async_start(c: Context) -> Instruction:
 
 
 def async_done(c: Context) -> Instruction:
-    """Append the end of what was started."""
+    """Append the done of an asynchronous start."""
     if len(c.operands) != 1 or not c.operands[0].opcode.endswith("-start"):
         raise InferError("its operand is what an operation that started gave", code="type-mismatch")
     (start,) = c.operands

@@ -1,6 +1,6 @@
-"""CHLO's operations: those of HLO, those with a formula, and those that broadcast their operands.
+"""CHLO's operations: those of HLO, those defined by formulas, and those with implicit broadcasting.
 
-Source: StableHLO's `ChloOps.td`, and what XLA makes of each.
+Source: StableHLO's `ChloOps.td`, and XLA's expansions.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ def square(c: Context) -> Instruction:
 
 
 def top_k(c: Context) -> Instruction:
-    """Append the largest elements of rows and their places."""
+    """Append the largest elements of rows and their indices."""
     largest = c.flag("largest") if "largest" in c.op.attrs else True
     return c.make("topk", k=c.integer("k"), largest=largest)
 
 
 def conj(c: Context) -> Instruction:
-    """Append a complex conjugate; a real number is its own."""
+    """Append a complex conjugate; real numbers are unchanged."""
     x = c.operand(0)
     if not x.array_shape.element_type.is_complex:
         return x
@@ -37,7 +37,7 @@ def conj(c: Context) -> Instruction:
 
 
 def atan(c: Context) -> Instruction:
-    """Append an inverse tangent; of a complex number it is atanh, turned by a right angle."""
+    """Append an inverse tangent; of a complex number it is -i atanh(i x)."""
     x = c.operand(0)
     if not x.array_shape.element_type.is_complex:
         return c.b.op("atan2", x, Number(c.b, x).number(1.0).inst)
@@ -47,7 +47,7 @@ def atan(c: Context) -> Instruction:
 
 
 def is_inf(c: Context) -> Instruction:
-    """Append whether numbers are infinite, of any sign or of one."""
+    """Append whether numbers are infinite, with either sign or a given one."""
     x = Number(c.b, c.operand(0))
     if not x.element_type.is_float:
         raise InferError(f"there are no infinities in {x.element_type}", code="type-mismatch")
@@ -58,7 +58,7 @@ def is_inf(c: Context) -> Instruction:
 
 
 def next_after(c: Context) -> Instruction:
-    """Append the next number after the first operand in the direction of the second."""
+    """Append the next representable number after the first operand towards the second."""
     x, y = Number(c.b, c.operand(0)), Number(c.b, c.operand(1))
     et = x.element_type
     if not et.is_float or et is not y.element_type:
@@ -85,7 +85,7 @@ def next_after(c: Context) -> Instruction:
 
 
 def constant_like(c: Context) -> Instruction:
-    """Append one number in the form of the operand."""
+    """Append a constant in the shape of the operand."""
     shape = c.shape
     value = c.attr("value")
     if not isinstance(shape, ArrayShape) or type(value) not in (int, float):
@@ -98,7 +98,7 @@ def constant_like(c: Context) -> Instruction:
 
 
 def scan(c: Context) -> Instruction:
-    """Append a scan: what goes through a dimension, step by step."""
+    """Append a scan along a dimension."""
     sizes = c.op.attrs.get("operandSegmentSizes")
     counts = list(c.ints("operandSegmentSizes")) if sizes is not None else c.op.groups
     if len(counts) != 2:
@@ -115,7 +115,7 @@ def scan(c: Context) -> Instruction:
 
 
 def spread(c: Context, count: int) -> list[Instruction]:
-    """Return the operands at the shape that they broadcast to, as numpy does it."""
+    """Return the operands broadcast to a common shape, by numpy's rules."""
     operands = [c.operand(i) for i in range(count)]
     shapes = [o.array_shape for o in operands]
     if all(s.dims == shapes[0].dims for s in shapes):
@@ -147,7 +147,7 @@ def spread(c: Context, count: int) -> list[Instruction]:
 
 
 def broadcasting(opcode: str) -> Handler:
-    """Return what appends an operation on operands that it broadcasts first."""
+    """Return a function that appends an operation with implicit broadcasting."""
 
     def append(c: Context) -> Instruction:
         arity = OPS[opcode].arity
@@ -158,12 +158,12 @@ def broadcasting(opcode: str) -> Handler:
 
 
 def broadcasting_formula(formula: Handler) -> Handler:
-    """Return what appends a formula on operands that it broadcasts first."""
+    """Return a function that appends a formula with implicit broadcasting."""
     return lambda c: formula(c.on(spread(c, 2)))
 
 
 def broadcast_select(c: Context) -> Instruction:
-    """Append a select; the predicate may be one for all."""
+    """Append a select; the predicate may be a scalar."""
     on, yes, no = (c.operand(i) for i in range(3))
     if not on.array_shape.rank:
         yes, no = spread(c.on([yes, no]), 2)

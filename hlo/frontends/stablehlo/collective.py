@@ -19,7 +19,7 @@ from hlo.values.types import ArrayShape, array
 
 
 def channel_id(c: Context) -> int | None:
-    """Return the number of the channel, None where there is none or it is 0."""
+    """Return the channel id, None if there is none or it is 0."""
     handle = c.op.attrs.get("channel_handle")
     if handle is None:
         return None
@@ -51,7 +51,7 @@ def _groups(c: Context) -> ReplicaGroups:
 
 
 def _mesh_groups(value: Tagged) -> ReplicaGroups:
-    """Return the groups that `#stablehlo.replica_group_mesh_axes<mesh = .., axes = ..>` names."""
+    """Return the groups of `#stablehlo.replica_group_mesh_axes<mesh = .., axes = ..>`."""
     found = value.pairs()
     mesh = found.get("mesh")
     sizes = [a.pairs() for a in _parts(mesh.pairs() if isinstance(mesh, Tagged) else {}, "axes")]
@@ -97,7 +97,7 @@ def all_reduce(c: Context) -> Instruction:
 
 
 def cross_replica_sum(c: Context) -> Instruction:
-    """Append the all-reduce that adds."""
+    """Append an all-reduce with addition."""
     scalar = array(c.operand(0).array_shape.element_type, ())
     add = build_computation("sum", [scalar] * 2, lambda b, x, y: b.op("add", x, y))
     return c.make("all-reduce", to_apply=c.converter.adopt(add), **_collective(c))
@@ -110,9 +110,10 @@ def reduce_scatter(c: Context) -> Instruction:
 
 
 def all_to_all(c: Context) -> Instruction:
-    """Append an all-to-all; what comes out of one of a single array is put together.
+    """Append an all-to-all; the results of one on a single array are concatenated.
 
-    Each device gets a part of the split dimension from each, and joins them along another one.
+    Each device receives a part of the split dimension from each, and concatenates them along
+    another one.
     """
     attrs = _collective(c)
     if len(c.operands) > 1:
@@ -132,7 +133,7 @@ def all_to_all(c: Context) -> Instruction:
         return y
     dims[split] //= count
     y = c.b.reshape(y, [*dims[:split], count, *dims[split:]])
-    # The parts' own dimension goes in front of the one that they are joined along.
+    # The dimension of the parts is moved before the one they are concatenated along.
     order = [i for i in range(len(dims) + 1) if i != split]
     order.insert(concat, split)
     y = c.b.op("transpose", y, dimensions=tuple(order))

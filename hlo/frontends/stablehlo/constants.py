@@ -16,9 +16,9 @@ _PUNCTUATION = re.compile(r"[\s,\[\]()]+")
 
 
 def read_dense(text: str, shape: Shape, start: int) -> Literal:
-    """Return the constant that `dense<text>` of a type spells. Raises TextError.
+    """Parse the constant `dense<text>` of a type. Raises TextError.
 
-    Of one element for all it is a scalar: the text may be short where the array is large.
+    A splat is a scalar: the text may be short where the array is large.
     """
     if not isinstance(shape, ArrayShape) or shape.dynamic:
         raise TextError("a constant is an array of static size", start, code="type-mismatch")
@@ -46,7 +46,7 @@ def _is_splat(values: np.ndarray) -> bool:
 
 
 def dense_array(text: str, shape: Shape, start: int) -> np.ndarray:
-    """Return the numbers of an attribute that is `dense<text>`: dimensions, padding, groups."""
+    """Return the numbers of a `dense<text>` attribute: dimensions, padding, groups."""
     values = read_dense(text, shape, start).array
     assert isinstance(shape, ArrayShape)
     if shape.num_elements > _MAX_ATTRIBUTE and values.shape != shape.dims:
@@ -60,7 +60,7 @@ def _from_hex(text: str, et: ElementType, count: int, start: int) -> np.ndarray:
     except ValueError:
         raise TextError("bytes of a constant that are not hexadecimal digits", start) from None
     if et.is_pred:
-        # A byte an element; texts of before 2026 have a bit. One byte may be all elements.
+        # A byte per element; before 2026 a bit. A single byte may be a splat.
         bits = len(raw) not in (1, count) or (count <= 8 and len(raw) == 1 and raw[0] not in _BYTES)
         return _bits(raw, count) if bits else raw != 0
     if len(raw) % et.byte_width:

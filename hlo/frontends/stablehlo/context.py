@@ -1,4 +1,4 @@
-"""An operation in conversion: its operands, and its attributes as values of a kind."""
+"""An operation in conversion: its operands and typed attributes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Values = dict[str, list[Instruction]]
 
 
 class Conversion(Protocol):
-    """What an operation may ask of the conversion of the whole text."""
+    """The interface of the converter of a whole text for operations."""
 
     meshes: dict[str, Mesh]
-    # Constants that said a size, which attributes and shapes say now.
+    # Constants that were sizes, which attributes and shapes now contain.
     sizes: list[Instruction]
 
     def function(self, name: str, start: int) -> Computation:
-        """Return the computation of a function, which has been converted before its callers."""
+        """Return the computation of a function; functions are converted before their callers."""
 
     def region(
         self, block: Block, name: str, shapes: Sequence[Shape], op: Op, outer: Values
@@ -43,19 +43,19 @@ class Conversion(Protocol):
     ) -> Computation:  # fmt: skip
         """Return the computation of a region that takes its values in one tuple.
 
-        One value comes as it is. names: those of the values inside. rest: how many of the last
-        values it hands on behind its results.
+        A single value is not wrapped. names: of the values inside. rest: how many of the last
+        values it passes through after its results.
         """
 
     def adopt(self, comp: Computation) -> Computation:
-        """Add a computation that was built to the module."""
+        """Add a new computation to the module."""
 
     def discard(self, comp: Computation) -> None:
-        """Take out a computation that is not called."""
+        """Remove a computation that is not called."""
 
 
 def shape_of(op: Op) -> Shape:
-    """Return what an operation says its result is: a tuple where it has several."""
+    """Return the declared shape of an operation's result: a tuple for several."""
     types = op.result_types
     if op.operand_types is None and sum(n for _, n in op.results) <= 1:
         types = types[-1:]
@@ -87,7 +87,7 @@ class Context:
         return self.op.regions[index]
 
     def attr(self, *names: str, default: Any = None) -> Any:
-        """Return an attribute by the first of its names that is there."""
+        """Return an attribute by the first of several names that is present."""
         for name in names:
             if name in self.op.attrs:
                 return self.op.attrs[name]
@@ -104,11 +104,12 @@ class Context:
         return self.operands[index]
 
     def constant(self, index: int) -> np.ndarray | None:
-        """Return the value of an operand that is made of constants, else None."""
+        """Return the value of an operand computed from constants, else None."""
         return constant_value(self.operand(index))
 
     def constants(self, index: int) -> tuple[int, ...]:
-        """Return the integers of an operand of sizes. Raises InferError unless it is constant."""
+        """Return the integers of an operand that contains sizes. Raises InferError unless it is
+        constant."""
         value = self.constant(index)
         if value is None or value.dtype.kind not in "iu" or value.ndim > 1:
             raise InferError(f"its operand {index} is not a constant, and HLO has no operation "
@@ -138,7 +139,7 @@ class Context:
         return value
 
     def word(self, index: int, *names: str, default: Any = None) -> str:
-        """Return a word: in the pretty form that at a place, else an attribute's last one."""
+        """Return a word: in the pretty form by position, else an attribute's last one."""
         if len(self.op.words) > index and names[0] not in self.op.attrs:
             return self.op.words[index]
         value = self.attr(*names, default=default)
@@ -160,7 +161,7 @@ class Context:
         return values
 
     def make(self, opcode: str, **attrs: Any) -> Instruction:
-        """Append an instruction on the operands, of the shape that the operation says."""
+        """Append an instruction on the operands, of the operation's declared shape."""
         spec = OPS[opcode]
         spec.check_arity(len(self.operands))
         for key, value in attrs.items():
@@ -173,7 +174,7 @@ class Context:
         return self.b.op(opcode, *self.operands, shape=shape, **attrs)
 
     def _sized(self) -> bool:
-        """False where the text says less of the result than the operands do: they were static."""
+        """False if the declared result is less specific than the operands, which became static."""
         return not unbounded(self.shape) or any(unbounded(o.shape) for o in self.operands)
 
     def reducer(self, index: int = 0) -> Computation:
@@ -198,12 +199,12 @@ Handler = Callable[[Context], Instruction]
 
 
 def unbounded(shape: Shape) -> bool:
-    """True where a size is not known, nor a bound of it."""
+    """True if a dimension has neither a static size nor a bound."""
     return any(isinstance(s, ArrayShape) and UNBOUNDED in s.dims for _, s in shape.leaves())
 
 
 def is_constant(inst: Instruction) -> bool:
-    """True for a constant, and for the broadcast of one that stands for a large one."""
+    """True for a constant, and for the broadcast of a splat constant."""
     return inst.opcode == "constant" or (
         inst.opcode == "broadcast" and inst.operands[0].opcode == "constant"
     )

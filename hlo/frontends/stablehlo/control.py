@@ -1,4 +1,4 @@
-"""Calls, loops and branches: what their regions use from outside goes in with them."""
+"""Calls, loops and branches: values captured by their regions become explicit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def call(c: Context) -> Instruction:
 
 
 def composite(c: Context) -> Instruction:
-    """Append a call of what a composite is decomposed into, with its name and attributes."""
+    """Append a call of a composite's decomposition, with its name and attributes."""
     name = c.op.attrs.get("name") or next(iter(c.op.words), "")
     callee = c.converter.function(str(c.attr("decomposition")), c.op.start)
     inst = c.b.op("call", *c.operands, to_apply=callee, is_composite=True)
@@ -30,7 +30,7 @@ def composite(c: Context) -> Instruction:
 
 
 def _captured(c: Context, *blocks: Block) -> tuple[list[str], list[Instruction]]:
-    """Return the values that regions use from outside: their names inside, and what they are.
+    """Return the values captured by regions: their names and values.
 
     Constants are repeated inside.
     """
@@ -46,7 +46,7 @@ def _captured(c: Context, *blocks: Block) -> tuple[list[str], list[Instruction]]
 
 
 def _with_state(c: Context, block: Block) -> Block:
-    """Return a region of a loop with its arguments, which the pretty form names once for both."""
+    """Return a region of a loop with its arguments, which the pretty form writes once for both."""
     names = c.op.state or _names(block)
     if len(names) != len(c.operands):
         raise InferError(f"{len(c.operands)} values have {len(names)} names", code="operand-count")
@@ -58,7 +58,7 @@ def _names(block: Block) -> list[str]:
 
 
 def while_(c: Context) -> Instruction:
-    """Append a loop over one tuple, which holds what its regions use from outside too."""
+    """Append a loop over one tuple, which includes the captured values of its regions."""
     if len(c.op.regions) != 2:
         raise InferError("a loop has two regions", code="bad-computation")
     cond, body = (_with_state(c, block) for block in c.op.regions)
@@ -78,7 +78,7 @@ def while_(c: Context) -> Instruction:
 
 
 def conditional(c: Context) -> Instruction:
-    """Append a conditional, whose branches take what they use from outside."""
+    """Append a conditional, whose branches take captured values as operands."""
     branches, arguments = [], []
     for block in c.op.regions:
         names, captured = _captured(c, block)

@@ -1,7 +1,7 @@
-"""Functions of StableHLO to computations.
+"""Conversion of StableHLO functions to computations.
 
-Regions see the values around them; computations do not, so what a region uses from outside joins a
-loop's state, or is what a branch takes; a constant is repeated inside.
+Regions capture outer values; computations cannot, so captured values become part of a loop's state,
+or operands of a branch; constants are duplicated inside.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _RETURNS = ("return", "func.return", "stablehlo.return", "sdy.return", "mhlo.ret
 
 
 def convert(source: Source) -> Module:
-    """Return the module of a text. Raises TextError."""
+    """Convert a text to a module. Raises TextError."""
     return Converter(source, Parser(source.text).program()).module()
 
 
 class Converter:
-    """Converts the functions of one text, each once. It is the `Conversion` of their operations."""
+    """Converts the functions of one text, each once; the `Conversion` of their operations."""
 
     def __init__(self, source: Source, program: Program) -> None:
         self._source = source
@@ -77,17 +77,17 @@ class Converter:
         return self._module
 
     def adopt(self, comp: Computation) -> Computation:
-        """Add a computation that was built to the module."""
+        """Add a new computation to the module."""
         return self._module.add(comp)
 
     def discard(self, comp: Computation) -> None:
-        """Take out a computation that is not called."""
+        """Remove a computation that is not called."""
         self._module.remove(comp)
 
     # --- functions ------------------------------------------------------------------------------
 
     def function(self, name: str, start: int) -> Computation:
-        """Return the computation of a function, which has been converted before its callers."""
+        """Return the computation of a function; functions are converted before their callers."""
         if name in self._computations:
             return self._computations[name]
         if name in self._functions:
@@ -119,14 +119,14 @@ class Converter:
         self._computations[function.name] = self._module.add(comp)
 
     def _drop_sizes(self) -> None:
-        """Remove the constants that said sizes and nothing else."""
+        """Remove the constants that were only used as sizes."""
         for inst in dict.fromkeys(self.sizes):
             if inst.opcode == "constant" and not (inst.users or inst.is_root):
                 inst.parent.remove(inst)  # type: ignore[union-attr]
         self.sizes.clear()
 
     def _check_results(self, comp: Computation, function: Function) -> None:
-        """Raise TextError unless a function returns what it says."""
+        """Raise TextError unless a function returns its declared types."""
         shapes = [r.shape for r in function.results]
         declared = shapes[0] if len(shapes) == 1 else TupleShape(tuple(shapes))
         if not compatible(comp.result_shape, declared):
@@ -152,9 +152,9 @@ class Converter:
     def _constants(
         self, comp: Computation, block: Block, outer: Values, op: Op, known: Sequence[str] = ()
     ) -> Values:
-        """Repeat the constants of outside that a region uses; anything else is an error.
+        """Duplicate the outer constants that a region uses; any other captured value is an error.
 
-        known: values that come another way.
+        known: values that are passed in another way.
         """
         values: Values = {}
         for name in free_names(block):
@@ -176,8 +176,8 @@ class Converter:
     ) -> Computation:  # fmt: skip
         """Return the computation of a region that takes its values in one tuple.
 
-        One value comes as it is. names: those of the values inside. rest: how many of the last
-        values it hands on behind its results.
+        A single value is not wrapped. names: of the values inside. rest: how many of the last
+        values it passes through after its results.
         """
         comp = Computation(name)
         b = Builder(comp)
@@ -265,7 +265,7 @@ class Converter:
                         code="unknown-opcode", hint=hint)  # fmt: skip
 
     def _locate(self, instructions: Sequence[Instruction], location: str, start: int) -> None:
-        """Note where instructions are from."""
+        """Set the locations of instructions."""
         metadata = self._locations.metadata(location, start) if location else None
         if metadata is not None:
             for inst in instructions:

@@ -1,4 +1,4 @@
-"""The smaller pieces of MLIR text: names, strings, and attributes.
+"""Parsing of the smaller elements of MLIR text: names, strings, and attributes.
 
 Source: MLIR's language reference.
 """
@@ -30,9 +30,10 @@ _ELIDED = "__elided__"
 
 @dataclass(frozen=True)
 class Tagged:
-    """An attribute in an angle: `#stablehlo.gather<..>`, `dense<..> : type`, by its text inside.
+    """An attribute in angle brackets, `#stablehlo.gather<..>` or `dense<..> : type`, with the text
+    inside.
 
-    start: the place of the attribute; inside: that of its text.
+    start: the offset of the attribute; inside: that of its text.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Tagged:
     type: Shape | None = None
 
     def pairs(self) -> dict[str, Any]:
-        """Return the `key = value` pairs inside. Raises TextError at the attribute's place."""
+        """Return the `key = value` pairs inside. Raises TextError at the attribute."""
         cursor = Cursor("{" + self.text + "}")
         try:
             return cursor.dictionary()
@@ -68,7 +69,7 @@ def unescaped(body: str) -> str:
 
 
 class Cursor(TypeReader):
-    """A place in the text, and the reading of its smaller pieces."""
+    """A position in the text, and parsing of the smaller elements there."""
 
     __slots__ = ("_resources",)
 
@@ -76,7 +77,7 @@ class Cursor(TypeReader):
         super().__init__(text)
         self._resources: dict[str, str] | None = None
 
-    # --- pieces ---------------------------------------------------------------------------------
+    # --- elements -------------------------------------------------------------------------------
 
     def found(self) -> str:
         rest = self.text[self.pos : self.pos + 20]
@@ -97,7 +98,7 @@ class Cursor(TypeReader):
         return pattern.match(self.text, self.pos) is not None
 
     def balanced(self, opening: str) -> str:
-        """Take text in brackets; returns what is between them."""
+        """Consume text in brackets; returns the content."""
         start = self.pos
         self.expect(opening)
         stack = [_OPENING[opening]]
@@ -166,7 +167,8 @@ class Cursor(TypeReader):
         return arguments, [self.type()] if single else self.types()
 
     def _named(self) -> Any:
-        """Read what begins with a word: true, `array<..>`, `dense<..> : type`, or the word."""
+        """Read a value that begins with a word: true, `array<..>`, `dense<..> : type`, or
+        others."""
         start = self.pos
         word = self.match(WORD, "the value of an attribute")[0]
         if word in ("true", "false"):
@@ -190,7 +192,7 @@ class Cursor(TypeReader):
         self.fail(f"{word!r} is not an integer", start)
 
     def _resource(self, key: str, start: int) -> str:
-        """Return the bytes of a resource as `dense` has them; they stand at the text's end."""
+        """Return the bytes of a resource, which are at the end of the text, as in `dense`."""
         if self._resources is None:
             section = self.text.rfind("{-#")
             found = _RESOURCE.finditer(self.text, section) if section >= 0 else ()
@@ -203,7 +205,7 @@ class Cursor(TypeReader):
                     hint="print it without a limit on large elements",
                 )  # fmt: skip
             self.fail(f"there is no resource {key}", start, code="bad-value")
-        # The first four bytes say how the rest is aligned.
+        # The first four bytes are the alignment of the rest.
         return f'"0x{digits[8:]}"'
 
     def _list(self) -> list[Any]:
@@ -228,7 +230,7 @@ class Cursor(TypeReader):
             found[key] = self._verbatim() if verbatim else self.attribute()
 
     def _verbatim(self) -> str:
-        """Read a dictionary whose values are kept as they are written: HLO text has this form."""
+        """Read a dictionary with values as verbatim text: HLO text has this form."""
         pairs: list[str] = []
         with self.nested():
             for _ in self.items():

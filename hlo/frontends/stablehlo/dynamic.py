@@ -1,7 +1,7 @@
-"""Operations whose sizes are operands: static ones where these are constant.
+"""Operations whose sizes are operands: static ones if these are constant.
 
-What is not constant has a counterpart in HLO where the result is static or has bounds, as XLA
-converts it. Source: StableHLO's specification and its pass `stablehlo-canonicalize-dynamism`.
+Others have a counterpart in HLO if the result is static or bounded, as in XLA's conversion. Source:
+StableHLO's specification and its pass `stablehlo-canonicalize-dynamism`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hlo.values.types import S32, ArrayShape, array
 
 
 def _sized(c: Context, index: int) -> ArrayShape:
-    """Return the shape of the result: as the operand of sizes says it, or as it is declared."""
+    """Return the shape of the result: from the operand with the sizes, or as declared."""
     shape = c.shape
     if not isinstance(shape, ArrayShape):
         raise InferError("its result is an array", code="type-mismatch")
     sizes = c.constant(index)
     if sizes is None and (unbounded(shape) or shape.is_dynamic):
-        c.constants(index)  # says that it is none
+        c.constants(index)  # raises the error
     if sizes is None:
         return shape
     dims = c.constants(index)
@@ -34,7 +34,7 @@ def _sized(c: Context, index: int) -> ArrayShape:
 
 
 def dynamic_reshape(c: Context) -> Instruction:
-    """Append a reshape, or one whose sizes are scalars where the result has bounds."""
+    """Append a reshape, or a dynamic reshape if the result is bounded."""
     shape = c.shape
     sizes = c.operand(1)
     bounded = isinstance(shape, ArrayShape) and shape.is_dynamic and not unbounded(shape)
@@ -68,7 +68,7 @@ def dynamic_pad(c: Context) -> Instruction:
 
 
 def real_dynamic_slice(c: Context) -> Instruction:
-    """Append a slice; one of fixed size that begins anywhere is a dynamic slice."""
+    """Append a slice; one of fixed size with a variable start is a dynamic slice."""
     x = c.operand(0)
     if c.constant(1) is not None and c.constant(2) is not None:
         parts = _together(*(c.constants(i) for i in (1, 2, 3)))
@@ -110,7 +110,7 @@ def _together(*parts: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def get_dimension_size(c: Context) -> Instruction:
-    """Append the size of a dimension: a constant where it is static."""
+    """Append the size of a dimension: a constant if it is static."""
     shape = c.operand(0).array_shape
     dim = c.integer("dim", "dimension")
     if not 0 <= dim < shape.rank:
@@ -121,6 +121,6 @@ def get_dimension_size(c: Context) -> Instruction:
 
 
 def set_dimension_size(c: Context) -> Instruction:
-    """Append what gives a dimension a size."""
+    """Append a set-dimension-size."""
     dim = c.integer("dim", "dimension")
     return c.b.op("set-dimension-size", c.operand(0), c.operand(1), dimensions=(dim,))

@@ -1,4 +1,4 @@
-"""Operations on elements that say more than their operands."""
+"""Elementwise operations with attributes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hlo.values.scan import Scanner
 
 
 def plain(opcode: str) -> Handler:
-    """Return what appends an operation that has no attributes."""
+    """Return a function that appends an operation without attributes."""
     return lambda c: c.make(opcode)
 
 
 def function(opcode: str) -> Handler:
-    """Return what appends a function whose exactness may be stated."""
+    """Return a function that appends an operation that may have a result accuracy."""
     assert "result_accuracy" in OPS[opcode].attrs, opcode
 
     def append(c: Context) -> Instruction:
@@ -29,7 +29,7 @@ def function(opcode: str) -> Handler:
 
 
 def _accuracy(c: Context) -> object:
-    """Return `#stablehlo.result_accuracy<ulps = 3, mode = ..>` as HLO has it, None by default."""
+    """Return `#stablehlo.result_accuracy<ulps = 3, mode = ..>` as in HLO, None by default."""
     value = c.op.attrs.get("result_accuracy")
     if value is None:
         return None
@@ -59,7 +59,7 @@ def compare(c: Context) -> Instruction:
 
 
 def reduce_precision(c: Context) -> Instruction:
-    """Append a rounding to fewer bits."""
+    """Append a reduce-precision."""
     form = str(c.op.attrs.get("format", ""))
     if form:
         exponent, _, mantissa = form.removeprefix("e").partition("m")
@@ -72,7 +72,7 @@ def reduce_precision(c: Context) -> Instruction:
 
 
 def rng(c: Context) -> Instruction:
-    """Append random numbers; the shape is the result's, its operand says it again."""
+    """Append random numbers; the operand with the shape is redundant."""
     word = c.word(9, "distribution", "rng_distribution")
     c.constants(2)
     return c.on(c.operands[:2]).make("rng", distribution=f"rng_{word.lower()}")

@@ -11,7 +11,7 @@ from hlo.frontends.stablehlo.context import Context
 from hlo.frontends.stablehlo.formulas import Number, chebyshev, numbers, polynomial, result
 from hlo.ir import Instruction
 
-# Each is for erf below 1, for erfc from 1 on and for erfc far out.
+# Polynomials for erf below 1, for erfc from 1 on, and for erfc of large arguments.
 _ERF_32 = (
     7.853861353153693e-5, -8.010193625184903e-4, 5.188327685732524e-3, -2.685381193529856e-2,
     1.128358514861418e-1, -3.761262582423300e-1, 1.128379165726710e0,
@@ -50,14 +50,14 @@ _LARGEST_LOG_32, _LARGEST_LOG_64 = 88.72283905206835, 709.782712893383996732
 
 
 def erfc(c: Context) -> Instruction:
-    """Append 1 - erf, which is exact where erf is near 1 too."""
+    """Append 1 - erf, without cancellation where erf is near 1."""
     (x,) = numbers(c, 1)
     small, large = _erfc_64(x) if x.element_type.byte_width == 8 else _erfc_32(x)
     return result(c, abs(x).is_("LT", 1.0).where(small, x.is_("LT", 0.0).where(2.0 - large, large)))
 
 
 def _erfc_32(x: Number) -> tuple[Number, Number]:
-    """Return erfc for x below 1 in size, and erfc(|x|) for others."""
+    """Return erfc(x) for |x| < 1, and erfc(|x|) for others."""
     square = x * x
     small = 1.0 - x * polynomial(square, _ERF_32)
     y = 1.0 / square
@@ -81,7 +81,7 @@ def _erfc_64(x: Number) -> tuple[Number, Number]:
 
 # --- the inverse of erf -------------------------------------------------------------------------
 
-# Polynomials in -log(1 - x^2) or its root for parts of the range.
+# Polynomials in -log(1 - x^2) or its square root, for parts of the range.
 _INVERSE_32 = (
     (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
      -0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
@@ -114,7 +114,7 @@ _INVERSE_64 = (
 
 
 def erf_inv(c: Context) -> Instruction:
-    """Append the inverse of erf: of 1 and -1 infinity, beyond them NaN."""
+    """Append the inverse of erf: infinity for 1 and -1, NaN beyond."""
     (x,) = numbers(c, 1)
     w = -((-(x * x)).of("log-plus-one"))
     if x.element_type.byte_width == 8:
@@ -133,7 +133,7 @@ def erf_inv(c: Context) -> Instruction:
 
 # --- a Bessel function --------------------------------------------------------------------------
 
-# Chebyshev's series for sizes up to 8 and above.
+# Chebyshev series for absolute values up to 8, and above.
 _BESSEL_32 = (
     (9.38153738649577178388e-9, -4.44505912879632808065e-8, 2.00329475355213526229e-7,
      -8.56872026469545474066e-7, 3.47025130813767847674e-6, -1.32731636560394358279e-5,

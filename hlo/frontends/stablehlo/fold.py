@@ -1,4 +1,4 @@
-"""Values that are known while a text is read: sizes that are computed from constants."""
+"""Constant folding while a text is read, for sizes that are computed from constants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDED = frozenset(
 
 
 def constant_value(inst: Instruction, depth: int = 0) -> np.ndarray | None:
-    """Return the value of an integer instruction that is made of constants, else None."""
+    """Return the value of an integer instruction computed from constants, else None."""
     shape = inst.shape
     if not isinstance(shape, ArrayShape) or shape.dynamic or shape.num_elements > _MAX_ELEMENTS:
         return None

@@ -1,4 +1,4 @@
-"""Formulas on arrays, written as they are on paper: each operator appends an instruction."""
+"""Formulas on arrays in mathematical notation: each operator appends an instruction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo.values.types import F32, ElementType
 
 
 class Number:
-    """An array that takes part in a formula; a float stands for an array of itself."""
+    """An array in a formula; floats are broadcast."""
 
     __slots__ = ("b", "inst")
 
@@ -25,13 +25,13 @@ class Number:
         return self.inst.array_shape.element_type
 
     def number(self, value: float) -> Number:
-        """Return an array like this one with one number in every place."""
+        """Return an array of this shape filled with one number."""
         shape = self.inst.array_shape
         constant = self.b.constant(shape.element_type, value)
         return Number(self.b, self.b.broadcast(constant, shape))
 
     def of(self, opcode: str, *others: Number | float) -> Number:
-        """Return an operation on this and others."""
+        """Apply an operation to this and other arrays."""
         args = [o if isinstance(o, Number) else self.number(o) for o in others]
         return Number(self.b, self.b.op(opcode, self.inst, *(a.inst for a in args)))
 
@@ -41,7 +41,7 @@ class Number:
         return Number(self.b, self.b.compare(self.inst, other.inst, direction))
 
     def where(self, yes: Number, no: Number) -> Number:
-        """Return one of two arrays, where this one is true the first."""
+        """Select from two arrays: where this one is true, from the first."""
         return Number(self.b, self.b.op("select", self.inst, yes.inst, no.inst))
 
     def __add__(self, other: Number | float) -> Number:
@@ -79,7 +79,7 @@ class Number:
 
 
 def polynomial(x: Number, coefficients: Sequence[float]) -> Number:
-    """Return a polynomial by Horner's rule. coefficients: that of the highest power first."""
+    """Return a polynomial by Horner's rule. coefficients: from the highest power down."""
     first, second, *rest = coefficients
     y = x * first + second
     for c in rest:
@@ -88,7 +88,7 @@ def polynomial(x: Number, coefficients: Sequence[float]) -> Number:
 
 
 def chebyshev(x: Number, coefficients: Sequence[float]) -> Number:
-    """Return a sum of Chebyshev's polynomials of x / 2. coefficients: the highest first."""
+    """Return a sum of Chebyshev polynomials of x / 2. coefficients: the highest first."""
     b0 = x.number(0)
     b1 = b2 = b0
     for c in coefficients:
@@ -97,7 +97,7 @@ def chebyshev(x: Number, coefficients: Sequence[float]) -> Number:
 
 
 def numbers(c: Context, count: int) -> list[Number]:
-    """Return the operands as f32 or f64, which the formulas are for. Raises InferError."""
+    """Return the operands as f32 or f64, for which the formulas hold. Raises InferError."""
     found = []
     if len(c.operands) != count:
         raise InferError(
@@ -115,5 +115,5 @@ def numbers(c: Context, count: int) -> list[Number]:
 
 
 def result(c: Context, value: Number) -> Instruction:
-    """Return the value of a formula in the element type of the operands."""
+    """Convert the value of a formula back to the element type of the operands."""
     return c.b.convert(value.inst, c.operand(0).array_shape.element_type)

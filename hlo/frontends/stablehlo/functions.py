@@ -1,4 +1,4 @@
-"""A text as a whole: a module with its functions, and which of them call which.
+"""Parsing of a whole text: a module with its functions, and their calls.
 
 Source: MLIR's language reference, and its dialects builtin and func.
 """
@@ -20,7 +20,7 @@ _DEFINITION = re.compile(r"[#!][A-Za-z_][\w$.]*+\s*=\s*")
 
 @dataclass
 class Declared:
-    """An argument or a result of a function: its type, attributes, place, and `loc(..)`.
+    """An argument or a result of a function: its type, attributes, position, and `loc(..)`.
 
     named: whether it has a name; only arguments of functions with a body have.
     """
@@ -35,7 +35,7 @@ class Declared:
 
 @dataclass
 class Function:
-    """A function. block: None where it has no body."""
+    """A function. block: None for a declaration."""
 
     name: str
     start: int
@@ -46,7 +46,7 @@ class Function:
 
 @dataclass
 class Program:
-    """What a text says: a module's name and attributes, its functions and its meshes."""
+    """The content of a text: a module's name and attributes, its functions and its meshes."""
 
     name: str
     attrs: dict[str, Any]
@@ -55,10 +55,10 @@ class Program:
 
 
 class Parser(OperationReader):
-    """Reads a whole text."""
+    """Parses a whole text."""
 
     def program(self) -> Program:
-        """Read the text to its end. Raises TextError."""
+        """Parse the text to its end. Raises TextError."""
         self._definitions()
         program = self._generic_module() if self.peek('"') else self._module()
         self._definitions()
@@ -91,7 +91,7 @@ class Parser(OperationReader):
         return program
 
     def _generic_module(self) -> Program:
-        """Read a text in which modules and functions are operations like all others."""
+        """Parse the generic form, in which modules and functions are operations like all others."""
         whole = self.operation()
         is_module = whole.name == "builtin.module"
         ops = whole.regions[0].ops if whole.regions and is_module else [whole]
@@ -131,7 +131,7 @@ class Parser(OperationReader):
         )  # fmt: skip
 
     def _definitions(self) -> None:
-        """Pass over definitions of aliases, which are read where they are used, and resources."""
+        """Skip definitions of aliases, which are parsed at their uses, and resources."""
         while m := _DEFINITION.match(self.text, self.pos):
             self.pos = m.end()
             if not self.location():
@@ -192,9 +192,9 @@ class Parser(OperationReader):
 
 
 def callees_first(main: Function, functions: Mapping[str, Function]) -> list[Function]:
-    """Return the functions that are reached from one, each after those that it calls.
+    """Return the functions reachable from one, callees first.
 
-    Raises TextError where functions call each other in a circle.
+    Raises TextError for recursive calls.
     """
     done: list[Function] = []
     open_: dict[str, Iterator[tuple[str, int]]] = {main.name: _calls(main.block)}
@@ -220,7 +220,7 @@ def callees_first(main: Function, functions: Mapping[str, Function]) -> list[Fun
 
 
 def _calls(block: Block | None) -> Iterator[tuple[str, int]]:
-    """Yield the functions that operations name, and where."""
+    """Yield the functions that operations refer to, with positions."""
     for op in block.ops if block is not None else ():
         names = [op.attrs.get(key) for key in ("@", "callee", "decomposition")]
         called = op.attrs.get("called_computations")

@@ -1,6 +1,6 @@
-"""The gamma function's logarithm and its derivatives, and Hurwitz's zeta function.
+"""The logarithm of the gamma function, its derivatives, and the Hurwitz zeta function.
 
-Lanczos' approximation with g = 7 and nine terms, and Euler and Maclaurin's sum, as XLA has them.
+Lanczos' approximation with g = 7 and nine terms, and Euler-Maclaurin summation, as in XLA.
 Source: W. Press et al., "Numerical Recipes"; the Cephes library's `zeta.c`.
 """
 
@@ -47,7 +47,7 @@ def digamma(c: Context) -> Instruction:
 
 
 def polygamma(c: Context) -> Instruction:
-    """Append the derivative of digamma of an order, the first operand."""
+    """Append the n-th derivative of digamma; n is the first operand."""
     n, x = numbers(c, 2)
     sign = (n.of("remainder", 2.0) * 2.0) - 1.0
     derivative = sign * _lgamma(n + 1.0).of("exponential") * _zeta(n + 1.0, x)
@@ -57,13 +57,13 @@ def polygamma(c: Context) -> Instruction:
 
 
 def zeta(c: Context) -> Instruction:
-    """Append the sum of `(q + k) ** -x` over k from 0 on."""
+    """Append the sum of `(q + k) ** -x` over k >= 0."""
     x, q = numbers(c, 2)
     return result(c, _zeta(x, q))
 
 
 def _lgamma(x: Number) -> Number:
-    # Below 1/2 the reflection holds: gamma(x) gamma(1 - x) = pi / sin(pi x).
+    # Reflection below 1/2: gamma(x) gamma(1 - x) = pi / sin(pi x).
     is_small = x.is_("LT", 0.5)
     z = is_small.where(-x, x - 1.0)
     base = x.number(_BASE)
@@ -72,7 +72,7 @@ def _lgamma(x: Number) -> Number:
     log_t = (z / (_G + 0.5)).of("log-plus-one") + _LOG_G_HALF
     log_y = (z + 0.5 - (z + (_G + 0.5)) / log_t) * log_t + _LOG_SQRT_2_PI + base.of("log")
     fraction = abs(x) - abs(x).of("floor")
-    # The sine of the nearer of two multiples of pi is exact near zero.
+    # Reduce to the nearest multiple of pi, where the sine is exact near zero.
     nearer = fraction.is_("GT", 0.5).where(1.0 - fraction, fraction)
     log_sine = (nearer * math.pi).of("sine").of("log")
     reflected = _LOG_PI - log_sine - log_y
@@ -91,7 +91,7 @@ def _digamma(x: Number) -> Number:
         denominator = denominator + term / at
     log_t = (z / (_G + 0.5)).of("log-plus-one") + _LOG_G_HALF
     y = log_t + numerator / denominator - _G / (z + (_G + 0.5))
-    # What is whole of x adds nothing to the cotangent but error.
+    # The integer part of x adds only error to the cotangent.
     angle = (x + abs((x + 0.5).of("floor"))) * math.pi
     reflected = y - angle.of("cosine") * math.pi / angle.of("sine")
     pole = x.is_("LE", 0.0) & x.is_("EQ", x.of("floor"))
@@ -115,7 +115,7 @@ def _zeta(x: Number, q: Number) -> Number:
         if k > 1:
             series = square * series
     whole = total + tail + power * ((x / at) * series + 0.5)
-    # So small a term leaves the sum as it is.
+    # A term this small does not change the sum.
     smallest = float(np.finfo(x.element_type.dtype).smallest_subnormal)
     y = abs(power).is_("LT", abs(total) * smallest).where(total, whole)
     nan, infinite = x.number(math.nan), x.number(math.inf)

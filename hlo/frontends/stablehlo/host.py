@@ -1,4 +1,4 @@
-"""What leaves the program: custom calls, queues of the host, sends and receives."""
+"""Communication with the outside: custom calls, host queues, sends and receives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hlo.values.types import TOKEN, U32, ArrayShape, Layout, Shape, TupleShape, 
 
 
 def _with_order(shape: Shape, order: list[int], what: str) -> Shape:
-    # One number has one layout, whatever is said: XLA takes [0] too.
+    # A scalar has one layout, whatever the text says: XLA accepts [0] too.
     if not isinstance(shape, ArrayShape) or not shape.dims:
         return shape
     if sorted(order) != list(range(shape.rank)):
@@ -26,7 +26,7 @@ def _with_order(shape: Shape, order: list[int], what: str) -> Shape:
 
 
 def _layouts(c: Context, key: str, shapes: list[Shape]) -> list[Shape]:
-    """Return shapes in the layouts that an attribute gives them."""
+    """Return shapes with the layouts in an attribute."""
     if key not in c.op.attrs:
         return shapes
     orders = c.listed(key)
@@ -56,7 +56,7 @@ def custom_call(c: Context) -> Instruction:
     version = c.integer("api_version", default=1)
     config = attrs.get("backend_config")
     if version == 1 and "mhlo.backend_config" in attrs:
-        # As XLA: a configuration of attributes is of the newest interface.
+        # As in XLA: a dictionary as configuration means the newest API version.
         version, config = len(API_VERSIONS), attrs["mhlo.backend_config"]
     if not 1 <= version <= len(API_VERSIONS):
         raise InferError(f"api_version {version} is not known", code="bad-value")
@@ -87,9 +87,9 @@ def custom_call(c: Context) -> Instruction:
 
 
 def approx_top_k(c: Context) -> Instruction:
-    """Append what finds the first elements in an order; those that are asked for are found exactly.
+    """Append an approximate top-k, which is computed exactly.
 
-    The operands are arrays and as many scalars, which the other form of it fills buffers with.
+    The operands are arrays and as many initial values, which only its partial form uses.
     """
     count = len(c.operands) // 2
     config = Cursor(str(c.attr("mhlo.backend_config", "backend_config"))).attribute()
@@ -132,7 +132,7 @@ def _transfer(c: Context) -> dict[str, Any]:
 
 
 def _with_pairs(c: Context) -> None:
-    """Keep which devices exchange, for which HLO has an attribute of the frontend."""
+    """Keep the source-target pairs, which are a frontend attribute in HLO."""
     if "source_target_pairs" not in c.op.attrs:
         return
     pairs = ",".join(f"{{{','.join(map(str, p))}}}" for p in pairs_of(c, "source_target_pairs"))
@@ -143,7 +143,7 @@ def _with_pairs(c: Context) -> None:
 
 
 def send(c: Context) -> Instruction:
-    """Append a send, which waits until it is done."""
+    """Append a send and its done."""
     *values, token = _with_token(c)
     value = values[0] if len(values) == 1 else c.b.tuple(*values)
     shape = TupleShape((value.shape, array(U32, ()), TOKEN))
@@ -155,7 +155,7 @@ def send(c: Context) -> Instruction:
 
 
 def recv(c: Context) -> Instruction:
-    """Append a receive, which waits until it is done."""
+    """Append a receive and its done."""
     *values, _ = _results_with_token(c)
     token = _only_token(c)
     value = values[0] if len(values) == 1 else TupleShape(tuple(values))
@@ -171,7 +171,7 @@ def recv(c: Context) -> Instruction:
 
 
 def _with_token(c: Context) -> list[Instruction]:
-    """Return the operands, of which the last one is a token."""
+    """Return the operands, the last of which is a token."""
     if not c.operands or not c.operands[-1].shape.is_token:
         raise InferError("its last operand is a token", code="type-mismatch")
     return c.operands

@@ -1,6 +1,6 @@
-"""MLIR's locations as metadata: names of operations, and where their source is.
+"""MLIR's locations as metadata: names of operations, and source locations.
 
-A name with a place is a function's, and calls in each other make stacks of frames, as in XLA.
+A name with a position is a function's, and nested call sites become stack frames, as in XLA.
 Source: MLIR's builtin dialect; XLA's `location_exporter.cc`.
 """
 
@@ -52,7 +52,7 @@ _Location = _File | _Name | _Call | _Fused | None
 
 
 class Locations:
-    """The locations of a text, decoded when an instruction has one; frames go into a module."""
+    """The locations of a text, decoded lazily; frames are added to a module."""
 
     def __init__(self, text: str, module: Module) -> None:
         self._text = text
@@ -63,7 +63,7 @@ class Locations:
         self._lines: dict[tuple[str, Any], int] = {}
 
     def metadata(self, text: str, start: int) -> OpMetadata | None:
-        """Return what `loc(text)` says; None where that is nothing. Raises TextError at start."""
+        """Return the metadata of `loc(text)`, None if empty. Raises TextError at start."""
         if text not in self._metadata:
             try:
                 self._metadata[text] = self._describe(self._decode(text))
@@ -72,7 +72,7 @@ class Locations:
         return self._metadata[text]
 
     def name(self, text: str, start: int) -> OpMetadata | None:
-        """Return the name alone that `loc(text)` says. Raises TextError at start."""
+        """Return only the name in `loc(text)`. Raises TextError at start."""
         if not text:
             return None
         try:
@@ -144,7 +144,7 @@ class Locations:
             definition.text, definition.pos = self._text, self._defined.pop(name)
             text = definition.balanced("(")
             inner = Cursor(text)
-            # One that is inside itself is deep for ever, or has no definition any more.
+            # A recursive alias nests endlessly, or is no longer defined.
             inner.depth = c.depth
             self._decoded[name] = self._read(inner)
         return self._decoded[name]
@@ -171,7 +171,7 @@ class Locations:
         return OpMetadata(fields) if fields else None
 
     def _frame(self, location: _Location, function: str, caller: int) -> int:
-        """Return the number of a frame that a frame of number `caller` called; 0: there is none."""
+        """Return the number of a frame called from frame number `caller`; 0: there is none."""
         if isinstance(location, _Name):
             return self._frame(location.inside, location.name, caller)
         if isinstance(location, _Call):
@@ -183,11 +183,11 @@ class Locations:
             self._line("FileNames", location.name), self._line("FunctionNames", function),
             location.line, location.end_line, location.column, location.end_column,
         )  # fmt: skip
-        # The text counts the callers of frames from 2 on, with 1 for none.
+        # The text numbers the callers of frames from 2 on; 1 means none.
         return self._line("StackFrames", StackFrame(self._line("FileLocations", place), caller + 1))
 
     def _line(self, table: str, line: Any) -> int:
-        """Return the number of a line in a table of the module, which is added if it is new."""
+        """Return the number of an entry in a table of the module, which is added if it is new."""
         key = (table, line)
         if key not in self._lines:
             tables = self._module.tables
@@ -202,7 +202,7 @@ _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
 
 def _names(location: _Location) -> tuple[list[str], list[str]]:
-    """Return the names of operations, and those that end in a colon: their kinds."""
+    """Return the names of operations, and those that end in a colon: their types."""
     if isinstance(location, _Fused):
         found = [_names(part) for part in location.parts]
         return [n for names, _ in found for n in names], [k for _, kinds in found for k in kinds]

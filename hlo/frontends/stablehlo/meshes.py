@@ -1,4 +1,4 @@
-"""Meshes, and shardings by their axes as HLO's by tiles.
+"""Meshes, and conversion of axis-based shardings to HLO's tiled ones.
 
 Source: Shardy's dialect; XLA's `export_shardings.cc`.
 """
@@ -26,7 +26,7 @@ _KINDS = ("replicated", "unreduced")
 
 @dataclass(frozen=True)
 class Mesh:
-    """Axes with their sizes, over devices in order or as they are listed."""
+    """Axes with their sizes, over devices in order or in a listed order."""
 
     axes: tuple[tuple[str, int], ...]
     devices: tuple[int, ...] = ()
@@ -34,7 +34,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis, or the part of it of `size` that has `pre_size` in front of it (0: all of it)."""
+    """An axis, or its part of `size` that follows a major part of `pre_size` (0: all of it)."""
 
     name: str
     pre_size: int = 0
@@ -43,7 +43,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class AxisSharding:
-    """The axes that cut each dimension, and those whose devices have parts of a sum."""
+    """The axes that cut each dimension, and those whose devices have partial sums."""
 
     mesh: Mesh
     dims: tuple[tuple[Axis, ...], ...]
@@ -84,7 +84,7 @@ def _mesh(c: Cursor) -> Mesh:
 
 
 def read_shardings(text: str, meshes: Mapping[str, Mesh]) -> list[AxisSharding]:
-    """Read `<@mesh, [..]>, <..>`, as lists of shardings have them. Raises TextError."""
+    """Read the shardings of a list, `<@mesh, [..]>, <..>`. Raises TextError."""
     c = Cursor(text.strip().removeprefix("[").removesuffix("]"))
     found: list[AxisSharding] = []
     while not c.at_end():
@@ -155,7 +155,7 @@ def _axes(c: Cursor, mesh: Mesh) -> tuple[Axis, ...]:
 
 
 def as_tiles(sharding: AxisSharding) -> Sharding:
-    """Return the sharding by tiles that says the same. Raises InferError."""
+    """Return the equivalent tiled sharding. Raises InferError."""
     mesh = sharding.mesh
     if not mesh.axes and mesh.devices:
         return WholeSharding("maximal", mesh.devices[0])
@@ -164,7 +164,7 @@ def as_tiles(sharding: AxisSharding) -> Sharding:
     place = {(name, at): i for i, (name, at, _) in enumerate(parts)}
 
     def pieces(axes: tuple[Axis, ...]) -> list[int]:
-        """Return the places of the parts that axes are made of."""
+        """Return the positions of the parts that axes consist of."""
         found = []
         for axis in axes:
             begin, end = _range(axis, mesh)
@@ -199,7 +199,7 @@ def as_tiles(sharding: AxisSharding) -> Sharding:
 
 
 def _range(axis: Axis, mesh: Mesh) -> tuple[int, int]:
-    """Return where in its axis a part begins and ends, as sizes of what is in front."""
+    """Return the begin and end of a part in its axis, as products of major sizes."""
     whole = dict(mesh.axes)[axis.name]
     if not axis.size:
         return 1, max(whole, 2)
@@ -210,7 +210,7 @@ def _range(axis: Axis, mesh: Mesh) -> tuple[int, int]:
 
 
 def _split(mesh: Mesh, used: list[Axis]) -> list[tuple[str, int, int]]:
-    """Return the axes of a mesh cut where parts of them begin and end: name, place and size."""
+    """Return the axes of a mesh, split at the ends of parts: name, position and size."""
     parts = []
     for name, whole in mesh.axes:
         cuts = {1, whole}
@@ -228,10 +228,10 @@ def _split(mesh: Mesh, used: list[Axis]) -> list[tuple[str, int, int]]:
 
 
 def per_value(shardings: list[AxisSharding], shape: Shape) -> Sharding:
-    """Return the sharding of a value of one or several parts. Raises InferError."""
+    """Return the sharding of a value or a tuple. Raises InferError."""
     leaves = [s for _, s in shape.leaves()]
     if not leaves and len(shardings) == 1:
-        # An operation without results is on a device.
+        # An operation without results has a sharding of its own.
         return TupleSharding((as_tiles(shardings[0]),))
     if len(leaves) != len(shardings):
         raise InferError(f"{len(shardings)} shardings for {len(leaves)} values",

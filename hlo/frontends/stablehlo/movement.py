@@ -14,7 +14,7 @@ from hlo.values.types import ArrayShape, Shape
 
 
 def constant(c: Context) -> Instruction:
-    """Append a constant; of one element for all, a broadcast."""
+    """Append a constant; for a splat, a broadcast."""
     value = c.attr("value")
     if not isinstance(value, Tagged) or value.name != "dense" or value.type is None:
         raise InferError("its value is not dense<..>", code="bad-value")
@@ -29,14 +29,14 @@ def broadcast_in_dim(c: Context) -> Instruction:
 
 
 def broadcast_to(c: Context, dims: tuple[int, ...], result: Shape) -> Instruction:
-    """Append the broadcast of operand 0; dimensions of size one that grow are dropped first."""
+    """Append the broadcast of operand 0; dimensions of size one to expand are dropped first."""
     x = c.operand(0)
     if not isinstance(result, ArrayShape) or len(dims) != x.array_shape.rank:
         raise InferError("dims does not name a dimension for each of the operand's",
                          code="bad-dimension")  # fmt: skip
     if any(not 0 <= d < result.rank for d in dims):
         raise InferError(f"dims {list(dims)} are not all below {result.rank}", code="bad-dimension")
-    # HLO's broadcast repeats no dimension of size one.
+    # HLO's broadcast does not expand dimensions of size one.
     sizes = x.array_shape.dims
     kept = [i for i, d in enumerate(dims) if sizes[i] == result.dims[d]]
     if any(sizes[i] != 1 for i in set(range(len(dims))) - set(kept)) or len(set(dims)) < len(dims):
@@ -96,7 +96,7 @@ def gather(c: Context) -> Instruction:
 
 
 def gather_with(c: Context, sizes: tuple[int, ...]) -> Instruction:
-    """Append a gather of slices of these sizes; the operands behind the second say the same."""
+    """Append a gather of slices of these sizes; further operands are redundant."""
     return c.b.op(
         "gather", c.operand(0), c.operand(1),
         **_dimension_numbers(c.tagged("dimension_numbers"), _GATHER),
@@ -117,7 +117,7 @@ def torch_index_select(c: Context) -> Instruction:
                          code="bad-dimension")  # fmt: skip
     batches = tuple(range(batch))
     kept = [i for i in range(len(dims)) if i != dim and i >= batch]
-    # Dimensions in front of `dim` stay there, the others stand behind those of the indices.
+    # Dimensions before `dim` stay first, the others follow those of the indices.
     offsets = tuple(i if i < dim else i + rank - batch - 1 for i in kept)
     return c.b.op(
         "gather", x, indices, offset_dims=offsets, collapsed_slice_dims=(dim,),

@@ -1,7 +1,7 @@
-"""The operations that are taken: a table of names, with what appends each.
+"""The supported operations: a table from names to the functions that append them.
 
 The pretty form of an operation and the generic one have different names for some attributes; both
-are read. What has no counterpart in HLO stands in a table too, with the reason. Source: the
+are read. Operations without a counterpart in HLO are in a table too, with the reason. Source: the
 StableHLO specification.
 """
 
@@ -69,7 +69,7 @@ def _batch_norm(opcode: str) -> Handler:
     return append
 
 
-# Custom calls that say an operation of CHLO, as portable artifacts have them.
+# Custom calls that encode CHLO operations in portable artifacts.
 _RECOMPOSED = frozenset("acos acosh asin asinh atanh cosh erf sinh tan topk".split())
 
 
@@ -260,5 +260,5 @@ NOT_TAKEN: dict[str, str] = {
     "stablehlo.uniform_dequantize": _QUANTIZED,
     "stablehlo.uniform_quantize": _QUANTIZED,
 }  # fmt: skip
-# What is not an operation in a block: functions, meshes, and what a block ends with.
+# Operations that are not converted by themselves: functions, meshes, and terminators.
 STRUCTURE = frozenset("func.func func.return sdy.mesh sdy.return stablehlo.return return".split())

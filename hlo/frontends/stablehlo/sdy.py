@@ -1,7 +1,7 @@
 """Shardy's operations, and its shardings of values.
 
-A sharding becomes HLO's by tiles, and stays in an attribute of the frontend for a partitioner that
-knows Shardy, as XLA writes it. Source: Shardy's dialect; XLA's `sdy_round_trip`.
+A sharding becomes a tiled sharding of HLO, and is also kept in a frontend attribute for
+partitioners that support Shardy, as in XLA. Source: Shardy's dialect; XLA's `sdy_round_trip`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTE = "xla.sdy.sharding"
 
 
 def annotate(inst: Instruction, value: Any, meshes: Mapping[str, Mesh]) -> None:
-    """Give an instruction what `sdy.sharding = ..` says. Raises InferError."""
+    """Set the sharding of an instruction from `sdy.sharding = ..`. Raises InferError."""
     if not isinstance(value, Tagged) or value.name not in (_ONE, _EACH):
         raise InferError("sdy.sharding is #sdy.sharding<..>", code="bad-sharding")
     try:
@@ -44,7 +44,7 @@ _ONE, _EACH = "sdy.sharding", "sdy.sharding_per_value"
 
 
 def note(inst: Instruction, key: str, value: Tagged | str) -> None:
-    """Add an attribute of the frontend to those of an instruction."""
+    """Add a frontend attribute to an instruction."""
     text = f"#{value.name}<{' '.join(value.text.split())}>" if isinstance(value, Tagged) else value
     known = dict(inst.annotations.get("frontend_attributes", {}))
     known[key] = text
@@ -52,7 +52,7 @@ def note(inst: Instruction, key: str, value: Tagged | str) -> None:
 
 
 def _named(c: Context, name: str, tag: str) -> Tagged:
-    """Return an attribute, which the pretty form writes without its name."""
+    """Return an attribute, whose name the pretty form leaves out."""
     value = c.attr(name)
     if not isinstance(value, Tagged):
         raise InferError(f"{name} is #{tag}<..>", code="bad-value")
@@ -62,7 +62,7 @@ def _named(c: Context, name: str, tag: str) -> Tagged:
 def custom_call(
     c: Context, target: str, operands: list[Instruction], shape: Shape, *, effect: bool = True
 ) -> Instruction:
-    """Append a call of one of XLA's notes to its partitioner."""
+    """Append one of the custom calls that annotate values for XLA's partitioner."""
     return c.b.op("custom-call", *operands, shape=shape, custom_call_target=target,
                   custom_call_has_side_effect=effect)  # fmt: skip
 
@@ -71,7 +71,7 @@ def custom_call(
 
 
 def sharding_constraint(c: Context) -> Instruction:
-    """Append a note that a value has a sharding."""
+    """Append a sharding annotation of a value."""
     x = c.operand(0)
     value = c.attr("<", "sharding")
     if not isinstance(value, Tagged):
@@ -83,7 +83,7 @@ def sharding_constraint(c: Context) -> Instruction:
 
 
 def manual_computation(c: Context) -> Instruction:
-    """Append a call of what each device does with its parts, between notes of their shapes."""
+    """Append a call of the per-device computation, between conversions to local shapes and back."""
     block = c.region(0)
     axes = _named(c, "manual_axes", "sdy")
     if not axes.text.startswith("manual_axes"):
@@ -113,7 +113,7 @@ def manual_computation(c: Context) -> Instruction:
 
 
 def _checked(c: Context, name: str, count: int) -> Tagged:
-    """Return the shardings of operands or results, which have to be as many and of meshes here."""
+    """Return the shardings of operands or results, checked for their number and their meshes."""
     value = _named(c, name, _EACH)
     try:
         found = len(read_shardings(value.text, c.converter.meshes))
@@ -139,7 +139,7 @@ _DIRECTIONS = ("NONE", "FORWARD", "BACKWARD", "BOTH")
 
 
 def propagation_barrier(c: Context) -> Instruction:
-    """Append a note that shardings do not spread past a value."""
+    """Append an annotation that stops sharding propagation at a value."""
     x = c.operand(0)
     direction = c.attr("allowed_direction")
     if isinstance(direction, Tagged):
@@ -155,7 +155,7 @@ def propagation_barrier(c: Context) -> Instruction:
 
 
 def sharding_group(c: Context) -> Instruction:
-    """Append a note that values of a group have one sharding."""
+    """Append an annotation that the values of a group have the same sharding."""
     inst = custom_call(c, "xla.sdy.ShardingGroup", [c.operand(0)], TupleShape(()))
     note(inst, "xla.sdy.sharding_group_id", f"{c.integer('group_id')} : i64")
     return inst
@@ -164,7 +164,7 @@ def sharding_group(c: Context) -> Instruction:
 def result_sharding(
     b: Builder, x: Instruction, value: Any, meshes: Mapping[str, Mesh]
 ) -> tuple[Instruction, Sharding]:
-    """Return a result of a function with a note of its sharding, and that sharding."""
+    """Return a function result with its sharding annotation, and that sharding."""
     if not isinstance(value, Tagged) or value.name != _ONE:
         raise InferError("sdy.sharding is #sdy.sharding<..>", code="bad-sharding")
     try:

@@ -1,4 +1,4 @@
-"""What a text says of a program besides its operations: shardings, layouts, aliases, attributes."""
+"""Attributes of functions, arguments, results and operations: shardings, layouts, aliases."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def annotate(
     inst: Instruction, built: Sequence[Instruction], attrs: Mapping[str, Any],
     meshes: Mapping[str, Mesh],
 ) -> None:  # fmt: skip
-    """Give instructions the attributes that any operation may have. Raises InferError.
+    """Set the attributes that any operation may have on its instructions. Raises InferError.
 
-    inst: has the value of the operation; built: all that were appended for it.
+    inst: the value of the operation; built: all instructions appended for it.
     """
     if "mhlo.sharding" in attrs:
         inst.annotations["sharding"] = _sharding(attrs["mhlo.sharding"])
@@ -57,7 +57,7 @@ def _sharding(text: Any) -> Sharding:
 def shard_results(
     comp: Computation, attrs: Sequence[Mapping[str, Any]], meshes: Mapping[str, Mesh]
 ) -> None:
-    """Give the results of a function their shardings. Raises InferError."""
+    """Set the shardings of a function's results. Raises InferError."""
     if not any("mhlo.sharding" in a or "sdy.sharding" in a for a in attrs):
         return
     b, root = Builder(comp), comp.root
@@ -71,7 +71,7 @@ def shard_results(
         elif "mhlo.sharding" in found:
             sharding = _sharding(found["mhlo.sharding"])
         shardings.append(sharding)
-    # A new root: what is returned may have a sharding of its own.
+    # A new root: the returned value may have a sharding of its own.
     whole = b.tuple(*results)
     if several:
         whole.annotations["sharding"] = TupleSharding(tuple(shardings))
@@ -84,7 +84,8 @@ def shard_results(
 
 
 def set_header(module: Module, program: Program, main: Function) -> None:
-    """Say in the header what the text says of its module and of `main`. Raises InferError."""
+    """Set the module's header from attributes of the MLIR module and of `main`. Raises
+    InferError."""
     entry = module.entry
     attrs = module.attrs
     for name, key in _COUNTS.items():
@@ -136,7 +137,7 @@ def _alias(module: Module, main: Function) -> None:
 
 
 def _laid_out(shape: Shape, attrs: Mapping[str, Any]) -> Shape:
-    """Return a shape in the layout that `mhlo.layout_mode` asks for."""
+    """Return a shape in the layout of `mhlo.layout_mode`."""
     mode = attrs.get("mhlo.layout_mode", "default")
     m = _ORDER.fullmatch(mode) if isinstance(mode, str) else None
     if m is None or not isinstance(shape, ArrayShape):

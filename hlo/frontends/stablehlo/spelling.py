@@ -1,4 +1,4 @@
-"""Types, attributes and constants as MLIR spells them."""
+"""Types, attributes and constants in MLIR's syntax."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hlo.values.types import UNBOUNDED, ArrayShape, ElementType, Shape, TupleSha
 
 _INTEGER = re.compile(r"([su])(\d+)")
 _SYMBOL = re.compile(r"[A-Za-z_][\w$.]*")
-# Constants of more elements are their bytes.
+# Constants of more elements are written as bytes.
 _LISTED = 64
 
 
 def element_word(et: ElementType) -> str:
-    """Return what MLIR calls an element type. Raises InferError for one that it does not have."""
+    """Return MLIR's name of an element type. Raises InferError if it has none."""
     if et.is_pred:
         return "i1"
     if et.is_complex:
@@ -34,7 +34,7 @@ def element_word(et: ElementType) -> str:
 
 
 def type_of(shape: Shape) -> str:
-    """Return a shape as a type. Layouts are left out: StableHLO has none."""
+    """Return a shape as a type, without the layout: StableHLO has none."""
     if isinstance(shape, TupleShape):
         return f"tuple<{', '.join(map(type_of, shape.elements))}>"
     if not isinstance(shape, ArrayShape):
@@ -52,12 +52,12 @@ def type_of(shape: Shape) -> str:
 
 
 def symbol(name: str) -> str:
-    """Return a name with its mark, in quotes where it needs them."""
+    """Return a symbol reference, `@name`, quoted if necessary."""
     return "@" + (name if _SYMBOL.fullmatch(name) else string(name))
 
 
 def string(text: str | bytes) -> str:
-    """Return a string in quotes; other bytes than those of printable characters as two digits."""
+    """Return a quoted string; bytes that are not printable become two hex digits."""
     data = to_bytes(text) if isinstance(text, str) else text
     return '"' + "".join(
         chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data
@@ -94,7 +94,7 @@ def matrix(rows: Sequence[Sequence[int]], width: int) -> str:
 
 
 def struct(name: str, fields: Mapping[str, Any]) -> str:
-    """Return `#stablehlo.name<key = value, ..>` of the fields that are not empty lists."""
+    """Return `#stablehlo.name<key = value, ..>`, without fields that are empty lists."""
     parts = [f"{key} = {listed(value) if isinstance(value, tuple) else value}"
              for key, value in fields.items() if value != ()]  # fmt: skip
     return f"#stablehlo.{name}<{', '.join(parts)}>"
@@ -156,7 +156,7 @@ def _number(value: Any, et: ElementType) -> str:
         number = float(value)
     if not np.isfinite(number) or (et.bits < 8 and number == 0):
         return f"0x{int.from_bytes(np.asarray(value).tobytes()[::-1], 'big'):0{et.byte_width * 2}X}"
-    # Of f32 the fewest digits that give the number back, of other types all of it.
+    # The fewest digits that round-trip for f32, the exact value for other types.
     text = str(np.float32(value)) if et.name == "f32" else repr(number)
     mantissa, mark, exponent = text.partition("e")
     return (mantissa if "." in mantissa else mantissa + ".0") + mark + exponent

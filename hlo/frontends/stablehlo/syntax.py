@@ -1,8 +1,8 @@
 """MLIR text to operations, in the generic and in StableHLO's own forms.
 
-Each operation has a spelling of its own, so hardly any is known here: between its name and its
-types there are values, words, `key = value` pairs, brackets and regions, and what they mean is for
-whoever reads the operation. Source: MLIR's language reference, and the forms in StableHLO's
+Each operation has an assembly format of its own, few of which are known here: between its name and
+its types there are values, words, `key = value` pairs, brackets and regions, which the conversion
+of the operation interprets. Source: MLIR's language reference, and the forms in StableHLO's
 specification.
 """
 
@@ -20,7 +20,7 @@ Argument = tuple[str, Shape]
 
 @dataclass
 class Block:
-    """What a region holds: its arguments with their types, and operations."""
+    """The block of a region: its arguments with their types, and operations."""
 
     arguments: list[Argument]
     ops: list[Op] = field(default_factory=list)
@@ -28,13 +28,13 @@ class Block:
 
 @dataclass
 class Op:
-    """An operation as it is written.
+    """A parsed operation.
 
-    results: names, each with the number of values it stands for. operands: value names. words: bare
-    words and strings, in order. attrs: what has a key; "[" is a list without one, "<" what is in an
-    angle, and "@" a symbol. state: the names that a loop gives its values inside. operand_types:
-    None where they are not written. groups: how many operands each pair of parentheses has.
-    location: what stands in `loc(..)`.
+    results: names, each with the number of its values. operands: value names. words: bare words and
+    strings, in order. attrs: values by key; "[" is a list without one, "<" text in angle brackets,
+    and "@" a symbol. state: the names of a loop's state inside its regions. operand_types: None if
+    not written. groups: how many operands each pair of parentheses has. location: the content of
+    `loc(..)`.
     """
 
     name: str
@@ -67,7 +67,7 @@ class OperationReader(Cursor):
         return name, self.type()
 
     def location(self) -> str:
-        """Read a location if there is one; returns what is inside."""
+        """Read a location if there is one; returns its content."""
         return self.balanced("(") if self.accept("loc") else ""
 
     def body(self, block: Block) -> None:
@@ -114,7 +114,7 @@ class OperationReader(Cursor):
         op = Op(m[1] if quoted else m[0], start, results=results)
         self._items(op, "")
         if op.kind == "reduce" and not op.regions:
-            # Each operand is next to its start; all operands come first elsewhere.
+            # Here each operand is next to its initial value; elsewhere all operands come first.
             op.operands = [*op.operands[::2], *op.operands[1::2]]
             op.operand_starts = [*op.operand_starts[::2], *op.operand_starts[1::2]]
         if self.accept(":"):
@@ -125,7 +125,7 @@ class OperationReader(Cursor):
         return op
 
     def _items(self, op: Op, closing: str) -> None:
-        """Read what stands between an operation's name and its types, or in brackets."""
+        """Read everything between an operation's name and its types, or in brackets."""
         while True:
             text, pos = self.text, self.pos
             if closing and self.accept(closing):
@@ -167,7 +167,7 @@ class OperationReader(Cursor):
                 return
 
     def _bracket(self, op: Op) -> None:
-        """Read what is in parentheses: regions, a region with its arguments, or operands."""
+        """Read the content of parentheses: regions, a region with its arguments, or operands."""
         with self.nested():
             if self.peek("{"):
                 while not self.accept(")"):
@@ -199,14 +199,14 @@ class OperationReader(Cursor):
         op.operand_starts.append(start)
 
     def _word(self, op: Op) -> None:
-        """Read a word, with its value where it has one."""
+        """Read a word, with its value if it has one."""
         word = self.match(WORD, "a word")[0]
         if self.accept("="):
             if word == "dim_numbers":
                 op.attrs[word] = self.match(re.compile(r"[^=]*?(?=,\s*window)"), "labels")[0]
                 return
             if word in _SHARDY and self.text[self.pos : self.pos + 1] in ("[", "{", "<"):
-                # Shardy's lists hold names of axes in braces.
+                # Shardy's lists contain names of axes in braces.
                 start = self.pos
                 op.attrs[word] = Tagged("", self.balanced(self.text[start : start + 1]), start)
                 return
@@ -225,7 +225,7 @@ class OperationReader(Cursor):
             op.result_types = types
 
     def _trailing_regions(self, op: Op) -> None:
-        """Read the regions that loops and reductions have behind their types."""
+        """Read the regions that follow the types of loops and reductions."""
         if op.kind == "while" and not op.regions:
             if self.accept("attributes"):
                 op.attrs |= self.dictionary()
@@ -245,7 +245,7 @@ class OperationReader(Cursor):
 
 _RESULT = re.compile(r"%([\w$.-]++)(?::(\d{1,6}))?")
 _ARGUMENT = re.compile(r"%[\w$.-]++\s*:")
-# A dictionary begins with a key; a region with a block, a value, or what it returns.
+# A dictionary begins with a key; a region with a block, a value, or its terminator.
 _REGION = re.compile(r"\{\s*(?:\^|%|[\w.]*\breturn\b)")
 _SHARDY = ("in_shardings", "out_shardings", "manual_axes", "out_sharding")
 

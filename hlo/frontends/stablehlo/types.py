@@ -1,4 +1,4 @@
-"""MLIR's types as shapes, and the aliases that a text gives to types and attributes."""
+"""Parsing of MLIR's types as shapes, and of aliases of types and attributes."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _ALIAS_NAME = re.compile(r"[#!][A-Za-z_][\w$]*+(?![\w$.<])")
 _DIALECT_TYPE = re.compile(r"!?[\w$.]+")
 _QUANTIZED = "StableHLO's pass stablehlo-legalize-quant-to-math lowers it to integers"
 
-# What an operation that runs beside others gives: its form is HLO's own.
+# The result of an asynchronous start: its structure is defined by HLO.
 FUTURE = TupleShape(())
 
 
 def element_type(word: str) -> ElementType | None:
-    """Return the element type that MLIR calls `word` (`i32`, `ui8`, `f8E4M3FN`), or None."""
+    """Return the element type with MLIR's name `word` (`i32`, `ui8`, `f8E4M3FN`), or None."""
     m = re.fullmatch(r"(u|s)?i(\d+)", word)
     if m is not None:
         name = "pred" if m[2] == "1" else f"{'u' if m[1] == 'u' else 's'}{m[2]}"
@@ -47,7 +47,7 @@ def element_type(word: str) -> ElementType | None:
 
 
 class TypeReader(Scanner):
-    """A place in the text, and the reading of types."""
+    """A position in the text, and parsing of types."""
 
     __slots__ = ("_aliases", "_known", "_shapes", "depth")
     gap = _GAP
@@ -61,7 +61,7 @@ class TypeReader(Scanner):
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Count how deep things are inside each other. Raises TextError when it is too deep."""
+        """Count the nesting depth. Raises TextError if it is too deep."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             self.fail(f"nested more than {MAX_NESTING} deep", code="nesting-too-deep")
@@ -71,9 +71,9 @@ class TypeReader(Scanner):
     # --- aliases --------------------------------------------------------------------------------
 
     def alias(self, read: Callable[[], Any]) -> tuple[bool, Any]:
-        """Read the name of an alias, if one is here; `read` reads what it stands for.
+        """Read an alias, if there is one here; `read` reads its definition.
 
-        Returns whether one was here, and its value. An alias may be defined further down.
+        Returns whether there was one, and its value. An alias may be defined after its uses.
         """
         m = _ALIAS_NAME.match(self.text, self.pos)
         if m is None:
@@ -101,7 +101,7 @@ class TypeReader(Scanner):
         plain = _PLAIN.match(self.text, start)
         if plain is None:
             return self._any_type(start)
-        # A text has many types and few different ones.
+        # A text has many types, but few different ones.
         shape = self._shapes.get(plain[0])
         if shape is None:
             shape = self._shapes[plain[0]] = self._any_type(start)
@@ -138,7 +138,7 @@ class TypeReader(Scanner):
         self.expect(">")
         flags = dynamic if any(dynamic) else ()
         try:
-            # What reads shapes knows their limits.
+            # The shape parser enforces the limits.
             return parse_shape(str(ArrayShape(et, tuple(dims), Layout.default(len(dims)), flags)))
         except TextError as e:
             self.fail(e.message, start, code=e.code)

@@ -1,4 +1,4 @@
-"""Values of HLO as those of StableHLO: tuples by their leaves; and what is said of instructions."""
+"""HLO values in StableHLO, with tuples as their leaves; and attributes of instructions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def notes_of(inst: Instruction) -> dict[str, str]:
 
 
 def location_of(inst: Instruction) -> str:
-    """Return where an instruction came from, as the end of its line."""
+    """Return the location of an instruction, which ends its line."""
     metadata = inst.annotations.get("metadata")
     if metadata is None:
         return ""

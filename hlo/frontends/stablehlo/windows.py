@@ -49,13 +49,13 @@ def dot_general(c: Context) -> Instruction:
 
 
 def _algorithm(c: Context) -> str:
-    """Return the name that HLO has for the properties of an algorithm."""
+    """Return HLO's name of an algorithm given by its properties."""
     value = c.op.attrs.get("algorithm")
     if value is None:
         return "unset"
     if not isinstance(value, Tagged):
         raise InferError("algorithm is #stablehlo.dot_algorithm<..>", code="bad-value")
-    # A type among them is read as a scalar's shape.
+    # A type among them is parsed as a scalar's shape.
     found = {key: str(x).lower().partition("[")[0] for key, x in value.pairs().items()}
     types = [found.get(f"{part}_type", "") for part in ("lhs_precision", "rhs_precision",
                                                         "accumulation")]  # fmt: skip
@@ -109,7 +109,7 @@ def einsum(c: Context) -> Instruction:
 
 
 def unary_einsum(c: Context) -> Instruction:
-    """Append a sum over the dimensions that the result has not, and a transpose."""
+    """Append a sum over the dimensions that are not in the result, and a transpose."""
     formula = str(c.attr("einsum_config")).replace(" ", "")
     have, arrow, out = formula.partition("->")
     x = c.operand(0)
@@ -179,7 +179,7 @@ def _window(
 
 
 def _labels(text: str) -> str:
-    """Return `[b, 0, f]x[0, i, o]->[b, 0, f]` as HLO writes it."""
+    """Return `[b, 0, f]x[0, i, o]->[b, 0, f]` in HLO's syntax."""
     return "".join(ch for ch in text.replace("]x[", "_") if ch not in "[] ,\n\t")
 
 
@@ -198,7 +198,7 @@ def dynamic_conv(c: Context) -> Instruction:
 
 
 def _convolution(c: Context, padding: list[list[int]] | None) -> Instruction:
-    """Append a convolution. padding: in place of what the attributes say."""
+    """Append a convolution. padding: overrides the attributes."""
     window = c.op.attrs.get("window", {})
     if not isinstance(window, dict):
         raise InferError("window is {..}", code="bad-value")

@@ -1,7 +1,7 @@
-"""What is written for each operation of HLO: a table of opcodes, beside the one of what is read.
+"""How HLO operations are written: a table by opcode, the counterpart of `ops.py`.
 
-A rule names the operation of StableHLO and spells its attributes; operands, results and regions are
-those of the instruction. What needs more than that is in `write_special.py`.
+A rule has the StableHLO operation and its attributes; operands, results and regions are those of
+the instruction. Operations that need more are in `write_special.py`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def _none(inst: Instruction) -> Attributes:
 
 @dataclass(frozen=True)
 class Rule:
-    """attrs: spells the inherent attributes. regions: the attributes of HLO that hold computations,
-    in the order of the regions. unsaid: attributes that StableHLO has not: they have to be default.
+    """attrs: returns the inherent attributes as text. regions: the HLO attributes that are
+    computations, in the order of the regions. unsaid: attributes without counterpart in StableHLO,
+    which must have their defaults.
     """
 
     name: str
@@ -50,7 +51,7 @@ def _dims(inst: Instruction) -> tuple[int, ...]:
     return dims
 
 
-# --- attributes that several have ---------------------------------------------------------------
+# --- shared attributes ---------------------------------------------------------------------------
 
 
 def _precisions(inst: Instruction) -> list[str]:
@@ -65,7 +66,7 @@ def _precision(inst: Instruction) -> Attributes:
 
 
 def groups(inst: Instruction) -> Attributes:
-    """Spell the groups of a collective, and its channel."""
+    """Return the text of a collective's groups and channel."""
     said = inst.replica_groups
     rows = said.lists()
     width = max(map(len, rows), default=0)
@@ -77,7 +78,7 @@ def groups(inst: Instruction) -> Attributes:
 
 
 def channel(inst: Instruction, kind: int = 0) -> Attributes:
-    """Spell the channel of an operation, if it has one."""
+    """Return the text of an operation's channel, if it has one."""
     number = inst.channel_id
     if number is None:
         return {}
@@ -124,12 +125,12 @@ def _dot(inst: Instruction) -> Attributes:
     attrs = {"dot_dimension_numbers": struct("dot", _contracted(inst))}
     if inst.algorithm == "unset":
         return attrs | _precision(inst)
-    # It says how precise the product is; StableHLO allows no other word on that beside it.
+    # An algorithm determines the precision; StableHLO allows no precision besides it.
     return attrs | {"algorithm": _algorithm(inst.algorithm)}
 
 
 def _algorithm(name: str) -> str:
-    """Spell an algorithm by its properties: `dot_bf16_bf16_f32_x3`."""
+    """Return an algorithm as its properties: `dot_bf16_bf16_f32_x3`."""
     base = name.removesuffix("_fast_accum").replace("any_f8", "f8E5M2").removeprefix("dot_")
     lhs, rhs, total, *more = base.split("_")
     return struct("dot_algorithm", {
@@ -287,7 +288,7 @@ _ACCURATE = (
     "tanh"
 ).split()
 _CHLO = "acos acosh asin asinh atanh cosh erf mulhi sinh".split()
-# What starts, and waits, is written as what it does.
+# Starts are written as the synchronous operation.
 MODE = ("mode",)
 
 RULES: Mapping[str, Rule] = {

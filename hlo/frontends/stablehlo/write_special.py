@@ -1,6 +1,6 @@
-"""What is written for operations whose operands, results or regions are not HLO's.
+"""Writing of operations whose operands, results or regions differ from HLO's.
 
-Each function appends what an instruction does and returns its value.
+Each function appends the equivalent of an instruction and returns its value.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _reduce_scatter(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 
 def _rooted(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    """Append a collective with a root: one that is computed is a list in StableHLO."""
+    """Append a collective with a root, which is a list in StableHLO."""
     operands, attrs = b.operands(inst, trees), groups(inst)
     if inst.has_dynamic_root:
         attrs["has_dynamic_root"] = "unit"
@@ -134,7 +134,7 @@ def _rooted(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
 
 
 def _bitcast(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    """Append the same bytes seen in another shape, in the orders that they have in memory."""
+    """Append a bitcast by transposes and reshapes, in the physical order of dimensions."""
     (operand,) = inst.operands
     before, after = operand.array_shape, inst.array_shape
     for shape in (before, after):
@@ -179,7 +179,7 @@ def _transposed(b: Body, value: Value, order: Sequence[int]) -> Value:
 
 
 def _dynamic_slice(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    """Append a slice, or an update of one, at places that are scalars."""
+    """Append a dynamic slice or update, whose start indices are scalars."""
     name = f"stablehlo.{inst.opcode.replace('-', '_')}"
     is_slice = inst.opcode == "dynamic-slice"
     arrays = 1 if is_slice else 2
@@ -225,11 +225,11 @@ def _rng(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     return b.operation("stablehlo.rng", operands, [inst.shape], attrs, **_extras(inst))[0]
 
 
-# --- what starts and what waits -----------------------------------------------------------------
+# --- asynchronous operations ---------------------------------------------------------------------
 
 
 def _start(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-    """Append the operation that is started; waiting for it is nothing."""
+    """Append the operation that is started; its done is a no-op."""
     name = inst.opcode.removesuffix("-start")
     rule = RULES[name]
     shape = inst.shape
@@ -265,7 +265,7 @@ def _outfeed(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     return b.operation("stablehlo.outfeed", operands, [inst.shape], attrs, **_extras(inst))[0]
 
 
-# What is sent is written where the program waits for it; until then it is the operands.
+# A send is written at its done; until then its value is the operands.
 def _wait_later(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     return tuple(trees)
 
@@ -318,7 +318,7 @@ def _custom_call(b: Body, inst: Instruction, trees: Sequence[Tree]) -> Tree:
     config = inst.annotations.get("backend_config")
     if config is not None or version == len(API_VERSIONS):
         text = str(config or "")
-        # The newest interface has attributes, the older ones a string.
+        # The newest API version has attributes, older ones a string.
         attrs["backend_config"] = (text or "{}") if version == len(API_VERSIONS) else string(text)
     if inst.called_computations:
         names = map(b.writer.function_of, inst.called_computations)

@@ -1,7 +1,7 @@
 """Modules as StableHLO: functions, regions and values. The operations are in `write_rules.py`.
 
-Tuples are what StableHLO has least of: a value of a tuple is the values of its leaves, and only the
-entry function takes tuples. Computations that are called are functions, other ones are regions.
+StableHLO hardly supports tuples: they are written as the values of their leaves, and only the entry
+function takes tuples. Called computations are functions, others are regions.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ from hlo.values.sharding import TupleSharding
 from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
 Value = tuple[str, Shape]
-# Shapes of a block's arguments, and what fills it: from their names to what it returns.
+# Shapes of a block's arguments, and the function that writes its body: from their names to the
+# returned values.
 Region = tuple[list[Shape], Callable[[list[str]], list[Value]]]
 
-# Regions inside each other that are read again, here and by MLIR.
+# The nesting of regions that readers accept, ours and MLIR's.
 _MAX_DEPTH = 30
 # Regions are repeated where several operations share a computation.
 _MAX_LINES = 2_000_000
 
 
-# Appends what an instruction does, from the values of its operands; returns its value.
+# Appends the equivalent of an instruction, from the values of its operands; returns its value.
 Special = Callable[["Body", Instruction, Sequence[Tree]], Tree]
 
 
 class ModuleWriter:
-    """Writes the functions of a module, each computation that is called once.
+    """Writes the functions of a module, one for each called computation.
 
-    special: by opcode, how operations are written that have no rule in `write_rules.py`.
+    special: by opcode, functions for operations without a rule in `write_rules.py`.
     """
 
     def __init__(self, module: Module, special: Mapping[str, Special]) -> None:
@@ -72,7 +73,7 @@ class ModuleWriter:
         return f"module {name}{head} {{\n" + "".join(functions) + "}\n"
 
     def function_of(self, comp: Computation) -> str:
-        """Return the name of the function that a computation is."""
+        """Return the name of the function for a computation."""
         if comp not in self._names:
             taken = {"main", *self._names.values()}
             name, count = comp.name, 0
@@ -96,7 +97,7 @@ class Body:
     # --- functions ------------------------------------------------------------------------------
 
     def entry(self, module: Module) -> str:
-        """Return the entry function, whose arguments are the parameters as they are."""
+        """Return the entry function, whose arguments are the parameters, unflattened."""
         comp = module.entry
         layouts, result_layout = module.program_shapes
         arguments: list[str] = []
@@ -123,7 +124,7 @@ class Body:
         return self._function("public @main", arguments, results)
 
     def function(self, comp: Computation, name: str) -> str:
-        """Return a function that is called; its arguments are the leaves of the parameters."""
+        """Return a called function, whose arguments are the leaves of the parameters."""
         arguments: list[str] = []
         args: list[Tree] = []
         for p in comp.parameters:
@@ -158,7 +159,7 @@ class Body:
         return list(zip(flat(tree), leaves(shape), strict=True))
 
     def unpacked(self, inst: Instruction, name: str, shape: Shape) -> Tree:
-        """Return the leaves of a value that is a tuple."""
+        """Return the leaves of a tuple value."""
         if not isinstance(shape, TupleShape):
             return name
         found: list[Tree] = []
@@ -171,7 +172,7 @@ class Body:
         return tuple(found)
 
     def packed(self, inst: Instruction, tree: Tree, shape: Shape) -> str:
-        """Return a value as one, a tuple where it is one."""
+        """Return a value as a single one, packed if it is a tuple."""
         if not isinstance(shape, TupleShape):
             assert isinstance(tree, str)
             return tree
@@ -240,7 +241,7 @@ class Body:
     # --- computations ---------------------------------------------------------------------------
 
     def computation(self, comp: Computation, args: Sequence[Tree]) -> Tree:
-        """Append what a computation does with arguments; returns its result."""
+        """Append a computation inline, on arguments; returns its result."""
         known: dict[Instruction, Tree] = dict(zip(comp.parameters, args, strict=True))
         for inst in comp.in_order():
             if inst not in known:
@@ -251,7 +252,7 @@ class Body:
         return known[comp.root]
 
     def region_of(self, comp: Computation) -> Region:
-        """Return a region that does what a computation does, on the leaves of its parameters."""
+        """Return a computation as a region, on the leaves of its parameters."""
         shapes = [leaf for p in comp.parameters for leaf in leaves(p.shape)]
 
         def fill(names: list[str]) -> list[Value]:
@@ -268,7 +269,7 @@ class Body:
     def instruction(self, inst: Instruction, known: dict[Instruction, Tree]) -> Tree:
         """Append an instruction; returns its value. Raises InferError."""
         trees = [known[o] for o in inst.operands]
-        # Where an operation of two parts is in between is no value in StableHLO.
+        # The value between a start and a done has no counterpart in StableHLO.
         ends = inst.spec.continued_by
         if ends and (inst.is_root or any(u.opcode not in ends for u in inst.users)):
             raise InferError(
@@ -298,7 +299,7 @@ class Body:
         return [value for tree, o in pairs for value in self.values(tree, o.shape)]
 
     def call(self, inst: Instruction, trees: Sequence[Tree]) -> Tree:
-        """Append the call of a function."""
+        """Append a function call."""
         comp = inst.attrs["to_apply" if inst.opcode == "call" else "calls"]
         attrs = {"callee": self.writer.function_of(comp)}
         shape = comp.root.shape
