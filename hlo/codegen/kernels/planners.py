@@ -1,4 +1,4 @@
-"""The kernels that LLVM IR is written for: those of an opcode, or a loop nest over elements."""
+"""The choice of kernels: those of an opcode, or a loop nest over elements."""
 
 from __future__ import annotations
 

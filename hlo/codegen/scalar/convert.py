@@ -20,7 +20,7 @@ from hlo.values.types import ElementType, complex_part, integer_range
 def convert(b: Builder, value: Value, source: ElementType, target: ElementType) -> Value:
     """Convert between any two types as the `convert` operation does.
 
-    Float to integer truncates, saturates at the ends and takes NaN to 0; anything but zero is true.
+    Float to integer truncates, saturates, and maps NaN to 0; anything but zero is true.
     """
     if source is target:
         return value
@@ -140,7 +140,7 @@ def reduce_precision(
     """Round to a format of fewer bits and back, as the `reduce-precision` operation does."""
     wide = reduction_type(et)
     if wide is not et:
-        # A narrow type's values are held as floats: they are the wider type's as they are.
+        # Values of narrow types are represented as floats: no conversion is needed.
         return round_to(b, et, reduce_precision(b, value, wide, exponent_bits, mantissa_bits))
     mantissa = float_info(et).nmant
 
@@ -174,12 +174,12 @@ def stochastic_convert(
     x = Num(b, value).to("double")
     size = x.abs()
     whole = floor(size)
-    # The fraction, as a number of as many bits as the random one has, is cut off to an integer.
+    # The fraction, as an integer with as many bits as the random number, is truncated.
     fraction = (size - whole) * 2.0**source.bits
     limit = _float_to_int(b, fraction.val, UNSIGNED_OF[source.bits])
     below = Num(b, b.icmp("ult", random, limit))
     up = below & (size < INF)
     rounded = up.where(whole + 1.0, whole).copysign(x)
-    # Saturation looks at the operand: what is rounded up to the end is there already.
+    # Saturation depends on the operand: values rounded up to the end are there already.
     ends = (x >= float(high)).where(INF, (x <= float(low)).where(-INF, rounded))
     return _float_to_int(b, ends.val, target)

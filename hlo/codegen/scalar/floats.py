@@ -1,8 +1,8 @@
 """Narrow floating-point types: decoding, rounding and encoding by integer arithmetic.
 
 All of it is branch-free and vectorizes on every target; none of it needs a library call. Infinities
-and NaN are what ml_dtypes, and so the reference interpreter, makes of them: types without infinity
-overflow to NaN, the `fnuz` types have one zero and one NaN, those below 8 bits saturate.
+and NaN are as in ml_dtypes, and so in the reference interpreter: types without infinity overflow to
+NaN, the `fnuz` types have one zero and one NaN, those below 8 bits saturate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Format:
     """A narrow float with a sign: `mantissa` stored bits, values 1.m * 2**(e - bias).
 
     has_infinity: the top exponent holds infinity and NaN as in IEEE 754. one_zero: the bits of -0
-    mean NaN. Otherwise all bits set mean NaN, or, where `saturates`, the largest number.
+    mean NaN. Otherwise all bits set mean NaN, or, if it `saturates`, the largest number.
     """
 
     bits: int
@@ -75,7 +75,7 @@ FORMATS = {
 def decode(b: Builder, et: ElementType, raw: Val) -> Val:
     """Return the `float` of an element's bits in memory (i16, or i8 below 16 bits)."""
     value = _decode(b, et, raw)
-    # What is only moved keeps its bits: `encode` finds them again.
+    # Values that are only moved keep their bits: `encode` recovers them.
     b.remember(("raw", et.name, value.name), raw)
     return value
 
@@ -140,7 +140,7 @@ def _encode(et: ElementType, x: Num) -> Num:
     sign = x.lshr(32 - f.bits) & (1 << f.bits - 1)
     top = (1 << f.bits - 1) - 1
     if f.has_infinity:
-        # Infinity, and NaN with what is left of its payload.
+        # Infinity, and NaN with the high bits of its payload.
         special = size.lshr(shift) & top
         code = (size >= _INFINITY).where(special, code)
     elif f.one_zero:

@@ -1,4 +1,4 @@
-"""What elementwise operations are in machine code: a record for each, on scalars of one type.
+"""Native code of elementwise operations: a record for each, on scalars of one type.
 
 Operations that need more than their operands' values (`convert`, `compare`, ...) are in `scalar`.
 """
@@ -25,26 +25,26 @@ class Precision(Enum):
 
     OPERANDS = "operands"  # that of its operands, float or double
     DOUBLE = "double"
-    # Double; `rough=True` says that the result is going to be rounded to f32 or less.
+    # Double; `rough=True` if the result will be rounded to f32 or less.
     ROUGH = "rough"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Native:
-    """An operation's code: a function for each class of element types that it takes.
+    """An operation's code: a function for each class of element types that it supports.
 
     Attributes:
         real: of floats, on `Num`s.
         precision: what `real` computes in; floats below f32 come as f32.
-        through_f32: the double that `real` gives is rounded to f32 before it is to fewer bits, as
+        through_f32: the double that `real` returns is rounded to f32 before it is to fewer bits, as
             the reference and XLA do.
         complex: of complex numbers, on `Complex`.
         own_parts: `complex` computes in the type of the parts, not in double.
         integer: of integers: builder, whether they are signed, operands.
         pred: the same of truth values, where it is not that of integers of one bit.
         is_short: less code than a call of it would be.
-        rare_real, rare_complex: uses `Builder.rarely`: for angles of many turns, or quotients of
-            many digits.
+        rare_real, rare_complex: uses `Builder.rarely`: for very large angles, or quotients of many
+            digits.
     """
 
     real: Callable[..., Num] | None = None

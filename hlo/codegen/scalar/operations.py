@@ -72,7 +72,7 @@ def elementwise(b: Builder, inst: Instruction, args: Sequence[Value]) -> Value:
 
 
 def arithmetic(b: Builder, opcode: str, et: ElementType, args: Sequence[Value]) -> Value:
-    """Return an operation on operands of one type that is told by its opcode alone."""
+    """Return an operation on operands of one type that is determined by its opcode."""
     native = NATIVE[opcode]
     if et.is_complex:
         return _complex_op(b, native, args)
@@ -149,7 +149,7 @@ def _on_complex(native: Native, args: Sequence[Complex]) -> Complex | Num:
     return native.complex(*(z.to("double") for z in args)).to(args[0].re.type)
 
 
-# --- operations that are not told by their opcode alone -----------------------------------------
+# --- operations with attributes -----------------------------------------------------------------
 
 _PREDICATES = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE": "ge"}
 
@@ -209,7 +209,7 @@ def _total_order_key(b: Builder, et: ElementType, x: Val) -> Val:
         return raw.val
     sign = raw.ashr(et.bits - 1)
     if et.name.endswith("fnuz"):
-        # In the place of -0 they have NaN: it goes before the other negative ones.
+        # The bits of -0 are NaN in these: it is ordered before the other negative values.
         raw = (raw + sign) | (sign & 128)
     return (raw ^ sign.lshr(1)).val
 

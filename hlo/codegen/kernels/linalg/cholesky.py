@@ -1,4 +1,4 @@
-"""Cholesky factors: an upper factor U with A = U* U, by blocks of rows (see `matrices`)."""
+"""Cholesky factorization: an upper factor U with A = U* U, by blocks of rows (see `matrices`)."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.values.types import ArrayShape
 
-# From this size on a factor's updates are shared out between threads.
+# From this size on a factor's updates are distributed over threads.
 _SHARED = 512
 
 
 @dataclass(frozen=True)
 class _Factor:
-    """A Cholesky factorization: where everything lies in its work space."""
+    """A Cholesky factorization and its workspace."""
 
     n: int
     batch: int
@@ -64,7 +64,7 @@ class _Factor:
 
     @property
     def panel_bytes(self) -> int:
-        """Of the block of rows by which others are updated: minus its conjugate."""
+        """Of the block of rows that updates others: its negated conjugate."""
         return (2 * self.field.planes - 1) * OUTER_ROWS * self.pitch * self.field.bytes
 
     def rows(self, k: Kernel, scratch: int, number: Index) -> WorkMatrix:
@@ -76,7 +76,7 @@ class _Factor:
         return WorkMatrix(self.field, base, self.pitch, OUTER_ROWS * self.pitch)
 
     def load(self, k: Kernel, u: WorkMatrix, matrix: Index) -> None:
-        """Copy the triangle that is given into the upper one."""
+        """Copy the given triangle to the upper one."""
         b, (operand,) = k.b, k.inst.operands
         shape, lower = operand.array_shape, k.inst.lower
 
@@ -91,7 +91,7 @@ class _Factor:
         over_triangle(b, shape, lower, True, copy)
 
     def finish(self, k: Kernel, u: WorkMatrix, failed: Val, first: Index, last: Index) -> None:
-        """Turn rows into rows of the factor, given that all before have been taken from them."""
+        """Turn rows into rows of the factor, after all previous ones have been subtracted."""
         b, f = k.b, self.field
         with b.loop(first, last, plain=True) as row:
             pivot, *imaginary = u.load(b, row, row)
@@ -125,14 +125,14 @@ class _Factor:
     def negate(
         self, k: Kernel, u: WorkMatrix, panel: WorkMatrix, first: Index, last: Index
     ) -> None:
-        """Write minus the conjugate of rows into the panel."""
+        """Write the negated conjugate of rows to the panel."""
         b, f = k.b, self.field
         with b.loop(first, last, plain=True) as row:
             at = b.sub(row, first)
 
             def copy(j: str, row: Index = row, at: Index = at) -> None:
                 parts = u.vector(b, row, j)
-                # Minus the conjugate of a complex number: its second part is as it was.
+                # The negated conjugate of a complex number: its imaginary part is unchanged.
                 panel.store_vector(b, [*negated(b, parts[:1]), *parts[1:], *negated(b, parts[1:])],
                                    at, j)  # fmt: skip
 
@@ -146,7 +146,7 @@ class _Factor:
         inner: tuple[Index, Index],
         rows: tuple[Index, Index],
     ) -> None:
-        """Take the products of finished rows from others, right of their diagonal."""
+        """Subtract the products of finished rows from others, right of their diagonal."""
         b = k.b
         first, last = inner
         update(
@@ -155,7 +155,7 @@ class _Factor:
         )  # fmt: skip
 
     def _column(self, b: Builder, row: Index) -> Index:
-        """Return the first column of the tile that has a column."""
+        """Return the first column of the tile that contains a column."""
         return b.mul(b.udiv(row, self.microkernel.nr), self.microkernel.nr)
 
     def store(self, k: Kernel, u: WorkMatrix, failed: Val, matrix: Index) -> None:
@@ -172,7 +172,7 @@ class _Factor:
                 parts = conjugate(b, parts)
             inside = b.compare("sle", i, j)
             kept = [b.select(inside, x, zero) for x in parts]
-            # NaN as numpy makes it: in the real part alone.
+            # NaN as in numpy: in the real part only.
             wrong = [nan, zero][: len(parts)]
             final = [b.select(bad, x, y) for x, y in zip(wrong, kept, strict=True)]
             k.store(f.value(b, final), element_of(b, shape, matrix, row, column))
@@ -184,7 +184,7 @@ class _Factor:
 
 
 def _shifted(b: Builder, panel: WorkMatrix, first: Index) -> WorkMatrix:
-    """Return a panel whose first row is to be called `first`."""
+    """Return a panel whose first row is numbered `first`."""
     at = b.mul(b.sub(0, first), panel.pitch)
     return WorkMatrix(panel.field, b.element_address(panel.base, panel.field.type, at), panel.pitch,
                 panel.plane)  # fmt: skip
@@ -203,7 +203,7 @@ def _plan_cholesky(inst: Instruction, roles: Mapping[Instruction, Role], target:
             if first + OUTER_ROWS < f.n:
                 steps.append(_update_rows)
         steps.append(_store_factor)
-        # What a step has to know of those before: the row it begins at, and what failed.
+        # State between steps: the next row, and which matrices failed.
         state = 16 + f.batch
         return Plan(tuple(steps), (f.batch * f.matrix_bytes, f.batch * f.panel_bytes, state))
     count = target.slots(f.batch)
@@ -211,7 +211,7 @@ def _plan_cholesky(inst: Instruction, roles: Mapping[Instruction, Role], target:
 
 
 def _factor_whole(k: Kernel) -> Extent:
-    """Factor matrices, one after the other."""
+    """Factor matrices in sequence."""
     b, f = k.b, _Factor.of(k.shape, k.target)
     slot = slot_of(k, f.batch)
     u, panel = f.rows(k, 0, slot), f.panel(k, 1, slot)
@@ -275,14 +275,14 @@ def _factor_rows(k: Kernel) -> Extent:
 
 
 def _note(k: Kernel, word: int, row: Index) -> None:
-    """Write where the next step begins, once."""
+    """Write the first row of the next step, once."""
     with k.b.when(k.b.compare("eq", k.begin, 0)):
         address = k.b.element_address(k.scratch[2], "i64", word)
         k.b.store(i64(row), address)
 
 
 def _update_rows(k: Kernel) -> Extent:
-    """Update all rows behind those that have been finished; threads share the blocks of rows."""
+    """Update all rows after the finished ones; blocks of rows are distributed over threads."""
     b, f = k.b, _Factor.of(k.shape, k.target)
     last = b.load("i64", b.element_address(k.scratch[2], "i64", 1)).name
     first = b.mul(b.udiv(b.sub(last, 1), OUTER_ROWS), OUTER_ROWS)

@@ -1,8 +1,8 @@
-"""Matrices in the form that factors and systems work on, block by block.
+"""Blocked algorithms on matrices, shared by factorizations and systems.
 
-Matrices are copied into work space in one form, whatever their layout, type and side: an upper
+Matrices are copied to the workspace in one form, whatever their layout, type and side: an upper
 factor U with A = U* U, or a lower system L X = B whose rows are solved in order. Rows are finished
-eight at a time by plain vector loops; what they take from the rows below is a matrix product.
+eight at a time by plain vector loops; the update of the rows below is a matrix product.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hlo.codegen.loops.element import Indices
 from hlo.codegen.loops.kernel import split_index
 from hlo.values.types import ArrayShape
 
-# Rows that are finished by vector loops, and rows after which all others are updated at once.
+# The number of rows finished by vector loops, and of rows after which all others are updated.
 INNER_ROWS, OUTER_ROWS = 8, 64
-# Rows that are so many bytes apart share few lines of a cache.
+# Rows a multiple of so many bytes apart conflict in few cache sets.
 _POWER = 1024
 
 
@@ -30,7 +30,7 @@ def element_of(b: Builder, shape: ArrayShape, matrix: Index, row: Index, column:
 def pitch_of(columns: int, field: Field, unit: int) -> int:
     """Return the distance of rows of so many columns, in units.
 
-    Rows that are a large power of two apart would share few lines of a cache.
+    Rows a large power of two apart would conflict in few cache sets.
     """
     pitch = -(-columns // unit) * unit
     return pitch if pitch * field.bytes % _POWER else pitch + unit
@@ -43,7 +43,7 @@ def each_element(
     across: Callable[[Index], tuple[Index, Index]],
     body: Callable[[Index, Index], None],
 ) -> None:
-    """Run the body for row and column of a part of a matrix, in the order of memory.
+    """Emit the body for each row and column of a part of a matrix, in memory order.
 
     within: the columns of a row; across: the rows of a column. They describe the same part.
     """
@@ -61,7 +61,7 @@ def each_element(
 def over_triangle(
     b: Builder, shape: ArrayShape, lower: bool, diagonal: bool, body: Callable[[Index, Index], None]
 ) -> None:
-    """Run the body for row and column of a triangle, with or without its diagonal."""
+    """Emit the body for each row and column of a triangle, with or without its diagonal."""
     n, extra = shape.dims[-1], int(diagonal)
 
     def below(i: Index) -> tuple[Index, Index]:
@@ -80,10 +80,10 @@ def over_blocks(
     inside: Callable[[Index, Index, Index], None],
     after: Callable[[Index, Index], None],
 ) -> None:
-    """Run through n rows in blocks.
+    """Process n rows in blocks.
 
     finish(first, last): a few rows; inside(first, last, end): update those up to the block's end;
-    after(first, last): update what is behind the block.
+    after(first, last): update everything after the block.
     """
     with b.loop(0, n, OUTER_ROWS, plain=True) as first:
         end = b.minimum(b.add(first, OUTER_ROWS), n)
@@ -99,7 +99,7 @@ def over_block(
     finish: Callable[[Index, Index], None],
     inside: Callable[[Index, Index, Index], None],
 ) -> None:
-    """Run through the rows from `first` to `end` a few at a time, see `over_blocks`."""
+    """Process the rows from `first` to `end` a few at a time, see `over_blocks`."""
     with b.loop(first, end, INNER_ROWS, plain=True) as at:
         last = b.minimum(b.add(at, INNER_ROWS), end)
         finish(at, last)

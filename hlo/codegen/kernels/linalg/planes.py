@@ -1,7 +1,7 @@
-"""Matrices of vectors in work space: real ones in one plane, complex ones in two.
+"""Matrices in the workspace: real ones in one plane, complex ones in two.
 
-Work space holds f32 or f64, row after row, each padded to whole vectors, so that loops over rows
-need no remainder. What lies beyond a row's end is never part of a result.
+The workspace has f32 or f64, row after row, each padded to whole vectors, so that loops over rows
+need no remainder. Elements beyond a row's end never affect a result.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Parts = list[Val]
 
 @dataclass(frozen=True)
 class Field:
-    """The numbers that an algorithm computes with.
+    """The arithmetic of an algorithm.
 
-    et: what operands and results hold. part: f32 or f64.
+    et: the element type of operands and results. part: f32 or f64.
     """
 
     et: ElementType
@@ -36,7 +36,7 @@ class Field:
 
     @staticmethod
     def of(et: ElementType, target: Target) -> Field:
-        """Return what computes on an element type: itself, f32 for narrower ones."""
+        """Return the arithmetic for an element type: in f32 for narrower ones."""
         part = complex_part(et)
         if part.bits < 32:
             part = ELEMENT_TYPES["f32"]
@@ -59,7 +59,7 @@ class Field:
         return f"<{self.lanes} x {self.type}>"
 
     def parts(self, b: Builder, value: Value) -> Parts:
-        """Return an element as numbers to compute with."""
+        """Convert an element to the arithmetic's numbers."""
         if isinstance(value, Cplx):
             return [value.re, value.im]
         wide = scalar.convert(b, value, self.et, self.part)
@@ -67,13 +67,13 @@ class Field:
         return [wide]
 
     def value(self, b: Builder, parts: Parts) -> Value:
-        """Return numbers as an element."""
+        """Convert the arithmetic's numbers to an element."""
         if self.planes == 2:
             return Cplx(*parts)
         return scalar.convert(b, parts[0], self.part, self.et)
 
     def microkernel(self, target: Target, columns: int) -> Microkernel:
-        """Return the microkernel for updates of so many columns."""
+        """Return the microkernel for updates of a number of columns."""
         vectors = 1 if columns <= self.lanes else 2
         registers = target.vector_registers - 1 - vectors
         rows = max(1, min(12, (registers - 1) // vectors))
@@ -82,7 +82,7 @@ class Field:
 
 @dataclass(frozen=True)
 class WorkMatrix:
-    """A matrix in work space.
+    """A matrix in the workspace.
 
     base: address of the first element of the first plane; pitch: distance of rows; plane: of
     planes, all in elements.
@@ -126,7 +126,7 @@ class WorkMatrix:
 
 
 def spread(b: Builder, field: Field, parts: Parts) -> Parts:
-    """Return vectors with the same number in every lane."""
+    """Broadcast a number to all lanes."""
     return [b.splat(p, field.lanes) for p in parts]
 
 
@@ -224,7 +224,7 @@ def update(
 def over_vectors(
     b: Builder, field: Field, first: Index, last: Index, body: Callable[[str], None]
 ) -> None:
-    """Run the body for each vector that has a column in [first, last)."""
+    """Emit the body for each vector with a column in [first, last)."""
     start = b.mul(b.udiv(first, field.lanes), field.lanes)
     with b.loop(start, last, field.lanes, plain=True) as j:
         body(j)

@@ -31,7 +31,7 @@ from hlo.codegen.loops.kernel import Kernel, planner, slot_of, split_index
 from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 
-# Solutions are computed for so many bytes of the right-hand side at a time: they stay in a cache.
+# Solutions are computed for so many bytes of the right-hand side at a time, which fit the cache.
 _CHUNK_BYTES = 1 << 18
 
 
@@ -107,7 +107,7 @@ class _Solve:
         return WorkMatrix(self.field, base, self.chunk, self.n * self.chunk)
 
     def row(self, b: Builder, i: Index) -> Index:
-        """Return where an unknown stands among the rows."""
+        """Return the row of an unknown."""
         return b.sub(self.n - 1, i) if self.reversed else i
 
 
@@ -121,7 +121,7 @@ def _plan_solve(inst: Instruction, roles: Mapping[Instruction, Role], target: Ta
 
 
 def _load_system(k: Kernel) -> Extent:
-    """Copy the triangle that is given, with minus signs, and its diagonal."""
+    """Copy the given triangle, negated, and its diagonal."""
     b, s = k.b, _Solve.of(k.inst, k.target)
     operand = k.inst.operands[0]
     shape = operand.array_shape
@@ -146,7 +146,7 @@ def _load_system(k: Kernel) -> Extent:
 
 
 def _solve(k: Kernel) -> Extent:
-    """Solve for a share of the columns of the right-hand sides."""
+    """Solve for a chunk of the columns of the right-hand sides."""
     b, s = k.b, _Solve.of(k.inst, k.target)
     x = s.unknowns(k, slot_of(k, s.batch * s.chunks))
     with b.loop(k.begin, k.end, plain=True) as at:
@@ -198,7 +198,7 @@ def _exchange(
     *,
     to_memory: bool,
 ) -> None:
-    """Copy some columns of the right-hand side into work space, or of the solution out of it."""
+    """Copy some columns of the right-hand side to the workspace, or of the solution from it."""
     b, operand, shape = k.b, k.inst.operands[1], k.shape
     source = shape if to_memory else operand.array_shape
 
@@ -233,7 +233,7 @@ def _finish_rows(
     end: Index,
     count: Index,
 ) -> None:
-    """Solve for a few rows, given that all before have been taken from them."""
+    """Solve for a few rows, from which all previous ones have been subtracted."""
     b, f = k.b, s.field
     with b.loop(begin, end, plain=True) as row:
         if not s.unit:

@@ -1,7 +1,7 @@
 """Random bits: ThreeFry 2x32 and Philox 4x32-10 (see `hlo.ops.random.bits`).
 
-Each counter gives two or four words. A kernel computes them all and stores them where they belong,
-so that no round is run twice.
+Each counter yields two or four words. A kernel computes and stores all of them at once, so that no
+round is repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hlo.ops.random.bits import (
 )
 from hlo.values.types import ArrayShape, ElementType, TupleShape
 
-# Rough operations for the words of one counter.
+# Approximate number of operations for the words of one counter.
 _ROUNDS_COST = 12.0
 
 
@@ -118,7 +118,7 @@ def _threefry_words(b: Builder, key: Val, counter: Val) -> tuple[Val, Val]:
 def _threefry(k: Kernel) -> Extent:
     b, data = k.b, _data(k)
     wide = data.element_type.bits == 64
-    # A scalar takes the first word of a counter of its own.
+    # A scalar uses the first word of its own counter.
     dims = data.dims if data.dims or wide else (1,)
     half, split = threefry_split(dims) if not wide else (dims, 0)
     key, counter = _state(k)
@@ -143,7 +143,7 @@ def _threefry(k: Kernel) -> Extent:
 def _put_pair(
     k: Kernel, words: tuple[Val, Val], at: Sequence[Index], split: int, size: int
 ) -> None:
-    """Store two words that are neighbours along a dimension, where the second may be outside."""
+    """Store two words that are adjacent along a dimension; the second may be out of bounds."""
     b = k.b
     first = b.mul(at[split], 2)
     places = [[i if d != split else b.add(first, n) for d, i in enumerate(at)] for n in range(2)]

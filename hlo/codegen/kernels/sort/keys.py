@@ -18,7 +18,7 @@ from hlo.values.types import ElementType
 class Order:
     """The order of values of one type, by value or total; `bits` is the width of its integers.
 
-    By value, zeros are equal; where NaN goes is not stated, but every NaN goes to one end.
+    By value, zeros are equal; the position of NaN is unspecified, but all of them are at one end.
     """
 
     et: ElementType
@@ -38,7 +38,7 @@ class Order:
         """Return the unsigned integer of a value: the smaller, the earlier."""
         et = self.et
         if et.is_float and not self.is_exact:
-            # Adding zero makes -0 and 0 one.
+            # Adding zero makes -0 and 0 equal.
             zero = float_const(value.type, 0.0)
             value = b.binary("fadd", value, zero)
         raw = scalar.to_memory(b, et, value)
@@ -72,11 +72,11 @@ class Order:
         if self.et.name == "f8e8m0fnu":
             return raw
         if self.et.bits < 8:
-            # The sign is the topmost of the bits that count.
+            # The sign is the topmost of the significant bits.
             raw = b.binary("shl", raw, 8 - self.et.bits)
         sign = b.binary("ashr", raw, self.bits - 1)
         if self.et.name.endswith("fnuz"):
-            # In the place of -0 they have NaN: it goes before the other negative ones.
+            # The bits of -0 are NaN in these: it is ordered before the other negative values.
             raw = self._next(b, raw, sign, 1)
         flip = b.binary("or", sign, self._top)
         return b.binary("xor", raw, flip)
@@ -84,7 +84,7 @@ class Order:
     def _to_float(self, b: Builder, rank: Val) -> Val:
         if self.et.name == "f8e8m0fnu":
             return rank
-        # What was not negative has its topmost bit set now.
+        # Values that were not negative now have their topmost bit set.
         negative = b.binary("ashr", b.binary("xor", rank, -1), self.bits - 1)
         flip = b.binary("or", negative, self._top)
         raw = b.binary("xor", rank, flip)
@@ -93,7 +93,7 @@ class Order:
         return b.binary("lshr", raw, 8 - self.et.bits) if self.et.bits < 8 else raw
 
     def _next(self, b: Builder, raw: Val, sign: Val, step: int) -> Val:
-        """Return a number `step` units nearer to zero, around the corner, if its sign is set."""
+        """Return a number `step` units closer to zero, with wraparound, if its sign is set."""
         moved = b.binary("add" if step > 0 else "sub", raw, sign)
         top = b.binary("and", sign, self._top)
         return b.binary("or", moved, top)
@@ -132,7 +132,7 @@ class SortKey:
 
     @property
     def value_order(self) -> Order | None:
-        """The order of the first operand's elements, if that is all that the key tells."""
+        """The order of the first operand's elements, if the key is nothing else."""
         ((source, order), *more) = self.terms
         alone = not more and source.opcode == "parameter" and source.parameter_number == 0
         return order if alone and order.is_exact else None

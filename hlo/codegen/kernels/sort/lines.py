@@ -1,4 +1,4 @@
-"""The lines of an array along one dimension, as sorts walk them."""
+"""The rows (1-d slices) of an array along the sorted dimension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hlo.values.types import ArrayShape
 
 @dataclass(frozen=True)
 class Lines:
-    """All lines of a shape along one dimension; neighbours in memory are neighbours in number."""
+    """All 1-d slices of a shape along one dimension, numbered in memory order."""
 
     shape: ArrayShape
     dim: int
@@ -33,12 +33,12 @@ class Lines:
         return math.prod(self.shape.dims[d] for d in self.others)
 
     def start(self, b: Builder, number: Index) -> list[Index]:
-        """Return where a line lies in the other dimensions."""
+        """Return the indices of a slice in the other dimensions."""
         if not self.others:
             return []
         return split_index(b, number, [self.shape.dims[d] for d in self.others])
 
     def at(self, start: Sequence[Index], position: Index) -> Indices:
-        """Return the indices of a position in a line."""
+        """Return the indices of a position in a slice."""
         found = dict(zip(self.others, start, strict=True)) | {self.dim: position}
         return tuple(found.get(d, 0) for d in range(self.shape.rank))

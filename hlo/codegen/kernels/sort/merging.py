@@ -1,8 +1,8 @@
 """Merge sort with any comparator, stable: short runs by insertion, then pairs of runs.
 
-A comparator need not be an order: NaN is neither before nor behind anything, and `LE` puts equal
-elements before each other. So where a merge is shared out, each part has its ends from a search and
-keeps to them, whatever its comparisons say: the result is always a permutation.
+A comparator need not be an order: NaN is neither before nor after anything, and `LE` puts equal
+elements before each other. So when a merge is divided, the bounds of each part are found by search
+and hold whatever its comparisons return: the result is always a permutation.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hlo.codegen.llvm import TRUE, Builder, Index, Val
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 
-# Runs of so many elements are made by insertion.
+# Runs of so many elements are sorted by insertion.
 RUN = 8
-# Of merging one more record, in rough scalar operations.
+# Cost of merging one more record, in approximate scalar operations.
 _RECORD_COST = 8
 
 Record = Sequence[Value]
@@ -27,8 +27,8 @@ Record = Sequence[Value]
 class MergeSort:
     """Emission of a merge sort of records in memory.
 
-    load, put: read and write the record at a place; two sides of memory are ranges of places.
-    less: whether the first record has to come before the second one.
+    load, put: read and write the record at a position; both buffers are ranges of positions.
+    less: whether the first record is ordered before the second one.
     """
 
     b: Builder
@@ -37,7 +37,7 @@ class MergeSort:
     less: Callable[[Record, Record], Val]
 
     def sort(self, here: Index, there: Index, count: Index) -> Index:
-        """Sort `count` records at `here`; `there` is room for as many. Returns where they end."""
+        """Sort `count` records at `here`, with a buffer at `there`. Returns where they end up."""
         b = self.b
         with b.loop(0, count, RUN, plain=True) as first:
             last = b.minimum(b.add(first, RUN), count)
@@ -61,7 +61,7 @@ class MergeSort:
         return source.get()
 
     def insert(self, first: Index, last: Index) -> None:
-        """Sort the records from one place to another by insertion."""
+        """Sort a range of records by insertion."""
         b = self.b
         with b.loop(b.add(first, 1), last, plain=True) as i:
             record = self.load(i)
@@ -82,7 +82,7 @@ class MergeSort:
     def merge(
         self, left: Index, left_end: Index, right: Index, right_end: Index, to: Index
     ) -> None:
-        """Write two merged runs, of equal records the left first."""
+        """Merge two runs stably."""
         b = self.b
         cursor = _Cursor(self, left, left_end, right, right_end)
         count = b.add(b.sub(left_end, left), b.sub(right_end, right))
@@ -90,10 +90,10 @@ class MergeSort:
             cursor.step(b.add(to, n))
 
     def merge_whole(self, left: Index, right: Index, right_end: Index, to: Index) -> None:
-        """Write two merged runs that lie behind each other.
+        """Merge two adjacent runs.
 
-        The halves of the result are merged side by side: one step has to wait for the one before,
-        but not for those of the other half.
+        Both halves of the result are merged in one loop, since a step depends on the previous one
+        of its half only.
         """
         b = self.b
         count = b.sub(right_end, left)
@@ -114,7 +114,7 @@ class MergeSort:
     def split(self, left: Index, right: Index, at: Index, least: Index, most: Index) -> Index:
         """Return how many of the first `at` records of two merged runs come from the left one.
 
-        least, most: between which that is. Of both runs there have to be as many as these ask for.
+        least, most: bounds of the result. Both runs must have as many records as these require.
         """
         b = self.b
         low, high = Variable(b, least), Variable(b, most)
@@ -129,7 +129,7 @@ class MergeSort:
 
 
 class _Cursor:
-    """Where a merge of two runs is: at a record of each."""
+    """The state of a merge: the current record of each run."""
 
     def __init__(
         self, sort: MergeSort, left: Index, left_end: Index, right: Index, right_end: Index
@@ -137,15 +137,15 @@ class _Cursor:
         b = sort.b
         self.sort = sort
         self.left_end, self.right_end = left_end, right_end
-        # A run that has come to its end is still read from, at a record that there is: the last
-        # one of either run, since one of them may be empty.
+        # An exhausted run is still read, at an existing record: the last one of either run, since
+        # one of them may be empty.
         has_left, has_right = b.compare("slt", left, left_end), b.compare("slt", right, right_end)
         self.last_left = b.sub(chosen(b, has_left, left_end, right_end), 1)
         self.last_right = b.sub(chosen(b, has_right, right_end, left_end), 1)
         self.i, self.j = Variable(b, left), Variable(b, right)
 
     def step(self, to: Index) -> None:
-        """Write the record that comes next."""
+        """Write the next record."""
         b, sort = self.sort.b, self.sort
         i, j = self.i.get(), self.j.get()
         x = sort.load(b.minimum(i, self.last_left))

@@ -1,7 +1,7 @@
-"""Radix sorts: elements with an integer key, digit by digit from the least one, stably.
+"""Radix sorts: stable sorts by an integer key, digit by digit from the lowest.
 
-A line is first turned into records: the key, and what leads from it to the element. A short line is
-sorted by one thread in memory of its own; a long one by all of them, see `radix_long`.
+A row is first turned into records: the key, and a reference to the element. A short row is sorted
+by one thread in memory of its own; a long one by all of them, see `radix_long`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.targets.base import Extent, Plan
 from hlo.ir import Instruction
 
-# Lines sorted by one thread one after the other share memory; so many such groups at most.
+# Rows sorted by one thread in sequence share memory; so many such groups at most.
 _GROUPS = 64
-# A line at least this long is sorted by all threads, when there are few lines.
+# A row at least this long is sorted by all threads, if there are few rows.
 _LONG, _FEW_LINES = 65536, 8
 
 
 def plan_radix(inst: Instruction, lines: Lines, key: SortKey, needed: tuple[int, ...]) -> Plan:
-    """Return how lines are sorted by a key. needed: the results that somebody reads."""
+    """Return the steps that sort rows by a key. needed: the results that are used."""
     records = Records.of(inst, key)
     if lines.length >= _LONG and lines.count <= _FEW_LINES:
         return plan_long_radix(records, lines, needed)
@@ -37,7 +37,7 @@ def plan_radix(inst: Instruction, lines: Lines, key: SortKey, needed: tuple[int,
 
 @dataclass(frozen=True)
 class _SortLines:
-    """Sort line after line."""
+    """Sort each row."""
 
     needed: tuple[int, ...]
 
@@ -66,7 +66,7 @@ class _SortLines:
                 s.count_up(tables[p], s.digit(record[0], p))
         source, target = Variable(b, base), Variable(b, b.add(base, n))
         for p in passes:
-            # Where all keys have the same digit, nothing moves.
+            # If all keys have the same digit, nothing moves.
             digit = s.digit(s.load(source.get())[0], p)
             at = b.element_address(tables[p], "i32", digit)
             same = as_index(b, b.load("i32", at))

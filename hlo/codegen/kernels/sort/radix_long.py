@@ -1,8 +1,8 @@
-"""Radix sorts of long lines, by all threads.
+"""Radix sorts of long rows, by all threads.
 
-A line is cut into blocks; threads count the digits of blocks, and move the records of blocks to
-where the counts say. Passes that would move nothing are left out when the counts show it. Where a
-line's sort is, is in memory, so that all passes are the same code.
+A row is divided into blocks; threads count the digits of blocks, and move the records of blocks by
+the prefix sums of counts. Passes that would move nothing are skipped. The state of a row's sort is
+in memory, so that all passes share their code.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.targets.base import Extent, Plan
 
 _BLOCKS, _LEAST_BLOCK = 32, 16384
-# Words of a line's state: which side its records are on, once the present pass has moved them;
-# where the digit of the next pass begins; whether the present pass moves anything.
+# Words of a row's state: the buffer of its records after the current pass; the lowest bit of the
+# next pass's digit; whether the current pass moves anything.
 _SIDE, _SHIFT, _MOVES, _STATE = range(4)
 
 
 def plan_long_radix(records: Records, lines: Lines, needed: tuple[int, ...]) -> Plan:
-    """Return how long lines are sorted. needed: the results that somebody reads."""
+    """Return the steps that sort long rows. needed: the results that are used."""
     long = _Long(needed)
     digits = records.digits(lines.length)
     steps: list[Callable[[Kernel], Extent]] = [_Build(long)]
@@ -47,13 +47,13 @@ def _blocks(length: int) -> int:
 
 @dataclass(frozen=True)
 class _Long:
-    """What the steps of the sort of a long line have in common."""
+    """Common to all steps of the sort of a long row."""
 
     needed: tuple[int, ...]
 
     @contextmanager
     def blocks(self, k: Kernel) -> Iterator[_Block]:
-        """Run the body for every block of every line of this kernel's share."""
+        """Emit the body for every block of every row in the kernel's chunk."""
         s = RecordSorter(k, self.needed)
         b = k.b
         blocks = _blocks(s.n)
@@ -72,7 +72,7 @@ class _Long:
 
 @dataclass
 class _Block:
-    """A block of a line: records `first`, `first + 1`, ..., `count` of them."""
+    """A block of a row: `count` records from `first` on."""
 
     s: RecordSorter
     line: Index
@@ -86,7 +86,7 @@ class _Block:
         return _counts(s, self.line, self.number)
 
     def side(self, number: Index) -> Index:
-        """Return where the line's records are on a side."""
+        """Return the position of the row's records in a buffer."""
         s, b = self.s, self.s.b
         return b.add(b.mul(self.line, 2 * s.n), b.mul(number, s.n))
 
@@ -101,7 +101,7 @@ def _counts(s: RecordSorter, line: Index, block: Index) -> str:
 
 
 def _state(s: RecordSorter, line: Index, which: int) -> str:
-    """Return the address of a word of a line's state."""
+    """Return the address of a word of a row's state."""
     at = s.b.add(s.b.mul(line, _STATE), which)
     return s.b.element_address(s.k.scratch[len(s.records.types) + 1], "i64", at)
 
@@ -116,7 +116,7 @@ def _set(s: RecordSorter, line: Index, which: int, value: Index) -> None:
 
 @dataclass(frozen=True)
 class _Build:
-    """Make the records, and count their least digits."""
+    """Create the records, and count their lowest digits."""
 
     long: _Long
 
@@ -158,7 +158,7 @@ class _Count:
 
 @dataclass(frozen=True)
 class _Offsets:
-    """Turn the counts of all blocks into places, and see whether the pass moves anything."""
+    """Turn the counts of all blocks into positions, and check whether anything moves."""
 
     long: _Long
 
@@ -202,7 +202,7 @@ class _Offsets:
 
 @dataclass(frozen=True)
 class _Move:
-    """Move the records of every block to their places by one digit."""
+    """Move the records of every block to their positions by one digit."""
 
     long: _Long
 

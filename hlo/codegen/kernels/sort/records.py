@@ -1,4 +1,4 @@
-"""What radix sorts move in place of elements: a key, and what leads from it to the element."""
+"""The records that radix sorts move: a key, and a reference to the element."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.scalar import operations as scalar
 from hlo.ir import Instruction
 
-# Keys of short lines are cut into narrower digits: counting would take longer than moving.
+# Keys of short rows are split into narrower digits: counting would take longer than moving.
 _SHORT = 2048
 
 
 @dataclass(frozen=True)
 class Records:
-    """What is sorted in place of elements.
+    """The records that are sorted in place of elements.
 
-    content: the key alone, which tells the value; the key and the value's bits; or the key and the
-    index of the element. A key of 64 bits leaves no room beside it: the index has an array of its
+    content: the key alone, which determines the value; the key and the value's bits; or the key and
+    the index of the element. Next to a 64-bit key there is no room: indices have an array of their
     own.
     """
 
@@ -32,7 +32,7 @@ class Records:
 
     @staticmethod
     def of(inst: Instruction, key: SortKey) -> Records:
-        """Choose the smallest content that tells the values of a sort's operands."""
+        """Choose the smallest content that determines the values of a sort's operands."""
         bits = key.bits
         if len(inst.operands) == 1:
             if key.value_order is not None:
@@ -53,7 +53,7 @@ class Records:
 
     @property
     def types(self) -> list[str]:
-        """The arrays that records take."""
+        """The element types of the arrays of records."""
         return [self.word, "i32"] if self.is_split else [self.word]
 
     @property
@@ -67,7 +67,7 @@ class Records:
         return 0 if self.content == "key" or self.is_split else 32
 
     def digits(self, length: int) -> list[tuple[int, int]]:
-        """Return the digits of a key, the least first: their places in the word and their bits."""
+        """Return the digits of a key, the lowest first: their shifts and widths."""
         if self.key_bits <= 16 or length < _SHORT:
             width = 8
         else:
@@ -125,7 +125,7 @@ class RecordSorter:
         return self.b.element_address(self.k.scratch[part], self.records.types[part], at)
 
     def load(self, at: Index) -> list[Val]:
-        """Return the record at a place in scratch memory."""
+        """Return the record at a position in the workspace."""
         return [self.b.load(t, self.address(part, at)) for part, t in enumerate(self.records.types)]
 
     def put(self, record: Sequence[Val], at: Index) -> None:
@@ -137,7 +137,7 @@ class RecordSorter:
         return self.digit_at(word, self.digits[number][0])
 
     def digit_at(self, word: Val, shift: Index) -> Index:
-        """Return the digit that begins at a bit; above the last one there are zeros."""
+        """Return the digit that begins at a bit; zeros above the last one."""
         b = self.b
         by = str(shift)
         if isinstance(shift, str) and word.type == "i32":
@@ -146,7 +146,7 @@ class RecordSorter:
         return as_index(b, b.binary("and", moved, self.buckets - 1))
 
     def write(self, start: Sequence[Index], position: Index, record: Sequence[Val]) -> None:
-        """Store the results at a position of a line, given the record that has come there."""
+        """Store the results at a position of a row, given the record that is sorted there."""
         b, k, r = self.b, self.k, self.records
         at = self.lines.at(start, position)
         (word,) = record[:1]
@@ -177,7 +177,7 @@ class RecordSorter:
     # --- counts ---------------------------------------------------------------------------------
 
     def count_up(self, counts: str, digit: Index) -> Index:
-        """Add one to a count; returns what it was."""
+        """Increment a count; returns the old value."""
         b = self.b
         at = b.element_address(counts, "i32", digit)
         old = b.load("i32", at)
@@ -190,7 +190,7 @@ class RecordSorter:
         self.b.call_void("llvm.memset.p0.i64", args)
 
     def sum_up(self, counts: str) -> None:
-        """Replace counts by the sums of those before them."""
+        """Replace counts by their exclusive prefix sums."""
         b = self.b
         total = Variable(b, 0)
         with b.loop(0, self.buckets, plain=True) as d:
@@ -201,7 +201,7 @@ class RecordSorter:
             total.set(b.add(before, here))
 
     def move(self, counts: str, shift: Index, source: Index, target: Index, count: Index) -> None:
-        """Move records to the places that the sums of their digits at a bit say."""
+        """Move records to the positions in the prefix sums of their digits."""
         b = self.b
         with b.loop(0, count, plain=True) as i:
             record = self.load(b.add(source, i))

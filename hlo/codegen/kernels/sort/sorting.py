@@ -1,8 +1,8 @@
 """Sorts: by radix where the comparator is the order of one key, else by merging.
 
-The comparator is emitted where elements are compared. Lines along the sorted dimension are shared
-out among threads; a long line is sorted block by block, and pairs of sorted runs are merged in
-pieces whose ends are found by search.
+The comparator is emitted inline. Rows along the sorted dimension are distributed over threads; a
+long row is sorted block by block, and pairs of sorted runs are merged in pieces whose bounds are
+found by search.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 
-# Shorter lines are merged: counting digits would take longer. Radix sorts count in 32 bits.
+# Shorter rows are merged: counting digits would take longer. Radix sorts count in 32 bits.
 _RADIX_MIN, _RADIX_END = 64, 1 << 31
-# Lines sorted by one thread one after the other share memory; so many such groups at most.
+# Rows sorted by one thread in sequence share memory; so many such groups at most.
 _GROUPS = 64
-# A line at least this long is sorted by all threads, when there are few lines. A block takes a
-# number of merges that is even, so that its records end where they began.
+# A row at least this long is sorted by all threads, if there are few rows. A block takes an even
+# number of merges, so that its records end up where they began.
 _LONG, _FEW_LINES = 32768, 8
 _BLOCK = RUN << 10
 
@@ -65,7 +65,7 @@ def _lines_of(inst: Instruction) -> Lines:
 
 
 def _needed(inst: Instruction) -> tuple[int, ...]:
-    """Return the numbers of the results that somebody reads."""
+    """Return the numbers of the results that are used."""
     parent = inst.parent
     used = set[int]()
     for user in inst.users:
@@ -80,7 +80,7 @@ def _needed(inst: Instruction) -> tuple[int, ...]:
 class _Sorter:
     """Emission of parts of a merge sort into one kernel.
 
-    Scratch memory has an array for each operand: two sides for every line or group of lines.
+    The workspace has an array for each operand, with two buffers for every row or group of rows.
     """
 
     def __init__(self, k: Kernel, needed: Sequence[int]) -> None:
@@ -107,7 +107,7 @@ class _Sorter:
         return result
 
     def read(self, start: Sequence[Index], first: Index, count: Index, to: Index) -> None:
-        """Bring elements of a line into scratch memory."""
+        """Copy elements of a row to the workspace."""
         b = self.b
         with b.loop(0, count, plain=True) as i:
             at = self.lines.at(start, b.add(first, i))
@@ -115,7 +115,7 @@ class _Sorter:
             self.put(record, b.add(to, i))
 
     def write(self, start: Sequence[Index], first: Index, count: Index, source: Index) -> None:
-        """Store results from scratch memory."""
+        """Store results from the workspace."""
         b = self.b
         with b.loop(0, count, plain=True) as i:
             record = self.load(b.add(source, i))
@@ -123,7 +123,7 @@ class _Sorter:
             for n in self.needed:
                 self.k.store(record[n], at, n)
 
-    # --- the state of a long sort: how long the runs are, and on which side ---------------------
+    # --- the state of a long sort: the length of runs, and their buffer -------------------------
 
     def word(self, number: int) -> str:
         return self.b.element_address(self.k.scratch[len(self.types)], "i64", number)
@@ -138,7 +138,7 @@ class _Sorter:
 
     @contextmanager
     def shares(self) -> Iterator[tuple[Index, Index, Index]]:
-        """Run the body for blocks of lines: line, first position, number of positions."""
+        """Emit the body for blocks of rows: row, first position, number of positions."""
         b = self.b
         with b.loop(self.k.begin, self.k.end) as share:
             line, number = split_index(b, share, [self.lines.count, self.blocks])
@@ -151,7 +151,7 @@ class _Sorter:
 
 @dataclass(frozen=True)
 class _SortLines:
-    """Sort line after line."""
+    """Sort each row."""
 
     needed: tuple[int, ...]
 
@@ -172,7 +172,7 @@ class _SortLines:
 
 @dataclass(frozen=True)
 class _SortBlocks:
-    """Sort every block of every line."""
+    """Sort every block of every row."""
 
     needed: tuple[int, ...]
 
@@ -183,14 +183,14 @@ class _SortBlocks:
             base = b.add(b.mul(line, 2 * s.n), first)
             s.read(s.lines.start(b, line), first, count, base)
             end = s.sort.sort(base, b.add(base, s.n), count)
-            # The last block may be short, and take fewer merges.
+            # The last block may be shorter, and take fewer merges.
             with b.when(b.compare("ne", end, base)), b.loop(0, count) as i:
                 s.put(s.load(b.add(end, i)), b.add(base, i))
         return s.extent(6.0 * _BLOCK.bit_length())
 
 
 def _begin(k: Kernel) -> Extent:
-    """Note that blocks are sorted."""
+    """Record that blocks are sorted."""
     s = _Sorter(k, ())
     with k.b.loop(k.begin, k.end, plain=True):
         k.b.store(i64(_BLOCK), s.word(0))
@@ -199,7 +199,7 @@ def _begin(k: Kernel) -> Extent:
 
 
 def _double(k: Kernel) -> Extent:
-    """Note that runs are twice as long, and on the other side."""
+    """Record that runs are twice as long, and in the other buffer."""
     s = _Sorter(k, ())
     b = k.b
     with b.loop(k.begin, k.end, plain=True):
@@ -212,7 +212,7 @@ def _double(k: Kernel) -> Extent:
 
 @dataclass(frozen=True)
 class _MergeRuns:
-    """Merge pairs of runs; each block of the result is found by itself."""
+    """Merge pairs of runs; each block of the result independently."""
 
     needed: tuple[int, ...]
 
@@ -247,9 +247,9 @@ def _parts(
 ) -> tuple[Index, Index]:  # fmt: skip
     """Return how many records of the left run come before a block of the result, and to its end.
 
-    span: the length of the pair of runs if the second one is whole; count: what it is. The middle
-    of the pair is found first, then that of the half with the block, and so on: so the parts of
-    all blocks fit together, also where the comparator is no order.
+    span: the length of the pair of runs if the second one is complete; count: the actual length.
+    The middle of the pair is found first, then that of the half with the block, and so on, so that
+    the parts of all blocks are consistent even if the comparator is not an order.
     """
     b = s.b
     start, size = Variable(b, 0), Variable(b, span)

@@ -1,8 +1,8 @@
-"""The k first elements of an order, by selection.
+"""The first k elements of an order, by selection.
 
-Candidates collect in a buffer. When it has no room for a block it is sorted, all but the k best are
-dropped, and the last of them is the limit that later elements have to pass: soon, whole blocks have
-none that does.
+Candidates collect in a buffer. When it cannot take another block it is sorted, all but the k best
+are dropped, and the last of them becomes the limit for later elements: soon, whole blocks contain
+none that is better.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
 from hlo.values.types import S32, S64
 
-# Lines that one thread takes one after the other share memory; so many such groups at most.
+# Rows that one thread processes in sequence share memory; so many such groups at most.
 _GROUPS = 64
 # Elements that are compared with the limit together.
 _BLOCK = 64
@@ -29,7 +29,7 @@ _BLOCK = 64
 
 @planner("topk")
 def plan_topk(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> Plan:
-    """Give every group of lines a buffer for candidates."""
+    """Plan a buffer of candidates for every group of rows."""
     s = _Sizes(inst)
     if not s.lines.count or not s.k:
         return Plan(())
@@ -37,9 +37,10 @@ def plan_topk(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> P
 
 
 class _Sizes:
-    """What the selection from some lines takes.
+    """The workspace of a selection.
 
-    A candidate is one integer: the element's rank above its index. The smaller, the better.
+    A candidate is one integer: the element's rank in the high bits, its index in the low bits.
+    Smaller is better.
     """
 
     def __init__(self, inst: Instruction) -> None:
@@ -49,7 +50,7 @@ class _Sizes:
         self.k: int = inst.k
         self.capacity = 2 * self.k + _BLOCK
         self.groups = min(self.lines.count, _GROUPS)
-        # Half of the word for the rank, half for the index.
+        # Half of the word is the rank, half the index.
         self.half = 32 if self.order.bits <= 32 else 64
         self.word = f"i{2 * self.half}"
         self.word_bytes = 2 * self.half // 8
@@ -143,7 +144,7 @@ class _Selection(_Sizes):
 
 
 def _select(k: Kernel) -> Extent:
-    """Select from line after line."""
+    """Select from each row."""
     s = _Selection(k)
     b, n = k.b, s.lines.length
     each = -(-s.lines.count // s.groups)
@@ -159,15 +160,15 @@ def _select(k: Kernel) -> Extent:
 def _select_line(s: _Selection, start: Sequence[Index], base: Index) -> None:
     b, n = s.b, s.lines.length
     filled = Variable(b, 0)
-    b.store(Val(s.word, "-1"), s.limit)  # anything is better
-    # After the last block there is one without elements, for what is left to sort.
+    b.store(Val(s.word, "-1"), s.limit)  # any element is better
+    # After the last block there is an empty one, to sort the remaining candidates.
     with b.loop(0, -(-n // _BLOCK) * _BLOCK + 1, _BLOCK, plain=True) as first:
         is_full = b.compare("sgt", filled.get(), s.capacity - _BLOCK)
         is_last = b.compare("sge", first, n)
         with b.when(b.binary("or", is_full, is_last)):
             s.shrink(base, filled)
         last = b.minimum(b.add(first, _BLOCK), n)
-        # The worst rank that there is passes no limit, but counts until there are k elements.
+        # The worst possible rank passes no limit, but counts until there are k elements.
         is_short = b.compare("slt", filled.get(), s.k)
         passes = b.binary("or", s.passes(start, first, last), is_short)
         with b.when(passes), b.loop(first, last, plain=True) as i:

@@ -15,7 +15,7 @@ from hlo.values.types import ArrayShape
 
 @kernel("dynamic-update-slice")
 def dynamic_update_slice(k: Kernel) -> Extent:
-    """Write the update into the result, which holds the operand already."""
+    """Write the update to the result, whose buffer already contains the operand."""
     update = k.inst.operands[1]
     starts = clamped_start(k.elements, k.inst, 2, update.array_shape.dims, k.shape.dims)
 
@@ -28,9 +28,10 @@ def dynamic_update_slice(k: Kernel) -> Extent:
 
 @kernel("concatenate")
 def concatenate(k: Kernel) -> Extent:
-    """Copy each operand to its place, for one index of the dimensions around theirs after another.
+    """Copy each operand to its offset, for each index of the dimensions outside the concatenated
+    one.
 
-    Where theirs is the outermost one, a share is a range of it: the parts of operands in there.
+    If that is the outermost one, a chunk is a range of it, with the parts of operands in the range.
     """
     b, (axis,) = k.b, k.inst.dimensions
     assert k.shape.layout is not None
@@ -68,7 +69,7 @@ def concatenate(k: Kernel) -> Extent:
 
 
 def _is_outside(shape: ArrayShape, d: int, axis: int) -> bool:
-    """True when a dimension is slower in memory than another."""
+    """True when a dimension varies slower in memory than another."""
     assert shape.layout is not None
     order = shape.layout.minor_to_major
     return order.index(d) > order.index(axis)

@@ -1,9 +1,9 @@
-"""Scatter: windows of updates combined into the result, which holds the operand already.
+"""Scatter: windows of updates combined into the result, whose buffer already contains the operand.
 
-Updates go by in row-major order, each combined along memory. Threads share out what cannot meet:
+Updates are applied in row-major order, each in memory order. Threads divide what cannot overlap:
 the positions along batching dimensions, and ranges of the operand along a dimension in which a
-window has one element. A thread that has a range looks at all indices and skips what is not its
-own, so that updates of the same element are always combined in the same order.
+window has one element. A thread with a range reads all indices and skips the others, so that
+updates of the same element are always combined in the same order.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from hlo.ops.movement.gather_scatter_eval import IndexDims
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
 
-# Ranges of the operand at most, and the elements of a window that make it worth its while to look
-# at all indices once more.
+# The maximum number of ranges of the operand, and the elements of a window that make reading all
+# indices once more worthwhile.
 _RANGES, _WINDOW_PER_RANGE = 16, 8
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """The parts of a scatter."""
+    """The dimensions of a scatter."""
 
     inst: Instruction
 
     @property
     def count(self) -> int:
-        """How many operands there are."""
+        """The number of operands."""
         return len(self.inst.operands) // 2
 
     @property
@@ -106,13 +106,13 @@ class Scatter:
 
 @planner("scatter")
 def plan_scatter(inst: Instruction, _: Mapping[Instruction, Role], __: Target) -> Plan:
-    """Do nothing where there is nothing to combine."""
+    """Plan nothing if there is nothing to combine."""
     s = Scatter(inst)
     return Plan((_scatter,) if math.prod(s.update_dims) and math.prod(s.dims) else ())
 
 
 def _scatter(k: Kernel) -> Extent:
-    """Combine the windows of this share's part of the operand."""
+    """Combine the windows in this chunk's part of the operand."""
     s, b = Scatter(k.inst), k.b
     shared = list(s.batching.values())
     ordered = [d for d in s.batch if d not in shared]
@@ -139,7 +139,7 @@ def _scatter(k: Kernel) -> Extent:
 
 
 def _starts(k: Kernel, s: Scatter, batch: Mapping[int, Index]) -> tuple[dict[int, Index], Val]:
-    """Return where a window begins, and whether it is wholly inside the operand."""
+    """Return where a window begins, and whether it is entirely in bounds."""
     b, vector = k.b, s.select.index_vector_dim
     place = [batch[d] for d in s.batch]
     shape = s.indices.array_shape
@@ -156,7 +156,7 @@ def _starts(k: Kernel, s: Scatter, batch: Mapping[int, Index]) -> tuple[dict[int
 
 
 def _in_range(k: Kernel, s: Scatter, starts: Mapping[int, Index], number: Index) -> Val:
-    """Return whether a window is in the range of the operand that has a number."""
+    """Return whether a window is in a range of the operand, by number."""
     b, d = k.b, s.ranged
     assert d is not None
     size = -(-s.dims[d] // s.ranges)

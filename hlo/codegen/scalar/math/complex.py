@@ -33,7 +33,7 @@ _HALF_PI = 1.5707963267948966
 _LN2 = 0.6931471805599453
 
 
-# --- exponential and what is made of it ---------------------------------------------------------
+# --- exponential and hyperbolic functions -------------------------------------------------------
 
 
 def exp(z: Complex) -> Complex:
@@ -147,7 +147,7 @@ def tan(z: Complex) -> Complex:
     return tanh(z.times_i()).over_i()
 
 
-# --- logarithm and what is made of it -----------------------------------------------------------
+# --- logarithm, roots and powers ----------------------------------------------------------------
 
 
 def _log_modulus(x: Num, y: Num) -> Num:
@@ -290,7 +290,7 @@ def acos(z: Complex) -> Complex:
     infinite = is_infinite(z)
     re = infinite.where(atan2(z.im.abs(), z.re), re)
     im = infinite.where(z.im.lift(INF).copysign(-z.im), im)
-    # 0 + NaN i lies on the imaginary axis.
+    # 0 + NaN i is on the imaginary axis.
     re = ((z.re == 0) & z.im.is_nan()).where(_HALF_PI, re)
     return Complex(re, im.copysign(-z.im))
 

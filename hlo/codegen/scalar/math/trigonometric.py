@@ -2,8 +2,8 @@
 
 x = k p + r with p = pi (or pi / 2), an integer k and |r| <= p / 2. Up to some thousands (f32) or a
 million (f64) p is taken from x in parts, each with so few bits that k times it is exact. Beyond,
-the digits of 1 / pi that matter are multiplied with the bits of x as integers (Payne and Hanek),
-which is right for every finite x.
+the relevant digits of 1 / pi are multiplied by the bits of x as integers (Payne and Hanek), which
+is accurate for every finite x.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def _sine_of_sum(x: Num, quarter: bool) -> Num:
     z = r * r
     rest = r * z * z.polynomial(p.sine)
     if tail is not None:
-        # What the sum r lacks counts by the cosine; a rough one will do.
+        # The rounding error of r is multiplied by the cosine; a rough one suffices.
         rest = rest + ((parts[0] - r) + parts[1]) * (1.0 - 0.405 * z)
     value = rest + r
-    # Rounding must not lead above 1.
+    # Rounding must not exceed 1.
     value = value.at_most(1.0).at_least(-1.0)
     if not quarter:
         # The sum has lost the sign of -0.
