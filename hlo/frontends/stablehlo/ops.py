@@ -16,8 +16,8 @@ from hlo.frontends.stablehlo import (
     collective,
     dynamic,
     erf,
+    external,
     gamma,
-    host,
     movement,
     sdy,
     windows,
@@ -83,8 +83,8 @@ def _custom_call(c: Context) -> Instruction:
             op = replace(c.op, attrs=c.op.attrs | attrs)
             return HANDLERS[f"chlo.{name.replace('topk', 'top_k')}"](replace(c, op=op))
     if target == "ApproxTopK":
-        return host.approx_top_k(c)
-    return host.custom_call(c)
+        return external.approx_top_k(c)
+    return external.custom_call(c)
 
 
 _SAME = (
@@ -192,16 +192,16 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.get_dimension_size": dynamic.get_dimension_size,
     "stablehlo.get_tuple_element": _get_tuple_element,
     "stablehlo.if": conditional,
-    "stablehlo.infeed": host.infeed,
+    "stablehlo.infeed": external.infeed,
     "stablehlo.iota": lambda c: c.make("iota", iota_dimension=c.integer("dim", "iota_dimension")),
     "stablehlo.map": lambda c: c.make(
         "map", dimensions=c.ints("dimensions"), to_apply=c.reducer()
     ),
     "stablehlo.optimization_barrier": _optimization_barrier,
-    "stablehlo.outfeed": host.outfeed,
+    "stablehlo.outfeed": external.outfeed,
     "stablehlo.pad": movement.pad,
     "stablehlo.real_dynamic_slice": dynamic.real_dynamic_slice,
-    "stablehlo.recv": host.recv,
+    "stablehlo.recv": external.recv,
     "stablehlo.reduce": lambda c: c.make(
         "reduce", dimensions=c.ints("dimensions"), to_apply=c.reducer()
     ),
@@ -217,7 +217,7 @@ HANDLERS: dict[str, Handler] = {
     "stablehlo.select_and_scatter": lambda c: c.make(
         "select-and-scatter", window=window_of(c), select=c.reducer(), scatter=c.reducer(1)
     ),
-    "stablehlo.send": host.send,
+    "stablehlo.send": external.send,
     "stablehlo.set_dimension_size": dynamic.set_dimension_size,
     "stablehlo.slice": movement.slice_,
     "stablehlo.sort": _sort,
