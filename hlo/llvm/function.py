@@ -131,10 +131,9 @@ class Function:
         metadata: set[int] = set()
         headers: dict[str, int] = {}
         for at, line in enumerate(self.body):
-            if isinstance(line, Label):
-                headers[line.name] = at
-                continue
             if not isinstance(line, Instruction):
+                if isinstance(line, Label):
+                    headers[line.name] = at
                 continue
             _, operation, debug = line
             if debug:

@@ -60,8 +60,9 @@ class LlvmModule:
 
     def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
         """Declare an intrinsic or a function of another object."""
-        text = f"declare {result} @{name}({', '.join(params)}) {attributes}"
-        self.declarations[name] = text.rstrip()
+        if name not in self.declarations:
+            text = f"declare {result} @{name}({', '.join(params)}) {attributes}"
+            self.declarations[name] = text.rstrip()
 
     def node(self, text: str, nodes: Sequence[int] = ()) -> int:
         """Add a metadata node; returns its number. nodes: those that it refers to."""

@@ -55,7 +55,10 @@ class Writer:
         self.module = module
         self.lines: list[Line | LoopChoice] = []
         self._next = 0
-        self._scopes: list[dict[Hashable, Any]] = [{}]
+        # What open scopes remember, and in order of writing, what each key stood for before: one
+        # look finds a value, however deep scopes are nested.
+        self._known: dict[Hashable, Any] = {}
+        self._before: list[tuple[Hashable, Any]] = []
         self._entry: list[Line | LoopChoice] = []
         # The addresses of the function's own memory.
         self.allocated: set[str] = set()
@@ -89,26 +92,21 @@ class Writer:
 
     def op(self, type_: str, operation: Operation) -> Val:
         """Write a pure operation, or return the value it already has in this scope."""
-        for scope in reversed(self._scopes):
-            found: Val | None = scope.get(operation)
-            if found is not None:
-                return found
-        value = Val(type_, self.fresh())
-        self.lines.append(Instruction(value.name, operation))
-        self._scopes[-1][operation] = value
+        found: Val | None = self._known.get(operation)
+        if found is not None:
+            return found
+        value = self._known[operation] = self.effect(type_, operation)
+        self._before.append((operation, None))
         return value
 
     def remembered(self, key: Hashable) -> Any:
         """Return what `remember` stored under a key in a scope that is still open, or None."""
-        for scope in reversed(self._scopes):
-            found = scope.get(key)
-            if found is not None:
-                return found
-        return None
+        return self._known.get(key)
 
     def remember(self, key: Hashable, value: Any) -> None:
         """Keep a value for as long as the present scope is open."""
-        self._scopes[-1][key] = value
+        self._before.append((key, self._known.get(key)))
+        self._known[key] = value
 
     def effect(self, type_: str, operation: Operation) -> Val:
         """Write an operation that must not be merged with an equal one (loads, calls)."""
@@ -134,29 +132,35 @@ class Writer:
         self, name: str, type_: str, args: Sequence[Val], others: Sequence[str] = ()
     ) -> Val:
         """Call a pure LLVM intrinsic overloaded on its result type, then on `others`."""
+        types, operands = tuple([a.type for a in args]), tuple([a.name for a in args])
         overloads = tuple(map(overload, (type_, *others)))
-        operation = call(type_, f"llvm.{name}", args)._replace(overloads=overloads)
-        self.module.declare(operation.callee, type_, operation.types)
+        operation = Call("", type_, f"@llvm.{name}", types, operands, overloads)
+        self.module.declare(operation.callee, type_, types)
         return self.op(type_, operation)
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Values made inside are not reused outside."""
-        self._scopes.append({})
+        opening = len(self._before)
         try:
             yield
         finally:
-            self._scopes.pop()
+            while len(self._before) > opening:
+                key, value = self._before.pop()
+                if value is None:
+                    del self._known[key]
+                else:
+                    self._known[key] = value
 
     @contextmanager
     def unremembered(self) -> Iterator[None]:
         """Values made inside are not reused outside, nor those of outside inside."""
-        kept = self._scopes
-        self._scopes = [{}]
+        kept = self._known, self._before
+        self._known, self._before = {}, []
         try:
             yield
         finally:
-            self._scopes = kept
+            self._known, self._before = kept
 
     # --- instructions ---------------------------------------------------------------------------
 
