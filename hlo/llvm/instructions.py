@@ -291,14 +291,3 @@ class Location(NamedTuple):
 
     def __str__(self) -> str:
         return f"  ;@ {self.line} {self.column}"
-
-
-_SHORT = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-
-
-def overload(type_: str) -> str:
-    """Return a type as it ends the name of an intrinsic: `f32`, `v4i64`."""
-    if type_[0] != "<":
-        return _SHORT.get(type_, type_)
-    lanes, element = type_[1:-1].split(" x ")
-    return f"v{lanes}{_SHORT.get(element, element)}"

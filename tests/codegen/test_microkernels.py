@@ -25,6 +25,7 @@ from hlo.codegen.targets.base import LlvmTarget
 from hlo.codegen.targets.cpu import cpu_target
 from hlo.eval import interpret
 from hlo.frontends.text import parse
+from hlo.llvm import vector_type
 from hlo.values.types import ELEMENT_TYPES, ElementType
 from tests.harness.oracle import assert_same, leaves
 from tests.harness.run_compiled import compiled_for
@@ -58,7 +59,7 @@ def emit_in_scalars(b: Builder, kernel: Microkernel) -> None:
                 values_of(b, kernel, side, group_at(b, kernel, side, n, turn.index))
                 for side, n in (("a", i), ("b", j))
             )
-            vector = f"<{group} x {total.type}>"
+            vector = vector_type(group, total.type)
             product = total.multiply_add(b, x, y, Val(vector, "zeroinitializer"))
             (lanes,) = total.add_lanes(b, [product], group)
             following.append(total.add(b, before, b.extract_element(lanes, 0)))
@@ -76,12 +77,12 @@ def values_of(b: Builder, kernel: Microkernel, side: str, address: str) -> Val:
     """Return a group of an operand as a vector of the type of sums."""
     panel = kernel.panel(side)
     bits = max(8, panel.element.bits)
-    result = f"<{kernel.group} x {kernel.arithmetic.type}>"
+    result = vector_type(kernel.group, kernel.arithmetic.type)
     if panel.element is kernel.total:
         return b.load(result, address, align=bits // 8)
-    raw = b.load(f"<{kernel.group} x i{bits}>", address, align=bits // 8)
+    raw = b.load(vector_type(kernel.group, f"i{bits}"), address, align=bits // 8)
     if panel.element is BF16:
-        wide = b.cast("zext", raw, f"<{kernel.group} x i32>")
+        wide = b.cast("zext", raw, vector_type(kernel.group, "i32"))
         sixteen = ", ".join(["i32 16"] * kernel.group)
         return b.cast("bitcast", b.binary("shl", wide, f"<{sixteen}>"), result)
     return b.cast("sext", raw, result)

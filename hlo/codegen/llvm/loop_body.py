@@ -25,7 +25,9 @@ from hlo.llvm import (
     Select,
     Store,
     Unary,
+    VectorType,
     overload,
+    vector_type,
 )
 
 _WIDTHS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
@@ -99,7 +101,7 @@ def bits(type_: str) -> int:
 
 
 def _is_vector(type_: str) -> bool:
-    return type_[0] == "<"
+    return isinstance(type_, VectorType)
 
 
 def intrinsic(call: Call) -> str:
@@ -137,7 +139,7 @@ class Sum:
 
     def applied(self, module: Module, lanes: int, x: str, y: str) -> Operation:
         """Return the operation on two vectors, or with no lanes on two scalars."""
-        type_ = f"<{lanes} x {self.type}>" if lanes else self.type
+        type_ = vector_type(lanes, self.type) if lanes else self.type
         if self.op in BINARY:
             return Binary(self.op, self.flags, type_, (x, y))
         return self._declared(module, Call(
@@ -146,7 +148,7 @@ class Sum:
 
     def reduced(self, module: Module, lanes: int, vector: str) -> Operation:
         """Return the operation on all elements of a vector."""
-        t, v = self.type, f"<{lanes} x {self.type}>"
+        t, v = self.type, vector_type(lanes, self.type)
         is_float = t in _WIDTHS
         op = f"f{self.op}" if is_float and self.op not in BINARY else self.op
         name, overloads = f"@llvm.vector.reduce.{op}", (overload(v),)

@@ -31,6 +31,7 @@ from hlo.llvm import (
     ShuffleVector,
     Store,
     Unary,
+    vector_type,
 )
 
 
@@ -166,7 +167,7 @@ class VectorCode:
         return operation._replace(operands=tuple(map(self._name, operation.operands)))
 
     def _type(self, type_: str) -> str:
-        return f"<{self.lanes} x {type_}>"
+        return vector_type(self.lanes, type_)
 
     def _operation(self, operation: Operation) -> Operation:
         """Return an operation on vectors."""

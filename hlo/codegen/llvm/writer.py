@@ -32,7 +32,10 @@ from hlo.llvm import (
     Store,
     Switch,
     Unary,
+    VectorType,
+    as_vector,
     overload,
+    vector_type,
 )
 
 
@@ -186,7 +189,7 @@ class Writer:
 
     def extract_element(self, vector: Val, lane: Index) -> Val:
         operands = (vector.name, str(lane))
-        return self.op(element_type(vector.type), ExtractElement(vector.type, operands))
+        return self.op(as_vector(vector.type).element, ExtractElement(vector.type, operands))
 
     def insert_element(self, vector: Val, value: Val, lane: Index) -> Val:
         operands = (vector.name, value.name, str(lane))
@@ -194,12 +197,12 @@ class Writer:
 
     def shuffle_vector(self, x: Val, y: Val, mask: Sequence[int]) -> Val:
         """Return the vector of these lanes of x and y, which count on from x."""
-        type_ = f"<{len(mask)} x {element_type(x.type)}>"
+        type_ = vector_type(len(mask), as_vector(x.type).element)
         return self.op(type_, ShuffleVector(x.type, (x.name, y.name), len(mask), tuple(mask)))
 
     def splat(self, value: Val, lanes: int) -> Val:
         """Return a vector with the value in every lane."""
-        none = Val(f"<{lanes} x {value.type}>", "poison")
+        none = Val(vector_type(lanes, value.type), "poison")
         first = self.insert_element(none, value, 0)
         return self.op(none.type, ShuffleVector(none.type, (first.name, none.name), lanes))
 
@@ -390,11 +393,6 @@ def _name(operand: Operand) -> str:
     return operand.name if isinstance(operand, Val) else str(operand)
 
 
-def element_type(vector: str) -> str:
-    """Return the type of a vector's elements."""
-    return vector[vector.index(" x ") + 3 : -1]
-
-
 def _truth(type_: str) -> str:
     """Return the type of a comparison's result."""
-    return f"{type_[: type_.index(' x ')]} x i1>" if type_.startswith("<") else "i1"
+    return vector_type(type_.lanes, "i1") if isinstance(type_, VectorType) else "i1"

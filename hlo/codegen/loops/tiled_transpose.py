@@ -18,6 +18,7 @@ from hlo.codegen.loops.vectors import define
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent
+from hlo.llvm import vector_type
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
 
@@ -148,7 +149,7 @@ def _transpose(module: Module, word: str, side: int) -> str:
     """
 
     def write(b: Builder) -> None:
-        vector, align = f"<{side} x {word}>", int(word[1:]) // 8
+        vector, align = vector_type(side, word), int(word[1:]) // 8
         lines: list[Val] = []
         for j in range(side):
             at = b.element_address("%from", word, b.mul("%stride", j))

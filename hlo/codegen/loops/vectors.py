@@ -9,13 +9,13 @@ from itertools import pairwise
 from hlo.codegen.llvm import Builder, Index, Module, Val, i32, i64, ptr
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Target
-from hlo.llvm import Function
+from hlo.llvm import Function, as_vector, overload, vector_type
 from hlo.values.types import ElementType
 
 
 def vector_constant(type_: str, numbers: Sequence[int]) -> Val:
     """Return a constant vector."""
-    return Val(f"<{len(numbers)} x {type_}>", f"<{', '.join(f'{type_} {n}' for n in numbers)}>")
+    return Val(vector_type(len(numbers), type_), f"<{', '.join(f'{type_} {n}' for n in numbers)}>")
 
 
 def vector_at(b: Builder, vector: str, base: str, element: str, at: Index) -> Val:
@@ -33,22 +33,16 @@ def lanes_below(b: Builder, first: int, count: str, lanes: int) -> Val:
 
 def masked_load(b: Builder, vector: str, address: str, mask: Val, align: int) -> Val:
     """Load the lanes set in a mask; the others are zero. align: of the address, in bytes."""
-    lanes, element = vector[1:-1].split(" x ")
-    name = f"llvm.masked.load.v{lanes}{_suffix(element)}.p0"
+    name = f"llvm.masked.load.{overload(vector)}.p0"
     b.module.declare(name, vector, ["ptr", mask.type, vector])
     return b.call(name, [ptr(address, align), mask, Val(vector, "zeroinitializer")], vector)
 
 
 def masked_store(b: Builder, value: Val, address: str, mask: Val, align: int) -> None:
     """Store the lanes set in a mask. align: of the address, in bytes."""
-    lanes, element = value.type[1:-1].split(" x ")
-    name = f"llvm.masked.store.v{lanes}{_suffix(element)}.p0"
+    name = f"llvm.masked.store.{overload(value.type)}.p0"
     b.module.declare(name, "void", [value.type, "ptr", mask.type])
     b.call_void(name, [value, ptr(address, align), mask])
-
-
-def _suffix(element: str) -> str:
-    return {"float": "f32", "double": "f64"}.get(element, element)
 
 
 def lanes_of(target: Target, et: ElementType) -> int:
@@ -135,10 +129,10 @@ def _has_vector_form(module: Module, source: ElementType, target: ElementType) -
 
 
 def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementType) -> Val:
-    lanes = raw.type[1:].split(" ")[0]
+    lanes = as_vector(raw.type).lanes
 
     def op(how: str, value: Val, element: str) -> Val:
-        vector = f"<{lanes} x {element}>"
+        vector = vector_type(lanes, element)
         return b.cast(how, value, vector)
 
     want = scalar.memory_type(target)
@@ -157,11 +151,11 @@ def _convert_vector(b: Builder, raw: Val, source: ElementType, target: ElementTy
         return op(how, raw, want)
     if source.name == "bf16":
         wide = op("zext", raw, "i32")
-        by = vector_constant("i32", [16] * int(lanes))
+        by = vector_constant("i32", [16] * lanes)
         raw = op("bitcast", b.binary("shl", wide, by), "float")
     elif source.name == "f16":
         raw = op("fpext", op("bitcast", raw, "half"), "float")
-    have = raw.type[1:-1].split(" x ")[1]
+    have = as_vector(raw.type).element
     if have == want:
         return raw
     return op("fpext" if want == "double" else "fptrunc", raw, want)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.loops.vectors import define, lanes_below, masked_load, masked_store, vector_at
+from hlo.llvm import vector_type
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def filter_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -
 
     def write(b: Builder) -> None:
         s, align = arithmetic.type, arithmetic.bytes
-        vector = f"<{lanes} x {s}>"
+        vector = vector_type(lanes, s)
         factors = [
             b.splat(b.load(s, b.element_address("%w", s, i)), lanes) for i in range(taps.number)
         ]
@@ -100,7 +101,7 @@ def filter_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
 
     def write(b: Builder) -> None:
         s, align = arithmetic.type, arithmetic.bytes
-        vector = f"<{lanes} x {s}>"
+        vector = vector_type(lanes, s)
         factors = [vector_at(b, vector, "%w", s, b.mul("%w_tap", i)) for i in range(taps.number)]
         offsets = _group_offsets(b, taps)
         mask = lanes_below(b, 0, "%count", lanes)
@@ -152,7 +153,7 @@ def correlate_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
 
     def write(b: Builder) -> None:
         s = arithmetic.type
-        vector = f"<{lanes} x {s}>"
+        vector = vector_type(lanes, s)
         offsets = taps.offsets(b, "%x_tap", "%x_phase")
         whole = b.mul(b.udiv("%columns", lanes), lanes)
         rest = b.sub("%columns", whole)
@@ -206,7 +207,7 @@ def correlate_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: 
 
     def write(b: Builder) -> None:
         s, align = arithmetic.type, arithmetic.bytes
-        vector = f"<{lanes} x {s}>"
+        vector = vector_type(lanes, s)
         offsets = _group_offsets(b, taps)
         places = [b.mul("%c_tap", i) for i in range(taps.number)]
         old = [vector_at(b, vector, "%c", s, at) for at in places]

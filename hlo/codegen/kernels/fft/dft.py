@@ -16,6 +16,7 @@ import numpy as np
 
 from hlo.codegen.llvm import Builder, Val, float_const
 from hlo.codegen.targets.base import Target
+from hlo.llvm import vector_type
 from hlo.values.types import ELEMENT_TYPES, ElementType
 
 # Real and imaginary part: scalars or vectors.
@@ -142,7 +143,7 @@ class Lanes:
 
     @property
     def vector(self) -> str:
-        return f"<{self.lanes} x {self.type}>"
+        return vector_type(self.lanes, self.type)
 
     def number(self, value: float) -> Val:
         """Return a vector of one number."""

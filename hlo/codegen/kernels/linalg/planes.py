@@ -17,6 +17,7 @@ from hlo.codegen.loops.vectors import vector_at
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.codegen.targets.base import Target
+from hlo.llvm import vector_type
 from hlo.values.types import ELEMENT_TYPES, ElementType, complex_part
 
 # One value in each plane: scalars or vectors.
@@ -56,7 +57,7 @@ class Field:
 
     @property
     def vector(self) -> str:
-        return f"<{self.lanes} x {self.type}>"
+        return vector_type(self.lanes, self.type)
 
     def parts(self, b: Builder, value: Value) -> Parts:
         """Convert an element to the arithmetic's numbers."""

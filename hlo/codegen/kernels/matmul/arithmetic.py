@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hlo.codegen.llvm import Builder, Val
 from hlo.codegen.scalar import operations as scalar
+from hlo.llvm import as_vector
 from hlo.values.types import ElementType
 
 
@@ -59,7 +60,7 @@ class Arithmetic:
         parts, width = list(vectors), lanes
         while width > 1:
             half = width // 2
-            size = int(parts[0].type[1:].split(" ")[0])
+            size = as_vector(parts[0].type).lanes
             low = [i + k for i in range(0, size, width) for k in range(half)]
             # The last vector is its own second half.
             pairs = [(parts[0], parts[0])]

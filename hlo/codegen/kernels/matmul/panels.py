@@ -22,6 +22,7 @@ from hlo.codegen.loops.vectors import (
 )
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import LlvmTarget
+from hlo.llvm import vector_type
 from hlo.values.types import ElementType
 
 # Squares that are transposed in registers have at most so many rows.
@@ -79,10 +80,10 @@ def _rows(module: Module, target: LlvmTarget, types: Types, to_step: int, from_s
     def write(b: Builder) -> None:
         def load(base: str, at: Index, *, last: bool = False) -> Val:
             if from_step == 1:
-                return vector_at(b, f"<{lanes} x {source}>", base, source, at)
+                return vector_at(b, vector_type(lanes, source), base, source, at)
             # The last element that is read is the last that is wanted.
             first = b.sub(b.mul(at, 2), 1) if last else b.mul(at, 2)
-            wide = vector_at(b, f"<{2 * lanes} x {source}>", base, source, first)
+            wide = vector_at(b, vector_type(2 * lanes, source), base, source, first)
             return b.shuffle_vector(wide, wide, range(int(last), 2 * lanes, 2))
 
         def store(value: Val, base: str, at: Index) -> None:
@@ -92,7 +93,7 @@ def _rows(module: Module, target: LlvmTarget, types: Types, to_step: int, from_s
                 return
             wide = b.shuffle_vector(value, value, [i // 2 for i in range(2 * lanes)])
             mask = ", ".join(["i1 true, i1 false"] * lanes)
-            masked_store(b, wide, address, Val(f"<{2 * lanes} x i1>", f"<{mask}>"), align)
+            masked_store(b, wide, address, Val(vector_type(2 * lanes, "i1"), f"<{mask}>"), align)
 
         def one_by_one(to: str, frm: str) -> None:
             with b.loop(0, "%columns", plain=in_vectors, rolled=True) as at:
@@ -120,7 +121,9 @@ def _rows(module: Module, target: LlvmTarget, types: Types, to_step: int, from_s
                 if mask is None:
                     one_by_one(to, frm)
                 else:
-                    raw = masked_load(b, f"<{lanes} x {source}>", frm, mask, _bytes(types.chain[0]))
+                    raw = masked_load(
+                        b, vector_type(lanes, source), frm, mask, _bytes(types.chain[0])
+                    )
                     masked_store(b, types.convert(b, raw), to, mask, align)
                 return ()
 
@@ -149,7 +152,7 @@ def _transpose(module: Module, target: LlvmTarget, types: Types) -> str:
             lines = []
             for i in range(side):
                 at = b.add(b.mul(b.add(c, i), "%from_column"), r)
-                raw = vector_at(b, f"<{side} x {source}>", "%from", source, at)
+                raw = vector_at(b, vector_type(side, source), "%from", source, at)
                 lines.append(types.convert(b, raw))
             for i, line in enumerate(_transposed(b, lines)):
                 at = b.add(b.mul(b.add(r, i), "%to_row"), c)
@@ -247,7 +250,7 @@ def _groups(
             return whole
 
         def vectors(at: Index, rows: list[str], present: list[Val]) -> None:
-            vector, result = f"<{lanes} x {mem}>", f"<{lanes} x {wide}>"
+            vector, result = vector_type(lanes, mem), vector_type(lanes, wide)
             zero = Val(vector, "zeroinitializer")
             raw = [vector_at(b, vector, rows[0], mem, at)]
             for row, is_there in zip(rows[1:], present, strict=True):

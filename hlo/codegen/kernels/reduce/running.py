@@ -20,6 +20,7 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import Extent, Plan, Target
 from hlo.ir import Instruction
+from hlo.llvm import vector_type
 from hlo.ops.attrs import WindowDim
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
@@ -293,7 +294,7 @@ class Vector:
 
     @property
     def type(self) -> str:
-        return f"<{self.lanes} x {self.element}>"
+        return vector_type(self.lanes, self.element)
 
     def splat(self, value: Val) -> Val:
         """Return a constant in every lane."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, PanelOrder, Writes
 from hlo.codegen.llvm import FALSE, Builder, Index, Module, Val, i64, ptr
 from hlo.codegen.loops.vectors import define, lanes_below, masked_load, masked_store, vector_at
+from hlo.llvm import vector_type
 
 # Whether the sums of a tile are added to what is there.
 _MORE = Val("i1", "%more")
@@ -144,7 +145,7 @@ def _edge_function(module: Module, kernel: Microkernel) -> str:
 
     def write(b: Builder) -> None:
         s, lanes, align = kernel.arithmetic.type, kernel.lanes, kernel.arithmetic.bytes
-        vector = f"<{lanes} x {s}>"
+        vector = vector_type(lanes, s)
         limit = b.minimum("%rows", kernel.mr)
         starts = range(0, kernel.nr, lanes)
         masks = [lanes_below(b, j, "%columns", lanes) for j in starts]

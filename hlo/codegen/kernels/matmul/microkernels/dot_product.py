@@ -18,6 +18,7 @@ from hlo.codegen.kernels.matmul.microkernels.registry import family
 from hlo.codegen.llvm import Builder, Index, Val
 from hlo.codegen.loops.vectors import lanes_below, lanes_of, masked_load, vector_at
 from hlo.codegen.targets.base import LlvmTarget
+from hlo.llvm import vector_type
 from hlo.values.types import ElementType
 
 
@@ -64,7 +65,7 @@ def dot_product(
 
 def _emit_tile(b: Builder, kernel: Microkernel) -> None:
     s, align, lanes = kernel.arithmetic.type, kernel.arithmetic.bytes, kernel.kr
-    vector = f"<{lanes} x {s}>"
+    vector = vector_type(lanes, s)
 
     def starts(base: str, count: int, limit: str, stride: str) -> list[str]:
         last = b.sub(limit, 1)

@@ -16,6 +16,7 @@ from hlo.codegen.kernels.matmul.microkernels.registry import family
 from hlo.codegen.llvm import Builder, Val
 from hlo.codegen.loops.vectors import lanes_of, prefetch, vector_at
 from hlo.codegen.targets.base import LlvmTarget
+from hlo.llvm import vector_type
 from hlo.values.types import ElementType
 
 # Steps of a tile whose result is fetched beforehand.
@@ -88,7 +89,7 @@ def outer_product(
 
 def _emit_tile(b: Builder, kernel: Microkernel, multiply_add: MultiplyAdd) -> None:
     s, align, lanes = kernel.arithmetic.type, kernel.arithmetic.bytes, kernel.lanes
-    vector, right_type = f"<{lanes} x {s}>", f"<{lanes} x {kernel.rhs.type}>"
+    vector, right_type = vector_type(lanes, s), vector_type(lanes, kernel.rhs.type)
     # Rows from `rows` on repeat the last one, so that nothing beyond A is read.
     last = b.sub("%rows", 1)
     numbers = [b.minimum(i, last) if i else 0 for i in range(kernel.mr)]

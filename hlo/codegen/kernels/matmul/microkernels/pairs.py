@@ -13,6 +13,7 @@ from hlo.codegen.kernels.matmul.microkernels.registry import family
 from hlo.codegen.llvm import Builder, Val
 from hlo.codegen.loops.vectors import lanes_of
 from hlo.codegen.targets.base import LlvmTarget
+from hlo.llvm import as_vector, vector_type
 from hlo.values.types import ELEMENT_TYPES, ElementType
 
 _S16 = ELEMENT_TYPES["s16"]
@@ -39,8 +40,8 @@ def _fits_s16(et: ElementType) -> bool:
 
 def _add_pair_products(b: Builder, x: Val, y: Val, total: Val) -> Val:
     """Return total + x.low * y.low + x.high * y.high in each lane."""
-    lanes = int(x.type[1:].split(" ")[0])
-    narrow, wide = f"<{2 * lanes} x i16>", f"<{2 * lanes} x i32>"
+    lanes = as_vector(x.type).lanes
+    narrow, wide = vector_type(2 * lanes, "i16"), vector_type(2 * lanes, "i32")
     halves = [b.cast("bitcast", v, narrow) for v in (x, y)]
     p, q = (b.cast("sext", v, wide) for v in halves)
     product = b.binary("mul", p, q, "nsw")
