@@ -7,7 +7,8 @@ defines the functions that it calls, as local ones of the same names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -26,7 +27,7 @@ def with_builtins(
     machine = platform.machine
     known = builtins(platform.arch, platform.container, machine.triple.endswith("-gnu"))
     if is_alone:
-        known = {**known, **memory_functions()}
+        known = {**known, **_memory()}
     defined: frozenset[str] = frozenset()
     found = module
     while known:
@@ -39,7 +40,7 @@ def with_builtins(
             break
         defined = needed
         head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-        added = llvm.parse_assembly(head + _with_shared([known[name] for name in sorted(defined)]))
+        added = llvm.parse_assembly(head + _with_shared({n: known[n] for n in sorted(defined)}))
         names = [f.name for f in added.functions if not f.is_declaration]
         found = module.clone()
         found.link_in(added)
@@ -49,9 +50,23 @@ def with_builtins(
     return found
 
 
+@dataclass(frozen=True)
+class Builtin:
+    """A function in LLVM IR. calls: the functions that it calls."""
+
+    text: str
+    calls: frozenset[str] = frozenset()
+
+
+def _memory() -> dict[str, Builtin]:
+    """Return the memory functions of the C library."""
+    calls = {"memmove": frozenset({"memcpy"})}
+    return {n: Builtin(text, calls.get(n, frozenset())) for n, text in memory_functions().items()}
+
+
 @cache
-def builtins(arch: str, container: str, is_gnu: bool) -> Mapping[str, str]:
-    """Return the definitions, in LLVM IR, of the functions that code for a machine calls.
+def builtins(arch: str, container: str, is_gnu: bool) -> Mapping[str, Builtin]:
+    """Return the definitions of the functions that code for a machine calls.
 
     is_gnu: use the names of GNU's compilers on systems with other conventions.
     """
@@ -153,17 +168,18 @@ narrow:
 _TWO_32, _ONE_2_32 = "0x41F0000000000000", "0x3DF0000000000000"
 
 
-def _with_shared(texts: Sequence[str]) -> str:
-    """Return definitions with the others that they call."""
-    text = "".join(texts)
-    called = (n for n in _CALLED if f"{n}(" in text and f"define ptr {n}(" not in text)
-    text += "".join(_CALLED[name] for name in called)
+def _with_shared(defined: Mapping[str, Builtin]) -> str:
+    """Return definitions, by name, with the others that they call."""
+    parts = [builtin.text for builtin in defined.values()]
+    called = {name for builtin in defined.values() for name in builtin.calls} - defined.keys()
+    parts += [declaration for name, declaration in _CALLED.items() if name in called]
     for bits in (32, 64):
-        if f"@hlo.sdivmod.i{bits}(" in text:
-            text += _divide_signed(bits)
-        if f"@hlo.udivmod.i{bits}(" in text:
-            text += _divide(bits)
-    return text
+        signed, unsigned = f"hlo.sdivmod.i{bits}", f"hlo.udivmod.i{bits}"
+        if signed in called:
+            parts.append(_divide_signed(bits))
+        if signed in called or unsigned in called:
+            parts.append(_divide(bits))
+    return "".join(parts)
 
 
 # Windows grows a thread's stack when its guard page is touched, so a function whose frame exceeds
@@ -188,56 +204,50 @@ _CHKSTK = bytes.fromhex(
 )
 
 
-def _touch_stack(name: str) -> tuple[str, str]:
+def _touch_stack(name: str) -> tuple[str, Builtin]:
     body = "".join(f"\\{byte:02X}" for byte in _CHKSTK)
     code = f'prologue [{len(_CHKSTK)} x i8] c"{body}"'
-    return name, f"define void @{name}() nounwind {code} {{\n  unreachable\n}}\n"
+    return name, Builtin(f"define void @{name}() nounwind {code} {{\n  unreachable\n}}\n")
 
 
-def _of_i686() -> Iterator[tuple[str, str]]:
+def _of_i686() -> Iterator[tuple[str, Builtin]]:
     for sign, u in (("s", ""), ("u", "u")):
         for number, operation in enumerate(("div", "mod")):
-            name = f"__{u}{operation}di3"
-            yield (
-                name,
-                f"""
+            name, divide = f"__{u}{operation}di3", f"hlo.{sign}divmod.i64"
+            text = f"""
 define i64 @{name}(i64 %n, i64 %d) nounwind {{
-  %pair = call {{ i64, i64 }} @hlo.{sign}divmod.i64(i64 %n, i64 %d)
+  %pair = call {{ i64, i64 }} @{divide}(i64 %n, i64 %d)
   %result = extractvalue {{ i64, i64 }} %pair, {number}
   ret i64 %result
 }}
-""",
-            )
+"""
+            yield name, Builtin(text, frozenset({divide}))
 
 
-def _of_armv7() -> Iterator[tuple[str, str]]:
+def _of_armv7() -> Iterator[tuple[str, Builtin]]:
     """Yield the functions of the run-time ABI of Arm; they get floats in integer registers."""
     for sign, u in (("s", ""), ("u", "u")):
         for t, letter in (("i32", "i"), ("i64", "l")):
             name = f"__aeabi_{u}{letter}divmod"
-            pair = f"{{ {t}, {t} }}"
-            call = f"%pair = call {pair} @hlo.{sign}divmod.{t}({t} %n, {t} %d)"
-            yield (
-                name,
-                f"""
+            pair, divide = f"{{ {t}, {t} }}", f"hlo.{sign}divmod.{t}"
+            call = f"%pair = call {pair} @{divide}({t} %n, {t} %d)"
+            text = f"""
 define arm_aapcscc {pair} @{name}({t} %n, {t} %d) nounwind {{
   {call}
   ret {pair} %pair
 }}
-""",
-            )
+"""
+            yield name, Builtin(text, frozenset({divide}))
             if t == "i32":
                 name = f"__aeabi_{u}idiv"
-                yield (
-                    name,
-                    f"""
+                text = f"""
 define arm_aapcscc i32 @{name}(i32 %n, i32 %d) nounwind {{
   {call}
   %result = extractvalue {pair} %pair, 0
   ret i32 %result
 }}
-""",
-                )
+"""
+                yield name, Builtin(text, frozenset({divide}))
     for u in ("", "u"):
         for t, letter in (("double", "d"), ("float", "f")):
             name = f"__aeabi_{u}l2{letter}"
@@ -246,35 +256,33 @@ define arm_aapcscc i32 @{name}(i32 %n, i32 %d) nounwind {{
             yield name, _to_integer(name, t, is_signed=not u)
 
     for alignment in ("", "4", "8"):
-        for operation, params, call in _MEMORY:
+        for operation, params, function, args in _MEMORY:
             name = f"__aeabi_{operation}{alignment}"
-            yield (
-                name,
-                f"""
+            text = f"""
 define arm_aapcscc void @{name}({params}) nounwind {{
-  %address = call ptr {call}
+  %address = call ptr @{function}({args})
   ret void
 }}
-""",
-            )
+"""
+            yield name, Builtin(text, frozenset({function}))
 
 
 # On bare metal, the memory functions have other names and argument orders.
 _MEMORY = (
-    ("memcpy", "ptr %to, ptr %from, i32 %n", "@memcpy(ptr %to, ptr %from, i32 %n)"),
-    ("memmove", "ptr %to, ptr %from, i32 %n", "@memmove(ptr %to, ptr %from, i32 %n)"),
-    ("memset", "ptr %to, i32 %n, i32 %c", "@memset(ptr %to, i32 %c, i32 %n)"),
-    ("memclr", "ptr %to, i32 %n", "@memset(ptr %to, i32 0, i32 %n)"),
+    ("memcpy", "ptr %to, ptr %from, i32 %n", "memcpy", "ptr %to, ptr %from, i32 %n"),
+    ("memmove", "ptr %to, ptr %from, i32 %n", "memmove", "ptr %to, ptr %from, i32 %n"),
+    ("memset", "ptr %to, i32 %n, i32 %c", "memset", "ptr %to, i32 %c, i32 %n"),
+    ("memclr", "ptr %to, i32 %n", "memset", "ptr %to, i32 0, i32 %n"),
 )
 _CALLED = {
-    "@memcpy": "declare ptr @memcpy(ptr, ptr, i32)\n",
-    "@memmove": "declare ptr @memmove(ptr, ptr, i32)\n",
-    "@memset": "declare ptr @memset(ptr, i32, i32)\n",
-    "@llvm.fabs.f64": "declare double @llvm.fabs.f64(double)\n",
+    "memcpy": "declare ptr @memcpy(ptr, ptr, i32)\n",
+    "memmove": "declare ptr @memmove(ptr, ptr, i32)\n",
+    "memset": "declare ptr @memset(ptr, i32, i32)\n",
+    "llvm.fabs.f64": "declare double @llvm.fabs.f64(double)\n",
 }
 
 
-def _from_integer(name: str, t: str, *, is_signed: bool) -> str:
+def _from_integer(name: str, t: str, *, is_signed: bool) -> Builtin:
     """Return the conversion of 64 bits to a float, rounded once."""
     low, narrowed = "%x", "ret double %sum"
     lines = []
@@ -309,10 +317,10 @@ def _from_integer(name: str, t: str, *, is_signed: bool) -> str:
         narrowed,
     ]
     body = "\n".join(f"  {line}" for line in lines)
-    return f"define arm_aapcscc {t} @{name}(i64 %x) nounwind {{\n{body}\n}}\n"
+    return Builtin(f"define arm_aapcscc {t} @{name}(i64 %x) nounwind {{\n{body}\n}}\n")
 
 
-def _to_integer(name: str, t: str, *, is_signed: bool) -> str:
+def _to_integer(name: str, t: str, *, is_signed: bool) -> Builtin:
     """Return the conversion of a float to 64 bits, towards zero."""
     value, lines = "%x", []
     if t == "float":
@@ -341,4 +349,5 @@ def _to_integer(name: str, t: str, *, is_signed: bool) -> str:
         ]
     lines.append(f"ret i64 {'%result' if is_signed else '%sum'}")
     body = "\n".join(f"  {line}" for line in lines)
-    return f"define arm_aapcscc i64 @{name}({t} %x) nounwind {{\n{body}\n}}\n"
+    calls = frozenset({"llvm.fabs.f64"}) if is_signed else frozenset[str]()
+    return Builtin(f"define arm_aapcscc i64 @{name}({t} %x) nounwind {{\n{body}\n}}\n", calls)
