@@ -56,7 +56,28 @@ def _best_schedule(
     by_types = {(p.b.et, p.a.et): flipped, (p.a.et, p.b.et): kernels}
     p, one = p.simplified(), (Dim(1),)
     p = replace(p, m=p.m or one, n=p.n or one, k=p.k or one)
-    return min(_schedules(p, by_types, target), key=lambda s: s.cost)
+    return min(_schedules(p, by_types, target), key=lambda s: (_rank(s), s.cost))
+
+
+def _rank(s: Schedule) -> int:
+    """Return what goes before cost: microkernels that take groups along k before all others.
+
+    Costs count vectors, but not that narrower elements take less of the cache. Where elements go to
+    their groups one by one, groups come last.
+    """
+    if s.kernel.group == 1:
+        return 1
+    orders = {"a": s.a_order, "b": s.kernel.rhs.order}
+    has_runs = all(
+        order is PanelOrder.K_INNERMOST or _is_run(s.p, side, s.cut)
+        for side, order in orders.items()
+    )
+    return 0 if has_runs else 2
+
+
+def _is_run(p: Product, side: str, cut: Cut) -> bool:
+    """True when the k of an operand is one run, without padding."""
+    return not p.source(side).bounds and uniform_stride(cut.dims, side) is not None
 
 
 def own_batches(batch: Dims) -> int:
@@ -120,10 +141,8 @@ def _copy_cost(
     if not is_inner:
         along, across = across, along
     through = 0.0 if source.et is kernel.total else 0.1
-    if kernel.group > 1 and not is_inner:
-        is_run = not source.bounds and uniform_stride(cut.inner_dims, side) is not None
-        if not is_run:
-            return _SCATTERED
+    if kernel.group > 1 and not is_inner and not _is_run(p, side, cut):
+        return _SCATTERED
     if along == 1:
         return 2.5 / lanes + through
     return (0.6 if across == 1 else 1.5) + through
