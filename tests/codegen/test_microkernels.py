@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
 from hlo.codegen.kernels.matmul.microkernels import (
     Microkernel,
     PanelFormat,
@@ -20,7 +21,10 @@ from hlo.codegen.kernels.matmul.microkernels import (
     registry,
 )
 from hlo.codegen.kernels.matmul.microkernels.outer_product import outer_products
+from hlo.codegen.kernels.matmul.product import Dim, Leaf, Product, Source
+from hlo.codegen.kernels.matmul.scheduler import best_schedule
 from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.loops.vectors import Types
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.codegen.targets.cpu import cpu_target
 from hlo.eval import interpret
@@ -242,3 +246,14 @@ def test_a_target_has_the_microkernels_whose_features_it_has(use: Use) -> None:
     assert UNIT.name not in [k.name for k in microkernels(without, S8, S8, S32)]
     assert UNIT.name in [k.name for k in microkernels(with_, S8, S8, S32)]
     assert UNIT.name not in [k.name for k in microkernels(with_, S8, S8, F32)]
+
+
+@pytest.mark.parametrize("sizes", [(1, 64, 1), (7, 777, 16), (128, 64, 100)])
+def test_small_integers_are_multiplied_in_pairs(sizes: tuple[int, int, int]) -> None:
+    m, k, n = sizes
+    product = Product(
+        Source(Leaf(0), S8), Source(Leaf(1), S8), (), (Dim(m, a=k, c=n),), (Dim(n, b=1, c=1),),
+        (Dim(k, a=1, b=n),), Arithmetic(S32), Types.of(S32),
+    )  # fmt: skip
+    schedule = best_schedule(product, cpu_target("x86_64-linux-gnu", "", "+avx2,+fma"))
+    assert (schedule.kernel.group, schedule.kernel.lhs.element.name) == (2, "s16")
