@@ -52,17 +52,13 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
     ]  # fmt: skip
     if fuses:
         stages += [
-            # Values that need no memory go to where they are needed.
+            # The steps of code generation's fusion, in its order. Values that need no memory are
+            # computed where they are needed.
             step("fusion"),
-            # Loops that are one by now may be one with others.
-            Fix([
-                # What reduces rows, and what needs the results for the same rows.
-                step("row_fusion"),
-                # What reads the same, read once.
-                step("multi_output_fusion"),
-            ]),
-            # What is left is small: fewer kernels to start.
-            step("horizontal_loop_fusion"),
+            # What reduces rows, and what needs the results for the same rows.
+            step("row_fusion"),
+            # What reads the same, read once.
+            step("multi_output_fusion"),
             # Several results of one kernel are a tuple already.
             step("tuple_simplifier"),
             # Every loop is a fusion.

@@ -34,6 +34,10 @@ _REREADERS = frozenset(
 # What several kernels compute again rather than read: to write an array and read it takes a
 # processor about as long as so many operations on vectors of it.
 CHEAP = 10.0
+# A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
+MAX_READS = 48
+# Instructions that one kernel computes, at the most: code size is finite.
+MAX_INSTRUCTIONS = 150
 
 # An annotation of tuples whose elements one kernel computes, see `siblings`.
 MULTI_OUTPUT = "multi_output"

@@ -7,10 +7,12 @@ written to memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum, auto
 
 from hlo.analysis.fusion.operations import (
     CHEAP,
+    MAX_READS,
     is_multi_output,
     is_on_demand,
     is_uninitialized,
@@ -33,7 +35,7 @@ class Role(Enum):
     SCALAR = auto()  # computed in the entry function
     ALIAS = auto()  # renames values: tuples, tokens, barriers
     CONTROL = auto()  # while, conditional
-    HOST = auto()  # runs outside: custom calls, queues
+    HOST = auto()  # runs outside: custom calls, queues; of a pass, what it leaves alone
     PARAMETER = auto()
 
 
@@ -57,23 +59,37 @@ _STEERED = frozenset(
 
 # A deeper chain of fused operations is cut: code size and Python's own stack are finite.
 _MAX_DEPTH = 150
-# A kernel of more arrays than that takes LLVM longer than the passes over memory that it saves.
-_MAX_READS = 48
 
 
-def roles_in(comp: Computation) -> dict[Instruction, Role]:
-    """Return the role of every instruction of one computation, but for rows: see `rows`."""
+def initial_roles(
+    comp: Computation, is_opaque: Callable[[Instruction], bool] = lambda _: False
+) -> dict[Instruction, Role]:
+    """Return the roles before anything is decided: all that can be fused is.
+
+    is_opaque: true for what is left as it is, and reads its operands from memory.
+    """
     roles: dict[Instruction, Role] = {}
+    for inst in comp.in_order():
+        role = Role.HOST if is_opaque(inst) else _forced_role(inst)
+        if role is None:
+            role = Role.SCALAR if not inst.array_shape.dims else Role.FUSED
+        roles[inst] = role
+    return roles
+
+
+def roles_in(
+    comp: Computation, is_opaque: Callable[[Instruction], bool] = lambda _: False
+) -> dict[Instruction, Role]:
+    """Return the role of every instruction of one computation, but for rows: see `rows`.
+
+    is_opaque: true for what is left as it is, and reads its operands from memory.
+    """
+    roles = initial_roles(comp, is_opaque)
     rejoined = rejoining(comp)
     # What a kernel computes to have an element of an instruction: each operation once.
     work: dict[Instruction, frozenset[Instruction]] = {}
     depth: dict[Instruction, int] = {}
     reads: dict[Instruction, frozenset[Instruction]] = {}
-    for inst in comp.in_order():
-        role = _forced_role(inst)
-        if role is None:
-            role = Role.SCALAR if not inst.array_shape.dims else Role.FUSED
-        roles[inst] = role
     # Operands come first in order, so costs of what would be inlined are known at each step.
     for inst in comp.in_order():
         if roles[inst] is not Role.FUSED:
@@ -81,7 +97,7 @@ def roles_in(comp: Computation) -> dict[Instruction, Role]:
         if inst.opcode == "constant":
             work[inst], depth[inst], reads[inst] = frozenset(), 0, frozenset()
             continue
-        if _is_same_memory(inst) and roles[inst.operands[0]] is not Role.FUSED:
+        if is_same_memory(inst) and roles[inst.operands[0]] is not Role.FUSED:
             roles[inst] = Role.ALIAS
             continue
         inlined = [o for o in dict.fromkeys(inst.operands) if roles[o] is Role.FUSED]
@@ -92,14 +108,14 @@ def roles_in(comp: Computation) -> dict[Instruction, Role]:
         reads[inst] = apart.union(*(reads[o] for o in inlined))
         if any(map(is_multi_output, inst.users)):
             continue
-        is_large = depth[inst] > _MAX_DEPTH or len(reads[inst]) > _MAX_READS
+        is_large = depth[inst] > _MAX_DEPTH or len(reads[inst]) > MAX_READS
         is_whole = inst in rejoined and depth[inst] + rejoined[inst] <= _MAX_DEPTH
         if is_large or _must_keep(inst, roles, cost, comp, is_whole):
             roles[inst] = Role.KERNEL
     return roles
 
 
-def _is_same_memory(inst: Instruction) -> bool:
+def is_same_memory(inst: Instruction) -> bool:
     """True when an operation only gives its operand in memory other dimensions."""
     if inst.opcode not in ("reshape", "transpose", "copy"):
         return False

@@ -15,7 +15,7 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import LoopDims, operand_loop_dims
-from hlo.analysis.fusion.operations import CHEAP, is_on_demand
+from hlo.analysis.fusion.operations import CHEAP, MAX_INSTRUCTIONS, is_on_demand
 from hlo.analysis.fusion.roles import Role
 from hlo.ir import Computation, Instruction
 from hlo.values.layout.plain import is_plain, loop_order
@@ -25,8 +25,6 @@ from hlo.values.types import ArrayShape
 _SHORTEST, _LONGEST, _ROWS = 32, 16384, 64
 # Bytes of a row's arrays that are kept on the stack.
 _KEPT_BYTES = 65536
-# Instructions that are computed in one kernel, at most: code size is finite.
-_NODES = 150
 _RENAMED = frozenset({"reshape", "transpose", "copy"})
 
 
@@ -185,7 +183,7 @@ def _walk(rows: Rows, roles: Mapping[Instruction, Role]) -> bool:
         if loop_dims in known:
             continue
         known.add(loop_dims)
-        if len(rows.uses) > _NODES:
+        if len(rows.uses) > MAX_INSTRUCTIONS:
             return False
         renamed = roles[node] is Role.ALIAS and node.opcode in _RENAMED
         if roles[node] is Role.FUSED or renamed:

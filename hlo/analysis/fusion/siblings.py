@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.accesses import transposed_reads
-from hlo.analysis.fusion.operations import is_on_demand, is_pointwise
+from hlo.analysis.fusion.operations import MAX_INSTRUCTIONS, is_on_demand, is_pointwise
 from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import readers_of, rows_of
 from hlo.ir import Computation, Instruction
 from hlo.values.layout.plain import is_plain, loop_order, minor_to_major, size_bytes
 from hlo.values.types import ArrayShape
 
-# What one loop computes and reads, at the most: code size and registers are finite.
-_MOST_RESULTS, _MOST_NODES, _MOST_LEAVES = 8, 150, 24
+# What one loop writes and reads, at the most: registers are finite.
+_MAX_RESULTS, _MAX_LEAVES = 8, 24
 # Loops that are far apart in the order of the program keep what they read for long.
 _NEAR = 8
 
@@ -44,6 +44,7 @@ class _Siblings:
     roles: Mapping[Instruction, Role]
     position: Mapping[Instruction, int]
     stands_alone: Callable[[Instruction], bool]
+    read_each_other: bool
     groups: list[Group] = field(default_factory=list)
     # The groups that were opened last, by what they loop over.
     open: dict[object, list[Group]] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class _Siblings:
 
     def _visit(self, inst: Instruction) -> None:
         alone = self._alone(inst)
-        if any(map(self.stands_alone, alone.nodes)) or len(alone.nodes) > _MOST_NODES:
+        if any(map(self.stands_alone, alone.nodes)) or len(alone.nodes) > MAX_INSTRUCTIONS:
             return
         shape = inst.array_shape
         near = self.open.setdefault((shape.dims, minor_to_major(shape)), [])
@@ -103,11 +104,11 @@ class _Siblings:
 
     def _belongs(self, alone: Group, group: Group) -> bool:
         (inst,) = alone.members
-        if len(group.members) == _MOST_RESULTS or not self._shares(alone, group):
+        if len(group.members) == _MAX_RESULTS or not self._shares(alone, group):
             return False
-        if len(group.nodes | alone.nodes) > _MOST_NODES:
+        if len(group.nodes | alone.nodes) > MAX_INSTRUCTIONS:
             return False
-        if len(group.leaves | alone.leaves) > _MOST_LEAVES:
+        if len(group.leaves | alone.leaves) > _MAX_LEAVES:
             return False
         # All others that read what the loop makes come after the last of its kernels.
         here = self.position[inst]
@@ -140,6 +141,8 @@ class _Siblings:
         (inst,) = alone.members
         size = size_bytes(inst.array_shape)
         both = alone.leaves & (group.leaves | set(group.members))
+        if not self.read_each_other and not both.isdisjoint(group.members):
+            return False
         if any(leaf.shape.is_array and size_bytes(leaf.shape) * 2 > size for leaf in both):
             return True
         return sum(node.spec.cost for node in alone.nodes & group.nodes) > 1
@@ -149,10 +152,13 @@ def sibling_groups(
     comp: Computation,
     roles: Mapping[Instruction, Role],
     stands_alone: Callable[[Instruction], bool] = lambda _: False,
+    *,
+    read_each_other: bool = True,
 ) -> list[Group]:
     """Return which kernels of a computation become one, in order: groups of two or more.
 
-    stands_alone: operations whose kernels have one result.
+    stands_alone: operations whose kernels have one result. read_each_other: whether one may read
+    another's result.
     """
     position = {inst: n for n, inst in enumerate(comp.in_order())}
-    return _Siblings(comp, roles, position, stands_alone).find()
+    return _Siblings(comp, roles, position, stands_alone, read_each_other).find()

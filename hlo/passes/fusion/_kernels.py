@@ -1,114 +1,46 @@
-"""What one kernel computes and reads, and what it takes to fuse a producer into it.
-
-A kernel is an instruction with copies of the producers that it evaluates at the indices it needs.
-Its time is the larger of what memory and what arithmetic take: producers that are cheap beside the
-traffic they save may be evaluated several times.
-"""
+"""The kernels of a computation, by the rules of `hlo.analysis.fusion`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from functools import partial
 
-from hlo.analysis.bitcasts import is_bitcast
-from hlo.analysis.congruence import has_control_edges
-from hlo.analysis.cost import cost_of_instruction
+from hlo.analysis.congruence import Congruence, has_control_edges
 from hlo.analysis.effects import Effects
-from hlo.ir import Instruction
-from hlo.ops import Trait
+from hlo.analysis.fusion.operations import is_on_demand
+from hlo.analysis.fusion.roles import Role, initial_roles, is_same_memory
+from hlo.analysis.fusion.siblings import sibling_groups
+from hlo.ir import Computation, Instruction, Module
+from hlo.ir.calls import Calls
+from hlo.ops import Category
+from hlo.passes.fusion._build import FusionBuilder, fusible_computations
+from hlo.passes.rewrites import Rewrites
 from hlo.values.types import ArrayShape, Shape
 
-# The unit of time is a byte of traffic.
-_OPERATION = 0.8
-_TRANSCENDENTAL = 16.0
-_START = 1024.0
-# Of the operations of a contraction: so many on its result are done while it waits for operands.
-_HIDDEN = 1 / 16
-# What takes more operations an element is never evaluated more often than it has elements.
-_CHEAP = 10 * _OPERATION
-# A kernel of more arrays or instructions takes longer to compile than it saves.
-_MAX_OPERANDS = 48
-MAX_MEMBERS = 200
-_MAX_REDUCTIONS = 5
-# At how many different indices a value may be evaluated: each is code of its own.
-_MAX_INDICES = 8
-_MAX_CONCATENATED = 8
-_MIN_ROW_BYTES = 64
-_MIN_CONCATENATED_BYTES = 2048
-
-# Evaluated for each user anew, though others may need it in memory.
-_FREE = frozenset({"broadcast", "iota"})
-_CONTRACTIONS = frozenset({"convolution", "dot"})
-_REDUCTIONS = frozenset({"reduce", "reduce-window"})
-
-# An index into an operand: the movements on the way to it, the outermost first; none for the same
-# place in memory.
-_Index = tuple[Instruction, ...]
+# Loops that are more than their result element by element.
+_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "reduce", "reduce-window"})
+# What runs other computations than functions of elements, or elsewhere.
+_APART = frozenset({Category.ASYNC, Category.COLLECTIVE, Category.CUSTOM, Category.HOST})
+_CALLS = frozenset({"call", "fusion"})
 
 
-@dataclass
-class Kernel:
-    """An instruction and what is fused into it.
+def is_opaque(inst: Instruction, effects: Effects) -> bool:
+    """True for what passes leave as it is, beside what is no kernel for code generation either.
 
-    members: the root and copies of others. reads: by value that it reads, how many elements at each
-    index. work: the operations of one run, in bytes of traffic. strided: what is read at any
-    strides but not computed. kept: what has to be in memory. hero: the contraction. hero_work: the
-    part of the work that is the hero's.
+    Code generation has inlined calls and fusions by then, expanded arrays of dynamic size and
+    followed the order that control edges ask for; memory other than the default is there for
+    somebody else to use, and so is the buffer of a copy that changes nothing.
     """
-
-    root: Instruction
-    members: dict[Instruction, None]
-    reads: dict[Instruction, dict[_Index, float]] = field(default_factory=dict)
-    work: float = 0.0
-    strided: set[Instruction] = field(default_factory=set)
-    kept: set[Instruction] = field(default_factory=set)
-    hero: Instruction | None = None
-    hero_work: float = 0.0
-    reductions: int = 0
-
-    @cached_property
-    def time(self) -> float:
-        traffic = _written(self.root)
-        for operand, indices in self.reads.items():
-            traffic += _read(operand, indices)
-        work = max(self.hero_work, self.work - self.hero_work * _HIDDEN)
-        return _START + max(traffic, work)
-
-
-def is_fusible(inst: Instruction, effects: Effects) -> bool:
-    """True for what can be in a loop fusion, as its root or as a producer."""
-    shape = inst.shape
+    if inst.opcode in _CALLS or inst.spec.category in _APART:
+        return True
     if has_control_edges(inst) or not effects.is_function(inst):
-        return False
-    if not all(_is_plain(s) for s in (shape, *inst.operand_shapes)):
-        return False
-    if inst.opcode == "copy":  # one that changes nothing separates two buffers on purpose
-        return shape != inst.operands[0].shape
-    return (
-        inst.spec.has(Trait.ELEMENTWISE)
-        or inst.spec.moved is not None
-        or inst.opcode in ("bitcast", "iota")
-        or inst.opcode in _REDUCTIONS
-        or inst.opcode in _CONTRACTIONS
-    )
+        return True
+    if inst.opcode == "copy" and inst.shape == inst.operands[0].shape:
+        return True
+    return not all(_is_in_default_memory(s) for s in (inst.shape, *inst.operand_shapes))
 
 
-def is_contraction(inst: Instruction) -> bool:
-    """True for sums of products, which kernels of their own compute."""
-    return inst.opcode in _CONTRACTIONS
-
-
-def is_free(inst: Instruction) -> bool:
-    """True for what costs nothing to evaluate in each kernel that needs it."""
-    return inst.opcode in _FREE and isinstance(inst.shape, ArrayShape)
-
-
-def is_scalar_constant(inst: Instruction) -> bool:
-    """True for a constant of one element."""
-    return inst.opcode == "constant" and isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar
-
-
-def _is_plain(shape: Shape) -> bool:
+def _is_in_default_memory(shape: Shape) -> bool:
     """True for arrays of static shape in the default memory."""
     for _, leaf in shape.leaves():
         if not isinstance(leaf, ArrayShape) or leaf.is_dynamic:
@@ -118,177 +50,128 @@ def _is_plain(shape: Shape) -> bool:
     return True
 
 
-def kernel_of(inst: Instruction) -> Kernel:
-    """Return the kernel of one fusible instruction."""
-    kernel = Kernel(inst, {inst: None})
-    cost = cost_of_instruction(inst)
-    kernel.work = cost.operations * _OPERATION + cost.transcendentals * _TRANSCENDENTAL
-    kernel.reductions = inst.opcode in _REDUCTIONS
-    total = float(elements(inst))
-    for n, operand in enumerate(inst.operands):
-        index: _Index = () if _keeps_index(inst) or elements(operand) == 1 else (inst,)
-        count = 1.0 if elements(operand) == 1 else total * _evaluations(inst, n)
-        at = kernel.reads.setdefault(operand, {})
-        at[index] = at.get(index, 0.0) + count if index else count
-    if inst.opcode in _CONTRACTIONS:
-        kernel.hero, kernel.hero_work = inst, kernel.work
-        kernel.strided.update(inst.operands)
-    if inst.opcode == "dynamic-update-slice":
-        kernel.kept.add(inst.operands[0])
-    if _is_long_concatenation(inst):
-        kernel.kept.update(inst.operands)
-    return kernel
+def is_loop(inst: Instruction, effects: Effects) -> bool:
+    """True for what can be in a loop fusion, as its root or inside."""
+    return (is_on_demand(inst) or inst.opcode in _LOOPS) and not is_opaque(inst, effects)
 
 
-def elements(inst: Instruction) -> int:
-    """Return the number of elements of a value, those of all leaves of a tuple."""
-    shape = inst.shape
-    if isinstance(shape, ArrayShape):
-        return shape.num_elements
-    return sum(s.num_elements for _, s in inst.shape.leaves() if isinstance(s, ArrayShape))
+def is_scalar_constant(inst: Instruction) -> bool:
+    """True for a constant of one element."""
+    return inst.opcode == "constant" and isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar
 
 
-def _bytes(inst: Instruction) -> int:
-    shape = inst.shape
-    if isinstance(shape, ArrayShape):
-        return shape.byte_size
-    return sum(s.byte_size for _, s in inst.shape.leaves() if isinstance(s, ArrayShape))
+def with_constants(members: Iterable[Instruction]) -> list[Instruction]:
+    """Return members of a fusion with the scalar constants that they read, which go in too."""
+    given = list(members)
+    constants = (o for m in given for o in m.operands if is_scalar_constant(o))
+    return list(dict.fromkeys((*constants, *given)))
 
 
-def _written(root: Instruction) -> float:
-    return _bytes(root.operands[1] if root.opcode == "dynamic-update-slice" else root)
+def members_of(kernel: Instruction, roles: Mapping[Instruction, Role]) -> list[Instruction]:
+    """Return a kernel and what is fused into it."""
+    found = {kernel: None}
+    stack = [kernel]
+    while stack:
+        for operand in stack.pop().operands:
+            if operand not in found and roles[operand] is Role.FUSED:
+                found[operand] = None
+                stack.append(operand)
+    return list(found)
 
 
-def _read(operand: Instruction, indices: dict[_Index, float]) -> float:
-    size = _bytes(operand)
-    return min(1.0, sum(indices.values()) / max(1, elements(operand))) * size
+class Inlined:
+    """A copy of a computation in which loop fusions are inlined, and the roles that they stand for.
+
+    computation: the copy. roles: those of its instructions: the root of a fusion is a kernel, the
+    rest of it is fused; what several fusions have a copy of is one again. owners: the instruction
+    that a kernel of the copy stands for. Fusions of several results, and those that nothing here
+    would make, are left opaque.
+    """
+
+    def __init__(self, comp: Computation, effects: Effects, congruence: Congruence) -> None:
+        self.computation = Computation(comp.name)
+        self.owners: dict[Instruction, Instruction] = {}
+        self._congruence = congruence
+        self._shared: dict[Hashable, Instruction] = {}
+        made: dict[Instruction, Instruction] = {}
+        roots, opaque = set[Instruction](), set[Instruction]()
+        for inst in comp.in_order():
+            args = [made[o] for o in inst.operands]
+            if is_loop_fusion(inst, effects):
+                made[inst] = self._inline(inst, args)
+                roots.add(made[inst])
+            elif inst.opcode == "constant":
+                made[inst] = self._share(inst, [])
+            else:
+                made[inst] = self.computation.add(inst.clone(args))
+                if is_opaque(inst, effects):
+                    opaque.add(made[inst])
+            self.owners.setdefault(made[inst], inst)
+        self.computation.set_root(made[comp.root])
+        self.roles = initial_roles(self.computation, opaque.__contains__)
+        for inst in self.computation.in_order():
+            is_head = inst in self.owners and inst.opcode != "constant"
+            if self.roles[inst] is Role.FUSED and is_head:
+                is_view = is_same_memory(inst) and self.roles[inst.operands[0]] is not Role.FUSED
+                is_kernel = inst in roots or not is_view
+                self.roles[inst] = Role.KERNEL if is_kernel else Role.ALIAS
+
+    def kernels(self) -> Iterator[tuple[Instruction, list[Instruction]]]:
+        """Yield the owner of each kernel with those of what it has absorbed, consumers first."""
+        for inst in reversed(self.computation.in_order()):
+            if self.roles[inst] is Role.KERNEL and inst.opcode != "constant":
+                members = members_of(inst, self.roles)
+                yield self.owners[inst], [self.owners[m] for m in members if m in self.owners]
+
+    def _inline(self, fusion: Instruction, args: list[Instruction]) -> Instruction:
+        """Add what a fusion computes; returns its root."""
+        body = fusion.calls
+        made = {p: args[n] for n, p in enumerate(body.parameters)}
+        for inst in body.in_order():
+            if inst not in made and inst is not body.root:
+                made[inst] = self._share(inst, [made[o] for o in inst.operands])
+        return self.computation.add(body.root.clone([made[o] for o in body.root.operands]))
+
+    def _share(self, inst: Instruction, args: list[Instruction]) -> Instruction:
+        """Return a copy of an instruction, the same for equal ones."""
+        key = self._congruence.value(inst), tuple(args)
+        if key not in self._shared:
+            self._shared[key] = self.computation.add(inst.clone(args))
+        return self._shared[key]
 
 
-def _keeps_index(inst: Instruction) -> bool:
-    """True when each element is computed from the operands' elements at the same place."""
-    if inst.opcode == "copy":
-        return True
-    if inst.opcode == "reshape":
-        return is_bitcast(inst)
-    return inst.spec.has(Trait.ELEMENTWISE) and isinstance(inst.shape, ArrayShape)
-
-
-def _evaluations(inst: Instruction, n: int) -> float:
-    """Return how many elements of an operand an element of the result needs on average."""
-    total, operand = max(1, elements(inst)), elements(inst.operands[n])
-    match inst.opcode:
-        case "pad" | "concatenate":
-            return operand / total
-        case "reduce" | "reduce-window" | "dot" | "convolution":
-            return max(1.0, operand / total)
-        case "dynamic-update-slice":
-            return 0.0 if n == 0 else operand / total
-        case "gather":
-            return 1.0 if n == 0 else operand / total
-    return 1.0
-
-
-def _is_long_concatenation(inst: Instruction) -> bool:
-    """True for what is better done by copying each operand: many of them, or long rows."""
-    if inst.opcode != "concatenate":
+def is_loop_fusion(inst: Instruction, effects: Effects) -> bool:
+    """True for a fusion of one result: a kernel, with what is computed at any index inside it."""
+    if inst.opcode != "fusion" or inst.fusion_kind not in ("kLoop", "kInput"):
         return False
-    shape = inst.array_shape
-    if len(inst.operands) > _MAX_CONCATENATED:
-        return True
-    if shape.rank <= 1 or shape.byte_size < _MIN_CONCATENATED_BYTES:
+    if inst.output_to_operand_aliasing or has_control_edges(inst):
         return False
-    (dim,) = inst.dimensions
-    minor = shape.layout.minor_to_major[0] if shape.layout is not None else shape.rank - 1
-    row = shape.dims[dim] * shape.element_type.bits // 8
-    return dim == minor and row >= _MIN_ROW_BYTES
-
-
-# --- fusing -------------------------------------------------------------------------------------
-
-
-def can_take(consumer: Kernel, producer: Kernel) -> bool:
-    """Return whether a producer may be evaluated inside a consumer that reads it."""
-    p, indices = producer.root, consumer.reads[producer.root]
-    if not isinstance(p.shape, ArrayShape) or p in consumer.kept:
+    body = inst.calls
+    if body.root.opcode in ("parameter", "constant") or not effects.is_function(inst):
         return False
-    if p.opcode in ("constant", "dynamic-update-slice") or _is_long_concatenation(p):
-        return False
-    if p in consumer.strided and not _changes_strides(producer):
-        return False
-    if producer.hero is not None and not _is_epilogue(consumer, p, indices):
-        return False
-    if consumer.reductions + producer.reductions > _MAX_REDUCTIONS and producer.reductions:
-        return False
-    if len(consumer.members) + len(producer.members) > MAX_MEMBERS:
-        return False
-    operands = len(consumer.reads.keys() | producer.reads.keys()) - 1
-    if operands > max(_MAX_OPERANDS, len(consumer.reads)):
-        return False
-    return len(indices) <= _MAX_INDICES
-
-
-def _changes_strides(kernel: Kernel) -> bool:
-    """True for memory seen at other strides or as a wider type: contractions read at any."""
+    is_apart = partial(is_opaque, effects=effects)
     return all(
-        m.spec.has(Trait.VIEW) or m.opcode == "bitcast" or (m.opcode == "convert" and _widens(m))
-        for m in kernel.members
+        i.opcode in ("parameter", "constant")
+        or ((i is body.root or is_on_demand(i)) and not is_apart(i) and not i.shape.is_tuple)
+        for i in body
     )
 
 
-def _widens(convert: Instruction) -> bool:
-    before, after = convert.operands[0].array_shape, convert.array_shape
-    old, new = before.element_type, after.element_type
-    return old.is_float and new.is_float and new.bits > old.bits
+def fuse_siblings(
+    module: Module, rewrites: Rewrites, rule: str, *, read_each_other: bool = True
+) -> None:
+    """Make one fusion of each group of kernels that can be one of several results.
 
-
-def _is_epilogue(consumer: Kernel, hero: Instruction, indices: dict[_Index, float]) -> bool:
-    """True when a kernel does no more than compute on each element of a contraction."""
-    root = consumer.root
-    if consumer.hero is not None or consumer.reductions or list(indices) != [()]:
-        return False
-    if root.opcode == "dynamic-update-slice" or not isinstance(root.shape, ArrayShape):
-        return False
-    return elements(root) == elements(hero)
-
-
-def repeats(consumers: list[Kernel], producer: Kernel) -> bool:
-    """Return whether fusing evaluates anything of a producer more often than alone."""
-    p = producer.root
-    evaluated = sum(sum(c.reads[p].values()) for c in consumers)
-    return evaluated > elements(p) and len(consumers) + elements(p) > 2
-
-
-def is_cheap(producer: Kernel) -> bool:
-    """True for what may be evaluated several times."""
-    return producer.work <= _CHEAP * max(1, elements(producer.root)) and producer.hero is None
-
-
-def merged(consumer: Kernel, producer: Kernel) -> Kernel:
-    """Return a kernel that evaluates a producer where it is read."""
-    p, size = producer.root, max(1, elements(producer.root))
-    reads = {operand: dict(at) for operand, at in consumer.reads.items() if operand is not p}
-    work = consumer.work
-    for index, count in consumer.reads[p].items():
-        share = count / size
-        work += producer.work * share
-        for operand, places in producer.reads.items():
-            at = reads.setdefault(operand, {})
-            for place, inner in places.items():
-                if elements(operand) == 1:
-                    at[()] = 1.0
-                else:
-                    at[index + place] = max(at.get(index + place, 0.0), inner * share)
-    strided = consumer.strided | producer.strided
-    if p in strided:
-        strided |= producer.reads.keys()
-    return Kernel(
-        consumer.root,
-        consumer.members | producer.members,
-        reads,
-        work,
-        strided - {p},
-        consumer.kept | producer.kept,
-        consumer.hero or producer.hero,
-        consumer.hero_work or producer.hero_work,
-        consumer.reductions + producer.reductions,
-    )
+    read_each_other: whether one of them may read another's result.
+    """
+    calls, effects, congruence = Calls(module), Effects(module), Congruence(module)
+    for comp in fusible_computations(module):
+        inlined = Inlined(comp, effects, congruence)
+        groups = sibling_groups(inlined.computation, inlined.roles, read_each_other=read_each_other)
+        builder = FusionBuilder(comp, calls, effects)
+        for group in groups:
+            members = [inlined.owners[m] for m in group.members]
+            if rewrites.allow(rule, members[0]):
+                outside = [m for m in members if m.is_root or not {*m.users} <= {*members}]
+                builder.fuse(with_constants(members), outside)
+        builder.finish()

@@ -8,7 +8,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Instruction, Module
 from hlo.ir.calls import Calls
 from hlo.passes.fusion._build import FusionBuilder, fusible_computations
-from hlo.passes.fusion._kernels import is_contraction, is_fusible, is_scalar_constant
+from hlo.passes.fusion._kernels import is_loop, is_scalar_constant
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.values.types import ArrayShape
@@ -25,20 +25,20 @@ def fusion_wrapper(module: Module, rewrites: Rewrites) -> None:
     for comp in fusible_computations(module):
         builder = FusionBuilder(comp, calls, effects)
         for inst in comp:
-            if _is_loop(inst, effects) and rewrites.allow("fusion_wrapper", inst):
+            if _is_wrapped(inst, effects) and rewrites.allow("fusion_wrapper", inst):
                 constants = [o for o in inst.operands if is_scalar_constant(o)]
                 name = f"wrapped_{inst.opcode.replace('-', '_')}"
                 builder.fuse({inst, *constants}, [inst], name=name, body_name=f"{name}_computation")
         builder.finish()
 
 
-def _is_loop(inst: Instruction, effects: Effects) -> bool:
+def _is_wrapped(inst: Instruction, effects: Effects) -> bool:
     if all(o.opcode == "constant" for o in inst.operands):
         return False  # for constant folding to decide: it would fold the fusion as a whole
     if inst.opcode == "scatter":
         return effects.is_function(inst) and not has_control_edges(inst)
     if isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar and inst.opcode != "reduce":
         return False
-    if is_bitcast(inst) or inst.opcode == "copy" or is_contraction(inst):
+    if is_bitcast(inst) or inst.opcode == "copy":
         return False
-    return is_fusible(inst, effects)
+    return is_loop(inst, effects)
