@@ -90,7 +90,7 @@ def test_instructions_that_code_may_not_use() -> None:
 def test_broken_code_of_ours_is_no_error_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     from hlo.codegen import pipeline
 
-    real = pipeline.emit_program
+    real = pipeline.write_program
 
     def broken(*args: object, **options: object) -> object:
         program = real(*args, **options)  # type: ignore[arg-type]
@@ -98,7 +98,7 @@ def test_broken_code_of_ours_is_no_error_of_the_user(monkeypatch: pytest.MonkeyP
         program.module.add(Function("f", [], body=[wrong]))
         return program
 
-    monkeypatch.setattr(pipeline, "emit_program", broken)
+    monkeypatch.setattr(pipeline, "write_program", broken)
     with pytest.raises(RuntimeError):
         hlo.compile(hlo.parse(LOOP), cache=False)
 
