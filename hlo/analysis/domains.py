@@ -45,10 +45,8 @@ _ARGUMENTS: dict[str, tuple[int, float, float]] = {
 _KEEPING = frozenset(
     {"convert", "reduce-precision", "all-gather", "all-to-all", "collective-permute"}
 )
-# Operations whose results are nonnegative for all operands.
-_NEVER_NEGATIVE = frozenset(
-    {"abs", "exponential", "logistic", "sqrt", "rsqrt", "cosh", "iota", "acosh", "acos"}
-)
+# Operations, besides those with the trait, whose results are nonnegative or -0 for all operands.
+_NEVER_NEGATIVE = frozenset({"sqrt", "rsqrt", "iota"})
 _DEPTH = 8
 # How often the demand on one value may be narrowed: through loops it might never converge.
 _MOST_VISITS = 4
@@ -179,7 +177,7 @@ def _passed(
     caller: Instruction, callee: Computation, number: int, path: Path, domain: Domain
 ) -> Iterator[Demand]:
     """Yield the demands on callers' operands that follow from one on a computation's parameter."""
-    if caller.opcode in ("call", "fusion", "map", "async-start"):
+    if caller.spec.has(Trait.CALL) or caller.opcode in ("map", "async-start"):
         yield caller.operands[number], path, domain
     elif caller.opcode == "while":
         yield caller.operands[0], path, domain
@@ -196,7 +194,7 @@ def _behind(inst: Instruction, path: Path, domain: Domain) -> Iterator[Demand]:
         yield inst.operands[path[0]], path[1:], domain
     elif op == "get-tuple-element":
         yield inst.operands[0], (inst.tuple_index, *path), domain
-    elif op in ("call", "fusion", "map"):
+    elif op == "map" or inst.spec.has(Trait.CALL):
         yield inst.called_computations[0].root, path, domain
     elif op == "while":
         yield inst.operands[0], path, domain
@@ -334,7 +332,7 @@ def _is_never_negative(inst: Instruction, depth: int = _DEPTH) -> bool:
     op, operands = inst.opcode, inst.operands
     if not depth:
         return False
-    if op in _NEVER_NEGATIVE:
+    if op in _NEVER_NEGATIVE or inst.spec.has(Trait.NONNEGATIVE):
         return True
     value = _real(inst)
     if value is not None:

@@ -49,11 +49,15 @@ class Trait(Flag):
     IDEMPOTENT = auto()  # op(x, x) == x
     INVOLUTION = auto()  # op(op(x)) == x
     SIDE_EFFECT = auto()
+    KEEPS_LAYOUT = (
+        auto()
+    )  # the result has the layout of its operands, which elementwise ones do too
     INFERABLE = auto()  # the text may leave out the result shape
     COLLECTIVE = auto()
     NO_FOLD = auto()  # not a function of its operands alone (random state, ids, host data)
     TRANSCENDENTAL = auto()  # roots and functions that take a series, such as exponentials
     EXACT = auto()  # of floats of any type the result is one of the type: nothing is rounded
+    NONNEGATIVE = auto()  # of floats the result is NaN or has a clear sign bit, whatever they are
     EXTREMUM = auto()  # the result is the greater, or the less, of two operands
     VIEW = auto()  # the elements of operand 0 at other strides: a view, where nothing is copied
     FORWARDS = auto()  # the result is operand 0 itself; the operation is for order or placement

@@ -18,6 +18,7 @@ from hlo.analysis.effects import Effects
 from hlo.eval.dynamic import may_be_dynamic
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ops import Trait
 from hlo.ops.contract.operand_configs import is_packed
 from hlo.ops.movement.dimension_sizes import SIZE_MAKERS
 from hlo.passes.rewrites import Rewrites
@@ -89,9 +90,6 @@ class RuleSet:
             _Worklist(comp, self, rewrites, effects, skip).run()
 
 
-_OWNERS = frozenset({"async-done", "async-start", "async-update", "fusion"})
-
-
 def is_configured(inst: Instruction) -> bool:
     """True for products whose factors are scaled, sparse or packed: no rule is about these."""
     return inst.opcode in ("dot", "convolution") and (
@@ -104,7 +102,12 @@ def unfused(module: Module) -> list[Computation]:
 
     Neither are they what an asynchronous operation wraps, which is one instruction for ever.
     """
-    owned = {c for i in module.instructions() if i.opcode in _OWNERS for c in i.called_computations}
+    owned = {
+        c
+        for i in module.instructions()
+        if i.opcode == "fusion" or i.spec.has(Trait.ASYNC_CHAIN)
+        for c in i.called_computations
+    }
     return [c for c in module.callees_first() if c not in owned]
 
 

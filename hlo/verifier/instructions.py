@@ -38,14 +38,6 @@ _PASSES_LAYOUT = frozenset(
 )  # fmt: skip
 # Of these, the ones that move between memory spaces.
 _PASSES_ORDER_ONLY = frozenset({"copy-start", "recv", "send"})
-# Operations besides the elementwise ones whose result has the layout of its operands.
-_KEEPS_LAYOUT = frozenset(
-    {
-        "all-reduce", "all-to-all", "cholesky", "collective-permute", "concatenate",
-        "dynamic-slice", "dynamic-update-slice", "fft", "map", "pad", "reduce-window", "reverse",
-        "select-and-scatter", "slice", "sort", "triangular-solve",
-    }
-)  # fmt: skip
 
 
 def check_instructions(module: Module, options: VerifyOptions, report: Report) -> None:
@@ -189,7 +181,7 @@ class _Checker:
         """Check that the layout stays where the operation cannot change it."""
         result = inst.shape
         if not isinstance(result, ArrayShape) or not (
-            inst.opcode in _KEEPS_LAYOUT or inst.spec.has(Trait.ELEMENTWISE)
+            inst.spec.has(Trait.KEEPS_LAYOUT | Trait.ELEMENTWISE)
         ):
             return
         # An element size is part of the layout, and the element type may change.

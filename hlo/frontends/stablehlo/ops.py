@@ -33,6 +33,7 @@ from hlo.frontends.stablehlo.elementwise import (
     rng,
     rng_bit_generator,
 )
+from hlo.frontends.stablehlo.same_names import CHLO, STABLEHLO, spelled
 from hlo.frontends.stablehlo.windows import window_of
 from hlo.ir import Instruction
 from hlo.ops import OPS
@@ -70,7 +71,7 @@ def _batch_norm(opcode: str) -> Handler:
 
 
 # Custom calls that encode CHLO operations in portable artifacts.
-_RECOMPOSED = frozenset("acos acosh asin asinh atanh cosh erf sinh tan topk".split())
+_RECOMPOSED = frozenset({*CHLO, "tan", "topk"}) - {"mulhi"}
 
 
 def _custom_call(c: Context) -> Instruction:
@@ -87,18 +88,7 @@ def _custom_call(c: Context) -> Instruction:
     return external.custom_call(c)
 
 
-_SAME = (
-    "abs add and atan2 ceil clamp complex convert count_leading_zeros divide floor imag "
-    "is_finite maximum minimum multiply negate not or popcnt power real remainder "
-    "round_nearest_afz round_nearest_even select shift_left shift_right_arithmetic "
-    "shift_right_logical sign subtract xor bitcast_convert reshape replica_id partition_id "
-    "after_all dynamic_update_slice"
-).split()
-_FUNCTIONS = (
-    "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan "
-    "tanh"
-).split()
-_CHLO_SAME = "acos acosh asin asinh atanh cosh erf mulhi sinh tan".split()
+_CHLO_SAME = (*CHLO, "tan")
 _CHLO_BROADCAST = (
     "add and atan2 complex divide maximum minimum multiply or power remainder shift_left "
     "shift_right_arithmetic shift_right_logical subtract xor"
@@ -110,8 +100,9 @@ def _same(opcode: str) -> Handler:
 
 
 HANDLERS: dict[str, Handler] = {
-    **{f"stablehlo.{name}": _same(name.replace("_", "-")) for name in _SAME + _FUNCTIONS},
-    **{f"chlo.{name}": _same(name) for name in _CHLO_SAME},
+    **{f"stablehlo.{spelled(name)}": _same(name)
+       for name in (*STABLEHLO, "after-all", "dynamic-update-slice")},
+    **{f"chlo.{spelled(name)}": _same(name) for name in _CHLO_SAME},
     **{f"chlo.broadcast_{name}": chlo.broadcasting(name.replace("_", "-"))
        for name in _CHLO_BROADCAST},
     "call": call,
@@ -236,7 +227,7 @@ HANDLERS: dict[str, Handler] = {
 }  # fmt: skip
 
 # MHLO is the predecessor of StableHLO: its operations have the same names and attributes.
-_MHLO_OF_CHLO = "acos acosh asin asinh atanh cosh erf mulhi ragged_dot scan sinh tan".split()
+_MHLO_OF_CHLO = (*_CHLO_SAME, "ragged_dot", "scan")
 HANDLERS |= {
     **{n.replace("stablehlo.", "mhlo."): h for n, h in HANDLERS.items() if n[:9] == "stablehlo"},
     **{f"mhlo.{name}": HANDLERS[f"chlo.{name}"] for name in _MHLO_OF_CHLO},

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hlo.errors import InferError
+from hlo.frontends.stablehlo.same_names import CHLO, STABLEHLO, spelled
 from hlo.frontends.stablehlo.spelling import (
     enum,
     flag,
@@ -22,6 +23,7 @@ from hlo.frontends.stablehlo.spelling import (
     struct,
 )
 from hlo.ir import Instruction
+from hlo.ops import OPS
 from hlo.ops.attrs import CONV_DIMS, PACKED_NIBBLE
 from hlo.ops.elementwise.selection import FLOAT_ORDERS
 
@@ -277,24 +279,18 @@ def _topk(inst: Instruction) -> Attributes:
     return {"k": integer(inst.k)}
 
 
-_STABLEHLO = (
-    "abs add and atan2 ceil clamp complex convert count-leading-zeros divide floor imag is-finite "
-    "maximum minimum multiply negate not or popcnt power real remainder round-nearest-afz "
-    "round-nearest-even select shift-left shift-right-arithmetic shift-right-logical sign subtract "
-    "xor bitcast-convert reshape replica-id partition-id"
-).split()
-_ACCURATE = (
-    "cbrt cosine exponential exponential-minus-one log log-plus-one logistic rsqrt sine sqrt tan "
-    "tanh"
-).split()
-_CHLO = "acos acosh asin asinh atanh cosh erf mulhi sinh".split()
 # Starts are written as the synchronous operation.
 MODE = ("mode",)
 
 RULES: Mapping[str, Rule] = {
-    **{name: Rule(f"stablehlo.{name.replace('-', '_')}") for name in _STABLEHLO},
-    **{name: Rule(f"stablehlo.{name.replace('-', '_')}", _accuracy) for name in _ACCURATE},
-    **{name: Rule(f"chlo.{name}") for name in _CHLO},
+    **{
+        name: Rule(
+            f"stablehlo.{spelled(name)}",
+            _accuracy if "result_accuracy" in OPS[name].attrs else _none,
+        )
+        for name in STABLEHLO
+    },
+    **{name: Rule(f"chlo.{spelled(name)}") for name in CHLO},
     "all-gather": Rule(
         "stablehlo.all_gather", lambda i: {"all_gather_dim": integer(_dims(i)[0])} | groups(i)
     ),

@@ -167,7 +167,7 @@ register(
         ),
         attrs=_ALL_REDUCE,
         verify=need_groups,
-        traits=TRAITS,
+        traits=TRAITS | Trait.KEEPS_LAYOUT,
     )
 )
 register(

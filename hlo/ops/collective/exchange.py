@@ -65,7 +65,7 @@ register(
         ),
         attrs={**CONSTRAINED, "dimensions": Attr(INTS)},
         verify=need_groups,
-        traits=TRAITS,
+        traits=TRAITS | Trait.KEEPS_LAYOUT,
     )
 )
 
@@ -282,7 +282,7 @@ register(
             "f32[2,3] collective-permute(f32[2,3] x), source_target_pairs={}",
         ),
         attrs=_PERMUTE,
-        traits=TRAITS,
+        traits=TRAITS | Trait.KEEPS_LAYOUT,
     )
 )
 register(

@@ -168,7 +168,7 @@ register(
         infer=_infer_fft,
         evaluate=_fft,
         category=Category.LINALG,
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         source='"Fft" (003); XLA service/shape_inference.cc',
         examples=(
             "c64[3,8] fft(c64[3,8] a), fft_type=FFT, fft_length={8}",
@@ -186,7 +186,7 @@ register(
         infer=_infer_cholesky,
         evaluate=_cholesky,
         category=Category.LINALG,
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         source='"Cholesky" (003); failure and the other triangle as in XLA\'s CPU backend',
         examples=("f32[2,3,3] cholesky(f32[2,3,3] a), lower=true",),
     )
@@ -205,7 +205,7 @@ register(
         infer=_infer_triangular_solve,
         evaluate=_triangular_solve,
         category=Category.LINALG,
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         source='"TriangularSolve" (003); XLA service/shape_inference.cc',
         examples=(
             "f32[2,3,4] triangular-solve(f32[2,3,3] a, f32[2,3,4] b), left_side=true, "

@@ -119,11 +119,12 @@ def _binary(name: str, kernel: Kernel, *types: str, **options: Any) -> None:
 
 
 def _transcendental(
-    name: str, kernel: Kernel, *types: str, cost: float = TRANSCENDENTAL_COST
-) -> None:
+    name: str, kernel: Kernel, *types: str, traits: Trait = Trait.NONE,
+    cost: float = TRANSCENDENTAL_COST,
+) -> None:  # fmt: skip
     _unary(
         name, kernel, *types, attrs={"result_accuracy": Attr(ACCURACY)},
-        traits=Trait.TRANSCENDENTAL, cost=cost,
+        traits=traits | Trait.TRANSCENDENTAL, cost=cost,
     )  # fmt: skip
 
 
@@ -139,7 +140,8 @@ def _zeros(x: np.ndarray) -> np.ndarray:
 
 
 _unary("abs", Kernel(signed=np.abs, real=np.abs, complex=cx.absolute, wide_complex=True),
-       "f32", "s32", "c64", result=complex_part, traits=Trait.EXACT)  # fmt: skip
+       "f32", "s32", "c64", result=complex_part,
+       traits=Trait.EXACT | Trait.NONNEGATIVE)  # fmt: skip
 _unary("negate", Kernel(integer=np.negative, real=np.negative, complex=np.negative), "f32", "u8",
        traits=Trait.INVOLUTION | Trait.EXACT)  # fmt: skip
 _unary("sign", Kernel(signed=np.sign, real=ev.sign, complex=cx.sign, wide_complex=True),
@@ -164,6 +166,7 @@ _transcendental(
     "rsqrt", Kernel(real=ev.rsqrt, complex=cx.rsqrt, wide_real=True, wide_complex=True),
     "f32", "c64", cost=6.0,
 )  # fmt: skip
+_NONNEGATIVE = ("acos", "acosh", "cosh", "exp2", "exponential", "logistic")
 for _name, _real, _complex in (
     ("acos", np.arccos, np.arccos),
     ("acosh", np.arccosh, np.arccosh),
@@ -190,6 +193,7 @@ for _name, _real, _complex in (
         _name,
         Kernel(real=_real, complex=_complex, wide_real=True, wide_complex=True),
         *(("f32", "c64") if _complex else ("f32", "f64")),
+        traits=Trait.NONNEGATIVE if _name in _NONNEGATIVE else Trait.NONE,
     )
 
 # --- binary -------------------------------------------------------------------------------------

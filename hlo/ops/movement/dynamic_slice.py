@@ -11,7 +11,7 @@ from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import INTS, need
 from hlo.ops.movement.gather_scatter_eval import clamp_index
-from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import UNBOUNDED, ElementType, Shape, array
 
 
@@ -82,6 +82,7 @@ register(
         ),
         attrs={"dynamic_slice_sizes": need(INTS)},
         moved=slice(1),
+        traits=Trait.KEEPS_LAYOUT,
     )
 )  # fmt: skip
 
@@ -119,5 +120,6 @@ register(
             "pred[6] dynamic-update-slice(pred[6] a, pred[1] u, s64[] i)",
         ),
         moved=slice(2),
+        traits=Trait.KEEPS_LAYOUT,
     )
 )  # fmt: skip

@@ -182,7 +182,7 @@ register(
         "reverse", 1, _infer_reverse, _evaluate_reverse, Category.MOVEMENT, "003: Rev",
         ("f32[2,3] reverse(f32[2,3] x), dimensions={1}",),
         attrs={"dimensions": need(INTS)},
-        traits=Trait.INFERABLE | Trait.VIEW,
+        traits=Trait.INFERABLE | Trait.VIEW | Trait.KEEPS_LAYOUT,
         cost=0.0,
         moved=slice(1),
     )
@@ -276,7 +276,7 @@ register(
             "f32[2,3] slice(f32[4,5] x), slice={[0:4:2], [0:5:2]}",
         ),
         attrs={"slice": need(SLICES)},
-        traits=Trait.VIEW,
+        traits=Trait.VIEW | Trait.KEEPS_LAYOUT,
         cost=0.0,
         moved=slice(1),
     )
@@ -343,7 +343,7 @@ register(
             "s32[2,2] pad(s32[3,4] x, s32[] fill), padding=-1_0x1_-3",
         ),
         attrs={"padding": need(PADDING)},
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         moved=slice(2),
     )
 )  # fmt: skip
@@ -394,7 +394,7 @@ register(
             "s8[6] concatenate(s8[1] x, s8[0] y, s8[5] z), dimensions={0}",
         ),
         attrs={"dimensions": need(INTS)},
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         moved=slice(None),
     )
 )  # fmt: skip

@@ -61,7 +61,7 @@ register(
         evaluate=_evaluate_sort,
         category=Category.SORT,
         source="003 Sort",
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         examples=(
             "HloModule sort\n"
             "lt { a = f32[] parameter(0) b = f32[] parameter(1)\n"

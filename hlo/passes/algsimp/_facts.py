@@ -143,9 +143,6 @@ def never_minus_zero(inst: Instruction, depth: int = _DEPTH) -> bool:
     return False
 
 
-_NO_SIGN = frozenset({"abs", "cosh", "exponential", "logistic"})
-
-
 def has_no_sign(inst: Instruction, depth: int = _DEPTH) -> bool:
     """True for floats, and for signed integers, of which each is NaN or has a clear sign bit."""
     et = type_of(inst)
@@ -157,7 +154,7 @@ def has_no_sign(inst: Instruction, depth: int = _DEPTH) -> bool:
     if value is not None:
         return value > 0 or str(value) == "0.0"
     op, operands = inst.opcode, inst.operands
-    if op in _NO_SIGN:
+    if inst.spec.has(Trait.NONNEGATIVE):
         return True
     if op == "multiply":
         x, y = operands

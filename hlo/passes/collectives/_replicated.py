@@ -21,7 +21,6 @@ from hlo.ops.collective.device_groups import (
 )
 from hlo.passes.collectives._collective import groups_in
 
-_IDS = frozenset({"partition-id", "replica-id"})
 _MOVES = frozenset({"bitcast", "broadcast", "concatenate", "dynamic-slice", "reshape", "slice"})
 # Positions are found by few operations on few numbers, for few devices.
 _MOST_STEPS = 64
@@ -86,10 +85,10 @@ def _ids(mode: str | None, device_counts: tuple[int, int]) -> Devices | None:
 
 def is_constant(inst: Instruction) -> bool:
     """True for values computed from constants alone, which are equal on all devices."""
-    return _is_known(inst, leaves=frozenset())
+    return _is_known(inst, leaves=Trait.NONE)
 
 
-def _is_known(inst: Instruction, leaves: frozenset[str] = _IDS) -> bool:
+def _is_known(inst: Instruction, leaves: Trait = Trait.DEVICE_ID) -> bool:
     todo, seen = [inst], set()
     while todo:
         step = todo.pop()
@@ -101,7 +100,7 @@ def _is_known(inst: Instruction, leaves: frozenset[str] = _IDS) -> bool:
             return False
         if step.array_shape.num_elements > _MOST_ELEMENTS or step.shape.is_dynamic:
             return False
-        known = step.opcode == "constant" or step.opcode in leaves or step.opcode in _MOVES
+        known = step.opcode == "constant" or step.spec.has(leaves) or step.opcode in _MOVES
         if not known and not step.spec.has(Trait.ELEMENTWISE):
             return False
         todo.extend(step.operands)

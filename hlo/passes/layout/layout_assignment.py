@@ -26,11 +26,6 @@ _MAX_ROUNDS = 5
 _RULE = "layout_assignment.assign"
 Order = tuple[int, ...]
 
-# Besides the elementwise ones, what gives the order of dimensions that it gets.
-_KEEPING = frozenset(
-    "all-reduce all-to-all collective-permute concatenate dynamic-slice dynamic-update-slice map "
-    "pad reduce-window reverse select-and-scatter slice".split()
-)
 # They may read or write the host's memory while they run on the device.
 _CROSSING = frozenset({"dynamic-slice", "dynamic-update-slice"})
 # They have the layouts of what they are made of.
@@ -379,7 +374,9 @@ def _is_flexible(inst: Instruction) -> bool:
 
 
 def _keeps(inst: Instruction) -> bool:
-    return inst.opcode in _KEEPING or inst.spec.has(Trait.ELEMENTWISE)
+    """True for what gives the order of dimensions that it gets, whichever it is."""
+    keeps = inst.spec.has(Trait.KEEPS_LAYOUT | Trait.ELEMENTWISE)
+    return keeps and inst.opcode not in _ROWS_ONLY
 
 
 def _is_plain(shape: Shape) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hlo.analysis.patterns import single_binary_op
+from hlo.analysis.patterns import applies
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops import Trait
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.types._float_normalization import computes
 from hlo.passes.types._retype import Retyper, has_type
@@ -11,7 +12,6 @@ from hlo.values.types import ElementType
 
 # What depends on how many bits there are in front. All else keeps its lowest bits.
 _BY_WIDTH = frozenset({"count-leading-zeros", "popcnt", "shift-right-logical"})
-_WRAPPING = frozenset({"add", "and", "maximum", "minimum", "multiply", "or", "xor"})
 
 
 def normalize_integers(
@@ -48,4 +48,4 @@ def _is_unsigned_shift(inst: Instruction) -> bool:
 
 
 def _wraps(comp: Computation) -> bool:
-    return single_binary_op(comp) in _WRAPPING
+    return applies(comp, Trait.ASSOCIATIVE | Trait.ASSOCIATIVE_INT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
+from hlo.ops import Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import RuleSet
@@ -12,13 +13,6 @@ from hlo.values.types import ELEMENT_TYPES, F32, ArrayShape
 
 _RULES = RuleSet("bfloat16_fold")
 _BF16 = ELEMENT_TYPES["bf16"]
-# Their operands are of the type of their result, and they call nothing.
-_OF_ONE_TYPE = frozenset(
-    "abs negate sign ceil floor round-nearest-afz round-nearest-even sqrt acos acosh asin asinh "
-    "atan atanh cbrt cosine cosh erf exponential exponential-minus-one log log-plus-one logistic "
-    "rsqrt sine sinh tan tanh add multiply subtract divide remainder power atan2 maximum minimum "
-    "clamp".split()
-)
 
 
 @module_pass
@@ -33,7 +27,7 @@ def bfloat16_fold(module: Module, rewrites: Rewrites) -> None:
 )
 def elementwise_between_conversions(inst: Instruction, b: Builder) -> Instruction | None:
     inner = _only_rounded(inst)
-    if inner is None or inner.opcode not in _OF_ONE_TYPE:
+    if inner is None or not inner.spec.has(Trait.ELEMENTWISE) or inner.called_computations:
         return None
     operands = [_as_bf16(o) for o in inner.operands]
     if any(o is None for o in operands):
