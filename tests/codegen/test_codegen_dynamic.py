@@ -15,7 +15,7 @@ from hlo.eval import interpret
 from hlo.frontends.text import parse
 from hlo.values.arrays import DynamicArray
 from hlo.values.shape_text import parse_shape
-from hlo.values.types import ArrayShape
+from hlo.values.types import ELEMENT_TYPES, ArrayShape
 from tests.harness.oracle import assert_same
 from tests.harness.run_compiled import compiled
 from tests.ops.test_op_table import visible
@@ -355,3 +355,19 @@ ENTRY e {{ a = f32[1,4] parameter(0)  b = f32[<=1,1] parameter(1)  c = s32[1,1] 
     with pytest.raises(HloError, match="sparse or scaled operands") as e:
         hlo.compile(parse(text), cache=False)
     assert e.value.code == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("et", "op"),
+    [("f8e4m3fn", "maximum"), ("f8e4m3fn", "minimum"), ("f8e8m0fnu", "add"), ("f32", "multiply")],
+)
+def test_what_is_not_there_changes_no_reduction(et: str, op: str) -> None:
+    # Not every type has infinities, or a zero, to stand for what is not there.
+    text = f"""HloModule m
+f {{ a = {et}[] parameter(0) b = {et}[] parameter(1) ROOT r = {et}[] {op}(a, b) }}
+ENTRY e {{
+  x = {et}[<=5] parameter(0)
+  one = {et}[] constant(1)
+  ROOT r = {et}[] reduce(x, one), dimensions={{0}}, to_apply=f
+}}"""
+    check(text, [np.array([2, 3]).astype(ELEMENT_TYPES[et].dtype)])
