@@ -257,7 +257,7 @@ def _batch_norm(inst: Instruction) -> Attributes:
 
 def _all_to_all(inst: Instruction) -> Attributes:
     size = inst.replica_groups.group_size
-    if len(inst.operands) != 1 or not _dims(inst) or not size:
+    if len(inst.operands) != 1 or not inst.attrs.get("dimensions") or not size:
         raise InferError("StableHLO splits one array over explicit groups",
                          code="no-counterpart")  # fmt: skip
     (dim,) = _dims(inst)
