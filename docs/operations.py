@@ -1,4 +1,4 @@
-"""Prints docs/operations.md: every operation of the documents, and what here it is.
+"""Prints docs/operations.md: every operation of the documents and its counterpart here.
 
     python -m docs.operations > docs/operations.md
 
@@ -39,32 +39,31 @@ NOT_THERE = "-"
 AS_THE_PAGE_SAYS = "as the page says"
 _HEAD = """# Operations
 
-Every operation of the five documents: what each calls it, and what here it is. `make operations`
-writes this page, from `docs/operations.txt`, the builder, the op table and the tests.
+Every operation of the five documents: its name in each, and its counterpart here. `make operations`
+generates this page, from `docs/operations.txt`, the builder, the op table and the tests.
 
 - *004 ... 003*: its name in each document that describes operations, oldest first; {dash} where it
   has none. (001, the fifth, describes layouts.)
-- *Builder*: the call on an `XlaBuilder`; `...` are arguments that may be left out.
-- *Reference*: whether the interpreter computes the op table's examples of it. *Compiled*: whether
-  code is made for them, and as what.
-- *Types*: the element types that its operands may have, after a colon those of one operand or form;
-  after `to` those of the result, where they are other ones. Without operands it is the result's.
+- *Builder*: the call on an `XlaBuilder`; `...` are optional arguments.
+- *Reference*: whether the interpreter runs the op table's examples of it. *Compiled*: whether
+  they are compiled, and as what.
+- *Types*: the element types of its operands, after a colon those of one operand or form;
+  after `to` those of the result, if they differ. Without operands, those of the result.
 - *Tests*: programs of the builder's tests, compared with XLA:CPU or only read by XLA's parser, and
   examples of the op table, which are parsed, verified, interpreted, compiled and compared with
   XLA:CPU. Its types are tested by `tests/values/test_types.py`.
-- *Beside the page*: where XLA, or this project, does other than a page says, and in parentheses the
-  test that shows it.
+- *Beside the page*: deviations of XLA, or this project, from a page, and in parentheses the test
+  that shows it.
 
-A test is named by its file in `tests/` and what stands in brackets after its name there, or by its
-name. `pytest tests/ops/test_op_table.py -k "[abs-0] or [abs-1]"` runs
-`test_op_table[abs-0, abs-1]`, `pytest tests/verifier/test_verify.py -k test_x` would run
+A test is given by its file in `tests/` and its id in brackets, or by its name.
+`pytest tests/ops/test_op_table.py -k "[abs-0] or [abs-1]"` runs `test_op_table[abs-0, abs-1]`, `pytest tests/verifier/test_verify.py -k test_x` would run
 `test_verify::test_x`; ids of several words are written as `pytest --collect-only` prints them.
 """.format(dash=f"`{NOT_THERE}`")
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """Where XLA, or this project, does other than a page says; the test that shows it."""
+    """A deviation of XLA, or this project, from a page, and the test that shows it."""
 
     text: str
     test: str

@@ -1,1 +1,1 @@
-"""Which operations run as one kernel."""
+"""Fusion passes."""

@@ -1,4 +1,4 @@
-"""Builds fusions out of instructions of a computation."""
+"""Builds fusions from instructions of a computation."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hlo.ir.calls import Calls
 from hlo.ops import Trait
 
 _CONTRACTIONS = frozenset({"convolution", "dot"})
-# Loops over more than their result.
+# Operations whose loops have more dimensions than their result.
 _HEROES = _CONTRACTIONS | {"reduce", "reduce-window"}
 
 
 def fusible_computations(module: Module) -> list[Computation]:
-    """Return the entry, and what it runs through calls, loops and branches, callees first."""
+    """Return the entry, and the computations of its calls, loops and branches, callees first."""
     found = {module.entry}
     for comp in reversed(module.callees_first()):
         if comp in found:
@@ -26,17 +26,16 @@ def fusible_computations(module: Module) -> list[Computation]:
 
 
 def kind_of(body: Computation, outputs: Sequence[Instruction]) -> str:
-    """Return the kind of a fusion: by what its loops are over."""
+    """Return the kind of a fusion, by its iteration space."""
     if any(o.opcode in _HEROES for o in outputs):
         return "kInput"
     return "kOutput" if any(i.opcode in _CONTRACTIONS for i in body) else "kLoop"
 
 
 class FusionBuilder:
-    """Puts fusions in the places of instructions of a computation, and keeps the others' order.
+    """Replaces instructions of a computation by fusions, and preserves the order of the others.
 
-    places: what the order at the end follows, by instruction. What has the same place is ordered as
-    it was given.
+    places: position of each instruction in the final order, stable for equal ones.
     """
 
     def __init__(self, comp: Computation, calls: Calls, effects: Effects) -> None:
@@ -54,10 +53,10 @@ class FusionBuilder:
         body_name: str = "fused_computation",
         kind: str | None = None,
     ) -> Instruction:
-        """Compute some instructions in one fusion, and remove what nothing uses any more.
+        """Fuse some instructions, and remove those without users.
 
-        members: what is in it; those that are fusions are taken apart. outputs: those of them whose
-        values come out; several come out of a tuple. Returns the fusion.
+        members: its instructions; existing fusions are unpacked. outputs: the members whose values
+        it returns, several as a tuple. Returns the fusion.
         """
         comp, root = self._comp, outputs[0]
         body = Computation(body_name, execution_thread=comp.execution_thread)
@@ -95,14 +94,14 @@ class FusionBuilder:
             output.replace_all_uses_with(new)
 
     def finish(self) -> None:
-        """Put new instructions where those stood that they replace."""
+        """Move new instructions to the positions of those they replace."""
         self._comp.reorder(sorted(self._comp, key=self.places.__getitem__))
 
 
 def _fill(
     body: Computation, members: Sequence[Instruction]
 ) -> tuple[list[Instruction], dict[Instruction, Instruction]]:
-    """Append copies of instructions, and parameters for what they need; returns what that is."""
+    """Append copies of instructions, and parameters for their inputs; returns the inputs."""
     operands: list[Instruction] = []
     made: dict[Instruction, Instruction] = {}
     inside = set(members)

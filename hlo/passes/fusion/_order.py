@@ -1,4 +1,4 @@
-"""An execution order of a computation that stays one while instructions become one."""
+"""A topological order of a computation, maintained while instructions are merged."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from hlo.ir import Computation, Instruction
 
-# Instructions are taken to depend on each other when this many edges do not tell.
+# The search for a dependence gives up after this many edges, and assumes one.
 _MAX_EDGES = 512
 
 
 class Group:
-    """Instructions that become one. place: where they run, in numbers that other groups share."""
+    """Instructions that are merged. place: position in the order, in numbers used by all groups."""
 
     __slots__ = ("members", "place")
 
@@ -30,10 +30,10 @@ class Group:
 
 
 class Order:
-    """The groups of a computation, at first one for each instruction, in an order that can be run.
+    """The groups of a computation, at first one for each instruction, in topological order.
 
-    Merging two looks only at what lies between them, and moves only what depends on them; the
-    others keep their places (the dynamic topological order of Pearce and Kelly).
+    Merging two visits only groups between them, and moves only those that depend on them (the
+    dynamic topological order of Pearce and Kelly).
     """
 
     def __init__(self, comp: Computation) -> None:
@@ -41,7 +41,7 @@ class Order:
         self._rank = {inst: group.place for inst, group in self.groups.items()}
 
     def merge(self, a: Group, b: Group) -> bool:
-        """Make one group of two, unless one needs the other's result through a third."""
+        """Merge two groups, unless one depends on the other through a third."""
         if a.place > b.place:
             a, b = b, a
         after = self._between(a, b, Group.users, lambda place: place < b.place)
@@ -64,9 +64,9 @@ class Order:
         step: Callable[[Group], Iterator[Instruction]],
         is_inside: Callable[[int], bool],
     ) -> set[Group] | None:
-        """Return what is reached from one group before the other; None if the other is, too.
+        """Return the groups reachable from one group before the other; None if that is among them.
 
-        Also None when that takes too long to find out. An edge from one to the other is no matter.
+        Also None when the search takes too long. A direct edge between the two is ignored.
         """
         found: set[Group] = set()
         stack, edges = [start], 0

@@ -1,4 +1,4 @@
-"""Loops of one shape that read the same, as one loop."""
+"""Fusion of loops of equal shape that read the same operand."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from hlo.passes.rewrites import Rewrites
 def cpu_multi_output_fusion(module: Module, rewrites: Rewrites) -> None:
     """Fuse loops of equal shape that share an operand.
 
-    Unlike multi-output-fusion, it makes no loop of a loop and one over its result.
+    Unlike multi-output-fusion, it does not fuse a loop with one over its result.
     """
     fuse_siblings(module, rewrites, "cpu_multi_output_fusion", read_each_other=False)

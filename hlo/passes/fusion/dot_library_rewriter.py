@@ -1,4 +1,4 @@
-"""Products for a library of kernels."""
+"""Dots for a library of kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import is_configured
 
-# What YNNPACK multiplies, and the types of the results.
+# Operand and result types that YNNPACK supports.
 _TYPES = frozenset({("f32", "f32"), ("bf16", "f32"), ("s8", "s32")})
 
 
@@ -19,8 +19,8 @@ _TYPES = frozenset({("f32", "f32"), ("bf16", "f32"), ("s8", "s32")})
 def dot_library_rewriter(module: Module, rewrites: Rewrites, *, kind: str = "__ynn_fusion") -> None:
     """Wrap dots that XLA:CPU delegates to a library in custom fusions, as in its dumps.
 
-    kind: the library's name in `backend_config`. Programs compute the same, here by kernels of our
-    own.
+    kind: the library's name in `backend_config`. Results are the same, since here they run on this
+    project's kernels.
     """
     calls, effects = Calls(module), Effects(module)
     for comp in fusible_computations(module):

@@ -1,4 +1,4 @@
-"""Scalar constants that fusions are given, inside these fusions."""
+"""Sinking of scalar constant operands into fusions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hlo.passes.rules import unfused
 def fusion_constant_sinking(module: Module, rewrites: Rewrites) -> None:
     """Sink scalar constants into fusions, nested ones included.
 
-    A fusion keeps one operand, and those whose memory its result takes. Custom fusions, whose
-    operands mean something to others, are left alone.
+    A fusion keeps one operand, and those aliased with its result. Custom fusions, whose operands
+    have a meaning to backends, are not changed.
     """
     todo = unfused(module)
     while todo:
@@ -37,7 +37,7 @@ def fusion_constant_sinking(module: Module, rewrites: Rewrites) -> None:
 
 
 def _sinkable(fusion: Instruction) -> list[int]:
-    """Return the numbers of the operands that can be constants inside."""
+    """Return the numbers of the operands that can be sunk."""
     body: Computation = fusion.calls
     aliased = {alias.operand for alias in fusion.output_to_operand_aliasing}
     found = [
@@ -49,7 +49,7 @@ def _sinkable(fusion: Instruction) -> list[int]:
 
 
 def _sink(fusion: Instruction, numbers: Collection[int]) -> Instruction:
-    """Put operands of a fusion into its body, which is its own; returns what stands for it."""
+    """Move operands of a fusion into its body, which nothing else uses; returns the new fusion."""
     comp, body = fusion.parent, fusion.calls
     assert comp is not None
     for parameter in list(body.parameters):

@@ -1,4 +1,4 @@
-"""Loops that were not fused, each as a fusion of its own."""
+"""Unfused loops, each as a fusion of its own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hlo.values.types import ArrayShape
 def fusion_wrapper(module: Module, rewrites: Rewrites) -> None:
     """Wrap every unfused loop operation in a fusion of its own.
 
-    Contractions and copies, which have kernels of their own, stay, and so do scalars, bitcasts and
-    reshapes that move nothing, which are no loops.
+    Contractions and copies, which have kernels of their own, are not wrapped, nor are scalars,
+    bitcasts and reshapes that move nothing, which are no loops.
     """
     calls, effects = Calls(module), Effects(module)
     for comp in fusible_computations(module):
@@ -34,7 +34,7 @@ def fusion_wrapper(module: Module, rewrites: Rewrites) -> None:
 
 def _is_wrapped(inst: Instruction, effects: Effects) -> bool:
     if all(o.opcode == "constant" for o in inst.operands):
-        return False  # for constant folding to decide: it would fold the fusion as a whole
+        return False  # left to constant folding, which would fold the whole fusion
     if inst.opcode == "scatter":
         return effects.is_function(inst) and not has_control_edges(inst)
     if isinstance(inst.shape, ArrayShape) and inst.shape.is_scalar and inst.opcode != "reduce":

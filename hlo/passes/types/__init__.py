@@ -1,1 +1,1 @@
-"""Element types that are wider, narrower or other than the text says."""
+"""Passes that change element types."""

@@ -1,4 +1,4 @@
-"""Which element types sums of products take and give."""
+"""Element types of contractions."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def has_values_of(wide: ElementType, narrow: ElementType) -> bool:
 
 
 def factor_types(inst: Instruction) -> list[ElementType]:
-    """Return the element types of what a contraction multiplies."""
+    """Return the element types of a contraction's factors."""
     return [s.element_type for s in inst.operand_shapes[:2] if isinstance(s, ArrayShape)]

@@ -1,4 +1,4 @@
-"""How many bits of memory an element has, where its type has fewer than eight."""
+"""Element sizes in memory of sub-byte types."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hlo.values.types import ArrayShape, ElementType, Shape, TupleShape
 def set_element_sizes(
     module: Module, rewrites: Rewrites, rule: str, bits: Callable[[ElementType], int]
 ) -> None:
-    """Give all arrays of a module, those of its signature too, elements of other sizes in memory.
+    """Change the element size in memory of all arrays of a module, including its signature.
 
-    bits: the number for an element type, 0 for whole bytes. Nothing changes in a module with a
-    bitcast from such a type to another, or with a custom call that is made for the layouts it has.
+    bits: the number for an element type, 0 for whole bytes. Modules with a bitcast from such a type
+    to another, or with a custom call that requires its layouts, are not changed.
     """
 
     def of(shape: Shape) -> Shape:
@@ -33,7 +33,7 @@ def set_element_sizes(
     changed = [i for i in instructions if of(i.shape) != i.shape]
     if not changed or any(_reinterprets(i, of) or _is_fixed(i, of) for i in instructions):
         return
-    # Shapes agree throughout a module: it is all of them or none.
+    # Shapes have to be consistent: all of them are changed, or none.
     if not rewrites.allow(rule, changed[0]):
         return
     for inst in changed:
@@ -46,13 +46,13 @@ def set_element_sizes(
 
 
 def _is_fixed(inst: Instruction, of: Callable[[Shape], Shape]) -> bool:
-    """True for a custom call that states its layouts, that of some such element among them."""
+    """True for a custom call that states its layouts, including one with such elements."""
     stated = inst.operand_layout_constraints
     return stated is not None and any(of(s) != s for s in (*stated, inst.shape))
 
 
 def _reinterprets(inst: Instruction, of: Callable[[Shape], Shape]) -> bool:
-    """True for a bitcast that would read bits at other places."""
+    """True for a bitcast that would read bits at other offsets."""
     if inst.opcode != "bitcast":
         return False
     x, new = inst.operands[0].array_shape, inst.array_shape

@@ -21,7 +21,7 @@ _FORMS = {
 }  # fmt: skip
 F8 = tuple(name for name in _FORMS if name.startswith("f8"))
 
-# They move, reinterpret, or round by bits of their own; any type is as good as another.
+# They move, reinterpret, or round in their own way, in any type.
 _KEPT = frozenset("convert bitcast-convert stochastic-convert select reduce-precision".split())
 _ELEMENTWISE_ROUNDED_LATE = frozenset({"batch-norm-inference"})
 _APPROXIMATE = frozenset(
@@ -37,7 +37,7 @@ _ROUNDED_ONCE = frozenset({"add", "subtract"})
 
 
 def float_types(names: str) -> list[ElementType]:
-    """Return the floats that names joined by `+` stand for. Raises HloError for others."""
+    """Return the float types with names joined by `+`. Raises HloError for others."""
     return [_float(name) for name in names.split("+")]
 
 
@@ -48,7 +48,7 @@ def _float(name: str) -> ElementType:
 
 
 def computes(inst: Instruction) -> bool:
-    """True for what does arithmetic on elements, rather than move or reinterpret them."""
+    """True for operations that do arithmetic on elements, rather than move or reinterpret them."""
     opcode = inst.opcode
     if opcode in _APPLYING or opcode in _APPROXIMATE:
         return True
@@ -65,18 +65,18 @@ def normalize(
 ) -> None:
     """Compute in type `to` where the module computes in one of the narrow types.
 
-    Values keep their types; what computes with them is between conversions. Elementwise operations
-    round as before. chosen: which instructions, by default not those that only move values. Raises
-    HloError unless `to` has all values of the narrow types.
+    Values keep their types; arithmetic is put between conversions. Elementwise operations round as
+    before. chosen: which instructions, by default not those that only move values. Raises HloError
+    unless `to` has all values of the narrow types.
     """
     wide = _float(to)
     for et in narrow:
         if et is wide or not _has_all(wide, et):
             raise HloError.at("bad-pass-option", f"{wide} has not all values of {et}, or no more")
     retyper = Retyper(module, dict.fromkeys(narrow, wide))
-    # Callers first: what a reduction applies is still as it was written when its turn comes.
+    # Callers first: reducers are still unchanged when their caller is processed.
     todo = list(module.callees_first())
-    # These hold the one operation that runs asynchronously.
+    # These contain the one operation that runs asynchronously.
     wrapped = {i.calls for i in module.instructions() if i.opcode == "async-start"}
     while todo or retyper.made:
         comp = todo.pop() if todo else retyper.made.pop()

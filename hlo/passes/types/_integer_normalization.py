@@ -1,4 +1,4 @@
-"""Arithmetic on integers of less than a byte in bytes."""
+"""Arithmetic on sub-byte integers in bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hlo.passes.types._float_normalization import computes
 from hlo.passes.types._retype import Retyper, has_type
 from hlo.values.types import ElementType
 
-# What depends on how many bits there are in front. All else keeps its lowest bits.
+# Operations that depend on the high bits. For all others the low bits are the same.
 _BY_WIDTH = frozenset({"count-leading-zeros", "popcnt", "shift-right-logical"})
 
 
@@ -19,7 +19,7 @@ def normalize_integers(
 ) -> None:
     """Compute in a wider integer of the same signedness where the module computes in a narrow one.
 
-    Values keep their types; what computes with them is between conversions. Results are the same:
+    Values keep their types; arithmetic is put between conversions. Results are the same:
     arithmetic wraps around at the narrow width when they are converted back.
     """
     retyper = Retyper(module, {narrow: wide})

@@ -1,4 +1,4 @@
-"""Loops that carry f32 of which each value is one of bf16, or is used as such."""
+"""Loop state in f32 whose values are all bf16 values, or only used as such."""
 
 from __future__ import annotations
 

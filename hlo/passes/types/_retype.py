@@ -14,12 +14,13 @@ from hlo.ir.calls import Calls, copy_cone
 from hlo.passes.rules import is_configured
 from hlo.values.types import ArrayShape, ElementType, Shape, TupleShape
 
-# What each element type becomes; types without an entry stay.
+# The new type of each element type; types without an entry do not change.
 Types = Mapping[ElementType, ElementType]
 
 
 def retyped(shape: Shape, types: Types) -> Shape:
-    """Return a shape with other element types, in the same layout but for the width of elements."""
+    """Return a shape with other element types, in the same layout except for the width of
+    elements."""
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(retyped(s, types) for s in shape.elements))
     if not isinstance(shape, ArrayShape) or shape.element_type not in types:
@@ -50,7 +51,7 @@ class Retyper:
     def __init__(self, module: Module, types: Types) -> None:
         self.types = types
         self._module = module
-        # Computations made here, in which there may be more to do.
+        # Computations created here, which may need changes as well.
         self.made: list[Computation] = []
         self._values: dict[Instruction, Instruction] = {}
         self._applied: dict[tuple[Computation, bool], Computation] = {}
@@ -65,7 +66,7 @@ class Retyper:
             return False
         probe = inst.clone()
         try:
-            # Only the shapes matter, which scratch parameters have.
+            # Only shapes matter, so temporary parameters suffice.
             b = Builder(Computation("probe"))
             operands = [
                 b.parameter(n, retyped(s, self.types), f"p{n}")
@@ -88,11 +89,11 @@ class Retyper:
         inst: Instruction,
         directly: Callable[[Computation], bool] = lambda _: False,
     ) -> Instruction:
-        """Put an instruction in the other types in the place of one, between conversions.
+        """Replace an instruction by one in the other types, between conversions.
 
         Returns the new instruction.
 
-        directly: the computations whose operations take the other types; others take their
+        directly: the computations whose operations change to the other types; others convert their
         arguments back to the old types and round as often as before.
         """
         comp = inst.parent
@@ -133,7 +134,7 @@ class Retyper:
         return copy
 
     def _around(self, comp: Computation, inst: Instruction) -> Computation:
-        """Return a computation that takes and gives the other types, and computes as one does."""
+        """Return a computation that converts to the old types, computes, and converts back."""
 
         def body(b: Builder, *parameters: Instruction) -> Instruction:
             made = {

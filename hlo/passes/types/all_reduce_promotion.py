@@ -1,4 +1,4 @@
-"""Sums over devices in wider floats."""
+"""All-reduces in wider floats."""
 
 from __future__ import annotations
 

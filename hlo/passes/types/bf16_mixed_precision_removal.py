@@ -1,4 +1,4 @@
-"""Operations on f32 and bf16 at once."""
+"""Operations that mix f32 and bf16."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bf16_mixed_precision_removal(module: Module, rewrites: Rewrites) -> None:
 
 
 def _mixes(inst: Instruction) -> bool:
-    """True for arithmetic with f32 among operands and results; the caller asks for bf16."""
+    """True for arithmetic with f32 among operands and results; the caller checks for bf16."""
     shapes = (inst.shape, *inst.operand_shapes)
     leaves = (leaf for shape in shapes for _, leaf in shape.leaves())
     return computes(inst) and any(

@@ -1,4 +1,4 @@
-"""Values of f32 of which only the bf16 is used."""
+"""Rounding to bf16 at definitions instead of uses."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _COMMUTES = frozenset({"abs", "clamp", "maximum", "minimum", "negate", "select"}
 def bfloat16_propagation(module: Module, rewrites: Rewrites) -> None:
     """Round values to bf16 at their definition, if all users would round them.
 
-    What moves values, or picks among them, then moves half the bytes; what computes still computes
-    in f32, and contractions give bf16 themselves. Loops carry bf16 where what they carry is made of
-    it, or used as it.
+    Operations that move or select values then move half the bytes; arithmetic stays in f32, and
+    contractions return bf16 themselves. Loop state becomes bf16 where it is computed from bf16, or
+    only used as such.
     """
     narrow_states(
         module, rewrites, "bfloat16_propagation.while", _TYPES, _is_rounding, _is_widening
@@ -35,7 +35,7 @@ def bfloat16_propagation(module: Module, rewrites: Rewrites) -> None:
 
 
 def _commutes(inst: Instruction) -> bool:
-    """True for what rounding may come before as well as after, for all operands that are f32.
+    """True for operations that commute with rounding of all their f32 operands.
 
     Rounding is monotone and symmetric.
     """
@@ -85,5 +85,5 @@ def _is_worth_it(inst: Instruction) -> bool:
     sources = {o for o in inst.operands if isinstance(o.shape, ArrayShape)}
     floats = [o for o in sources if o.array_shape.element_type is F32]
     rounded = sum(o.array_shape.num_elements for o in floats)
-    # Each element that is picked from several was made by something; rounding them is cheap there.
+    # Each element that is selected from several is computed somewhere, where rounding is cheap.
     return rounded <= inst.array_shape.num_elements * max(1, len(floats))

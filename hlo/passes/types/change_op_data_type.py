@@ -11,7 +11,7 @@ from hlo.passes.types._contractions import CONTRACTIONS
 from hlo.passes.types._retype import Retyper
 from hlo.values.types import ELEMENT_TYPES, ArrayShape, ElementType
 
-# Computing these in more digits and rounding once more is what they are for narrow floats.
+# For narrow floats these are defined as computed in more digits and rounded once more.
 _DEFAULT = "dot+convolution"
 _NOT_CHANGED = frozenset("parameter constant iota bitcast bitcast-convert convert".split())
 
@@ -23,8 +23,7 @@ def change_op_data_type(
 ) -> None:  # fmt: skip
     """Compute the given operations, joined by `+`, in type `to` if they are all of type `from`.
 
-    Operands and result are converted. Only the type says what is right: nothing asks whether `to`
-    has all values of `from`.
+    Operands and result are converted. It is not checked whether `to` has all values of `from`.
     """
     source, target = _type(from_), _type(to)
     wanted = _opcodes(opcodes)

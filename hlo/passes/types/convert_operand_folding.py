@@ -12,7 +12,7 @@ from hlo.values.types import ArrayShape, ElementType
 
 _RULES = RuleSet("convert_operand_folding")
 
-# They move elements of any type alike, so that they may stand before a conversion as well.
+# They move elements of any type alike, so they commute with conversions.
 _MOVES = frozenset({"copy", "reshape", "transpose", "reverse", "slice"})
 
 
@@ -36,7 +36,7 @@ def narrow_operands(inst: Instruction, b: Builder) -> Instruction | None:
         o if et is None else _moved(o, et, b) for o, et in zip(inst.operands, found, strict=True)
     ]
     types = {o.shape.element_type for o in operands if isinstance(o.shape, ArrayShape)}
-    # Operands of two types would be one too many for the operation.
+    # The operation does not support operands of different types.
     if len(types) != 1:
         return None
     return b.copy(inst, operands)
@@ -55,7 +55,7 @@ def _narrow_of(inst: Instruction, wide: ElementType) -> ElementType | None:
 
 
 def _moved(inst: Instruction, et: ElementType, b: Builder) -> Instruction:
-    """Append the moves of a converted value on what is converted."""
+    """Append the moves of a converted value on the unconverted one."""
     moves = []
     while inst.opcode != "convert":
         moves.append(inst)

@@ -1,4 +1,4 @@
-"""A floating-point type in another one, all through a module."""
+"""Replaces a floating-point type in a whole module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def element_type_converter(
 ) -> None:
     """Compute on and move the float types `from` in a wider type.
 
-    Parameters, constants, tuples and what calls computations as they are keep their types.
+    Parameters, constants, tuples and calls of unchanged computations keep their types.
     """
     name = "element_type_converter"
     normalize(module, rewrites, name, float_types(from_), to, _computes_or_moves)

@@ -1,4 +1,4 @@
-"""Any narrow floats in wider ones."""
+"""Arithmetic on narrow floats in wider ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bf16 in f32."""
+"""Arithmetic on bf16 in a wider type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats of eight bits in wider ones."""
+"""Arithmetic on 8-bit floats in wider ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed integers of four bits in bytes."""
+"""Arithmetic on s4 in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unsigned integers of four bits in bytes."""
+"""Arithmetic on u4 in bytes."""
 
 from __future__ import annotations
 

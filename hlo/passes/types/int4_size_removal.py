@@ -1,4 +1,4 @@
-"""Elements of fewer than eight bits, a byte each."""
+"""Unpacks sub-byte elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements of fewer than eight bits, several in a byte."""
+"""Packs sub-byte elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hlo.values.types import ElementType
 def int4_size_setter(module: Module, rewrites: Rewrites) -> None:
     """Pack sub-byte elements, including the program's arguments and results.
 
-    Not those of `pred` and of types of six bits, which take a byte each.
+    Except `pred` and 6-bit types, which take a byte each.
     """
     set_element_sizes(module, rewrites, "int4_size_setter", _packed_bits)
 

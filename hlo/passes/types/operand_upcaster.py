@@ -17,7 +17,7 @@ from hlo.passes.types._retype import Retyper
 def operand_upcaster(module: Module, rewrites: Rewrites) -> None:
     """Upcast the operands of dots and convolutions to the result type, if it is wider.
 
-    The products are the same: every value of the narrow type is one of the wide type.
+    The products are the same, since every value of the narrow type is one of the wide type.
     """
     for comp in module.computations:
         for inst in comp:

@@ -1,4 +1,4 @@
-"""Sums over devices that are added to something wider."""
+"""Reductions over devices that are added to a wider value."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def reorder_convert_reduce_add(
 ) -> None:
     """Upcast before an all-reduce whose result is converted to a wider float and added.
 
-    The sum over devices then stands at the addition, as passes need it that accumulate first and
-    reduce once. enable_reduce_scatter: the same for reduce-scatter.
+    The sum over devices is then next to the addition, as required by passes that accumulate first
+    and reduce once. enable_reduce_scatter: the same for reduce-scatter.
     """
     opcodes = {"all-reduce", "reduce-scatter"} if enable_reduce_scatter else {"all-reduce"}
     retypers: dict[tuple[object, object], Retyper] = {}
@@ -35,7 +35,7 @@ def reorder_convert_reduce_add(
             if op is None or has_control_edges(reduction) or not retyper.can(reduction):
                 continue
             rule = f"reorder_convert_reduce_add.{reduction.opcode}"
-            # Rounding commutes with these; the others round later, to more digits.
+            # Rounding commutes with these; others now round later, to more digits.
             exact = OPS[op].has(Trait.EXTREMUM)
             if rewrites.allow(rule, convert, approximate=not exact):
                 new = retyper.change(reduction, lambda _: True)

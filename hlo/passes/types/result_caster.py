@@ -17,7 +17,7 @@ from hlo.passes.types._retype import Retyper
 def result_caster(module: Module, rewrites: Rewrites) -> None:
     """Compute dots and convolutions in their operands' type, and downcast the result.
 
-    Integers wrap the same way at the end as on the way; floats are rounded twice.
+    Integers wrap the same either way; floats are rounded twice.
     """
     for comp in module.computations:
         for inst in comp:
