@@ -56,7 +56,8 @@ generates this page, from `docs/operations.txt`, the builder, the op table and t
   that shows it.
 
 A test is given by its file in `tests/` and its id in brackets, or by its name.
-`pytest tests/ops/test_op_table.py -k "[abs-0] or [abs-1]"` runs `test_op_table[abs-0, abs-1]`, `pytest tests/verifier/test_verify.py -k test_x` would run
+`pytest tests/ops/test_op_table.py -k "[abs-0] or [abs-1]"` runs `test_op_table[abs-0, abs-1]`,
+`pytest tests/verifier/test_verify.py -k test_x` would run
 `test_verify::test_x`; ids of several words are written as `pytest --collect-only` prints them.
 """.format(dash=f"`{NOT_THERE}`")
 
