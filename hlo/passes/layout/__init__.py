@@ -1,1 +1,1 @@
-"""Layouts, memory spaces, copies, the order of instructions."""
+"""Passes on layouts, memory spaces, copies and schedules."""

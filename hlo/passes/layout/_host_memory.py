@@ -1,4 +1,4 @@
-"""Values that are to be in the host's memory, and everything that shares their buffers."""
+"""Values to be placed in host memory, and everything that shares their buffers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo.values.layout.bitcasts import layout_of
 from hlo.values.types import HOST_MEMORY_SPACE, ArrayShape, Shape, TupleShape
 
 TO_HOST, TO_DEVICE = "MoveToHost", "MoveToDevice"
-# An instruction, and where in its tuple the buffer is.
+# An instruction, and the index of the buffer in its tuple.
 Buffer = tuple[Instruction, tuple[int, ...]]
 
 _FORWARDS = frozenset({"bitcast", "dynamic-update-slice", "opt-barrier"})
@@ -20,7 +20,7 @@ _SHARES = _FORWARDS | {"call", "conditional", "get-tuple-element", "tuple", "whi
 
 
 def is_mark(inst: Instruction, target: str) -> bool:
-    """True for a custom call that says where its operand, an array, is to be."""
+    """True for a custom call that annotates the placement of its operand, an array."""
     return (
         inst.opcode == "custom-call"
         and inst.custom_call_target == target
@@ -50,10 +50,10 @@ def shape_at(shape: Shape, index: Sequence[int]) -> Shape:
 
 @dataclass
 class Family:
-    """All buffers that are one with a value that is marked, through tuples, loops and calls.
+    """All buffers shared with an annotated value, through tuples, loops and calls.
 
-    buffers: without the marks. sources: uses of what is made elsewhere, by user and operand. uses:
-    uses by what does not share the buffer. marks: what moves to the host.
+    buffers: without the annotations. sources: uses of values defined elsewhere, by user and
+    operand. uses: by instructions that do not share the buffer. marks: the MoveToHost annotations.
     """
 
     buffers: dict[Buffer, None] = field(default_factory=dict)
@@ -79,9 +79,9 @@ class HostMemory:
         self._result = result
 
     def family(self, mark: Instruction) -> Family | None:
-        """Return what shares the buffer of a value that is moved to the host.
+        """Return everything that shares the buffer of a value that is moved to the host.
 
-        None where a buffer goes where it cannot be followed.
+        None if a buffer cannot be followed.
         """
         family = Family()
         todo: list[Buffer] = [(mark, ())]
@@ -107,7 +107,7 @@ class HostMemory:
     def _before(
         self, inst: Instruction, index: tuple[int, ...], family: Family
     ) -> Iterator[Buffer]:
-        """Yield the buffers that an instruction hands on."""
+        """Yield the operand buffers that an instruction passes on."""
         if inst.opcode == "tuple":
             yield from self._operand(inst, index[0], index[1:], family)
         elif inst.opcode == "get-tuple-element":
@@ -140,12 +140,12 @@ class HostMemory:
         elif value.opcode == "parameter" and value.parent is not self._entry:
             yield value, index
         elif index:
-            raise _Unknown  # an element of a tuple that another operation makes
+            raise _Unknown  # an element of a tuple that another operation defines
         else:
             family.sources[user, number] = None
 
     def _after(self, inst: Instruction, index: tuple[int, ...], family: Family) -> Iterator[Buffer]:
-        """Yield the buffers that hand on an instruction's."""
+        """Yield the buffers of users that pass on an instruction's."""
         comp = inst.parent
         assert comp is not None
         if inst.is_root and comp is self._entry:

@@ -1,4 +1,4 @@
-"""Where values are to be, in the compiler's own words."""
+"""Placement annotations of frontends in the compiler's internal form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def convert_memory_placement_to_internal_annotations(module: Module, rewrites: R
 
 
 def _target(inst: Instruction) -> str | None:
-    """Return what stands for a note of the frontend, None for what is no such note."""
+    """Return the internal form of a frontend annotation, None for any other instruction."""
     if inst.opcode != "custom-call" or len(inst.operands) != 1 or has_control_edges(inst):
         return None
     if inst.custom_call_target != "annotate_device_placement":

@@ -1,4 +1,4 @@
-"""Copies where two values would have to share memory that they cannot share."""
+"""Copy insertion, where two interfering values would share memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.values.types import ArrayShape
 
-# A value: the instruction that makes it, and where in its tuple it is.
+# A value: the defining instruction, and the index in its tuple.
 Buffer = tuple[Instruction, tuple[int, ...]]
 
 
@@ -20,9 +20,9 @@ Buffer = tuple[Instruction, tuple[int, ...]]
 def copy_insertion(module: Module, rewrites: Rewrites) -> None:
     """Insert copies where a result, a loop's state or a branch aliases a value that is still live.
 
-    Each element of the entry's result has memory of its own, but for arguments that the header
-    lets it overwrite. A loop's state stays in its place: what it starts from is not read
-    afterwards, and the body leaves each element where it was.
+    Each element of the entry's result has memory of its own, except arguments that the header lets
+    it overwrite. A loop's state is updated in place: its initial value is not read afterwards, and
+    the body keeps each element in its buffer.
     """
     copies = _Copies(rewrites)
     aliases = module.attrs.get("input_output_alias", ())
@@ -52,9 +52,9 @@ class _Copies:
     def in_result(
         self, comp: Computation, may_stay: Callable[[tuple[int, ...], Buffer], bool]
     ) -> None:
-        """Copy elements of a result that are arguments, constants, or there twice.
+        """Copy elements of a result that are arguments, constants, or duplicates.
 
-        may_stay: whether an element, by its place, may be in the memory of an argument.
+        may_stay: whether an element, by index, may be in the memory of an argument.
         """
         root = comp.root
         if root.opcode != "tuple":
@@ -71,7 +71,7 @@ class _Copies:
             seen.add(buffer)
 
     def before_loop(self, loop: Instruction) -> None:
-        """Copy what a loop starts from, where others use it too or it may not be written."""
+        """Copy initial values of a loop that have other users or may not be overwritten."""
         init = loop.operands[0]
         if init.opcode != "tuple" or init.num_users > 1:
             return
@@ -90,7 +90,8 @@ class _Copies:
             seen.add(buffer)
 
     def in_time(self, body: Computation) -> None:
-        """Copy new elements of a loop's state that are there before the old ones are done with."""
+        """Copy new elements of a loop's state that are written while the old ones are still
+        live."""
         root, state = body.root, body.parameters[0]
         if root.opcode != "tuple" or root.num_users:
             return
@@ -118,7 +119,7 @@ class _Copies:
         copies = [i for i in body if i.opcode == "copy" and i in own and i.num_users == 1]
         late = {*copies, root}
         if not any(has_control_edges(i) for i in late):
-            # Copies of what comes too early come last.
+            # Copies of elements that are computed too early come last.
             body.reorder([*(i for i in body if i not in late), *copies, root])
 
     def _copy_operand(self, user: Instruction, n: int) -> None:
@@ -139,14 +140,14 @@ class _Copies:
 
 
 def _has_other_users(value: Instruction, init: Instruction) -> bool:
-    """True for what is used beside the start of a loop, but for copies that are made for it."""
+    """True for values with users other than a loop and the copies made for it."""
     return any(
         u is not init and not (u.opcode == "copy" and u.users == [init]) for u in value.users
     )
 
 
 def _buffer(inst: Instruction) -> Buffer:
-    """Return where the memory of a value comes from."""
+    """Return the value that defines the buffer of a value."""
     index: tuple[int, ...] = ()
     while True:
         if inst.opcode == "get-tuple-element":

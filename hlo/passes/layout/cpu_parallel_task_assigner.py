@@ -1,4 +1,4 @@
-"""Into how many tasks loops are split."""
+"""Assignment of parallel tasks to loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hlo.passes.rules import unfused
 from hlo.values.layout.bitcasts import layout_of
 from hlo.values.types import ArrayShape
 
-# What fits into a processor's second cache, in bytes, and 100 us of work, in cycles.
+# The size of an L2 cache in bytes, and 100 us of work in cycles.
 _LEAST_BYTES = 256 << 10
 _LEAST_CYCLES = 100_000
 _SPLIT = frozenset(
@@ -31,8 +31,8 @@ def cpu_parallel_task_assigner(
 ) -> None:
     """Annotate loops with their outer dimension partitions in `backend_config`.
 
-    The notes are XLA:CPU's, by its model of costs; code generation here splits loops by its own.
-    max_parallelism: of how many tasks at the most; 0: as many as there are processors.
+    The annotations are XLA:CPU's, by its cost model; code generation here has its own.
+    max_parallelism: maximum number of tasks; 0: the number of processors.
     """
     most = max_parallelism or os.cpu_count() or 1
     for comp in unfused(module):
@@ -46,7 +46,7 @@ def cpu_parallel_task_assigner(
 
 
 def _may_split(inst: Instruction) -> bool:
-    """True for loops whose elements are computed one without the other, in no memory but theirs."""
+    """True for loops whose elements are computed independently, in memory of their own."""
     if not isinstance(inst.shape, ArrayShape) or inst.shape.is_dynamic:
         return False
     if inst.opcode == "fusion":
@@ -56,10 +56,10 @@ def _may_split(inst: Instruction) -> bool:
 
 
 def _tasks(inst: Instruction, most: int) -> int:
-    """Return how many tasks an instruction is worth."""
+    """Return the number of tasks for an instruction."""
     cost = cost_of_instruction(inst)
     if cost.operations + cost.transcendentals <= cost.bytes:
-        # Memory is shared: more than some tasks gain nothing.
+        # Memory bandwidth is shared: more tasks than this gain nothing.
         most = min(most, math.ceil(math.sqrt(most)))
         return min(most, max(1, shape_bytes(inst.shape) // _LEAST_BYTES))
     cycles = cost.operations + 2 * cost.transcendentals + 10 * cost.bytes
@@ -69,8 +69,8 @@ def _tasks(inst: Instruction, most: int) -> int:
 def _partitions(shape: ArrayShape, tasks: int) -> list[int]:
     """Return the parts of each of the outer dimensions, the outermost first.
 
-    As many dimensions as it takes are split about alike; where one is too small for that, the
-    others make up for it, from the outermost on.
+    As many dimensions as necessary are split about equally; if one is too small, the others make up
+    for it, from the outermost on.
     """
     sizes: list[int] = []
     for dim in reversed(layout_of(shape).minor_to_major):

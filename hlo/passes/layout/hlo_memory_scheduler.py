@@ -1,4 +1,4 @@
-"""The order in which least memory is held at once."""
+"""Scheduling for low peak memory."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def hlo_memory_scheduler(
 ) -> None:
     """Schedule instructions for low peak memory.
 
-    algorithm: list, reverse-list, dfs, post-order, or the best of them. An order that takes no less
-    than the one that is there changes nothing. schedule: mark the module as scheduled, so that its
+    algorithm: list, reverse-list, dfs, post-order, or the best of them. An order without a lower
+    peak than the current one changes nothing. schedule: mark the module as scheduled, so that its
     order is that of execution.
     """
     if algorithm != _BEST and algorithm not in _ALGORITHMS:
@@ -43,13 +43,13 @@ def hlo_memory_scheduler(
         raise HloError.at("bad-pass-option", f"there is no algorithm {algorithm}", None, hint)
     chosen = list(_ALGORITHMS) if algorithm == _BEST else [algorithm]
     effects, peaks = Effects(module), Peaks()
-    # Callees first: what a loop holds inside counts where it stands.
+    # Callees first: the peak inside a loop counts at its position.
     for comp in module.callees_first():
         while True:
             graph = _graph(comp, effects, peaks)
             orders = [_parameters_first(_ALGORITHMS[name](graph)) for name in chosen]
             best = min(orders, key=graph.peak)
-            # What is equal stays in the order that it has: another one may lead further.
+            # Equal schedules keep the current order.
             if graph.peak(best) >= graph.peak(graph.given):
                 break
             if not rewrites.allow("hlo_memory_scheduler.reorder", comp.root):
@@ -67,7 +67,7 @@ def hlo_memory_scheduler(
 
 
 def _graph(comp: Computation, effects: Effects, peaks: Peaks) -> Graph:
-    """Return what the instructions of a computation wait for, and what they hold."""
+    """Return the dependences of a computation's instructions, and the buffers they use."""
     given = comp.in_order()
     values = Values(given)
     for p in comp.parameters:
@@ -77,7 +77,7 @@ def _graph(comp: Computation, effects: Effects, peaks: Peaks) -> Graph:
     for inst in given:
         before[inst] = dict.fromkeys(inst.predecessors())
         if not effects.is_function(inst) and inst.opcode != "parameter":
-            # What happens outside, or draws numbers, keeps its order.
+            # Side effects and random numbers keep their order.
             if last_acting is not None:
                 before[inst][last_acting] = None
             last_acting = inst
@@ -93,5 +93,5 @@ def _graph(comp: Computation, effects: Effects, peaks: Peaks) -> Graph:
 
 
 def _parameters_first(order: Sequence[Instruction]) -> Order:
-    """Return an order with the parameters in front, where their memory is in any case."""
+    """Return an order with the parameters first, whose memory is allocated anyway."""
     return sorted(order, key=lambda i: i.opcode != "parameter")

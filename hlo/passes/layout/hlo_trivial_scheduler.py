@@ -1,4 +1,4 @@
-"""The order that is there, as the order of execution."""
+"""The current order as the schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies between memory spaces that run beside other work."""
+"""Asynchronous copies between memory spaces."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hlo.values.types import U32, TupleShape, array
 def host_memory_transfer_asyncifier(module: Module, rewrites: Rewrites) -> None:
     """Make copies between memory spaces asynchronous: started early, awaited at their uses.
 
-    Between `copy-start`, which follows what makes the operand, and `copy-done`, which stands before
-    the first use, whatever does not need the copy runs meanwhile.
+    Instructions that do not need the copy run between `copy-start`, right after the operand's
+    definition, and `copy-done`, right before the first use.
     """
-    # What runs asynchronously as a whole has no time of its own to fill.
+    # Computations that already run asynchronously have nothing to overlap with.
     wrapped = {i.calls for i in module.instructions() if i.opcode == "async-start"}
     for comp in unfused(module):
         if comp in wrapped:
@@ -43,7 +43,7 @@ def _space(inst: Instruction) -> int:
 
 
 def _split(comp: Computation, inst: Instruction) -> tuple[Instruction, Instruction]:
-    """Put a start and a done in the place of a copy; returns them."""
+    """Replace a copy by a start and a done; returns them."""
     b = Builder(comp, inst)
     source = inst.operands[0]
     shape = TupleShape((inst.shape, source.shape, array(U32, ())))
@@ -57,7 +57,7 @@ def _split(comp: Computation, inst: Instruction) -> tuple[Instruction, Instructi
 
 
 def _spread(comp: Computation, pairs: list[tuple[Instruction, Instruction]]) -> None:
-    """Order starts right after their operands, and what waits for them right before its user."""
+    """Move starts right after their operands, and dones right before their first users."""
     starts: dict[Instruction, list[Instruction]] = {}
     for start, _ in pairs:
         starts.setdefault(start.operands[0], []).append(start)

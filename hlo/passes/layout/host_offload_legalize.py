@@ -1,4 +1,4 @@
-"""Copies to other layouts, outside of the host's memory."""
+"""Layout changes outside of host memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hlo.passes.rules import replace_instruction, unfused
 def host_offload_legalize(module: Module, rewrites: Rewrites) -> None:
     """Move layout-changing copies out from between MoveToHost and MoveToDevice.
 
-    Behind MoveToDevice, if that is all that needs the copy; else in front of MoveToHost.
+    After MoveToDevice, if that is the only user of the copy; else before MoveToHost.
     """
     for comp in unfused(module):
         for copy in comp.in_order():
@@ -35,7 +35,7 @@ def host_offload_legalize(module: Module, rewrites: Rewrites) -> None:
 
 
 def _is_moved(value: Instruction) -> bool:
-    """True for what is on the host here, through steps that move nothing."""
+    """True for a value in host memory here, through operations that move nothing."""
     while value.opcode in ("bitcast", "copy"):
         value = value.operands[0]
     return is_mark(value, TO_HOST) and not has_control_edges(value)

@@ -1,4 +1,4 @@
-"""Values in the host's memory where they are marked so."""
+"""Offloading of annotated values to host memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
 from hlo.values.types import HOST_MEMORY_SPACE
 
-# They read parts out of the host's memory.
+# They read slices of host memory.
 _READS = frozenset({"dynamic-slice"})
 
 
@@ -25,8 +25,8 @@ _READS = frozenset({"dynamic-slice"})
 def host_offloader(module: Module, rewrites: Rewrites) -> None:
     """Keep values between MoveToHost and MoveToDevice in memory space 5.
 
-    Tuples, loops, calls and updates in place on the way have it there, too. What else needs such a
-    value gets a copy on the device. Marks stay where a buffer cannot be followed.
+    So do tuples, loops, calls and in-place updates on the way. Other users of such a value get a
+    copy on the device. Annotations stay if a buffer cannot be followed.
     """
     _, result = module.program_shapes
     failed: set[Instruction] = set()
@@ -48,7 +48,7 @@ def _marks(module: Module, target: str) -> list[Instruction]:
 
 
 def _was_offloaded(mark: Instruction) -> bool:
-    """True for a mark behind a copy out of the host's memory, or a part read out of it."""
+    """True for an annotation after a copy out of host memory, or a slice of it."""
     value = mark.operands[0]
     if value.opcode not in (*_READS, "copy") or value.shape != mark.shape:
         return False
@@ -69,7 +69,7 @@ def _offload(family: Family) -> None:
         value = mark.operands[0]
         for user in mark.users:
             if user.opcode == "dynamic-update-slice" and user.operands[1] is mark:
-                user.replace_operand(1, value)  # it goes to the host just there
+                user.replace_operand(1, value)  # it is moved to the host there
         if mark.num_users or mark.is_root:
             mark.replace_all_uses_with(_copied(value, HOST_MEMORY_SPACE))
         mark.parent.remove(mark)

@@ -1,4 +1,4 @@
-"""Moves to the host in front of what runs there."""
+"""Moves to the host before computations that run there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders of dimensions such that little has to be copied."""
+"""Layout assignment with few copies."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _MAX_ROUNDS = 5
 _RULE = "layout_assignment.assign"
 Order = tuple[int, ...]
 
-# They may read or write the host's memory while they run on the device.
+# They may access host memory while they run on the device.
 _CROSSING = frozenset({"dynamic-slice", "dynamic-update-slice"})
-# They have the layouts of what they are made of.
+# They have the layouts of their operands.
 _FOLLOWING = frozenset({"get-tuple-element", "tuple", "opt-barrier"})
-# Computations say what they take and give. The last of several gives what the others do, too.
+# Their computations determine operand and result layouts. All results have to agree.
 _CALLING = Trait.CALL | Trait.CONTROL_FLOW
-# Made where they are used, in any order of dimensions, as often as there are different ones.
+# Materialized in whatever layouts their users need, once for each.
 _FLEXIBLE = frozenset({"broadcast", "iota"})
-# Their kernels read operands by strides, but write rows.
+# Their kernels read strided operands, but write row-major results.
 _ROWS = frozenset("dot ragged-dot scaled-dot reshape dynamic-reshape gather".split())
-# Their kernels want rows on both sides.
+# Their kernels need row-major operands and results.
 _ROWS_ONLY = frozenset("convolution sort fft cholesky triangular-solve scatter".split())
 
 
@@ -44,19 +44,19 @@ _ROWS_ONLY = frozenset("convolution sort fft cholesky triangular-solve scatter".
 def layout_assignment(module: Module, rewrites: Rewrites) -> None:
     """Choose the order of dimensions of each value, with copies where layouts conflict.
 
-    Parameters and results have the layouts of the header; what is handed to computations, custom
-    calls and the host keeps the layouts it has, and so does everything with tiles, packed elements
-    or a memory space. Contractions, convolutions and sorts get rows; other operations take what
-    their operands have and their users want, and transposes are only another name where they can.
+    Parameters and results have the layouts of the header; operands of computations, custom calls
+    and the host keep their layouts, and so does everything with tiles, packed elements or a memory
+    space. Contractions, convolutions and sorts are row-major; layouts propagate through other
+    operations from operands and users, and transposes become bitcasts where possible.
     """
     signatures = _signatures(module)
-    # Functions of elements have no memory to lay out.
+    # Functions of elements have no arrays.
     left_out = _wrapped(module).union(applied_computations(module))
     for comp in module.computations:
         if comp in left_out:
             continue
         for _ in range(_MAX_ROUNDS):
-            # Where copies stand may make another order better for what is between them.
+            # After copies are inserted, another order may be better between them.
             plan = _Plan(comp, signatures)
             if not plan.changes() or not rewrites.allow(_RULE, comp.root):
                 break
@@ -68,10 +68,10 @@ Signature = tuple[Sequence[Shape], Shape]
 
 
 def _signatures(module: Module) -> dict[Computation, Signature]:
-    """Return in which layouts computations take their parameters and give their results.
+    """Return the layouts of the parameters and results of computations.
 
-    The entry's are the header's. A loop's state is the same all the way round, and all branches of
-    a conditional give the same. Of callers that differ, the first decides.
+    The entry's are the header's. A loop's state keeps its layouts, and all branches of a
+    conditional have the same. If callers differ, the first one decides.
     """
     found: dict[Computation, Signature] = {module.entry: module.program_shapes}
     for inst in module.instructions():
@@ -91,13 +91,13 @@ def _signatures(module: Module) -> dict[Computation, Signature]:
 
 
 def _wrapped(module: Module) -> set[Computation]:
-    """Return the computations that run on their own, which may be nothing but one operation."""
+    """Return the computations of asynchronous operations, which contain a single operation."""
     starts = (i for i in module.instructions() if i.spec.category is Category.ASYNC)
     return {callee for start in starts for callee in start.called_computations}
 
 
 class _Plan:
-    """The shapes that the values of a computation are to have."""
+    """The shapes assigned to the values of a computation."""
 
     def __init__(self, comp: Computation, signatures: Mapping[Computation, Signature]) -> None:
         self._comp = comp
@@ -117,10 +117,10 @@ class _Plan:
             if _is_flexible(inst):
                 self._shapes[inst] = self._as_used(inst)
 
-    # --- what users want ------------------------------------------------------------------------
+    # --- preferences of users -------------------------------------------------------------------
 
     def _want_operands(self, inst: Instruction) -> None:
-        """Note in which order the operands of an instruction had best be; the last word counts."""
+        """Record the preferred order of an instruction's operands; later ones override."""
         if inst.is_root and _is_plain(self._result):
             assert isinstance(self._result, ArrayShape)
             self._wanted[inst] = _order_of(self._result)
@@ -147,7 +147,7 @@ class _Plan:
             return want
         return None
 
-    # --- what values get ------------------------------------------------------------------------
+    # --- assignment -----------------------------------------------------------------------------
 
     def _shape(self, inst: Instruction) -> Shape:
         shape = inst.shape
@@ -173,15 +173,15 @@ class _Plan:
         return shape.with_layout(Layout(self._chosen(inst, shape)))
 
     def _crosses(self, inst: Instruction) -> bool:
-        """True for what reads the host's memory, or updates it, and changes no layout besides."""
+        """True for operations that access host memory, and do not change the layout."""
         if inst.opcode not in _CROSSING:
             return False
         source = self._shapes[inst.operands[0]]
-        # Where one array is split another may have no elements.
+        # An array that corresponds to a split one may have no elements.
         return _in_host_memory(source) and not layout_of(source).splits  # type: ignore[arg-type]
 
     def _in_flight(self, inst: Instruction) -> Shape:
-        """Return the shape of the start or end of a copy, which changes the memory space alone."""
+        """Return the shape of a copy's start or done, which changes only the memory space."""
         source, shape = self._shapes[inst.operands[0]], inst.shape
         if inst.opcode == "copy-done":
             return source.at((0,))
@@ -204,7 +204,7 @@ class _Plan:
         return self._kept(inst, shape)
 
     def _as_used(self, inst: Instruction) -> Shape:
-        """Return a shape in which some user reads a value that may have any."""
+        """Return the shape in which a user reads a value that may have any layout."""
         needed = [
             self._needed(user, n)
             for user in inst.users
@@ -215,14 +215,15 @@ class _Plan:
         return have if have in needed or not needed else needed[0]
 
     def _reduced(self, inst: Instruction) -> Order:
-        """Return the order that is left when dimensions go."""
+        """Return the order without some dimensions."""
         gone = set(inst.dimensions)
         left = [d for d in range(len(self._order_of(inst.operands[0]))) if d not in gone]
         number = {d: n for n, d in enumerate(left)}
         return tuple(number[d] for d in self._order_of(inst.operands[0]) if d in number)
 
     def _transposed(self, inst: Instruction) -> Order:
-        """Return the order in which nothing moves, or that users want, if a copy is due anyway."""
+        """Return the order for which nothing moves, or that of users, if a copy is needed
+        anyway."""
         place = {d: n for n, d in enumerate(inst.dimensions)}
         free = tuple(place[d] for d in self._order_of(inst.operands[0]))
         return self._wanted.get(inst, free)
@@ -242,7 +243,7 @@ class _Plan:
             return _order_of(shape)
         most = max(votes.values())
         best = [order for order, votes_ in votes.items() if votes_ == most]
-        # Of equals the one that is there, so that a second look finds nothing better.
+        # Of equals the current one, so that a second run changes nothing.
         return _order_of(shape) if _order_of(shape) in best else best[0]
 
     def _order_of(self, inst: Instruction) -> Order:
@@ -253,7 +254,7 @@ class _Plan:
     # --- the module -----------------------------------------------------------------------------
 
     def _needed(self, inst: Instruction, at: int) -> Shape:
-        """Return in which shape an instruction reads an operand."""
+        """Return the shape in which an instruction reads an operand."""
         operand = inst.operands[at]
         have = self._shapes[operand]
         if inst.spec.has(_CALLING):
@@ -278,7 +279,7 @@ class _Plan:
         return have
 
     def _crossed(self, inst: Instruction, at: int, have: Shape) -> Shape:
-        """Return in which shape something that crosses reads an operand."""
+        """Return the shape in which an operation that accesses host memory reads an operand."""
         if at == 0:
             return have
         if at == 1 and inst.opcode == "dynamic-update-slice":
@@ -287,7 +288,7 @@ class _Plan:
         return inst.operands[at].shape
 
     def _copied(self, inst: Instruction, have: Shape) -> Shape:
-        """Return in which shape a copy takes its operand: out of the host's memory, as it is."""
+        """Return the shape in which a copy reads its operand: unchanged out of host memory."""
         shape = self._shapes[inst]
         if not (_in_host_memory(have) and not _in_host_memory(shape)):
             return have
@@ -296,7 +297,7 @@ class _Plan:
         return have if arrived == shape else arrived
 
     def _taken(self, inst: Instruction, at: int, have: Shape) -> Shape:
-        """Return in which shape a computation takes an operand of its caller."""
+        """Return the shape in which a computation expects an operand of its caller."""
         if inst.opcode == "conditional":
             if at == 0:
                 return have
@@ -304,7 +305,7 @@ class _Plan:
         return self._signatures[inst.called_computations[-1]][0][at]
 
     def _copies(self) -> list[tuple[Instruction, int, Shape]]:
-        """Return where an operand has to come in another shape than it is made in."""
+        """Return the operands that need a copy to another shape."""
         return [
             (inst, n, self._needed(inst, n))
             for inst in self._order
@@ -337,7 +338,7 @@ class _Plan:
                     self._comp.remove(value)
 
     def _in_shape(self, value: Instruction, shape: Shape) -> Instruction:
-        """Append a value in other layouts: a copy, or the same made that way."""
+        """Append a value in other layouts: a copy, or a clone with that layout."""
         b = Builder(self._comp, value)
         if _is_flexible(value):
             made = b.copy(value, value.operands)
@@ -347,7 +348,7 @@ class _Plan:
 
 
 def _is_pinned(inst: Instruction) -> bool:
-    """True for what keeps the layouts that it has, operands and result."""
+    """True for instructions whose operand and result layouts are fixed."""
     shapes = (inst.shape, *inst.operand_shapes)
     if not all(isinstance(s, ArrayShape) for s in shapes):
         return True

@@ -1,4 +1,4 @@
-"""Memory spaces inside fusions."""
+"""Propagation of memory spaces into fusions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
-# What has the memory of its operand.
+# Operations that share their operand's buffer.
 _SHARES = frozenset({"bitcast", "get-tuple-element", "tuple", "opt-barrier"})
 
 
@@ -17,9 +17,9 @@ _SHARES = frozenset({"bitcast", "get-tuple-element", "tuple", "opt-barrier"})
 def memory_space_propagation(module: Module, rewrites: Rewrites) -> None:
     """Propagate memory spaces to the parameters and results of fused computations.
 
-    That is the memory of the fusion's operands and of its result, and of what passes them on.
+    These are the memory spaces of the fusion's operands and result, and of values that alias them.
     """
-    # Callers first: a fusion inside another one sees its operands as they are by then.
+    # Callers first: a fusion inside another one sees its updated operands.
     for comp in reversed(module.callees_first()):
         for inst in comp:
             if inst.opcode == "fusion":
@@ -41,7 +41,7 @@ def _visit(fusion: Instruction, rewrites: Rewrites) -> None:
 
 
 def _hands_on_an_argument(root: Instruction) -> bool:
-    """True for a result that is in an argument's memory, or in one place twice."""
+    """True for a result that aliases an argument, or itself twice."""
     todo = [root]
     seen: set[Instruction] = set()
     while todo:
@@ -55,14 +55,14 @@ def _hands_on_an_argument(root: Instruction) -> bool:
 
 
 def _spread(inst: Instruction, shape: Shape) -> None:
-    """Give an instruction a shape, and what shares its memory the same spaces."""
+    """Set an instruction's shape, and the memory spaces of all values that share its buffers."""
     todo = [(inst, shape)]
     while todo:
         value, new = todo.pop()
         if value.shape == new:
             continue
         value.shape = new
-        # Up to what it is made of, and down to what is made of it.
+        # Up to its operands, and down to its users.
         for operand in value.operands if value.opcode in _SHARES else ():
             if value.opcode == "tuple" and isinstance(new, TupleShape):
                 at = value.operands.index(operand)
@@ -80,7 +80,7 @@ def _spread(inst: Instruction, shape: Shape) -> None:
 
 
 def _in_spaces_of(shape: Shape, other: Shape) -> Shape:
-    """Return a shape in the memory spaces of another one, which has the same structure."""
+    """Return a shape with the memory spaces of another one of the same structure."""
     if isinstance(shape, TupleShape) and isinstance(other, TupleShape):
         pairs = zip(shape.elements, other.elements, strict=True)
         return TupleShape(tuple(_in_spaces_of(a, b) for a, b in pairs))

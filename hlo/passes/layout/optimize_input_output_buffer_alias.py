@@ -1,4 +1,4 @@
-"""Results in the memory of arguments that may be overwritten."""
+"""Aliasing of results to donated arguments."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def optimize_input_output_buffer_alias(
 ) -> None:
     """Alias results to donated arguments of the same shape.
 
-    registered_buffer_donor_only: of those in the header's `buffer_donor`; else of all arguments. A
-    caller who keeps an argument has it copied.
+    registered_buffer_donor_only: only those in the header's `buffer_donor`; else all arguments. If
+    the caller does not donate an argument it is copied.
     """
     parameters, result = module.program_shapes
     aliases: list[InputOutputAlias] = list(module.attrs.get("input_output_alias", ()))

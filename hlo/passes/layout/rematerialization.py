@@ -1,4 +1,4 @@
-"""Values computed again rather than kept."""
+"""Rematerialization."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hlo.passes.rewrites import Rewrites
 from hlo.support.memory import memory_bytes
 from hlo.values.types import ArrayShape
 
-# With this many instructions at the most a value is computed again.
+# Maximum number of instructions to recompute for a value.
 _MAX_CHAIN = 12
 _MAX_ROUNDS = 3
 _MAX_TRIALS = 5
-# Peaks that differ by this part of the largest are as good as each other.
+# Peaks that differ by less than this part of the largest count as equal.
 _CLOSE = 0.02
-# Copies have places between instructions, whose distance is 1.
+# Copies have fractional positions between instructions, whose distance is 1.
 _EARLIER = 1e-4
 _NOT_AGAIN = frozenset({"parameter", "while", "conditional", "custom-call", "copy-start"})
 
@@ -32,8 +32,8 @@ _NOT_AGAIN = frozenset({"parameter", "while", "conditional", "custom-call", "cop
 def rematerialization(module: Module, rewrites: Rewrites, *, memory_limit_bytes: int = 0) -> None:
     """Rematerialize values before late uses, to keep peak memory under a limit.
 
-    The order of the instructions is that of execution; what is cheapest to compute for the bytes
-    that it frees goes first. memory_limit_bytes: 0 stands for the memory of this machine.
+    The order of the instructions is the schedule; values that are cheapest to compute for the bytes
+    that they free are chosen first. memory_limit_bytes: 0 means the memory of this machine.
     """
     limit = memory_limit_bytes or memory_bytes()
     target = _within_reach(module, limit)
@@ -42,10 +42,10 @@ def rematerialization(module: Module, rewrites: Rewrites, *, memory_limit_bytes:
 
 
 def _within_reach(module: Module, limit: int) -> int | None:
-    """Return what to aim at for a peak as near to the limit as can be, None to change nothing.
+    """Return the target for a peak as close to the limit as possible, None to change nothing.
 
-    Aiming too low computes much again and keeps what that needs, so that copies of the module are
-    tried: on the limit, and if that is out of reach, on what lies between it and the peak.
+    A target that is too low recomputes much and extends live ranges, so copies of the module are
+    tried: with the limit, and if that cannot be reached, with targets between it and the peak.
     """
     best, target = peak_memory(module.entry).bytes, None
     limit = max(limit, _least(module.entry))
@@ -68,9 +68,9 @@ def _within_reach(module: Module, limit: int) -> int | None:
 
 
 def _least(comp: Computation) -> int:
-    """Return what a run takes however much is computed again: no order and no copies help.
+    """Return a lower bound of a run's memory, whatever the order and the copies.
 
-    Arguments and results stay, and each instruction needs its operands and makes its results.
+    Arguments and results stay, and each instruction needs its operands and results.
     """
     values = Values(comp.in_order())
     arguments = {v for p in comp.parameters for v in values.made(p)}
@@ -88,7 +88,7 @@ class _Module:
         self._repeatable: dict[Instruction, bool] = {}
 
     def reduce(self, comp: Computation, limit: int) -> None:
-        """Bring the peak of a computation under a limit, or as near as can be."""
+        """Reduce the peak of a computation below a limit, or as close as possible."""
         for _ in range(_MAX_ROUNDS):
             before = self.peaks.of(comp).bytes
             if before <= limit:
@@ -101,7 +101,7 @@ class _Module:
     def cost(self, inst: Instruction) -> float:
         if inst not in self._costs:
             cost = cost_of_instruction(inst)
-            # A byte takes longer than an operation on what is in registers.
+            # A byte of traffic takes longer than an operation on registers.
             computing = cost.operations + TRANSCENDENTAL_COST * cost.transcendentals
             self._costs[inst] = computing + 4 * cost.bytes
         return self._costs[inst]
@@ -119,7 +119,7 @@ class _Module:
 
 
 class _Sweep:
-    """One walk through a computation in order, with what is in memory at each instruction."""
+    """One pass over a computation in order, with the values in memory at each instruction."""
 
     def __init__(self, module: _Module, comp: Computation, limit: int) -> None:
         self.module = module
@@ -141,8 +141,8 @@ class _Sweep:
         # Copies to run before an instruction.
         self.copies: dict[Instruction, list[Instruction]] = {}
         self.hopeless: set[Instruction] = set()
-        # What might be dropped: not looked at yet; by cost for the bytes, which may be out of date;
-        # and what could not be dropped when it was looked at.
+        # Candidates for dropping: not ranked yet; by cost per byte, which may be outdated; and
+        # those that could not be dropped when last examined.
         self.fresh: list[Instruction] = []
         self.ranked: list[tuple[float, int, Instruction]] = []
         self.ranks = 0
@@ -160,7 +160,7 @@ class _Sweep:
         self.current = self.place[inst]
         stack = [inst]
         while stack:
-            # Running a copy can bring more of them.
+            # Running a copy may require more copies.
             if copies := self.copies.get(stack[-1]):
                 stack.append(copies.pop(0))
             else:
@@ -179,7 +179,7 @@ class _Sweep:
         self.done.add(inst)
         for value in values.used(inst):
             self.left[value] -= 1
-            if value[0] in self.waiting:  # its next use may be a long way off now
+            if value[0] in self.waiting:  # its next use may be far away now
                 del self.waiting[value[0]]
                 self.fresh.append(value[0])
         for value in (*values.used(inst), *values.made(inst)):
@@ -192,14 +192,14 @@ class _Sweep:
             self.now -= self.values.size[value]
 
     def _make_room(self, at: Instruction) -> None:
-        """Drop values that can be had again, the cheapest for their bytes first."""
+        """Drop values that can be recomputed, the cheapest per byte first."""
         busy = {v[0] for v in self.values.used(at)} | {at}
         self._rank(busy)
         if not self._drop_cheapest(at, busy):
             return
         self.patience -= 1
         if self._is_over(at) and self.patience < 0:
-            # Something else may have changed for those that were given up.
+            # Conditions may have changed for those that were given up.
             self.fresh += self.waiting
             self.waiting.clear()
             self.patience = len(self.fresh)
@@ -213,7 +213,7 @@ class _Sweep:
         return self.now + self.module.peaks.inside(at) > self.limit
 
     def _rank(self, busy: Set[Instruction]) -> None:
-        """Look at what has not been looked at, but for what is in use."""
+        """Rank new candidates, except those in use."""
         later = []
         for inst in self.fresh:
             if inst in busy or inst not in self.done:
@@ -231,7 +231,7 @@ class _Sweep:
         return sum(self.module.cost(i) for i in chain) / self.values.size[inst, 0]
 
     def _drop_cheapest(self, at: Instruction, busy: Set[Instruction]) -> bool:
-        """Drop values until there is room, or nothing is left; False where it is not allowed."""
+        """Drop values until there is room, or none are left; False if rewrites are not allowed."""
         aside, allowed = [], True
         while self.ranked and allowed and self._is_over(at):
             ratio, number, inst = heappop(self.ranked)
@@ -263,7 +263,7 @@ class _Sweep:
                 self.module.reduce(callee, self.limit - self.now + arguments)
 
     def _pending(self, inst: Instruction) -> list[Instruction] | None:
-        """Return the users that are still to come, None if not each of them can take a copy."""
+        """Return the pending users, None unless all of them can use a copy."""
         pending = []
         for user in inst.users:
             passes = passes_on(user)
@@ -276,7 +276,7 @@ class _Sweep:
         return None if inst.is_root else pending
 
     def _chain(self, inst: Instruction) -> list[Instruction] | None:
-        """Return what has to run again for a value in memory, None if that is not worth it."""
+        """Return the instructions to recompute for a value, None if that is not worth it."""
         if not isinstance(inst.shape, ArrayShape) or not self.values.size.get((inst, 0)):
             self.hopeless.add(inst)
             return None
@@ -300,17 +300,17 @@ class _Sweep:
                     leaves |= held
                 else:
                     stack.append(operand)
-        # What would have gone by then has to stay for it.
+        # Values that would be dead by then have to stay live.
         until = min(self.place[u] for u in pending)
         if until <= self.current:
-            return None  # it is being made for what comes next
+            return None  # it is being computed for the next use
         kept = sum(self.values.size[v] for v in leaves if not self._stays(v, until))
         if kept >= self.values.size[inst, 0]:
             return None
         return sorted(chain, key=lambda i: self.place[i])
 
     def _stays(self, value: Value, until: float) -> bool:
-        """True for a value that is needed at some place or later anyway."""
+        """True for a value that is needed at a position or later anyway."""
         if value in self.arguments or value in self.results:
             return True
         return any(u not in self.done and self.place[u] >= until for u in value[0].users)
