@@ -1,9 +1,9 @@
-"""Buffer assignment: where every stored value lies, and what has to be copied for it.
+"""Buffer assignment: the buffer of every stored value, and the copies that this needs.
 
-A value has a buffer of its own unless it can do with one that is there already: that of the operand
-that it updates in place, one in which nothing is needed any more, or the one in which its consumer
-wants it. All of these are *wishes*: they are granted when the value is computed, if everything that
-the buffer holds is dead by then. So a wish may be made without a thought to who else writes there.
+A value has a buffer of its own unless it can use an existing one: that of the operand that it
+updates in place, one whose values are all dead, or the one in which its consumer expects it. All of
+these are *wishes*: they are granted when the value is computed, if all values in the buffer are
+dead by then. So a wish may be made without regard to other writers of the buffer.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from hlo.ops import Trait
 from hlo.values.layout.plain import size_bytes
 from hlo.values.types import ArrayShape, Shape
 
-# Results of at least so many bytes take the buffer of an operand that dies, where they can. For
-# smaller ones memory does not matter, and one kernel can serve more of them.
+# Results of at least so many bytes reuse the buffer of a dead operand, if possible. For smaller
+# ones memory does not matter, and kernels can be shared by more of them.
 _REUSED_BYTES = 1 << 18
-# They ask who runs the program: their results are registers.
+# They query the device ids: their results are in registers.
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,16 @@ def assign_buffers(
     aliases: Mapping[Path, tuple[int, Path]],
     alignment: int,
 ) -> BufferAssignment:
-    """Return where the values of a flattened computation tree lie.
+    """Return the buffers of the values of a flattened computation tree.
 
     aliases: the parameter, by number and path, that each of these outputs may overwrite.
-    alignment: what offsets are multiples of, in bytes: a power of two.
+    alignment: of offsets, in bytes: a power of two.
     """
     return _Assigner(live, plans, alignment).assign(entry, aliases)
 
 
 class _Assigner:
-    """Visits instructions in execution order, as they will run."""
+    """Visits instructions in execution order."""
 
     def __init__(
         self, live: Liveness, plans: Mapping[Instruction, KernelPlan], alignment: int
@@ -134,7 +134,7 @@ class _Assigner:
         )  # fmt: skip
 
     def _deliver(self, entry: Computation, outputs: Mapping[Path, Buffer]) -> list[Move]:
-        """Return moves to the outputs, as if all at once: some still hold arguments."""
+        """Return parallel moves to the outputs: some still contain arguments."""
         copies: list[Copy] = []
         scalars: list[Move] = []
         for path, leaf in array_leaves(entry.root):
@@ -148,11 +148,11 @@ class _Assigner:
     # --- values ---------------------------------------------------------------------------------
 
     def buffer_of(self, inst: Instruction, path: Path = ()) -> Buffer | None:
-        """Return the buffer of a leaf that has been computed, None if it is a scalar."""
+        """Return the buffer of a computed leaf, None if it is a scalar."""
         return self.values[self.live.of(inst, path)]
 
     def put(self, stored: Storage, buffer: Buffer) -> None:
-        """Note that a value lies in a buffer from now on."""
+        """Record that a value is in a buffer from now on."""
         now = self.live.position.get(stored[0], 0)
         buffer.holds = [s for s in buffer.holds if self.live.last_use(s) > now]
         buffer.holds.append(stored)
@@ -164,7 +164,7 @@ class _Assigner:
         return buffer
 
     def new(self, shape: Shape, position: int) -> Buffer:
-        """Return temporary memory for an array, alive at a position."""
+        """Return temporary memory for an array, live at a position."""
         buffer = self._scratch(size_bytes(shape), position)
         if isinstance(shape, ArrayShape) and shape.layout is not None:
             buffer.space = shape.layout.memory_space
@@ -174,7 +174,7 @@ class _Assigner:
         return self._bind(Buffer(size, Origin.TEMP, position, position))
 
     def _copies(self, copies: Iterable[Copy], position: int) -> list[Copy]:
-        """Return copies that are done at once: sources that are targets too are saved first."""
+        """Return parallel copies in sequence: sources that are also targets are saved first."""
         copies = [c for c in copies if c.source is not c.target]
         written = {c.target for c in copies}
         first, then = [], []
@@ -189,7 +189,7 @@ class _Assigner:
     # --- commands -------------------------------------------------------------------------------
 
     def _block(self, comp: Computation) -> Block:
-        """Return what a computation does, instruction by instruction."""
+        """Return the commands of a computation, instruction by instruction."""
         commands: list[Command] = []
         for inst in comp.in_order():
             match self.roles[inst]:
@@ -246,7 +246,7 @@ class _Assigner:
         return call
 
     def _put_results(self, inst: Instruction, targets: Mapping[Path, Buffer]) -> None:
-        """Note results: arrays are in their buffers, scalars are loaded from theirs."""
+        """Record results: arrays are in their buffers, scalars are loaded from theirs."""
         for path, leaf in array_leaves(inst):
             if leaf.dims:
                 self.put((inst, path), targets[path])
@@ -254,7 +254,7 @@ class _Assigner:
                 self.values[inst, path] = None
 
     def _to_results(self, inst: Instruction, targets: Mapping[Path, Buffer]) -> list[Move]:
-        """Return moves of what a kernel changes in place to where it has to be for that."""
+        """Return moves of operands that a kernel updates in place to its result buffers."""
         moves: list[Move] = []
         for path, operand in updated_operands(inst).items():
             buffer, shape = self.buffer_of(operand), operand.array_shape
@@ -280,7 +280,7 @@ class _Assigner:
         (tested,), (changed,) = condition.parameters, body.parameters
         for path in _scalar_paths(inst):
             self.values[tested, path] = self.values[changed, path] = None
-        # The body reads the state again that the condition has read.
+        # The body reads the same state as the condition.
         with self.locked(state.values()):
             for path, buffer in state.items():
                 self.put((tested, path), buffer)
@@ -298,21 +298,22 @@ class _Assigner:
         return Loop(inst, tuple(enter), test, turn, tuple(carry))
 
     def _to(self, comp: Computation, targets: Mapping[Path, Buffer]) -> Iterator[Copy]:
-        """Yield the copies of a computation's result to where it is expected."""
+        """Yield the copies of a computation's result to the expected buffers."""
         for path, buffer in targets.items():
             source, leaf = self.buffer_of(comp.root, path), comp.root.shape.at(path)
             assert source is not None and isinstance(leaf, ArrayShape)
             yield Copy(source, buffer, leaf)
 
     def _enter(self, inst: Instruction) -> tuple[dict[Path, Buffer], list[Copy]]:
-        """Choose the buffers of a loop's state; returns how the initial values get there."""
+        """Choose the buffers of a loop's state; returns the moves of the initial values."""
         start = self.live.start[inst]
         (init,) = inst.operands
         (parameter,) = inst.body.parameters
         root = inst.body.root
         arrays = [(path, leaf) for path, leaf in array_leaves(inst) if leaf.dims]
         state: dict[Path, Buffer] = {}
-        # What the body passes on as it is can stay with the initial value, wherever that is.
+        # Elements that the body passes through unchanged can stay in the buffer of the initial
+        # value.
         for path, _ in arrays:
             if self.live.of(root, path) == (parameter, path):
                 source = self.buffer_of(init, path)
@@ -362,10 +363,10 @@ class _Assigner:
         return Branches(inst, tuple(found))
 
     def _branch_results(self, inst: Instruction) -> dict[Path, Buffer]:
-        """Choose where a conditional's results will be, whichever branch makes them.
+        """Choose the buffers of a conditional's results, common to all branches.
 
-        Nothing that is there may be needed after the conditional. A buffer that a branch takes from
-        outside and passes on saves that branch a copy.
+        Their old values must be dead after the conditional. Using an outer buffer that a branch
+        passes through saves that branch a copy.
         """
         end = self.live.position[inst]
         found: dict[Path, Buffer] = {}
@@ -384,9 +385,9 @@ class _Assigner:
     # --- wishes ---------------------------------------------------------------------------------
 
     def wish(self, stored: Storage, buffer: Buffer) -> None:
-        """Note where a value should be written, if that is safe when it is computed.
+        """Record where a value should be written, if that is safe when it is computed.
 
-        What is updated in place to become it is wanted there, too.
+        The same is wished for the values that it is updated from in place.
         """
         source: Storage | None = stored
         while source is not None and source not in self.values and source not in self._wishes:
@@ -394,7 +395,7 @@ class _Assigner:
             source = self._made_of(*source)
 
     def _made_of(self, maker: Instruction, path: Path) -> Storage | None:
-        """Return a value whose buffer a result can take, which is dead then."""
+        """Return a value whose buffer a result can reuse, because it is dead then."""
         live, at = self.live, self.live.position[maker]
         sources = []
         if maker.opcode == "while":
@@ -412,14 +413,14 @@ class _Assigner:
         return self._wishes.get((inst, path))
 
     def can_take(self, buffer: Buffer, position: int) -> bool:
-        """True when nothing that a buffer holds is needed after a position."""
+        """True when all values in a buffer are dead after a position."""
         return buffer.is_writable and all(
             self.live.is_dead(s, position, self._aside) for s in buffer.holds
         )
 
     @contextmanager
     def branch(self, comp: Computation, branches: Sequence[Computation]) -> Iterator[None]:
-        """Visit one of several branches: what the others use is not needed after it."""
+        """Visit one of several branches: values used only by the others are dead after it."""
         self._aside.append((self.live.body_end[comp], self.live.body_end[branches[-1]]))
         try:
             yield
@@ -428,7 +429,7 @@ class _Assigner:
 
     @contextmanager
     def locked(self, buffers: Iterable[Buffer]) -> Iterator[None]:
-        """Let nothing else be written to some buffers."""
+        """Prevent other writes to some buffers."""
         kept = list(buffers)
         for buffer in kept:
             buffer.locked += 1
@@ -443,8 +444,8 @@ class _Assigner:
     def for_results(self, inst: Instruction) -> dict[Path, Buffer]:
         """Return the buffers of an instruction's results.
 
-        A kernel that changes operands in place has to find them there. Any other may read from the
-        buffer that it writes only at the index that it writes.
+        Operands that a kernel updates in place have to be there. Any other kernel may read its
+        result's buffer only at the index that it writes.
         """
         changed = updated_operands(inst)
         position = self.live.position[inst]
@@ -461,7 +462,7 @@ class _Assigner:
     def _in_place(
         self, inst: Instruction, operand: Instruction, taken: Collection[Buffer]
     ) -> Buffer | None:
-        """Return the buffer of an operand that an instruction may change."""
+        """Return the buffer of an operand that an instruction may update."""
         buffer = self.buffer_of(operand)
         if buffer is None or buffer in taken:
             return None
@@ -489,7 +490,7 @@ class _Assigner:
     def _reused(
         self, inst: Instruction, shape: ArrayShape, taken: Collection[Buffer]
     ) -> Buffer | None:
-        """Return the buffer of an operand that dies here, if the result can go there."""
+        """Return the buffer of an operand that is dead after this, if the result can reuse it."""
         if not (inst.spec.has(Trait.ELEMENTWISE) or is_multi_output(inst)):
             return None
         if shape.byte_size < _REUSED_BYTES:
@@ -509,7 +510,7 @@ class _Assigner:
         return None
 
     def _reads(self, operands: Sequence[Instruction], buffer: Buffer) -> bool:
-        """True when something below the operands is read from a buffer."""
+        """True when a value that is fused or an operand is read from a buffer."""
         return any(
             self.buffer_of(leaf, path) is buffer
             for leaf in leaves_below(operands, self.roles)
@@ -517,7 +518,7 @@ class _Assigner:
         )
 
     def _may_read_and_write(self, inst: Instruction, buffer: Buffer) -> bool:
-        """True when an instruction reads a buffer at the index that it writes there, if at all."""
+        """True when an instruction reads a buffer only at the index that it writes, if at all."""
         if not is_on_demand(inst) and not is_multi_output(inst):
             return not self._reads(inst.operands, buffer)
         results = list(inst.operands) if is_multi_output(inst) else [inst]
@@ -559,7 +560,7 @@ def _scalar_paths(inst: Instruction) -> list[Path]:
 def _shared_parameter(
     entry: Computation, alias: tuple[int, Path] | None, leaf: ArrayShape
 ) -> Storage | None:
-    """Return the parameter leaf that lies in the memory of an output of this shape, if one does."""
+    """Return the parameter leaf in the memory of an output of this shape, if there is one."""
     if alias is None or not leaf.dims:
         return None
     number, path = alias

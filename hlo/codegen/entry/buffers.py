@@ -1,7 +1,7 @@
-"""Buffers: whose memory they are, how long they live, and their offsets in the arena.
+"""Buffers: their origin, live ranges, and offsets in the arena.
 
-A `Buffer` lives from its first to its last position in execution order; buffers whose live ranges
-do not overlap share memory in one arena.
+A `Buffer` is live from its first to its last position in execution order; buffers with disjoint
+live ranges share memory in one arena.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from hlo.codegen.plan.liveness import Storage
 
 
 class Origin(Enum):
-    """Whose memory a buffer is."""
+    """Where the memory of a buffer comes from."""
 
     TEMP = "temp"
     PARAMETER = "parameter"
     OUTPUT = "output"
-    SHARED = "shared"  # holds an argument, later a result
+    SHARED = "shared"  # first an argument, later a result
     CONSTANT = "constant"
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory for one or more values, alive from one position to another, both included.
+    """Memory for one or more values, live from one position to another, inclusive.
 
     offset: in the arena, or in the constants. number: of the argument, or the result, whose memory
-    it is. space: the memory space, as in layouts. holds: the values that were put there and may be
-    needed yet. locked: how many conditions of loops are being visited that read what the loop's
-    body will read again.
+    it is. space: the memory space, as in layouts. holds: the values written there that may still be
+    live. locked: how many conditions of loops are being visited that read values which the loop's
+    body reads again.
     """
 
     size_bytes: int
@@ -47,7 +47,7 @@ class Buffer:
     locked: int = 0
 
     def use(self, position: int) -> None:
-        """Keep the buffer alive at a position."""
+        """Extend the live range to a position."""
         self.last = max(self.last, position)
 
     @property
@@ -57,16 +57,16 @@ class Buffer:
 
 # --- the arena ----------------------------------------------------------------------------------
 
-# Buffers that are placed with a look at all others; the small ones beyond are placed in order of
-# time, which takes a fraction of the time and wastes little of a small part of the arena.
+# The number of buffers that are placed by comparing with all others; the small ones beyond are
+# placed in order of definition, which is much faster and wastes little of a small part of the
+# arena.
 _PLACED_BY_SIZE = 8000
 
 
 def assign_offsets(buffers: Sequence[Buffer], alignment: int) -> dict[int, tuple[int, int]]:
     """Give every temporary buffer an offset in the arena, a multiple of a power of two.
 
-    Returns where the part of each memory space begins and ends: buffers of different spaces have no
-    memory in common.
+    Returns the extent of each memory space: buffers of different spaces share no memory.
     """
     temps = [x for x in buffers if x.origin is Origin.TEMP]
     temps.sort(key=lambda x: (-x.size_bytes, x.first))
@@ -84,9 +84,9 @@ def assign_offsets(buffers: Sequence[Buffer], alignment: int) -> dict[int, tuple
 
 
 def _place_by_size(buffers: Sequence[Buffer], alignment: int) -> int:
-    """Place each buffer, the largest first, at the lowest offset that is free all its life.
+    """Place each buffer, the largest first, at the lowest offset that is free in its live range.
 
-    The greedy rule that comes within a few percent of the peak in practice.
+    In practice this greedy rule is within a few percent of the peak.
     """
     # First and last position, start and end of those placed so far.
     first, last, low, high = (np.zeros(len(buffers), np.int64) for _ in range(4))
@@ -96,7 +96,7 @@ def _place_by_size(buffers: Sequence[Buffer], alignment: int) -> int:
         together = (first[:n] <= buffer.last) & (last[:n] >= buffer.first)
         starts, ends = low[:n][together], high[:n][together]
         order = np.argsort(starts)
-        # Up to where memory is taken in front of each busy range, and at last behind all of them.
+        # The highest occupied offset before each occupied range, and after all of them.
         taken = np.maximum.accumulate(np.concatenate([[0], ends[order]]))
         gaps = np.flatnonzero(starts[order] - taken[:-1] >= size)
         at = int(taken[gaps[0]] if len(gaps) else taken[-1])
@@ -107,8 +107,7 @@ def _place_by_size(buffers: Sequence[Buffer], alignment: int) -> int:
 
 
 def _place_in_time(buffers: Sequence[Buffer], start: int, alignment: int) -> int:
-    """Place buffers behind an offset, in order of time, in blocks of powers of two that are used
-    again when the buffer before is dead."""
+    """Place buffers after an offset, in order of definition, in reusable power-of-two blocks."""
     free: dict[int, list[int]] = {}
     dying: list[tuple[int, int, int]] = []
     total = start

@@ -1,4 +1,4 @@
-"""Calls of kernels: emitted once for each structure, launched as the target does."""
+"""Calls of kernels: emitted once for each structure, launched in the target's way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo.llvm import Function, with_operands
 
 @dataclass(frozen=True)
 class Emitted:
-    """A finished kernel: its function and how its work divides."""
+    """An emitted kernel: its function and how its work divides."""
 
     function: str
     extent: Extent
@@ -26,15 +26,15 @@ class Emitted:
 
 @dataclass
 class KernelCache:
-    """The kernels of an LLVM module, by what they are emitted from, and by their code."""
+    """The kernels of an LLVM module, keyed by structure, and by their code."""
 
-    # Steps are functions, or values that are equal when they emit the same.
+    # Steps are functions, or values that are equal if they emit the same code.
     by_key: dict[tuple[KernelEmitter, str, tuple[int, ...]], Emitted] = field(default_factory=dict)
     by_body: dict[str, str] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        """How many kernels there are."""
+        """The number of kernels."""
         return len(self.by_body)
 
 
@@ -63,8 +63,8 @@ class Kernels:
     ) -> Emitted:
         """Return the kernel of one step of an instruction.
 
-        outputs: buffer numbers of the results. places, scratch, tables: how many buffers of
-        each it takes.
+        outputs: buffer numbers of the results. places, scratch, tables: the number of buffers of
+        each kind.
         """
         key = (step, structure_key(inst, roles, inputs), tuple(outputs))
         found = self.cache.by_key.get(key)
@@ -88,11 +88,11 @@ class Kernels:
         is_shared = self.launcher.divides(extent)
         if is_shared:
             params += ["i64 %begin", "i64 %end"]
-        # Inlined into its task and its callers, it would be compiled as many times.
+        # If it were inlined into its task and its callers, it would be compiled that many times.
         function = Function("", params, ("noinline", "nounwind"), linkage="internal")
         k.b.finish(function)
         if not is_shared:
-            # A kernel that has no other shares is compiled for all iterations.
+            # A kernel that is not divided is compiled for all iterations.
             share = {k.begin: "0", k.end: str(extent.iterations)}
             function.body = with_operands(function.body, share)
         is_located = self.module.is_located
@@ -107,7 +107,7 @@ class Kernels:
     def _name(self, inst: Instruction) -> str:
         """Return a new function's name: that of its instruction, for debuggers and profilers."""
         stem = f"kernel.{re.sub(r'[^A-Za-z0-9_.-]', '_', inst.name)}"
-        # By far most names are free.
+        # Nearly all names are free.
         return next(
             name
             for name in itertools.chain([stem], (f"{stem}.{n}" for n in itertools.count(1)))
@@ -117,7 +117,7 @@ class Kernels:
     def call(self, emitted: Emitted, pointers: Sequence[str], scalars: Sequence[Value]) -> float:
         """Write the launch of a kernel on buffers and scalars.
 
-        Returns what it costs at the most after it has last looked whether to go on.
+        Returns its maximum cost after its last poll.
         """
         args = [ptr(p) for p in pointers]
         for held in scalars:

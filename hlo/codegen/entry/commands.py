@@ -1,6 +1,6 @@
-"""What an entry function does, in order: one record for each kernel, copy, loop and branch.
+"""The commands of an entry function, in order: one record for each kernel, copy, loop and branch.
 
-The buffers of all of them are known, so that writing the code decides nothing.
+The buffers of all of them are known, so that emission makes no decisions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ComputeScalar:
 
 @dataclass(frozen=True)
 class UseConstant:
-    """Begins the use of a constant, which lies in a buffer of its own."""
+    """Begins the use of a constant, which has a buffer of its own."""
 
     inst: Instruction
     buffer: Buffer
@@ -54,11 +54,12 @@ class UseConstant:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """Runs the kernels of an instruction, one step after the other.
+    """Runs the kernels of an instruction in sequence.
 
-    moves: what the kernels change in place is brought to their results first. buffers: those of the
-    results, then those that are read. results: the number of each result's buffer among them.
-    scratch: memory for this call alone. tables: offsets of the plan's tables in the constants.
+    moves: copies of operands that are updated in place to the results, before the call. buffers:
+    those of the results, then those that are read. results: the number of each result's buffer
+    among them. scratch: workspace of this call. tables: offsets of the plan's tables in the
+    constants.
     """
 
     inst: Instruction
@@ -81,7 +82,7 @@ class HostCall:
 
 @dataclass(frozen=True)
 class Block:
-    """What a computation does."""
+    """The commands of a computation."""
 
     comp: Computation
     commands: tuple[Command, ...]
@@ -91,7 +92,7 @@ class Block:
 class Loop:
     """A `while` whose arrays stay in the buffers of its state.
 
-    enter: moves of the initial values. carry: moves of what a turn of the body has computed.
+    enter: moves of the initial values. carry: moves of the values that an iteration has computed.
     """
 
     inst: Instruction
@@ -103,7 +104,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Branches:
-    """A `conditional`. branches: each with the moves to where the results are expected."""
+    """A `conditional`. branches: each with the moves of its results to the common buffers."""
 
     inst: Instruction
     branches: tuple[tuple[Block, tuple[Copy, ...]], ...]

@@ -1,4 +1,4 @@
-"""The constants of an entry, which lie one after the other behind one address."""
+"""The constants of an entry, in one block of memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Constants:
         self.pieces: list[tuple[int, np.ndarray]] = []
         self.size = 0
         self._tables: dict[tuple[str, bytes], int] = {}
-        # Each entry keeps its literal alive, by whose id it is found.
+        # Entries keep their literals alive, since the keys are ids.
         self._literals: dict[tuple[int, tuple[int, ...]], tuple[int, np.ndarray, Any]] = {}
 
     def _place(self, data: np.ndarray) -> int:
@@ -31,7 +31,7 @@ class Constants:
         return offset
 
     def table(self, data: np.ndarray) -> int:
-        """Return the offset of a kernel's constants, one for all that are equal."""
+        """Return the offset of a kernel's constants, shared by equal ones."""
         key = (data.dtype.str, data.tobytes())
         if key not in self._tables:
             self._tables[key] = self._place(np.ascontiguousarray(data))
@@ -40,7 +40,7 @@ class Constants:
     def literal(self, inst: Instruction) -> tuple[int, int]:
         """Return the offset and the bytes of a constant in its layout.
 
-        What is inlined several times has its constants once.
+        Constants of code that is inlined several times are shared.
         """
         literal, layout = inst.literal, inst.array_shape.layout
         assert layout is not None
@@ -53,7 +53,7 @@ class Constants:
         return offset, max(1, data.nbytes)
 
     def add_to(self, module: Module, name: str) -> str:
-        """Add them to a module as those of a function; returns their address."""
+        """Add them to a module as the constants of a function; returns their address."""
         if not self.size:
             return "null"
         data = bytearray(self.size)

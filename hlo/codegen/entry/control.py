@@ -1,8 +1,8 @@
 """Loops and branches of the entry function.
 
-The state of a loop stays where it is: arrays in buffers that the body updates in place where it
-can, scalars in stack slots that LLVM turns into registers. A branch writes its results where the
-conditional's are wanted.
+The state of a loop stays in place: arrays in buffers that the body updates in place if it can,
+scalars in stack slots that LLVM promotes to registers. A branch writes its results to the buffers
+of the conditional's.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from hlo.ir import Instruction
 from hlo.ops.control.flow import endless
 from hlo.values.types import ArrayShape
 
-# A loop that is known to end after so much work, in rough scalar operations, need not look whether
-# to go on, which can be a third of a turn that does next to nothing.
+# A loop that is known to end after so much work, in approximate scalar operations, need not poll,
+# which can be a third of a very short iteration.
 _SHORT_LOOP = POLLED_COST << 8
 
 
@@ -53,7 +53,7 @@ def _slots(e: EntryState, inst: Instruction) -> dict[Path, Slot]:
 
 
 def emit_while(e: EntryState, loop: Loop) -> None:
-    """Write a loop with its condition in front."""
+    """Write a loop that tests its condition first."""
     b, inst = e.b, loop.inst
     condition, body = inst.condition, inst.body
     e.moves(loop.enter)
@@ -75,7 +75,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
         b.branch(go_on, run, done)
         b.place(run)
         if not e.linkage and never_ends(inst):
-            # Functions that are applied to elements have nobody to tell.
+            # Functions that are applied to elements cannot report errors.
             error = endless(inst)
             b.ret(i32(e.imports.check(error.code, f"{inst.name}: {error.message}")))
             b.place(b.new_label("never"))
@@ -88,7 +88,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
         is_short = counter is not None and counter.count * once <= _SHORT_LOOP
         if not is_short:
             b.poll(math.ceil(once))
-        # Its scalars depend on those of the turn before, or are too few: nothing to vectorize.
+        # Its scalars depend on the previous iteration, or are too few: nothing to vectorize.
         b.jump(head, b.module.rolled_loop(vectorized=False))
     b.place(done)
     e.spent = spent_before
@@ -99,7 +99,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
 
 
 def emit_conditional(e: EntryState, branches: Branches) -> None:
-    """Write branches of which an index, or a truth value, chooses one."""
+    """Write branches, one of which is selected by an index, or a truth value."""
     b, inst = e.b, branches.inst
     chosen = e.scalar(inst.operands[0])
     assert isinstance(chosen, Val)
@@ -109,7 +109,7 @@ def emit_conditional(e: EntryState, branches: Branches) -> None:
     if chosen.type == "i1":
         b.branch(chosen, labels[0], labels[1])
     else:
-        # An index out of range chooses the last branch.
+        # An index out of range selects the last branch.
         b.switch(chosen, labels[:-1], labels[-1])
     spent_before, most = e.spent, e.spent
     for label, (block, moves) in zip(labels, branches.branches, strict=True):

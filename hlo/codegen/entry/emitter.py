@@ -3,12 +3,12 @@
 Its signature is `i32 entry(ptr args, ptr results, ptr arena, ptr constants, ptr threads, ptr
 host)`: arrays of pointers to the argument and result leaves, the arena of all temporaries, the data
 of large constants, and null or the caller's `Threads`: `{ void (*run)(state, task, context, n,
-chunk), void *state }`, where `run` has to call `task(context, begin, end)` for shares of [0, n)
-that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of what
-the program calls outside, null where it calls nothing (see `hlo.codegen.entry.host`). It returns 0,
-or one more than the number of the outside function that failed, or a number below -15 where a size
-is outside its bound, or a loop would never end. Rank-0 values are SSA values here; scalar loop
-state lives in registers.
+chunk), void *state }`, where `run` has to call `task(context, begin, end)` for chunks of [0, n)
+that begin at multiples of `chunk`, in any order, and wait for them all. `host` is the table of the
+program's external functions, null if there are none (see `hlo.codegen.entry.host`). It returns 0,
+or one more than the number of the external function that failed, or a number below -15 if a size is
+outside its bound, or a loop would never end. Rank-0 values are SSA values here; scalar loop state
+is in registers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hlo.llvm import Function
 class EntryEmitter(EntryState):
     """Writes the commands of an entry as a function of an LLVM module."""
 
-    # --- the whole ------------------------------------------------------------------------------
+    # --- the function ---------------------------------------------------------------------------
 
     def emit(self) -> None:
         """Write the function."""
@@ -77,7 +77,7 @@ class EntryEmitter(EntryState):
     # --- commands -------------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
-        """Write what a computation does."""
+        """Emit the commands of a computation."""
         for command in block.commands:
             self.b.locate(command.inst.span)
             match command:
@@ -91,7 +91,7 @@ class EntryEmitter(EntryState):
                     self.pointers[buffer] = address
                 case HostCall():
                     emit_host(self, command)
-                    # Nobody knows for how long that ran.
+                    # Its running time is unknown.
                     self.spend(POLLED_COST)
                 case Loop():
                     emit_while(self, command)
@@ -105,7 +105,7 @@ class EntryEmitter(EntryState):
                 return self.scalar(leaf)
             return load(self.b, leaf.array_shape, self.pointers[buffer], indices)
 
-        # Loads are not remembered between instructions: memory changes in between.
+        # Loads are not reused across instructions: memory changes in between.
         with self.b.unremembered():
             return ElementEmitter(self.b, self.live.roles, read).compute(inst, ())
 

@@ -1,8 +1,8 @@
-"""Calls out of the program: custom calls, queues, random state.
+"""Calls of external functions: custom calls, queues, random state.
 
-The entry knows functions outside by number alone: its caller passes a table of them, so that an
-object needs no symbol of anybody's and keeps no state. What a function gets is declared in
-`hlo/include/hlo_ffi.h`, which says the same as this file in C. A call that fails ends the program.
+The entry refers to external functions by number: its caller passes a table of them, so that an
+object has no undefined symbols and no state. Their arguments are declared in
+`hlo/include/hlo_ffi.h`, which matches this file. A call that fails ends the program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEVICE_IDS = {"replica-id": 0, "partition-id": 1}
 
 
 def _emit_check(e: EntryState, inst: Instruction) -> None:
-    """Emit the end of the program for a size that is outside of its bound."""
+    """Emit the check that ends the program for a size outside its bound."""
     b, (size, bound) = e.b, map(e.scalar, inst.operands)
     assert isinstance(size, Val) and isinstance(bound, Val)
     stop, go = b.new_label("outside"), b.new_label("inside")
@@ -43,7 +43,7 @@ def _emit_check(e: EntryState, inst: Instruction) -> None:
 
 
 def emit_host(e: EntryState, command: HostCall) -> None:
-    """Emit an instruction that the host runs, or that asks who the host is."""
+    """Emit an instruction that the host runs, or that queries the device ids."""
     inst, targets = command.inst, command.results
     if inst.opcode == "custom-call" and inst.custom_call_target == CHECK_SIZE:
         _emit_check(e, inst)
@@ -58,7 +58,7 @@ def emit_host(e: EntryState, command: HostCall) -> None:
     pointers = {path: e.pointers[buffer] for path, buffer in targets.items()}
     operands = _operand_addresses(e, inst)
     _check(inst)
-    # What the call changes in place has to be where its result is wanted.
+    # Operands that the call updates in place have to be in the result's buffer.
     leaf_number = _leaf_numbers(inst.operand_shapes)
     for alias in inst.output_to_operand_aliasing:
         at = leaf_number[alias.operand, tuple(alias.operand_index)]
@@ -90,7 +90,7 @@ def emit_host(e: EntryState, command: HostCall) -> None:
 
 
 def _check(inst: Instruction) -> None:
-    """Raise HloError unless what a call changes in place is of one shape before and after."""
+    """Raise HloError unless values that a call updates in place keep their shape."""
     for alias in inst.output_to_operand_aliasing:
         try:
             need_one_size(inst, alias)
@@ -128,7 +128,7 @@ def _operand_addresses(e: EntryState, inst: Instruction) -> list[str]:
 
 
 def _table(e: EntryState, pointers: Sequence[str]) -> str:
-    """Store addresses one after the other; returns the address of the first."""
+    """Store addresses in a table; returns the address of the first."""
     table = e.b.alloca("ptr", max(1, len(pointers)))
     for n, pointer in enumerate(pointers):
         e.b.store(ptr(pointer), e.b.element_address(table.name, "ptr", n))
@@ -136,7 +136,7 @@ def _table(e: EntryState, pointers: Sequence[str]) -> str:
 
 
 def _define_call_out(module: Module) -> None:
-    """Add the function that calls a function outside; it returns 0, or 1 for a failure."""
+    """Add the function that calls an external function; it returns 0, or 1 for a failure."""
     if "hlo.call_out" in module.functions:
         return
     names = ("%host", "%n", "%op", "%operands", "%results")
@@ -169,7 +169,7 @@ def _define_call_out(module: Module) -> None:
 
 
 def _define_device_id(module: Module) -> None:
-    """Add the function that returns a number of the device that the program runs on."""
+    """Add the function that returns an id of the device that the program runs on."""
     if "hlo.device_id" in module.functions:
         return
     parameters = ["ptr %host", "i64 %offset"]
@@ -186,7 +186,7 @@ def _define_device_id(module: Module) -> None:
     b.finish(function)
 
 
-# --- what a function is told about its call -----------------------------------------------------
+# --- descriptions of calls ----------------------------------------------------------------------
 
 
 class Description:

@@ -1,4 +1,4 @@
-"""What an entry function asks its caller for: a table of functions outside the program."""
+"""The external functions of a program, which its caller provides in a table."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from hlo.ir import Instruction
 from hlo.ops import Trait
 from hlo.ops.collective.device_groups import names_devices
 
-# What an entry returns where the first of its checks fails; less by one for each further one.
+# The status of the entry's first check; one less for each further one.
 _CHECKS = -16
 
 
 @dataclass
 class Imports:
-    """What a program asks its caller for, in the order of the table.
+    """The external functions of a program, in the order of the table.
 
-    instructions: one for each entry of the table, which stands for all of the same structure.
+    instructions: one for each entry of the table, representing all of the same structure.
     """
 
     instructions: list[Instruction] = field(default_factory=list)
     uses_host: bool = False
-    # The code of an error and what is wrong, by what the entry returns then.
+    # Error code and message, keyed by the entry's status.
     checks: dict[int, tuple[str, str]] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def check(self, code: str, message: str) -> int:
-        """Return what the entry returns where an error of that code ends the program."""
+        """Return the status of the entry for an error with a code and message."""
         number = _CHECKS - len(self.checks)
         self.checks[number] = code, message
         return number
@@ -36,7 +36,7 @@ class Imports:
         notes = inst.annotations
         key = f"{_structure(inst)} {notes.get('backend_config', '')}"
         if inst.spec.has(Trait.COLLECTIVE) or names_devices(inst):
-            # Who waits for others is known by name.
+            # Instructions that wait for others are identified by name.
             key += f" {notes.get('frontend_attributes', '')} {inst.name}"
         if key not in self._numbers:
             self._numbers[key] = len(self.instructions)
@@ -45,9 +45,9 @@ class Imports:
 
 
 def _structure(inst: Instruction) -> str:
-    """Return a text that is equal for instructions that ask the host for the same.
+    """Return a key that is equal for instructions with the same external function.
 
-    Computations are told apart by which they are.
+    Computations are compared by identity.
     """
     shapes = ",".join(map(str, inst.operand_shapes))
     attrs = ",".join(f"{k}={v!r}" for k, v in inst.attrs.items())

@@ -1,4 +1,4 @@
-"""Which kernels compute each value that is stored: what they read, and in how many steps."""
+"""The kernels of each stored value: their inputs and steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from hlo.values.layout.plain import is_empty
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """The kernels of one instruction. reads: what is loaded, or passed as scalars, in order."""
+    """The kernels of one instruction. reads: the values that are loaded, or passed as scalars, in
+    order."""
 
     reads: tuple[Instruction, ...]
     plan: Plan
@@ -27,7 +28,7 @@ def plan_kernels(
 ) -> dict[Instruction, KernelPlan]:
     """Return the plan of each instruction of a tree that has kernels of its own.
 
-    Constants have none, nor has what leaves nothing to write. Raises HloError for an operation
+    Constants have none, nor have values without anything to write. Raises HloError for an operation
     that the target has no kernels for.
     """
     return {

@@ -1,4 +1,4 @@
-"""An entry function under construction, as what writes its loops, branches and calls sees it."""
+"""An entry function under construction, as seen by the emission of loops, branches and calls."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class EntryState:
 
     def __post_init__(self) -> None:
         self.b = Builder(self.module)
-        # Scalars are computed one at a time: nothing is gained without branches.
+        # Scalars are computed one at a time, so branch-free code has no advantage.
         self.b.is_careful = True
         self.kernels = Kernels(self.module, self.target, self.b, self.cache)
         self.pointers: dict[Buffer, str] = {}
         self.scalars: dict[Storage, Value] = {}
-        # What has been done since the code last looked whether to go on: see `spend`.
+        # The work since the last poll: see `spend`.
         self.spent = 0.0
 
     def block(self, block: Block) -> None:
-        """Write what a computation does."""
+        """Emit the commands of a computation."""
         raise NotImplementedError
 
     def buffer(self, inst: Instruction, path: Path = ()) -> Buffer | None:
@@ -52,11 +52,11 @@ class EntryState:
         return self.assignment.values[self.live.of(inst, path)]
 
     def scalar(self, inst: Instruction, path: Path = ()) -> Value:
-        """Return the value of a scalar that has been computed."""
+        """Return the value of a computed scalar."""
         return self.scalars[self.live.of(inst, path)]
 
     def spend(self, cost: float) -> None:
-        """Say that the code that was last written costs so much, in rough scalar operations."""
+        """Record the cost of the code emitted last, in approximate scalar operations."""
         self.spent += cost
         if self.spent >= POLLED_COST:
             self.b.poll(POLLED_COST + 1)

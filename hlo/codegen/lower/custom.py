@@ -1,7 +1,7 @@
-"""Custom calls whose meaning is known, as plain operations.
+"""Custom calls with known semantics, as plain operations.
 
-Annotations are their operand. A call of anything else goes out of the program: it gets its operands
-in the layouts that it asks for.
+Annotations become their operand. Other calls are external: their operands are in the layouts that
+the call states.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hlo.values.types import TupleShape
 @expansion("custom-call")
 def _custom_call(inst: Instruction) -> Computation | None:
     name = inst.custom_call_target
-    # Passes and callers of code generation may have made what no verifier has seen.
+    # Passes and callers of code generation may have created unverified instructions.
     verify_target(inst)
     if is_annotation(name):
         return _annotation(inst)
@@ -45,7 +45,7 @@ def _custom_call(inst: Instruction) -> Computation | None:
 
 def _annotation(inst: Instruction) -> Computation:
     need_annotation(inst)
-    # Buffers are the arrays that they hold: code generation finds places for these itself.
+    # Pinned buffers become arrays: code generation assigns their memory itself.
     d = Draft(inst, [unbuffered(s) for s in inst.operand_shapes])
     if inst.shape == TupleShape():
         return d.done(d.op("tuple"))
@@ -72,7 +72,7 @@ def _triangular_solve(inst: Instruction, solve: Triangle) -> Computation:
 
 
 def _with_layouts(inst: Instruction) -> Computation | None:
-    """Bring operands into the layouts that the call asks for, where they are in others."""
+    """Copy operands to the layouts that the call states, if they differ."""
     wanted = inst.operand_layout_constraints
     if wanted is None or all(a == b for a, b in zip(wanted, inst.operand_shapes, strict=True)):
         return None

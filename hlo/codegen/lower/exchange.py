@@ -1,8 +1,8 @@
 """Asynchronous operations, copies, and collectives of one device, as plain operations.
 
-A start does the whole work and a done takes the result out of what the start returned. A collective
-is plain where every group that a device can be in holds that device alone; with more participants
-it stays, and the host is asked, which knows the others.
+A start does all of the work and a done extracts the result from the start's. A collective becomes
+plain operations if every group that a device can be in consists of that device; with more
+participants it is left to the host, which knows the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hlo.values.types import PRED, S64, U32, ArrayShape, Shape, TupleShape, arra
 
 @expansion("async-start")
 def _async_start(inst: Instruction) -> Computation:
-    """Call the wrapped computation; the operands come first in the result."""
+    """Inline the wrapped computation; the operands come first in the result."""
     d = Draft(inst)
     callee: Computation = inst.calls
     called = d.op("call", *d.parameters, shape=callee.root.shape, to_apply=callee)
@@ -52,7 +52,7 @@ def _second_element(inst: Instruction) -> Computation:
 
 @expansion("copy-start")
 def _copy_start(inst: Instruction) -> Computation:
-    """The copy, the source, and a context that nothing reads."""
+    """The copy, the source, and an unused context."""
     d = Draft(inst)
     (source,) = d.parameters
     assert isinstance(inst.shape, TupleShape)
@@ -95,7 +95,7 @@ def _exchanges(inst: Instruction) -> bool:
 
 
 def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instruction:
-    """Return values as one of a shape: a tuple where that is one."""
+    """Return values as one value of a shape, packed if that is a tuple."""
     parts = wanted.elements if isinstance(wanted, TupleShape) else (wanted,)
     for value, want in zip(values, parts, strict=True):
         if not compatible(value.shape, want):
@@ -109,7 +109,7 @@ def _as_result(d: Draft, values: list[Instruction], wanted: Shape) -> Instructio
     "collective-broadcast", "collective-reduce",
 )  # fmt: skip
 def _one_or_all(inst: Instruction) -> Computation | None:
-    """What a group of one gathers, reduces, scatters or swaps is what it had."""
+    """A group of one gathers, reduces, scatters or exchanges its own operand."""
     if _exchanges(inst):
         return None
     if inst.opcode == "all-to-all":
@@ -145,7 +145,7 @@ def _collective_permute(inst: Instruction) -> Computation | None:
 
 @expansion("collective-permute-start")
 def _collective_permute_start(inst: Instruction) -> Computation | None:
-    """What was sent, what was received, and contexts that nothing reads."""
+    """The sent value, the received value, and unused contexts."""
     if _exchanges(inst):
         return None
     d = Draft(inst)
@@ -157,7 +157,7 @@ def _collective_permute_start(inst: Instruction) -> Computation | None:
 
 
 def _received(d: Draft, inst: Instruction, wanted: Shape) -> Instruction:
-    """Return what a device gets that can only send to itself: zeros where it does not."""
+    """Return the result on a device that can only send to itself: zeros if it does not."""
     sizes = inst.slice_sizes_list
     members = sorted({target for _, target in inst.source_target_pairs})
     if sizes:
@@ -180,7 +180,7 @@ def _of_members(
     d: Draft, inst: Instruction, members: list[int],
     data: list[Instruction], others: list[Instruction],
 ) -> list[Instruction]:  # fmt: skip
-    """Return data on devices that take part in a collective, by their ids, and else `others`."""
+    """Return data on devices that participate in a collective, by their ids, else `others`."""
     if not members or _all_take_part(inst, members):
         return data if members else others
     mine = _own_id(d, group_mode(inst), _device_counts(inst)[1])
@@ -195,14 +195,14 @@ def _of_members(
 
 
 def _all_take_part(inst: Instruction, members: list[int]) -> bool:
-    """True where the ids of those that take part in a collective are all that there are."""
+    """True if the ids of participants in a collective are all ids."""
     replicas, partitions = _device_counts(inst)
     count = {CROSS_PARTITION: partitions, FLATTENED: replicas * partitions}
     return members == list(range(count.get(group_mode(inst) or "", replicas)))
 
 
 def _own_id(d: Draft, mode: str | None, partitions: int) -> Instruction:
-    """Return the id of this device, of what the ids of a collective are in that mode."""
+    """Return the id of this device, of the kind that the mode of a collective uses."""
     scalar = array(U32, ())
     if mode == CROSS_PARTITION:
         return d.op("partition-id", shape=scalar)
@@ -218,7 +218,7 @@ def _updated(
 ) -> Instruction:
     """Return the output buffer with slices of the input buffer written into it.
 
-    is_certain: they are for sure, so that slices outside of the buffers are errors.
+    is_certain: they are always written, so slices outside of the buffers are errors.
     """
     source, target, source_offsets, target_offsets = operands
     if target.shape.is_tuple:
@@ -304,7 +304,7 @@ def _ragged_step(inst: Instruction, state: Shape) -> Computation:
         last = d.op("subtract", d.constant(S64, n), size)
         d.need_at_most(start, last, f"a slice is outside of {n} rows")
     row = d.op("iota", shape=rows, iota_dimension=0)
-    # How far into the update each row of the output lies.
+    # The row of the update for each row of the output.
     inside = d.op("subtract", row, d.broadcast(place, rows))
     limits = [d.broadcast(x, rows) for x in (d.constant(S64, 0), size)]
     written = d.op(

@@ -1,6 +1,6 @@
-"""Factorizations that JAX asks LAPACK for, where a plain operation does the same.
+"""JAX's calls of LAPACK for which there is an equivalent plain operation.
 
-What is compiled then needs no library, and no way out of the program.
+Compiled programs then need no library and no external call.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hlo.values.types import PRED, S32, ArrayShape, array
 
 
 def cholesky_factor(inst: Instruction) -> Computation | None:
-    """Return what LAPACK's potrf computes: the factor in one triangle, and whether there is one.
+    """Return the result of LAPACK's potrf: the factor in one triangle, and whether there is one.
 
-    The other triangle keeps what the operand has there. The second result is 0, or the order of the
+    The other triangle is that of the operand. The second result is 0, or the order of the
     first leading minor that is not positive; there is no factor then, and its triangle is NaN.
     None for any other call. Raises InferError for one that does not fit the routine.
     """
@@ -32,7 +32,7 @@ def cholesky_factor(inst: Instruction) -> Computation | None:
     if not shape.num_elements:
         return d.done(d.relaid(d.tuple(a, d.filled(S32, shape.dims[:-2], 0)), inst.shape))
     made = d.op("cholesky", a, lower=lower)
-    # Of a matrix that has no factor all is NaN.
+    # A matrix without a factor becomes NaN.
     failed = _is_nan(d, made)
     info = _first_failure(d, a, failed, lower)
     triangle = d.compare(_place(d, shape, -2), _place(d, shape, -1), "GE" if lower else "LE")
@@ -46,7 +46,7 @@ def _place(b: Builder, shape: ArrayShape, dim: int) -> Instruction:
 
 
 def _is_nan(b: Builder, factor: Instruction) -> Instruction:
-    """Append whether there is no factor, for each matrix: one element tells."""
+    """Append whether there is no factor, for each matrix: one element suffices."""
     shape = factor.array_shape
     batch = shape.dims[:-2]
     taken = [SliceDim(0, n) for n in batch] + [SliceDim(0, 1)] * 2
@@ -58,7 +58,7 @@ def _is_nan(b: Builder, factor: Instruction) -> Instruction:
 
 
 def _first_failure(d: Draft, a: Instruction, failed: Instruction, lower: bool) -> Instruction:
-    """Append the order of the first leading minor without a factor, 0 where all have one.
+    """Append the order of the first leading minor without a factor, 0 if all have one.
 
     A minor has none if a smaller one has none, so the first is found by bisection: a minor is the
     matrix with the rest of it replaced by that of the identity.

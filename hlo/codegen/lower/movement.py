@@ -1,4 +1,4 @@
-"""Movements of many operands, as updates of one array."""
+"""Concatenations of many operands, as updates of one array."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from hlo.ir import Computation, Instruction
 from hlo.ops.host.custom_targets import UNINITIALIZED
 from hlo.values.types import S64
 
-# Up to so many operands are written by one kernel; for more, kernels of one operand cost less to
-# compile, most of all where they are the same.
+# Up to so many operands are written by one kernel; for more, kernels of one operand compile faster,
+# above all if they are equal.
 _AT_ONCE = 16
 
 
 @expansion("concatenate")
 def _concatenate(inst: Instruction) -> Computation | None:
-    """Each operand written to its place, one after the other."""
+    """Each operand written to its offset in turn."""
     if len(inst.operands) <= _AT_ONCE:
         return None
     d = Draft(inst)

@@ -1,8 +1,7 @@
-"""Bring a module into the form that code generation walks: one caller for each computation.
+"""Flatten a module for code generation: one caller for each computation.
 
 Calls, fusions, asynchronous wrappers and expansions are inlined; bodies, conditions and branches
-are copied for each instruction that names them; what no result needs is dropped. The input module
-stays as it is.
+are copied for each caller; dead code is removed. The input module is not changed.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.values.types import Shape
 
-# Every call is a copy of what it calls: the copies of a module are bounded in number, and loops in
-# loops in depth.
+# Every call becomes a copy of its callee: the number of copies, and the depth of loops, are
+# limited.
 _MAX_INSTRUCTIONS = 1_000_000
 _MAX_DEPTH = 100
 
 
 def flatten(entry: Computation) -> Computation:
-    """Return a copy of `entry` outside any module in which every callee has one caller.
+    """Return a copy of `entry` without a module, in which every callee has one caller.
 
     Raises HloError for operations that cannot be compiled, and when the copy would be too large.
     """
@@ -34,7 +33,7 @@ def flatten(entry: Computation) -> Computation:
 
 
 def _need_bounded(entry: Computation) -> None:
-    """Raise HloError if calls within calls make too many copies, or bodies nest too deep."""
+    """Raise HloError if nested calls make too many copies, or bodies nest too deeply."""
     sizes: dict[Computation, int] = {}
     depths: dict[Computation, int] = {}
     stack = [(entry, iter(_callees(entry)))]
@@ -77,10 +76,10 @@ def _flatten(
     arguments: Sequence[Shape] | None = None,
     result: Shape | None = None,
 ) -> Computation:
-    """Return a copy of a computation; notes in `effects` the copies that do more than compute.
+    """Return a copy of a computation; adds copies with side effects to `effects`.
 
-    arguments: the shapes of what its parameters stand for; without them it is the entry, or a
-    function of scalars. result: the shape that its result has to have.
+    arguments: the shapes of its parameters' values; without them it is the entry, or a function of
+    scalars. result: the required shape of its result.
     """
     copy = Computation(source.name)
     args = []
@@ -103,10 +102,10 @@ def _copy_into(
     args: Sequence[Instruction],
     effects: set[Computation],
 ) -> Instruction:
-    """Append the instructions of `source` to `target`, its parameters standing for `args`.
+    """Append the instructions of `source` to `target`, with `args` for its parameters.
 
-    Returns the copy of the root. Call chains are followed on a stack of their own: a chain of ten
-    thousand calls is legal.
+    Returns the copy of the root. Call chains use an explicit stack: a chain of ten thousand calls
+    is legal.
     """
     frames = [(source, iter(source.in_order()), dict[Instruction, Instruction](), args)]
     pending: list[Instruction] = []
@@ -154,7 +153,7 @@ def _add(
 
 
 def _inlined(inst: Instruction) -> Computation | None:
-    """Return the computation that an instruction stands for, if it is one."""
+    """Return the computation that an instruction runs once, to be inlined, if it does."""
     if inst.spec.has(Trait.CALL):
         return inst.called_computations[0]
     try:
@@ -164,7 +163,7 @@ def _inlined(inst: Instruction) -> Computation | None:
 
 
 def _element_of(inst: Instruction, made: dict[Instruction, Instruction]) -> Instruction | None:
-    """Return what a get-tuple-element takes out of a tuple that was put together in sight."""
+    """Return the operand of a `tuple` that a get-tuple-element reads."""
     if inst.opcode != "get-tuple-element" or inst.control_predecessors:
         return None
     whole = made[inst.operands[0]]

@@ -1,4 +1,4 @@
-"""Large windows, large selections and updates in place, as other operations."""
+"""Large windows, top-k and in-place updates, as other operations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hlo.values.types import array
 
 # --- windows ------------------------------------------------------------------------------------
 
-# Smaller windows are reduced whole.
+# Smaller windows are reduced in one pass.
 _LARGE_WINDOW = 64
 
 
 @expansion("reduce-window")
 def _large_windows(inst: Instruction) -> Computation | None:
-    """Windows that are large in several dimensions, one dimension after the other.
+    """Windows that are large in several dimensions, one dimension at a time.
 
-    The time goes by the sum of a window's sizes then, and not by their product.
+    The time is then proportional to the sum of a window's sizes, not to their product.
     """
     combiner = Combiner.of(inst.to_apply)
     shape, window = inst.operands[0].array_shape, inst.window
@@ -49,15 +49,15 @@ def _large_windows(inst: Instruction) -> Computation | None:
 
 # --- topk ---------------------------------------------------------------------------------------
 
-# Selecting that many elements, or a larger part of a line than one in so many, takes longer than
-# sorting the line.
+# Selecting this many elements, or more than one in so many of a row, takes longer than sorting the
+# row.
 _SELECTED, _SELECTED_PART = 32, 64
 _SORTED_LINE = 512
 
 
 @expansion("topk")
 def _topk(inst: Instruction) -> Computation | None:
-    """A sort of elements and indices, of which the first are taken; for small k, none."""
+    """A sort of elements and indices and a slice of the first k; none for small k."""
     shape, k = inst.operands[0].array_shape, inst.k
     n = shape.dims[-1]
     if n < _SORTED_LINE or k <= _SELECTED or k * _SELECTED_PART < n:
@@ -65,12 +65,13 @@ def _topk(inst: Instruction) -> Computation | None:
     return sorted_topk(inst)
 
 
-# --- updates in place ---------------------------------------------------------------------------
+# --- in-place updates ---------------------------------------------------------------------------
 
 
 @expansion("dynamic-update-slice", "scatter")
 def _laid_out(inst: Instruction) -> Computation | None:
-    """The same operation on operands that lie as its results do, since they become its results."""
+    """The same operation on operands in its results' layouts, since they share its results'
+    buffers."""
     results = [s for _, s in inst.shape.leaves()]
     changed = inst.operands[: len(results)]
     if all(o.shape == s for o, s in zip(changed, results, strict=True)):

@@ -1,9 +1,9 @@
-"""Layouts while a module is flattened: plain ones for all values inside, others at the borders.
+"""Layouts while a module is flattened: plain ones for all values inside, others at the boundaries.
 
-How a value lies in memory is nobody's business but that of who sees the memory: the caller, custom
-calls, and `bitcast`, which gives bytes another meaning. There, copies lead from and to the layouts
-that are declared; they are computed on demand like any movement, so that most cost nothing. What
-hands values on (tuples, loops, branches) takes the layouts that its operands have.
+The layout of a value only matters where its memory is observed: by the caller, custom calls, and
+`bitcast`, which reinterprets bytes. There, copies convert from and to the declared layouts; they
+are fused like any movement, so that most are free. Operations that pass values on (tuples, loops,
+branches) use the layouts of their operands.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHANGED_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 def plain(shape: Shape) -> Shape:
     """Return a shape with plain layouts: the order of dimensions, and the memory space.
 
-    A pinned buffer is an array here: `Pin` and `Unpin` are copies that other values may need.
+    A pinned buffer is an array here: `Pin` and `Unpin` are copies, which aliasing may require.
     """
     if isinstance(shape, TupleShape):
         return _mapped(shape, plain)
@@ -41,14 +41,14 @@ def plain(shape: Shape) -> Shape:
 
 
 def without_buffers(shape: Shape) -> Shape:
-    """Return a shape with the arrays that its pinned buffers hold in their place."""
+    """Return a shape with its pinned buffers replaced by their arrays."""
     if isinstance(shape, TupleShape):
         return _mapped(shape, without_buffers)
     return shape.element if isinstance(shape, BufferShape) else shape
 
 
 def _mapped(shape: TupleShape, change: Callable[[Shape], Shape]) -> TupleShape:
-    """Return the shape of a tuple of changed elements, each changed once however often it is there.
+    """Return the shape of a tuple with changed elements, each changed once however often it occurs.
 
     Tuples of tuples that are all of the same one have a million parts after twenty instructions.
     """
@@ -57,7 +57,7 @@ def _mapped(shape: TupleShape, change: Callable[[Shape], Shape]) -> TupleShape:
 
 
 def with_border(entry: Computation, parameters: Sequence[Shape], result: Shape) -> Computation:
-    """Return what does the same as a computation, but takes and gives values in other layouts."""
+    """Return an equivalent computation with other layouts in its signature."""
     if list(parameters) == list(entry.parameter_shapes) and result == entry.result_shape:
         return entry
     outer = Computation(entry.name)
@@ -78,7 +78,7 @@ def add_relaid(
 ) -> Instruction:
     """Append a copy of an instruction on other operands; returns its value in a plain layout.
 
-    callees: take the places of its called computations.
+    callees: replace its called computations.
     """
     opcode, shape = inst.opcode, plain(inst.shape)
     if opcode == "bitcast":
@@ -112,7 +112,7 @@ def add_relaid(
 def add_argument(target: Computation, inst: Instruction) -> Instruction:
     """Append a copy of a parameter of the entry; returns its value in a plain layout.
 
-    Raises HloError for a layout that does not say where elements are.
+    Raises HloError for a layout without addresses of elements.
     """
     need_addresses(inst)
     return relaid(target, target.add(inst.clone()), plain(inst.shape))
@@ -129,7 +129,7 @@ def need_addresses(inst: Instruction) -> None:
 
 
 def relaid(target: Computation, value: Instruction, shape: Shape) -> Instruction:
-    """Append what it takes to have a value in the layouts of a shape."""
+    """Append copies to convert a value to the layouts of a shape."""
     if value.shape == shape or not (shape.is_array or shape.is_tuple):
         return value
     if isinstance(shape, TupleShape):
@@ -170,16 +170,16 @@ def _add(
 def _bitcast(target: Computation, inst: Instruction, value: Instruction) -> Instruction:
     """Append a reinterpretation of memory.
 
-    Where elements stay elements, that is a matter of indices: the dimensions in memory order, in
-    other dimensions. Otherwise the operand is brought into memory as it is declared, and `bitcast`
-    stands for the same memory in another shape.
+    If elements keep their width, it maps indices: a reshape of the dimensions in memory order.
+    Otherwise the operand is materialized in its declared layout, and `bitcast` is that memory in
+    another shape.
     """
     before, after = inst.operands[0].array_shape, inst.array_shape
     if is_plain(before) and is_plain(after) and _same_width(before, after):
         value = relaid(target, value, plain(before))
         return _moved(target, inst, value, plain(after))
     need_addresses(inst)
-    # Scalars have no memory inside a program: lines of one element have.
+    # Scalars have no memory inside a program, but 1-d arrays of one element do.
     if not before.dims:
         before = _line(before)
         value = _add(target, inst, "reshape", plain(before), [value])
@@ -190,7 +190,7 @@ def _bitcast(target: Computation, inst: Instruction, value: Instruction) -> Inst
 
 
 def _seen(shape: ArrayShape) -> ArrayShape:
-    """Return a shape with all that memory shows: a narrow type's bits are extended to a byte."""
+    """Return the shape of the memory's content: a narrow type's bits are extended to a byte."""
     et, layout = shape.element_type, shape.layout
     assert layout is not None
     if et.is_pred or et.bits < 8:
@@ -227,7 +227,7 @@ def _moved(target: Computation, inst: Instruction, value: Instruction, shape: Sh
 
 
 def _line(shape: ArrayShape) -> ArrayShape:
-    """Return the shape of one dimension that lies in memory as a scalar does."""
+    """Return the 1-d shape with the same memory as a scalar."""
     assert shape.layout is not None and not shape.dims
     layout = replace(shape.layout, minor_to_major=(0,))
     return ArrayShape(shape.element_type, (1,), layout)
