@@ -242,7 +242,9 @@ class OpSpec:
         object.__setattr__(self, "implied_attrs", implied)
         settled = {k: a.settled for k, a in self.attrs.items() if a.settled is not None}
         object.__setattr__(self, "settled_attrs", settled)
+        object.__setattr__(self, "_trait_bits", self.traits._value_)
 
+    _trait_bits: int = field(init=False, repr=False, compare=False)
     defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
     computation_attrs: tuple[str, ...] = field(init=False, repr=False, compare=False)
     implied_attrs: dict[str, Callable[[Sequence[Shape]], Any]] = field(
@@ -253,7 +255,8 @@ class OpSpec:
     )
 
     def has(self, trait: Trait) -> bool:
-        return bool(self.traits & trait)
+        # Of their numbers: `&` of flags makes a flag, and passes ask this of each instruction.
+        return self._trait_bits & trait._value_ != 0
 
     def is_associative(self, et: ElementType) -> bool:
         """Return whether (x op y) op z = x op (y op z) to the bit, on an element type."""
