@@ -1,23 +1,23 @@
 /* Functions that compiled HLO calls: custom calls, queues, random state.
  *
- * A program compiled from HLO knows the functions outside it by number. Its caller passes a table of
+ * A program compiled from HLO refers to external functions by number. Its caller passes a table of
  * them, an hlo_host, and the program calls
  *
  *     int32_t function(hlo_ffi_call *call);
  *
  * with the addresses of operands and results and a description of the operation. The function
- * returns 0; or it writes why not into call->message (see hlo_ffi_fail) and returns anything else,
- * which ends the program.
+ * returns 0 on success; otherwise it writes a message to call->message (see hlo_ffi_fail) and
+ * returns another value, which ends the program.
  *
  * A custom call with api_version=API_VERSION_TYPED_FFI calls a function of this type. The older
  * versions call functions of the types xla_custom_call_*, through the adapters at the end of this
  * file. From Python: `hlo-run --load lib.so`, or `Host(libraries=["lib.so"])`.
  *
- * Arrays lie in memory as the operation's shapes say: dense, the dimensions in the order of the
- * layout. pred and integers of less than a byte take a byte each. Operands and results are the
- * arrays of the shapes' tuples in order; tokens have no place among them. An operand's memory must
- * not be written unless the operation says that a result lies there, and none of it is there any
- * more when the function has returned.
+ * Arrays are dense, with the dimensions in the order of the layout of the operation's shapes. pred
+ * and integers of less than a byte take a byte each. Operands and results are the arrays of the
+ * shapes' tuples in order, without tokens. An operand's memory must not be written unless the
+ * operation declares that a result aliases it, and none of the memory may be used after the
+ * function has returned.
  */
 #ifndef HLO_FFI_H
 #define HLO_FFI_H
@@ -69,7 +69,7 @@ typedef struct hlo_ffi_shape {
   int32_t type; /* HLO_FFI_F32, ... */
   int32_t rank;
   const int64_t *dims;
-  const int64_t *minor_to_major; /* the dimensions, fastest in memory first */
+  const int64_t *minor_to_major; /* the dimensions, fastest-varying first */
 } hlo_ffi_shape;
 
 enum {
@@ -97,7 +97,7 @@ typedef struct hlo_ffi_attribute {
   } value;
 } hlo_ffi_attribute;
 
-/* What is known of an operation before it runs. */
+/* The static description of an operation. */
 typedef struct hlo_ffi_op {
   const char *target; /* custom_call_target, or the opcode of any other operation */
   const char *config; /* backend_config as it is written; ends with a zero byte */
@@ -115,11 +115,11 @@ typedef struct hlo_ffi_op {
 /* One call. */
 typedef struct hlo_ffi_call {
   int64_t size; /* of this struct; later versions may append to it */
-  void *state;  /* what stands beside the function in the table */
+  void *state;  /* the state next to the function in the table */
   const hlo_ffi_op *op;
   const void *const *operands;
   void *const *results;
-  char *message; /* where to write why the call failed */
+  char *message; /* where to write an error message */
   int64_t message_size;
 } hlo_ffi_call;
 
@@ -130,8 +130,8 @@ typedef struct hlo_ffi_import {
   void *state;
 } hlo_ffi_import;
 
-/* What a program gets from its caller. `imports` has an entry for each function that it calls, in
- * the order in which its own header names them. */
+/* The table that a program gets from its caller. `imports` has an entry for each function that it
+ * calls, in the order in which the program's header lists them. */
 typedef struct hlo_host {
   char *message; /* memory for the message of a call that fails */
   int64_t message_size;
@@ -140,7 +140,7 @@ typedef struct hlo_host {
   hlo_ffi_import imports[1];
 } hlo_host;
 
-/* Write a message and return what a function returns when it fails. */
+/* Write a message and return the status of a failed function. */
 static inline int32_t hlo_ffi_fail(hlo_ffi_call *call, const char *message, size_t size) {
   if (call->message != NULL && call->message_size > 0) {
     size_t room = (size_t)call->message_size - 1;
@@ -185,8 +185,8 @@ typedef void (*xla_custom_call_status)(void *out, const void **in, XlaCustomCall
 typedef void (*xla_custom_call_unified)(void *out, const void **in, const char *opaque,
                                         size_t opaque_size, XlaCustomCallStatus *status);
 
-/* What an import of each of these types has as its function; its state is the address of the
- * function itself. */
+/* The function of an import of each of these types, whose state is the address of the actual
+ * function. */
 static inline void *hlo_ffi_out(const hlo_ffi_call *call) {
   return call->op->result_is_tuple   ? (void *)call->results
          : call->op->num_results > 0 ? call->results[0]

@@ -1,9 +1,9 @@
-"""Arrays as strided memory, seen through operations that move no data.
+"""Arrays as strided memory: views through operations that move no data.
 
 A transpose, a reshape, a slice or a broadcast of an array in memory is that memory with other
-strides; a conversion to a wider type is the same values. Where a reshape has joined dimensions
-whose strides do not fit together, a dimension of the view has several digits: it is counted by
-several indices, the outermost first.
+strides; a conversion to a wider type is the same values. If a reshape merges dimensions whose
+strides do not fit together, a dimension of the view has several digits: it is indexed by several
+indices, the outermost first.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hlo.ops import Trait
 from hlo.values.layout.plain import is_plain
 from hlo.values.types import ArrayShape, ElementType
 
-# A size, and strides in elements of as many arrays as are looked at together.
+# A size, and strides in elements of one or several arrays.
 Digit = tuple[int, ...]
 Digits = tuple[Digit, ...]
 
 
 @dataclass(frozen=True)
 class View:
-    """Elements in memory: an instruction's buffer, or scratch memory by number.
+    """Elements in memory: an instruction's buffer, or workspace by number.
 
     offset: of the element at index 0. dims: the digits of each dimension: size and stride.
     """
@@ -36,7 +36,7 @@ class View:
     dims: tuple[Digits, ...]
 
     def scaled(self, et: ElementType, factor: int) -> View:
-        """Return the view of the same memory as elements of which `factor` make one of these."""
+        """Return the view of the same memory as elements `factor` times smaller."""
         dims = tuple(tuple((n, s * factor) for n, s in digits) for digits in self.dims)
         return View(self.memory, et, self.offset * factor, dims)
 
@@ -52,13 +52,13 @@ def element_strides(shape: ArrayShape) -> list[int]:
 
 
 def whole_view(memory: Instruction | int, shape: ArrayShape, et: ElementType | None = None) -> View:
-    """Return the view of an array that lies in memory as its layout says."""
+    """Return the view of a materialized array in its layout."""
     dims = tuple(((n, s),) for n, s in zip(shape.dims, element_strides(shape), strict=True))
     return View(memory, et or shape.element_type, 0, dims)
 
 
 def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None:
-    """Return an instruction's value as a view of memory, None where it has to be computed.
+    """Return an instruction's value as a view of memory, None if it has to be computed.
 
     The view may have a narrower type than the instruction.
     """
@@ -121,7 +121,7 @@ def _reverse(inst: Instruction, source: View) -> View:
 
 
 def _reshape(shape: ArrayShape, source: View) -> View | None:
-    """Count the digits of the source again, by the sizes of other dimensions."""
+    """Split the digits of the source by the sizes of other dimensions."""
     rest = [digit for digits in source.dims for digit in digits if digit[0] != 1]
     dims: list[Digits] = []
     for size in reversed(shape.dims):
@@ -161,9 +161,9 @@ def _size(digits: Digits) -> int:
 
 
 def common_digits(counts: Sequence[Digits]) -> list[Digit] | None:
-    """Return digits that count one dimension of several arrays alike: size and stride in each.
+    """Return common digits of one dimension of several arrays: size and stride in each.
 
-    None where one array's digits do not divide another's.
+    None if one array's digits do not divide another's.
     """
     rests = [list(digits) for digits in counts]
     result: list[Digit] = []
@@ -178,5 +178,5 @@ def common_digits(counts: Sequence[Digits]) -> list[Digit] | None:
             if n > least:
                 rest.append((n // least, stride * least))
         result.insert(0, (least, *strides))
-    # What is left over has size one.
+    # The remainder has size one.
     return result

@@ -1,4 +1,4 @@
-"""Short Fourier transforms in registers, and how a length is made of them.
+"""Short Fourier transforms in registers, and the factorization of lengths.
 
 A transform of n runs as passes of one short transform each (Stockham's order, which sorts itself):
 after passes with product s there are s-long runs of transforms of n / s. With m = n / (s r),
@@ -40,16 +40,16 @@ def prime_factors(n: int) -> list[int]:
 
 
 def is_direct(n: int) -> bool:
-    """True when a length is made of short transforms alone."""
+    """True when a length factors into short transforms."""
     return all(p <= _LARGEST_PRIME for p in prime_factors(n))
 
 
 def radices(n: int, target: Target) -> list[int]:
-    """Return the short transforms that make up a length: powers of two first, long ones first."""
+    """Return the radices of a length: powers of two first, large ones first."""
     most = 8 if target.vector_registers >= 32 else 4
     found = []
     while n % 2 == 0:
-        # Two fours take less work than an eight and a two.
+        # Two radix-4 stages take less work than radix 8 and 2.
         r = 4 if n % 16 == 0 and n // 16 % 2 and most == 8 else most
         while n % r:
             r //= 2
@@ -87,7 +87,7 @@ def roots_of_unity(
 def _roots(n: int, k: np.ndarray, wide: type) -> tuple[np.ndarray, np.ndarray]:
     angle = wide(2 * _PI / n) * k
     cosine, sine = np.cos(angle), -np.sin(angle)
-    # Quarters of a turn are exact.
+    # Quarter turns are exact.
     quarter = 4 * k % n == 0
     turn = 4 * k // n
     cosine = np.where(quarter, np.array([1, 0, -1, 0])[turn], cosine)
@@ -206,7 +206,7 @@ class Lanes:
         return self._prime(x)
 
     def _prime(self, x: Sequence[Complex]) -> list[Complex]:
-        """Add numbers and their mirror images: half of the products are the same up to signs."""
+        """Add numbers and their mirror images: half of the products are equal up to signs."""
         p, half = len(x), len(x) // 2
         sums = [self.add(x[j], x[p - j]) for j in range(1, half + 1)]
         differences = [self.subtract(x[j], x[p - j]) for j in range(1, half + 1)]

@@ -1,10 +1,10 @@
-"""Fourier transforms of any length, along one dimension after the other.
+"""Fourier transforms of any length, one dimension at a time.
 
-A kernel brings lines into work space, real and imaginary parts apart, transforms them there, and
-writes them where they belong; several lines that are neighbours in memory at once, so that vectors
-run across them. Lengths with a large prime factor are convolutions of a longer, good length
-(Bluestein). Real lines of even length are transformed as complex ones of half the length. An
-inverse transform is one with the parts in each other's place.
+A kernel copies rows to the workspace, with separate real and imaginary parts, transforms them
+there, and writes them to the result; several adjacent rows at once, so that vectors run across
+them. Lengths with a large prime factor are convolutions of a longer, good length (Bluestein). Real
+rows of even length are transformed as complex ones of half the length. An inverse transform is the
+forward one with real and imaginary parts exchanged.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from hlo.ir import Instruction
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape, ElementType, complex_part
 
-# Lines from this length on are transformed one by one where they are contiguous: their work space
-# stays in the first cache.
+# Contiguous rows from this length on are transformed one by one: their workspace fits the L1 cache.
 _LONG = 256
-# What the first dimension to be transformed, the last, holds and gives.
+# Input and output of the transform of the last dimension, which is the first to be transformed.
 _COMPLEX, _FROM_REAL, _TO_REAL = "complex", "from real", "to real"
 
 
@@ -41,7 +40,7 @@ _COMPLEX, _FROM_REAL, _TO_REAL = "complex", "from real", "to real"
 
 @dataclass(frozen=True)
 class _Pass:
-    """Transforms the lines of an array along one dimension.
+    """Transforms the rows of an array along one dimension.
 
     n: the length in the time domain. kind: what the lines hold and give. source, target: None for
     the operand or the result, else the number of scratch memory; `before` and `after` are the
@@ -58,7 +57,7 @@ class _Pass:
     target: int | None
     in_place: bool = False
 
-    # --- how it is cut --------------------------------------------------------------------------
+    # --- tiling ---------------------------------------------------------------------------------
 
     @property
     def part(self) -> ElementType:
@@ -66,21 +65,21 @@ class _Pass:
 
     @property
     def is_half(self) -> bool:
-        """True when a real line is transformed as a complex one of half its length."""
+        """True when a real row is transformed as a complex one of half its length."""
         return self.kind != _COMPLEX and self.n % 2 == 0
 
     @property
     def others(self) -> list[int]:
-        """The other dimensions of more than one element, the slowest in memory first."""
+        """The other dimensions of more than one element, slowest-varying first."""
         return [d for d in loop_order(self.after) if d != self.axis]
 
     def is_contiguous(self, shape: ArrayShape) -> bool:
-        """True when neighbours along the dimension are neighbours in memory."""
+        """True when the dimension is contiguous in memory."""
         order = loop_order(shape)
         return not order or order[-1] == self.axis or self.axis not in order
 
     def lines(self, target: Target) -> int:
-        """Return how many lines are transformed together."""
+        """Return how many rows are transformed together."""
         size = self.after.dims[self.others[-1]] if self.others else 1
         if self.is_contiguous(self.after) and self.n >= _LONG:
             return 1
@@ -99,12 +98,12 @@ class _Pass:
         return found
 
     def groups(self, target: Target) -> int:
-        """Return how many groups of lines there are."""
+        """Return how many groups of rows there are."""
         *outer, inner = [self.after.dims[d] for d in self.others] or [1]
         return math.prod(outer) * -(-inner // self.lines(target))
 
     def work_bytes(self, target: Target) -> int:
-        """Return the size of one of the two places for a group of lines."""
+        """Return the size of one of the two buffers for a group of rows."""
         return 2 * self.engine(target).inner.size * self.part.bits // 8
 
 
@@ -141,9 +140,9 @@ class _Emit:
 
 @dataclass
 class _Lines:
-    """A group of lines on their way into work space and out of it.
+    """A group of rows, copied to the workspace and back.
 
-    start: where they lie in the other dimensions but the last; first, count: which they are there.
+    start: indices in the other dimensions except the last; first, count: the range in the last.
     """
 
     k: Kernel
@@ -155,7 +154,7 @@ class _Lines:
     count: Index
 
     def bring(self, tables: Sequence[str]) -> None:
-        """Copy the lines into work space, so that a transform of them is what is wanted."""
+        """Copy the rows to the workspace, prepared for a forward transform."""
         p, b, n = self.p, self.k.b, self.p.n
         if p.kind == _COMPLEX:
             with self._each(p.before, 0, n) as (j, line):
@@ -173,7 +172,7 @@ class _Lines:
                 self._bring_half(j, line, tables[-1])
         else:
             with self._each(p.before, 0, n // 2 + 1) as (j, line):
-                # A real line's first number has no imaginary part, whatever is there.
+                # The first number of a real row's spectrum has no imaginary part: it is ignored.
                 re, im = self._load(j, line)
                 begins = b.compare("eq", j, 0)
                 im = b.select(begins, self._zero(), im)
@@ -189,7 +188,7 @@ class _Lines:
         b, half, lanes = self.k.b, self.p.n // 2, self._lanes()
         re, im = self._load(j, line)
         mirrored_re, mirrored_im = self._load(b.sub(half, j), line)
-        # The first number and the one in the middle have no imaginary parts.
+        # The first and the middle number have no imaginary parts.
         begins = b.compare("eq", j, 0)
         im, mirrored_im = (b.select(begins, self._zero(), x) for x in (im, mirrored_im))
         mirrored = mirrored_re, b.unary("fneg", mirrored_im)
@@ -200,7 +199,7 @@ class _Lines:
         self.work.store(total[::-1], self._at(j, line))
 
     def deliver(self, tables: Sequence[str]) -> None:
-        """Copy the transformed lines to where they belong."""
+        """Copy the transformed rows to the result."""
         p, b, n = self.p, self.k.b, self.p.n
         scale = float_const(self._type, 1.0 / n) if p.inverse else None
         if p.kind == _COMPLEX:

@@ -1,4 +1,4 @@
-"""Fourier transforms of lines in work space: of small factors, or any length as a convolution."""
+"""Fourier transforms of rows in the workspace: by small factors, or as a convolution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Target
 from hlo.values.types import ElementType
 
-# Of one element in one stage, in rough scalar operations.
+# Cost of one element in one stage, in approximate scalar operations.
 _STAGE_COST = 8
 
 
@@ -44,7 +44,7 @@ class _Stage:
 
 @dataclass(frozen=True)
 class Transform:
-    """The transform of `lines` lines of n complex numbers that lie in work space side by side."""
+    """The transform of `lines` interleaved rows of n complex numbers in the workspace."""
 
     n: int
     lines: int
@@ -70,11 +70,11 @@ class Transform:
 
     @property
     def size(self) -> int:
-        """Elements of one plane of work space."""
+        """Elements of one plane of the workspace."""
         return self.n * self.lines
 
     def tables(self) -> list[np.ndarray]:
-        """Return the factors of each stage."""
+        """Return the twiddle factors of each stage."""
         return [self._table(s) for s in self.stages]
 
     def _table(self, s: _Stage) -> np.ndarray:
@@ -85,7 +85,7 @@ class Transform:
         return roots_table(self.part, s.count * s.radix, np.multiply.outer(k, np.repeat(p, s.span)))
 
     def emit(self, k: Kernel, tables: Sequence[str], here: str, other: str) -> str:
-        """Transform what is in work space; returns which of two places has the result."""
+        """Transform the workspace's content; returns which of its two buffers has the result."""
 
         def write(b: Builder) -> None:
             places = "%here", "%other"
@@ -111,7 +111,7 @@ def roots_table(part: ElementType, n: int, powers: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _StageEmitter:
-    """Emits the loops of a stage, from one place in work space to the other."""
+    """Emits the loops of a stage, from one buffer of the workspace to the other."""
 
     b: Builder
     t: Transform
@@ -144,7 +144,7 @@ class _StageEmitter:
                     self._run(p, q, 1, factors)
 
     def _width(self) -> int:
-        """Return the width of vectors that run over a span: one that leaves little over."""
+        """Return the width of vectors over a span, with a small remainder."""
         lanes, span = self.t.lanes, self.s.span
         width = lanes
         while width > 1 and (width > span or (span % width and width > lanes // 4)):
@@ -152,7 +152,7 @@ class _StageEmitter:
         return width if span % width == 0 or span >= lanes else 1
 
     def _factors(self, p: Index) -> list[tuple[Val, Val]]:
-        """Load the factors of a run, where there are any."""
+        """Load the twiddle factors of a run, if there are any."""
         s, t = self.s, self.t.type
         if s.count == 1:
             return []
@@ -168,7 +168,7 @@ class _StageEmitter:
         return found
 
     def _run(self, p: Index, q: Index, width: int, factors: Sequence[tuple[Val, Val]]) -> None:
-        """Transform `width` neighbours of run p."""
+        """Transform `width` adjacent elements of run p."""
         b, s, lanes = self.b, self.s, Lanes(self.b, self.t.type, width)
         first = b.add(b.mul(p, s.span), q)
         x = [
@@ -183,7 +183,8 @@ class _StageEmitter:
             self._store(lanes, value, b.add(out, k * s.span))
 
     def _wide(self, at: Index, width: int) -> None:
-        """Transform `width` neighbours of all runs together; each run is stored apart."""
+        """Transform `width` adjacent elements of all runs together; each run is stored
+        separately."""
         b, s, lanes = self.b, self.s, Lanes(self.b, self.t.type, width)
         whole = s.span * s.count
         x = [self._load(lanes, b.add(at, j * whole), self.source) for j in range(s.radix)]
@@ -218,11 +219,11 @@ class _StageEmitter:
             b.store(part, address, align=self.t.part.bits // 8)
 
 
-# --- lines in work space ------------------------------------------------------------------------
+# --- rows in the workspace ----------------------------------------------------------------------
 
 
 class WorkSpace:
-    """Two places for lines, and element access to them."""
+    """Two buffers for rows, and access to their elements."""
 
     def __init__(self, k: Kernel, t: Transform, bases: Sequence[str]) -> None:
         self.k, self.t = k, t
@@ -252,9 +253,9 @@ class WorkSpace:
 
 @dataclass(frozen=True)
 class Engine:
-    """A complex transform of any length on lines in work space.
+    """A complex transform of any length on rows in the workspace.
 
-    n: the length; inner: the transform that does it, of a longer length if there are large primes.
+    n: the length; inner: the transform to use, of a longer length if there are large prime factors.
     """
 
     n: int
@@ -285,7 +286,7 @@ class Engine:
         return [*found, np.stack(chirp).astype(part), planes]
 
     def emit(self, work: WorkSpace, tables: Sequence[str]) -> None:
-        """Transform the lines in work space."""
+        """Transform the rows in the workspace."""
         if self.is_direct:
             work.transform(tables)
             return
@@ -296,7 +297,7 @@ class Engine:
             zero = float_const(self.inner.type, 0.0)
             work.store((zero, zero), at)
         work.transform(inner)
-        # The inverse transform is one with the parts in each other's place.
+        # The inverse transform is the forward one with real and imaginary parts exchanged.
         self._multiply(work, spectrum, m, swap=True)
         work.transform(inner)
         self._swap(work)

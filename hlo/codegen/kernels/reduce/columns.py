@@ -1,4 +1,4 @@
-"""Reductions by columns: neighbouring results together, row by row."""
+"""Reductions by columns: adjacent results together, row by row."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hlo.codegen.loops.kernel import Kernel, split_index
 from hlo.codegen.targets.base import Extent
 from hlo.values.layout.plain import loop_order
 
-# Rows of fewer elements are taken several at a time, to make so many.
+# Shorter rows are processed several at a time, to have so many elements.
 NARROW, _WIDENED = 32, 128
-# Rows that a pass over a strip takes together, by how many operations are fused into a read, at
-# most. Of short rows, which lie close to each other, fewer are read ahead better.
+# Rows per pass over a strip, by the maximum number of operations fused into a read. Of short rows,
+# which are close to each other, fewer are prefetched better.
 _FUSED_READS, _SHORT, _SHORT_AT_ONCE = (1, 6), 512, 4
 
 
 def reduce_columns(k: Kernel) -> Extent:
-    """Reduce strips of neighbouring results together, row by row."""
+    """Reduce strips of adjacent results together, row by row."""
     w = KernelReducer(k)
     b, r = k.b, w.r
     outer = r.kept[:-1]
@@ -57,7 +57,7 @@ def reduce_columns(k: Kernel) -> Extent:
 
 
 def _rows_in_one(w: Reducer) -> int:
-    """Return how many rows are taken as one because they are narrow and lie behind each other."""
+    """Return how many rows are processed as one because they are narrow and contiguous."""
     r = w.r
     if not w.combiner.known or r.width >= NARROW or r.length * r.width < 4 * _WIDENED:
         return 1
@@ -77,10 +77,10 @@ def _begin_strip(
     rows: int,
     lo: Index,
 ) -> Index:
-    """Set the accumulators of a strip; returns the row that comes next."""
+    """Initialize the accumulators of a strip; returns the next row."""
     b = w.b
     whole = w.r.parts == 1
-    # Several rows in one: the initial value counts once.
+    # With several rows in one, the initial value is used once.
     identity = w.combiner.known and (not whole or rows > 1)
     size = w.r.strip * rows if rows > 1 else here
     with b.loop(0, size, folded=True) as j:
@@ -133,10 +133,10 @@ def _narrow_rows(
     lo: Index,
     hi: Index,
 ) -> None:
-    """Add rows to a strip that has a place for every element of `rows` rows.
+    """Add rows to a strip with an accumulator for every element of `rows` rows.
 
-    All of the operand is one run of elements: indices are taken apart from the position in it, so
-    that they can be put together again.
+    The operand is contiguous: indices are computed from the position in it, so that they can be
+    recombined.
     """
     b, r, width = w.b, w.r, w.r.width
 

@@ -1,4 +1,4 @@
-"""Functions that reductions apply, and where they keep what they have so far."""
+"""Reducers, and their accumulators."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hlo.ir import Computation, Instruction
 from hlo.ops import OPS, OpSpec
 from hlo.values.types import ELEMENT_TYPES, ElementType
 
-# Reductions of more elements may be taken apart, although their function is not known to be
-# associative: the specification lets backends do so. Shorter ones go in row-major order.
+# Reductions of more elements may be split, although their function is not known to be associative:
+# the specification permits that. Shorter ones are in row-major order.
 _SEQUENTIAL_MAX = 4096
-# A function that only picks one of its arguments loses nothing by it.
+# A function that only selects one of its arguments loses no precision.
 _SEQUENTIAL_PICK_MAX = 64
 
 
@@ -28,8 +28,8 @@ class Combiner:
     """The function of a reduction: `n` accumulators and `n` elements to `n` accumulators.
 
     known: the opcode when it is a single operation that may be applied in any order; sums of narrow
-    floats and of integers below a byte are held wider and rounded once. held: the types in which
-    accumulators are kept; parameters: those that the function declares.
+    floats and sub-byte integers are accumulated in wider types and rounded once. held: the types of
+    accumulators; parameters: those that the function declares.
     """
 
     computation: Computation
@@ -49,7 +49,7 @@ class Combiner:
 
     @property
     def count(self) -> int:
-        """How many values are reduced together."""
+        """The number of values that are reduced together."""
         return len(self.held)
 
     @property
@@ -58,7 +58,7 @@ class Combiner:
         return self.known == "add" and (self.held[0].is_float or self.held[0].is_complex)
 
     def splits(self, length: int) -> bool:
-        """True when a reduction of `length` elements may be put together from those of its parts.
+        """True when a reduction of `length` elements may be split into partial reductions.
 
         The parts are in order; a part begins with its first element, or with `identity`.
         """
@@ -71,26 +71,26 @@ class Combiner:
         return length > _SEQUENTIAL_PICK_MAX and picks_an_argument(self.computation)
 
     def neutral(self) -> np.ndarray:
-        """Return the number that changes nothing, for a known operation."""
+        """Return the identity element of a known operation."""
         assert self.known is not None
         identity = OPS[self.known].identity
         assert identity is not None
         return np.asarray(identity(self.held[0]))
 
     def identity(self) -> list[Value]:
-        """Return that number as a value."""
+        """Return the identity element as a value."""
         return [scalar.constant(self.held[0], self.neutral())]
 
     def start(
         self, b: Builder, values: Sequence[Value], given: Sequence[ElementType]
     ) -> list[Value]:
-        """Return initial values of some types as they are held."""
+        """Convert initial values to the types of accumulators."""
         return self._hold(b, values, given, self.parameters[: self.count])
 
     def elements(
         self, b: Builder, values: Sequence[Value], given: Sequence[ElementType]
     ) -> list[Value]:
-        """Return elements of some types as `apply` takes them."""
+        """Convert elements to the types that `apply` expects."""
         wanted = self.parameters[self.count :]
         if self.known:
             return self._hold(b, values, given, wanted)
@@ -114,7 +114,7 @@ class Combiner:
     def result(
         self, b: Builder, values: Sequence[Value], wanted: Sequence[ElementType]
     ) -> list[Value]:
-        """Return accumulators as results of some types."""
+        """Convert accumulators to the types of results."""
         return [
             scalar.convert(b, scalar.convert(b, v, held, declared), declared, want)
             for v, held, declared, want in zip(
@@ -132,8 +132,8 @@ class Combiner:
     ) -> list[Value]:
         """Return the accumulators after one more element, which may be other accumulators.
 
-        in_order: LLVM must not change the order of a sum. Else it may keep partial sums in vector
-        lanes, since which order is not stated.
+        in_order: LLVM must not reassociate a sum. Otherwise it may use partial sums in vector
+        lanes, since the order is unspecified.
         """
         b, flags = elements.b, "contract" if in_order else "reassoc contract"
         if self.known is None:
@@ -151,8 +151,8 @@ class Combiner:
     ) -> list[Value]:
         """Return the accumulators after some elements: those of a sum are added in pairs first.
 
-        It takes no more additions than one by one, and the accumulators, which are large, are
-        rounded less often.
+        That needs no more additions than one by one, and the large accumulators are rounded less
+        often.
         """
         if self.known is None or not new:
             for element in new:
@@ -173,7 +173,7 @@ def _add(b: Builder, flags: str, x: Val, y: Val) -> Val:
 def _any_order(spec: OpSpec, et: ElementType) -> bool:
     """True when an operation is associative and commutative, sums of floats taken as exact.
 
-    Products of floats are not: they overflow on the way or not by the order.
+    Products of floats are not: whether they overflow depends on the order.
     """
     if spec.identity is None or spec.identity(_wider(et)) is None:
         return False
@@ -189,14 +189,14 @@ def _wider(et: ElementType) -> ElementType:
 
 
 def element_type(inst: Instruction) -> ElementType:
-    """Return the element type of an instruction that gives an array."""
+    """Return the element type of an instruction that produces an array."""
     return inst.array_shape.element_type
 
 
 class Accumulators:
     """Values on the stack, which LLVM turns into registers where it can.
 
-    A single set is held as SSA types; with a `count`, there is a row for each value.
+    A single set is stored as SSA types; with a `count`, there is a row for each value.
     """
 
     def __init__(self, b: Builder, types: Sequence[ElementType], count: int | None = None) -> None:
@@ -213,11 +213,11 @@ class Accumulators:
         return [self.b.alloca(scalar.memory_type(et), self.count * parts, align=64).name]
 
     def addresses(self) -> list[str]:
-        """Return where the rows lie, or the single values of types that are not complex."""
+        """Return the addresses of rows, or of single values of types that are not complex."""
         return [slots[0] for slots in self._slots]
 
     def get(self, at: Index = 0) -> list[Value]:
-        """Return the values, of one place of the rows."""
+        """Return the values, at one position of the rows."""
         return [self._get(et, slots, at) for et, slots in zip(self.types, self._slots, strict=True)]
 
     def _get(self, et: ElementType, slots: list[str], at: Index) -> Value:
@@ -228,7 +228,7 @@ class Accumulators:
         return Cplx(*parts) if et.is_complex else parts[0]
 
     def put(self, values: Sequence[Value], at: Index = 0) -> None:
-        """Set the values, of one place of the rows."""
+        """Set the values, at one position of the rows."""
         for et, slots, v in zip(self.types, self._slots, values, strict=True):
             if self.count is not None:
                 scalar.store(self.b, et, v, slots[0], at)

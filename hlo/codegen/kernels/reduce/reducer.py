@@ -1,4 +1,4 @@
-"""How the loops of a reduction are laid, and how its parts are emitted."""
+"""The loop structure of a reduction, and the emission of its parts."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from hlo.ir import Instruction
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
 
-# Rows that a pass over a strip takes together.
+# Rows per pass over a strip.
 ROWS_AT_ONCE = 8
-# Bytes of results that stay on the stack.
+# Bytes of results on the stack.
 _STRIP_BYTES = 8192
-# Shares that a large reduction should have, and the least number of elements in one.
+# Desired number of chunks of a large reduction, and the minimum number of elements in one.
 _SHARES, _PART_ELEMENTS = 128, 8192
-# Rows of a part, at most, and elements of which a part is made: short sums are more exact.
+# Maximum number of rows of a part, and its number of elements: short sums are more precise.
 _PART_ROWS, BLOCK = 256, 2048
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """The parts of a reduce instruction, and how its loops are laid.
+    """A reduce instruction and its loop structure.
 
-    Loops are groups of dimensions that one index runs over. reduced: the reduced dimensions in the
-    order in which they are walked. kept: the others, in memory order.
+    Loops are groups of collapsed dimensions. reduced: the reduced dimensions in loop order. kept:
+    the others, in memory order.
     """
 
     inst: Instruction
@@ -89,7 +89,7 @@ class Reduction:
 
     @cached_property
     def by_columns(self) -> bool:
-        """True when neighbouring results read neighbouring elements."""
+        """True when adjacent results read adjacent elements."""
         order = loop_order(self.source)
         return bool(self.kept and order and order[-1] == self.kept[-1][-1])
 
@@ -100,7 +100,7 @@ class Reduction:
 
     @cached_property
     def strip(self) -> int:
-        """How many of them are reduced together."""
+        """How many of these are reduced together."""
         most = max(64, _STRIP_BYTES // sum(et.byte_width for et in self.combiner.held))
         if self.width <= most:
             return self.width
@@ -108,7 +108,7 @@ class Reduction:
 
     @cached_property
     def part(self) -> int:
-        """How many of the reduced elements of a result make a part."""
+        """The number of reduced elements per part."""
         length, results = self.length, self.size(self.kept)
         if not results or not self.combiner.splits(length):
             return length
@@ -133,7 +133,7 @@ class Reduction:
 
     @cached_property
     def fused_reads(self) -> int:
-        """How many instructions are computed to read one element."""
+        """The number of instructions fused into reading one element."""
         seen: set[Instruction] = set()
         todo = list(self.operands)
         while todo:
@@ -145,7 +145,7 @@ class Reduction:
         return len(seen)
 
     def scratch_bytes(self) -> tuple[int, ...]:
-        """Return the sizes of the arrays `[parts, results]` that parts leave, one a value."""
+        """Return the sizes of the arrays `[parts, results]` of partial results, one per value."""
         count = self.parts * self.size(self.kept)
         return tuple(count * et.byte_width for et in self.combiner.held)
 
@@ -185,7 +185,7 @@ class Reducer:
         return self.indices(groups, split_index(self.b, at, sizes))
 
     def element(self, kept: Mapping[int, Index], reduced: Mapping[int, Index]) -> list[Value]:
-        """Return the operands' elements, as the combiner takes them."""
+        """Return the operands' elements, in the types that the combiner expects."""
         at = tuple(kept.get(d, reduced.get(d, 0)) for d in range(self.r.source.rank))
         values = [self.elements.at(o, at) for o in self.r.operands]
         return self.combiner.elements(self.b, values, self.given)
@@ -221,13 +221,13 @@ class KernelReducer(Reducer):
             self.k.store(value, at, n)
 
     def leave(self, values: Sequence[Value], part: Index, result: Index) -> None:
-        """Store what a part comes to, for `_join`."""
+        """Store the result of a part, for `_join`."""
         at = self.b.add(self.b.mul(part, self.r.size(self.r.kept)), result)
         for et, value, base in zip(self.combiner.held, values, self.k.scratch, strict=True):
             scalar.store(self.b, et, value, base, at)
 
     def left(self, part: Index, result: Index) -> list[Value]:
-        """Return what `leave` has stored."""
+        """Return the value stored by `leave`."""
         at = self.b.add(self.b.mul(part, self.r.size(self.r.kept)), result)
         return [
             scalar.load(self.b, et, base, at)

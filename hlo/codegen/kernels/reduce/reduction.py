@@ -1,10 +1,10 @@
 """Reductions over dimensions.
 
-Where what is reduced is contiguous in memory, one result is reduced after the other (rows), and
-vectors run along the sum. Where results are contiguous, a strip of them is kept on the stack while
-rows go by (columns), and vectors run along the strip; very narrow rows are taken several at a time.
-Where few results take long sums, both work on parts of fixed size, and a second kernel reduces the
-parts' values, so that threads can share the work without a say in the result.
+If the reduced elements are contiguous in memory, results are computed one at a time (rows), and
+vectors run along the reduced dimension. If results are contiguous, a strip of accumulators is on
+the stack while rows are added (columns), and vectors run along the strip; several very narrow rows
+are added at once. For few results of many elements, both compute partial results of fixed size,
+which a second kernel reduces, so that the number of threads does not affect the result.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from hlo.values.layout.plain import loop_order
 _UNROLLED = 16
 # Loops of up to so many elements would be unrolled before they are vectorized.
 _ROLLED = 256
-# Parts whose results are added up in pairs before they are added to a result.
+# Parts whose results are added pairwise before they are added to a result.
 _JOINED = 32
-# Elements that LLVM adds at the same time, at most, in several vectors.
+# Maximum number of elements that LLVM adds at the same time, in several vectors.
 _LANES = 64
-# Sums that run side by side where vectors are of no use.
+# Independent sums where vectors are of no use.
 _CHAINS = 4
 
 
 @planner("reduce")
 def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: Target) -> Plan:
-    """Choose rows or columns, whole or in parts."""
+    """Choose rows or columns, in one pass or in parts."""
     r = Reduction.of(inst, roles)
     if not r.size(r.kept):
         return Plan(())
@@ -53,7 +53,7 @@ def plan_reduce(inst: Instruction, roles: Mapping[Instruction, Role], _: Target)
 
 
 def _short_rows(k: Kernel) -> Extent:
-    """Reduce a few elements to each result, in registers; vectors run along the results."""
+    """Reduce few elements per result, in registers; vectors run along the results."""
     w = KernelReducer(k)
     kept = [d for d in range(w.r.source.rank) if d not in k.inst.dimensions]
     shape = w.r.results[0]
@@ -69,7 +69,7 @@ def _short_rows(k: Kernel) -> Extent:
 
 
 def _rows(k: Kernel) -> Extent:
-    """Reduce one result, or one part of one, after the other; vectors run along memory."""
+    """Reduce results, or parts of them, one at a time; vectors run along memory."""
     w = KernelReducer(k)
     b, r = k.b, w.r
     parts = r.parts
@@ -112,7 +112,7 @@ def _row(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> li
     if len(r.reduced) <= 1:
         over({}, first, last)
         return acc.get()
-    # One pass for each line of the innermost loop, cut where the part begins and ends.
+    # One pass for each row of the innermost loop, clipped to the part.
     lines, inner = r.reduced[:-1], r.size(r.reduced[-1:])
     sizes = [r.size([g]) for g in lines]
     with b.loop(b.udiv(first, inner), b.udiv(b.add(last, inner - 1), inner)) as line:
@@ -127,10 +127,10 @@ def _row(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> li
 def _add_blocks(
     w: Reducer, acc: Accumulators, element: Callable[[Index], list[Value]], lo: Index, hi: Index
 ) -> None:
-    """Add up elements, each block of them by itself.
+    """Add up elements in independent blocks.
 
-    The sum of a block is in vector lanes, each of few elements. What does not fill the lanes is a
-    sum of its own, too: added to one that is large, each of its elements would be rounded more.
+    The sum of a block is in vector lanes, each of few elements. The remainder is a sum of its own,
+    too: added to a large one, each of its elements would be rounded more.
     """
     b = w.b
     block = Accumulators(b, w.combiner.held)
@@ -157,7 +157,7 @@ def _add_blocks(
 
 @element_rule("reduce")
 def _element(elements: ElementEmitter, inst: Instruction, indices: Indices) -> Value:
-    """Reduce one result where it is used."""
+    """Reduce one result inline."""
     w = Reducer(inst, elements)
     dims = [d for d in range(w.r.source.rank) if d not in inst.dimensions]
     total = _row(w, dict(zip(dims, indices, strict=True)), 0, w.r.length)
@@ -165,7 +165,7 @@ def _element(elements: ElementEmitter, inst: Instruction, indices: Indices) -> V
 
 
 def _row_in_chains(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> list[Value]:
-    """Reduce neighbouring pieces side by side, since one step has to wait for the one before."""
+    """Reduce adjacent pieces in independent chains, since each step depends on the previous one."""
     b, combiner = w.b, w.combiner
     piece = b.udiv(b.sub(last, first), _CHAINS)
     starts = [b.add(first, b.mul(piece, n)) for n in range(_CHAINS)]
@@ -200,7 +200,7 @@ def _row_in_chains(w: Reducer, kept: Mapping[int, Index], first: Index, last: In
 
 
 def _join(k: Kernel) -> Extent:
-    """Reduce what the parts have left, in order, onto the initial values."""
+    """Reduce the results of parts, in order, starting with the initial values."""
     w = KernelReducer(k)
     b, r = k.b, w.r
     results = r.size(r.kept)

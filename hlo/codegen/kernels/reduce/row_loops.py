@@ -1,4 +1,4 @@
-"""Kernels that go row by row: see `hlo.analysis.fusion.rows`."""
+"""Row-by-row kernels: see `hlo.analysis.fusion.rows`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hlo.ir import Instruction
 
 
 def emit_rows(k: Kernel) -> Extent:
-    """Compute the elements of one row after the other, all that they need of the row before."""
+    """Compute results row by row, after the values of the row that they depend on."""
     rows = rows_of(k.inst, k.roles)
     assert rows is not None
     b, dims = k.b, rows.space.dims
@@ -27,12 +27,12 @@ def emit_rows(k: Kernel) -> Extent:
 
 
 def prepare_row(k: Kernel, rows: Rows, row: Sequence[Index]) -> None:
-    """Compute the values of a row, and keep the arrays that are used more than once."""
+    """Compute the values of a row, and materialize the arrays that are used more than once."""
     for inst, is_array in locals_of(rows, k.roles):
         if is_array:
             _keep(k, rows, row, inst)
         else:
-            # The value is remembered for as long as the row's loop is open.
+            # The value is reused inside the row's loop.
             (places,) = rows.uses[inst]
             at: list[Index] = [0] * len(inst.array_shape.dims)
             for place, i in zip(places, row, strict=False):
@@ -42,7 +42,7 @@ def prepare_row(k: Kernel, rows: Rows, row: Sequence[Index]) -> None:
 
 
 def over_row(k: Kernel, rows: Rows, row: Sequence[Index], body: Callable[[Indices], None]) -> None:
-    """Run the body for the elements of a row."""
+    """Emit the body for the elements of a row."""
     dims, inner = rows.space.dims, rows.order[rows.outer :]
 
     def visit(found: tuple[str, ...]) -> None:
@@ -53,7 +53,7 @@ def over_row(k: Kernel, rows: Rows, row: Sequence[Index], body: Callable[[Indice
 
 
 def _keep(k: Kernel, rows: Rows, row: Sequence[Index], inst: Instruction) -> None:
-    """Compute an array's elements of a row, and read them from the stack from now on."""
+    """Materialize an array's row on the stack, from where it is read from now on."""
     b, dims = k.b, rows.space.dims
     buffer = Accumulators(b, [element_type(inst)], rows.length)
 

@@ -1,8 +1,8 @@
-"""Running totals: windows that reach from the first element, or to the last one, in linear time.
+"""Prefix sums (scans): windows from the first element, or to the last one, in linear time.
 
-Along contiguous memory a vector of elements becomes the vector of its running totals in a few
-shuffles; long rows are cut into blocks of fixed size, whose totals are found first, so that threads
-can share a row. Across memory, a strip of totals stays on the stack.
+Along contiguous memory a vector of elements becomes the vector of its prefix sums in a few
+shuffles; long rows are split into blocks of fixed size, whose totals are computed first, so that
+threads can divide a row. Across memory, a strip of totals is on the stack.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hlo.ops.attrs import WindowDim
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import ArrayShape
 
-# Shorter rows are windows like any other.
+# Shorter rows are treated as ordinary windows.
 _SHORT = 16
-# Elements that are handled at a time, and elements of a block that a thread takes.
+# Elements per step, and elements per block of a thread.
 _CHUNK, _BLOCK = 512, 16384
-# Bytes of totals that stay on the stack.
+# Bytes of totals on the stack.
 _STRIP_BYTES = 8192
 
 
 @dataclass(frozen=True)
 class Running:
-    """Running totals along one dimension.
+    """Prefix sums along one dimension.
 
-    backward: a total goes from its element to the last one.
+    backward: suffix sums, from an element to the last one.
     """
 
     inst: Instruction
@@ -47,7 +47,7 @@ class Running:
 
     @staticmethod
     def of(inst: Instruction, combiner: Combiner) -> Running | None:
-        """Return what the windows of an instruction run along, if that is what they do."""
+        """Return the prefix sum that the windows of an instruction are, if they are one."""
         shape = inst.operands[0].array_shape
         window = inst.window or (WindowDim(),) * shape.rank
         sliding = [d for d, w in enumerate(window) if w != WindowDim()]
@@ -61,7 +61,7 @@ class Running:
         if (w.pad_low, w.pad_high) not in ((rest, 0), (0, rest)):
             return None
         backward = w.pad_low == 0
-        # Backwards, what there is so far stands to the right of the next element.
+        # Backwards, the total so far is the right operand.
         if backward and not combiner.known and not combiner.splits(n):
             return None
         return Running(inst, combiner, dim, backward)
@@ -87,7 +87,7 @@ class Running:
 
     @property
     def is_contiguous(self) -> bool:
-        """True when neighbours in the running dimension are neighbours in memory."""
+        """True when the scanned dimension is contiguous in memory."""
         return self.order[-1] == self.dim
 
     @property
@@ -101,7 +101,7 @@ class Running:
 
     @property
     def block(self) -> int:
-        """How many elements of a row are handled by one thread."""
+        """The number of elements of a row per thread."""
         return _BLOCK if self.combiner.splits(self.length) else self.length
 
     @property
@@ -110,7 +110,7 @@ class Running:
 
 
 def plan_running(inst: Instruction, combiner: Combiner, target: Target) -> Plan | None:
-    """Return how running totals are computed, None for windows that are none."""
+    """Return the plan of prefix sums, None for other windows."""
     r = Running.of(inst, combiner)
     if r is None:
         return None
@@ -135,7 +135,7 @@ class _Writer:
         self.held = self.combiner.held
 
     def place(self, line: Sequence[Index], at: Index) -> Indices:
-        """Return the indices of a position in a line; backwards, position 0 is the last one."""
+        """Return the indices of a position in a row; backwards, position 0 is the last one."""
         r = self.r
         if r.backward:
             at = self.b.sub(r.length - 1, at)
@@ -153,16 +153,16 @@ class _Writer:
         return self.combiner.elements(self.b, values, given)
 
     def follow(self, held: Sequence[Value], new: Sequence[Value]) -> list[Value]:
-        """Return the total of what came before and what comes next on the way."""
+        """Return the total including the next element, in scan order."""
         pair = (new, held) if self.r.backward else (held, new)
         return self.combiner.apply(self.k.elements, *pair)
 
     def begin(self) -> list[Value] | None:
-        """Return the total of nothing, which the initial value is unless it has to stand left."""
+        """Return the empty total: the initial value, unless it must be the left operand."""
         return None if self.r.backward and not self.combiner.known else self.inits()
 
     def finish(self, total: Sequence[Value]) -> list[Value]:
-        """Return a total with the initial value in it."""
+        """Return a total including the initial value."""
         if self.begin() is not None:
             return list(total)
         return self.combiner.apply(self.k.elements, self.inits(), total)
@@ -178,7 +178,7 @@ class _Writer:
 
 
 def _block_totals(k: Kernel) -> Extent:
-    """Leave the total of every block but the last one of its line."""
+    """Store the total of every block except the last one of its row."""
     w = _Writer(k)
     b, r = k.b, w.r
     acc = Accumulators(b, w.held)
@@ -196,7 +196,7 @@ def _block_totals(k: Kernel) -> Extent:
 
 
 def _along(k: Kernel) -> Extent:
-    """Write the running totals of one block after the other."""
+    """Write the prefix sums block by block."""
     w = _Writer(k)
     b, r = k.b, w.r
     acc = Accumulators(b, w.held)
@@ -219,7 +219,7 @@ def _along(k: Kernel) -> Extent:
 
 
 class _Total:
-    """The total so far, which may be that of nothing: then a flag says so."""
+    """The total so far, with a flag for the empty one."""
 
     def __init__(self, w: _Writer, acc: Accumulators, flag: str | None) -> None:
         self.w, self.acc, self.flag = w, acc, flag
@@ -231,7 +231,7 @@ class _Total:
             self.w.b.store(FALSE, self.flag)
 
     def add(self, new: Sequence[Value]) -> list[Value]:
-        """Take in what comes next; returns the new total."""
+        """Add the next element; returns the new total."""
         w, b = self.w, self.w.b
         flag = self.flag
         if flag is None:
@@ -254,7 +254,7 @@ class _Total:
 
 
 def _totals_of(w: _Writer, total: _Total, place: Callable[[Index], Indices], count: Index) -> None:
-    """Write running totals of elements in memory order, given where each lies."""
+    """Write prefix sums of elements in memory order, given the address of each."""
     b = w.b
     vector = Vector.of(w.k.target, w.combiner)
     if vector is None:
@@ -263,7 +263,7 @@ def _totals_of(w: _Writer, total: _Total, place: Callable[[Index], Indices], cou
             w.store(w.finish(total.add(w.element(at))), at)
         return
     # Vectors of elements, then of their totals, pass through a small buffer on the stack, so that
-    # elements may be of any type and come from anywhere.
+    # elements may have any type and be fused.
     rows = Accumulators(b, w.held, _CHUNK)
     (buffer,) = rows.addresses()
     with b.loop(0, count, _CHUNK) as first:
@@ -277,7 +277,7 @@ def _totals_of(w: _Writer, total: _Total, place: Callable[[Index], Indices], cou
 
 @dataclass(frozen=True)
 class Vector:
-    """Vectors of values that a known operation combines."""
+    """Vectors of values combined by a known operation."""
 
     combiner: Combiner
     element: str
@@ -285,7 +285,7 @@ class Vector:
 
     @staticmethod
     def of(target: Target, combiner: Combiner) -> Vector | None:
-        """Return the vectors of a machine, None where LLVM has no such values."""
+        """Return the vectors of a machine, None if LLVM has no such type."""
         et = combiner.held[0]
         if combiner.known is None or et.is_complex or et.is_pred:
             return None
@@ -301,7 +301,7 @@ class Vector:
         return Val(self.type, f"splat ({value})")
 
     def combine(self, b: Builder, x: Val, y: Val) -> Val:
-        """Return the operation on two vectors, lane by lane."""
+        """Apply the operation to two vectors, lane by lane."""
         et, opcode = self.combiner.held[0], self.combiner.known
         assert opcode is not None
         if opcode in ("maximum", "minimum"):
@@ -311,7 +311,7 @@ class Vector:
         return b.binary(names.get(opcode, opcode), x, y)
 
     def run(self, b: Builder, buffer: str, count: Index, total: Accumulators) -> None:
-        """Replace the elements of a buffer by their running totals; carries `total` on."""
+        """Replace the elements of a buffer by their prefix sums, and update `total`."""
         (identity,) = self.combiner.identity()
         assert isinstance(identity, Val)
         nothing = self.splat(identity)
@@ -332,7 +332,7 @@ class Vector:
             b.store(self.combine(b, so_far, x), address)
             last = b.shuffle_vector(x, x, [self.lanes - 1] * self.lanes)
             b.store(self.combine(b, so_far, last), carry)
-        # Lanes behind the last element hold what the buffer held before: only the element counts.
+        # Lanes after the last element have stale contents: only the element counts.
         end = scalar.load(b, self.combiner.held[0], buffer, b.sub(count, 1))
         total.put([end])
 
@@ -341,7 +341,7 @@ class Vector:
 
 
 def _across(k: Kernel) -> Extent:
-    """Write the totals of strips of neighbouring lines, position by position."""
+    """Write the totals of strips of adjacent rows, position by position."""
     w = _Writer(k)
     b, r = k.b, w.r
     outer, minor = r.lines[:-1], r.lines[-1]

@@ -1,8 +1,8 @@
-"""Select-and-scatter: every window chooses one of its elements, where a source value is added.
+"""Select-and-scatter: every window selects one of its elements, to which a source value is added.
 
-Positions along dimensions without windows have nothing to do with each other: they are shared out
-among threads, and neighbours in memory are worked on together as a strip. Windows go by in
-row-major order, so that it is known in which order values meet.
+Positions along dimensions without windows are independent: they are distributed over threads, and
+adjacent ones are processed together as a strip. Windows are visited in row-major order, so that the
+order of additions is defined.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hlo.ir import Instruction
 from hlo.values.layout.plain import loop_order
 from hlo.values.types import S32, S64, ElementType
 
-# Neighbours that are worked on together at most.
+# Maximum number of adjacent positions that are processed together.
 _STRIP = 1024
 
 
@@ -33,12 +33,12 @@ _STRIP = 1024
 def plan_select_and_scatter(
     inst: Instruction, roles: Mapping[Instruction, Role], _: Target
 ) -> Plan:
-    """Add into the result itself, or, where sums are of another type, into scratch memory first."""
+    """Add to the result itself, or, if sums have another type, to the workspace first."""
     combiner = Combiner.of(inst.scatter)
     shape = inst.array_shape
     if not shape.num_elements:
         return Plan(())
-    # A function of narrower numbers rounds, although sums are held as wide as the result.
+    # A function on narrower numbers rounds, although sums are as wide as the result.
     if combiner.held[0] is combiner.parameters[0] is shape.element_type:
         return Plan((_scatter,))
     return Plan((_scatter, _round), (shape.num_elements * combiner.held[0].byte_width,))
@@ -66,7 +66,7 @@ class _Writer:
         self.number_type: ElementType = S32 if volume < 1 << 31 else S64
 
     def _columns(self, order: list[int]) -> list[int]:
-        """Return the innermost dimensions without windows that one loop can run over."""
+        """Return the innermost dimensions without windows that collapse into one loop."""
         if not order or order[-1] in self.windows.sliding:
             return []
         flags = collapsible_reads([self.operand, self.source], self.k.roles, order)
@@ -90,7 +90,7 @@ class _Writer:
     def over_window(
         self, at: Mapping[int, Index], body: Callable[[dict[int, Index], Index], None]
     ) -> None:
-        """Run the body for the elements of a window: their indices and number in the window."""
+        """Emit the body for the elements of a window: their indices and number in the window."""
         number: Index = 0
         place = dict(at)
         with ExitStack() as stack:
@@ -101,7 +101,7 @@ class _Writer:
             body(place, number)
 
     def use_strip(self, number: Index) -> None:
-        """Let `column` run over a strip, by its number."""
+        """Let `column` loop over a strip, by its number."""
         b = self.b
         self.first = b.mul(number, self.strip)
         whole = self.width % self.strip == 0
@@ -109,7 +109,7 @@ class _Writer:
 
     @contextmanager
     def column(self) -> Iterator[tuple[Index, dict[int, Index]]]:
-        """Run the body for every column of the strip: its number in the strip, its indices."""
+        """Emit the body for every column of the strip: its number in the strip, its indices."""
         if not self.columns:
             yield 0, {}
             return
@@ -120,7 +120,7 @@ class _Writer:
         return self.k.elements.at(self.operand, self.place(at))
 
     def moves(self, kept: Value, new: Value, none: Val) -> Val:
-        """Return whether a window goes on from the element that it has kept to the next one."""
+        """Return whether a window's selection moves on to the next element."""
         select = self.k.inst.select
         given = element_type(self.operand)
         args = [
@@ -149,14 +149,14 @@ class _Writer:
         return self.combiner.start(self.b, [self.k.elements.at(self.initial, ())], given)[0]
 
     def scattered(self, old: Value, window: Mapping[int, Index]) -> Value:
-        """Return a value of the result after a window has added its source value."""
+        """Return an element of the result after a window has added its source value."""
         value = self.k.elements.at(self.source, self.place(window))
         new = self.combiner.elements(self.b, [value], [element_type(self.source)])
         return self.combiner.apply(self.k.elements, [old], new)[0]
 
 
 def _scatter(k: Kernel) -> Extent:
-    """Fill the result with the initial value, then let window by window add to it."""
+    """Fill the result with the initial value, then add to it window by window."""
     w = _Writer(k)
     b, windows = k.b, w.windows
     sliding, own = windows.sliding, w.size(w.own)
@@ -183,7 +183,7 @@ def _scatter(k: Kernel) -> Extent:
 
 
 class _Single:
-    """One window at a time: the place of its choice is remembered, and -1 for none."""
+    """One window at a time, with the position of the selected element, -1 for none."""
 
     def __init__(self, w: _Writer) -> None:
         self.w = w
@@ -191,7 +191,7 @@ class _Single:
         self.place = Accumulators(w.b, [S64])
 
     def run(self, window: dict[int, Index]) -> None:
-        """Let a window choose, and add its source value there."""
+        """Select an element of a window, and add its source value there."""
         w, b = self.w, self.w.b
         self.place.put([Val("i64", "-1")])
         self.value.put([_nothing(w)])
@@ -212,10 +212,10 @@ class _Single:
 
 
 class _Columns:
-    """A strip of windows at a time: each remembers the number of its choice, and -1 for none.
+    """A strip of windows at a time, each with the number of its selected element, -1 for none.
 
-    The window's elements are gone through twice, once to choose and once to add, because a vector
-    cannot jump to where its lanes have chosen.
+    The window's elements are visited twice, once to select and once to add, because vectors cannot
+    scatter to the elements that their lanes select.
     """
 
     def __init__(self, w: _Writer) -> None:
@@ -224,7 +224,7 @@ class _Columns:
         self.numbers = Accumulators(w.b, [w.number_type], w.strip)
 
     def run(self, window: dict[int, Index]) -> None:
-        """Let the windows of a strip choose, and add their source values there."""
+        """Select elements of a strip of windows, and add their source values there."""
         w, b = self.w, self.w.b
         with w.column() as (j, _):
             self.numbers.put([scalar.constant(w.number_type, w.number_type.dtype.type(-1))], j)
@@ -255,13 +255,13 @@ class _Columns:
 
 
 def _nothing(w: _Writer) -> Value:
-    """Return what stands for the value of no choice."""
+    """Return the placeholder value of an empty selection."""
     et = element_type(w.operand)
     return scalar.constant(et, et.dtype.type(0))
 
 
 def _round(k: Kernel) -> Extent:
-    """Write the sums in scratch memory as the result."""
+    """Write the sums in the workspace to the result."""
     w = _Writer(k)
 
     def body(at: Indices) -> None:

@@ -1,8 +1,8 @@
 """Reductions of windows: pooling of any rank, stride, padding and dilation.
 
-Windows without padding and with few elements are computed in registers, one result after the other,
-vectors along the results. Otherwise a strip of neighbouring results stays on the stack while the
-windows' elements go by, row by row, clipped to those that exist. Running totals are in `running`.
+Windows without padding and with few elements are computed in registers, one result at a time, with
+vectors along the results. Otherwise a strip of adjacent results is on the stack while the windows'
+elements are added, row by row, clipped to those that exist. Prefix sums are in `running`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Windows:
 
     @cached_property
     def sliding(self) -> list[int]:
-        """The dimensions in which a window is more than the element at its own index."""
+        """The dimensions in which a window is not just the element at its own index."""
         return [d for d, w in enumerate(self.window) if w != WindowDim()]
 
     def is_whole(self, d: int) -> bool:
@@ -63,7 +63,7 @@ class Windows:
         return w.lhs_dilate == 1 and w.pad_low <= 0 and reach < self.dims[d]
 
     def inner_range(self, d: int) -> tuple[int, int]:
-        """Return the windows, first and last but one, that lie inside the elements."""
+        """Return the range of windows that are entirely in bounds."""
         w = self.window[d]
         assert w.lhs_dilate == 1
         first = max(0, -(-w.pad_low // w.stride))
@@ -72,17 +72,17 @@ class Windows:
         return (first, end) if first < end else (0, 0)
 
     def element_at(self, b: Builder, d: int, window: Index, offset: Index) -> Index:
-        """Return the element under an offset of a window, where there are no holes between."""
+        """Return the element at an offset of a window, without dilation."""
         w = self.window[d]
         at = b.add(b.mul(window, w.stride), b.mul(offset, w.rhs_dilate))
         return b.sub(at, w.pad_low)
 
     @contextmanager
     def elements(self, b: Builder, d: int, window: Index) -> Iterator[tuple[Index, Index]]:
-        """Run the body for the elements of a window in one dimension, in order.
+        """Emit the body for the elements of a window in one dimension, in order.
 
-        Yields the element's index and its offset in the window. Where both operand and window have
-        holes, all elements in reach are tried.
+        Yields the element's index and its offset in the window. If both operand and window are
+        dilated, all elements in reach are tested.
         """
         w, n = self.window[d], self.dims[d]
         base = b.sub(b.mul(window, w.stride), w.pad_low)
@@ -108,7 +108,7 @@ def _ceil_div(b: Builder, a: Index, by: int) -> Index:
 
 
 def _end_of(b: Builder, a: Index, by: int) -> Index:
-    """Return how many multiples of `by` lie in [0, a]."""
+    """Return how many multiples of `by` are in [0, a]."""
     return b.udiv(b.maximum(b.add(a, by), 0), by)
 
 
@@ -146,7 +146,7 @@ class _Writer:
     def over(
         self, dims: Sequence[int], at: dict[int, Index], body: Callable[[dict[int, Index]], None]
     ) -> None:
-        """Run the body for the elements of one window in some dimensions, the last one fastest.
+        """Emit the body for the elements of one window in some dimensions, the last one fastest.
 
         at: the window's index in those dimensions, and the elements' in others.
         """
@@ -158,7 +158,7 @@ class _Writer:
 
     @cached_property
     def columns(self) -> list[int]:
-        """The innermost dimensions of the result that one loop can run over."""
+        """The innermost dimensions of the result that collapse into one loop."""
         w, order = self.windows, self.order
         if not order or order[-1] in w.sliding:
             return order[-1:]
@@ -173,7 +173,7 @@ class _Writer:
 def plan_reduce_window(
     inst: Instruction, roles: Mapping[Instruction, Role], target: Target
 ) -> Plan:
-    """Choose by the windows' size and whether they reach into the padding."""
+    """Choose by the windows' size and whether they overlap the padding."""
     combiner = Combiner.of(inst.to_apply)
     source = inst.operands[0].array_shape
     w = Windows.of(source, inst.window)
@@ -201,7 +201,7 @@ def _slides_in_strips(w: Windows, minor: int, combiner: Combiner) -> bool:
 
 
 def _whole_windows(k: Kernel) -> Extent:
-    """Reduce one window after the other in registers."""
+    """Reduce windows one at a time, in registers."""
     w = _Writer(k)
     sliding, window = w.windows.sliding, w.windows.window
     offsets = list(itertools.product(*(range(window[d].size) for d in sliding)))
@@ -227,7 +227,7 @@ def _whole_windows(k: Kernel) -> Extent:
 
 
 def _each_window(k: Kernel) -> Extent:
-    """Reduce one window after the other, element by element in row-major order."""
+    """Reduce windows one at a time, element by element in row-major order."""
     w = _Writer(k)
     acc = Accumulators(k.b, w.combiner.held)
 
@@ -242,13 +242,13 @@ def _each_window(k: Kernel) -> Extent:
 
 
 def _reach(w: _Writer) -> float:
-    """Return about how many elements a window has."""
+    """Return the approximate number of elements of a window."""
     pairs = zip(w.windows.window, w.windows.dims, strict=True)
     return float(max(1, math.prod(min(d.size, n) for d, n in pairs)))
 
 
 def _strips(k: Kernel) -> Extent:
-    """Reduce strips of neighbouring windows together."""
+    """Reduce strips of adjacent windows together."""
     w = _Writer(k)
     b, dims = k.b, w.windows.out
     columns = w.columns
@@ -296,9 +296,9 @@ def _slide(
     first: Index,
     here: Index,
 ) -> None:
-    """Add the elements of neighbouring windows of one row.
+    """Add the elements of adjacent windows of one row.
 
-    Windows inside the row go together; those at its ends are clipped one by one.
+    Windows inside the row are processed together; those at its ends are clipped one by one.
     """
     b, windows = w.b, w.windows
     lo, hi = windows.inner_range(d)
