@@ -1,6 +1,6 @@
-"""What a program calls outside, found on the host: libraries' functions by address, or Python's.
+"""Binding of a program's external functions on a host: functions of libraries, or Python's.
 
-Everything that is no native function is run by its op-table rule, as the interpreter runs it.
+Everything without a native function is run by its op-table rule, as in the interpreter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hlo.values.types import ArrayShape, Shape, TupleShape
 
 
 def import_of(inst: Instruction, device_counts: tuple[int, int]) -> Import:
-    """Return what a program has to keep of an instruction that runs outside.
+    """Return the import for an instruction that runs on the host.
 
     device_counts: the numbers of replicas and partitions that the program is for.
     """
@@ -57,7 +57,7 @@ def _add_with_callees(module: Module, comp: Computation) -> None:
 
 
 def check_targets(module: Module, host: Host) -> None:
-    """Raise HloError, with its place, if a custom call of a module is of an unknown target."""
+    """Raise HloError, with its location, if a custom call of a module has an unknown target."""
     for inst in module.instructions():
         if inst.opcode == "custom-call":
             try:
@@ -70,7 +70,7 @@ def check_targets(module: Module, host: Host) -> None:
 
 
 def need_no_replacement(host: Host) -> None:
-    """Raise HloError if a host gives a function for a target that compiled code knows itself."""
+    """Raise HloError if a host replaces a target that compiled code implements itself."""
     for name in host.custom_calls:
         if builtin_target(name) is not None:
             raise HloError.at(
@@ -80,7 +80,7 @@ def need_no_replacement(host: Host) -> None:
 
 
 def bind(imports: Sequence[Import], host: Host) -> Outside:
-    """Return what a program calls outside, as a host has it. Raises HloError."""
+    """Return the external functions of a program on a host. Raises HloError."""
     functions = [_function(i, host) for i in imports]
     return Outside(
         imports, functions, lambda: (host.replica_id, host.partition_id), lambda: host.exchange

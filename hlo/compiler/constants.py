@@ -26,15 +26,15 @@ from hlo.verifier import verify
 
 RANDOM = "random"
 _NAMED = 6
-# Keeps the seeds of constants apart from those of parameters, which have their number here.
+# Separates the seeds of constants from those of parameters, which have their number here.
 _CONSTANTS = 1 << 32
 Index = tuple[int, ...]
-# Returns the value of a leaf that an instruction has at a path, None where there is none.
+# Returns the value of an instruction's leaf at a path, None if there is none.
 Leaf = Callable[[Instruction, Index, ArrayShape], Any]
 
 
 def need_constants(module: Module) -> None:
-    """Raise HloError if a result depends on constants that are elided."""
+    """Raise HloError if a result depends on elided constants."""
     elided = elided_constants(module)
     if elided:
         raise HloError.at(
@@ -45,44 +45,43 @@ def need_constants(module: Module) -> None:
 
 
 def elided_text(names: Sequence[str]) -> str:
-    """Say which constants are elided."""
+    """Return a text that names the elided constants."""
     shown = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
     plural = "s are" if len(names) > 1 else " is"
     return f"{len(names)} constant{plural} elided, {{...}}: {shown}"
 
 
 def warn_of_elided(names: Sequence[str], stacklevel: int) -> None:
-    """Warn that results are made up: they depend on elided constants."""
+    """Warn that results are not meaningful: they depend on elided constants."""
     message = f"{elided_text(names)}; placeholders are used, hlo.fill_constants sets them"
     warnings.warn(message, ElidedConstantsWarning, stacklevel + 1)
 
 
 @dataclass(frozen=True)
 class Constants:
-    """Where the values of elided constants come from; see `fill`."""
+    """The source of values of elided constants; see `fill`."""
 
     source: str
     seed: int = 0
     random: tuple[str, ...] = ()
 
     def key(self) -> bytes:
-        """Return what changes when the values do."""
+        """Return a key that changes with the values."""
         if self.source == RANDOM:
             return repr((self.seed, self.random)).encode()
         return hashlib.sha256(read_bytes(self.source)).digest()
 
     def fill(self, module: Module) -> None:
-        """Give elided constants of a module values, in place. Raises HloError."""
+        """Fill elided constants of a module, in place. Raises HloError."""
         fill(module, self.source, self.seed, self.random)
 
 
 def fill(module: Module, source: str | Path, seed: int = 0, random: Sequence[str] = ()) -> int:
-    """Give elided constants of a module values, in place; returns how many got one.
+    """Fill elided constants of a module, in place; returns how many.
 
     source: `random`, or a file: npz or safetensors with a key for each instruction's name (`c`, of
-    a tuple `c.0`, ..), or the module in any form in which the constants are whole. Those of which
-    it knows nothing stay as they are. random: distributions, as for inputs. Raises HloError, for an
-    invalid module too.
+    a tuple `c.0`, ..), or the module in any form in which the constants are whole. Those not in it
+    stay elided. random: distributions, as for inputs. Raises HloError, for an invalid module too.
     """
     verify(module)
     elided = [i for i in module.instructions() if is_elided(i)]
@@ -103,7 +102,7 @@ def fill(module: Module, source: str | Path, seed: int = 0, random: Sequence[str
 
 
 def _filled(literal: Literal, inst: Instruction, path: Index, leaf: Leaf) -> Literal:
-    """Return a literal with those of its elided parts filled for which there are values."""
+    """Return a literal with elided parts filled if there are values for them."""
     shape = literal.shape
     if isinstance(shape, TupleShape):
         if not literal.is_elided_in_part:
@@ -159,7 +158,7 @@ def _from_module(path: str, elided: list[Instruction]) -> Leaf:
     for inst in read_module(read_bytes(path), path).instructions():
         if inst.opcode == "constant" and not is_elided(inst):
             assert inst.parent is not None
-            # By its computation first; names are the module's own where XLA prints.
+            # Qualified by its computation first; XLA prints names that are unique in the module.
             found[inst.parent.name, inst.name] = inst.literal
             found.setdefault(("", inst.name), inst.literal)
     _need_any(path, {name for _, name in found}, [i.name for i in elided])

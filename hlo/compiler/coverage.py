@@ -1,4 +1,4 @@
-"""Which operations have native code for which element types: found out by compiling them.
+"""Which operations have native code for which element types, determined by compiling them.
 
 Every example of the op table is tried in every element type. A pair of operation and type counts
 when the verifier accepts such an instruction and the interpreter runs it; then it has to compile.
@@ -40,9 +40,9 @@ class Support:
 def supported(
     opcodes: list[str] | None = None, types: list[str] | None = None
 ) -> Iterator[Support]:
-    """Yield every pair of operation and element type that has a meaning, one after the other.
+    """Yield every meaningful pair of operation and element type.
 
-    opcodes, types: which to try; all when not given.
+    opcodes, types: which to try; by default all.
     """
     machine = host_machine()
     for opcode in sorted(OPS) if opcodes is None else opcodes:
@@ -53,7 +53,7 @@ def supported(
 
 
 def _pair(spec: OpSpec, name: str, machine: Machine) -> Support | None:
-    """Return how an operation fares in a type: the first of its forms that fails, if any does."""
+    """Return the support of an operation in a type, with the first form that fails, if any."""
     good = None
     for text in instances(spec, name):
         module = _valid(text)
@@ -110,7 +110,7 @@ def _problem(module: Module, machine: Machine) -> str | None:
         build(module, machine, Clock(), passes="")
     except HloError as e:
         return e.diagnostics[0].message
-    # Whatever else goes wrong is a gap of ours that this list is there to show.
+    # Any other exception is a gap in support, which this list is meant to show.
     except Exception as e:
         return f"{type(e).__name__}: {e}"
     return None

@@ -75,7 +75,7 @@ def load_library(
         path: the library.
         name: which function, if there are several.
         threads: how many may work on a call, by default one a processor.
-        host: what the function calls outside, as for `hlo.compile`.
+        host: the function's custom calls, queues and random state, as for `hlo.compile`.
 
     Returns:
         A function called as the module it was compiled from.
@@ -167,7 +167,7 @@ def _dlopen(file: str, path: str | Path) -> ctypes.CDLL:
 
 
 def _signature(native: ctypes.CDLL, interface: Interface) -> bytes:
-    """Return the signature of the loaded code, as far as the file's is long."""
+    """Return the signature of the loaded code, up to the length of the file's."""
     size = len(interface.to_bytes())
     try:
         at = ctypes.addressof(ctypes.c_char.in_dll(native, f"{interface.symbol}_signature"))

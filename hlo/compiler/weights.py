@@ -1,4 +1,4 @@
-"""Weights: parameters of a module that become constants of it."""
+"""Weights: parameters of a module that are turned into constants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAMED = 8
 
 
 def read_weights(paths: Sequence[str | Path]) -> dict[str, Any]:
-    """Return arrays by name, of npz and safetensors files and of folders of npy files.
+    """Return arrays by name, from npz and safetensors files and folders of npy files.
 
     Raises HloError, also for a name that two files have.
     """
@@ -56,8 +56,8 @@ def bake(module: Module, weights: Mapping[str, Any], source: str = "weights") ->
     """Make constants of parameters of a module's entry, in place; returns how many arrays.
 
     weights: arrays by the parameter's name, by the `op_name` of its metadata, or by its number (`3`
-    or `arg3`); a leaf of a tuple has its place behind (`p.0`). source: what they are from, for
-    errors. The other parameters, and the other leaves of a tuple, move up; what the header says of
+    or `arg3`); a leaf of a tuple has its index appended (`p.0`). source: their origin, for errors.
+    The other parameters, and the other leaves of a tuple, move up; what the header says of
     parameters follows. Raises HloError, also for an invalid module and for a name that is no
     parameter's.
     """
@@ -115,7 +115,8 @@ def _names(parameters: Sequence[Instruction]) -> dict[str, tuple[int, Index, Sha
     """Return number, index path and shape of each leaf by all of its names."""
     found: dict[str, tuple[int, Index, Shape]] = {}
     said = [_op_name(p) for p in parameters]
-    # A parameter's own name wins over what others' metadata say, and that over numbers.
+    # A parameter's own name takes precedence over other parameters' metadata, and that over
+    # numbers.
     for spelled in (
         [p.name for p in parameters],
         [name if said.count(name) == 1 else "" for name in said],
@@ -153,7 +154,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _replace(entry: Computation, parameter: Instruction, baked: Baked) -> list[Instruction]:
-    """Replace a parameter by constants and by what is left of it. Returns what is there instead."""
+    """Replace a parameter by constants and its remaining leaves. Returns the replacement."""
     made: list[Instruction] = []
 
     def create(
@@ -165,7 +166,7 @@ def _replace(entry: Computation, parameter: Instruction, baked: Baked) -> list[I
         return made[-1]
 
     def value(shape: Shape, path: Index, rest: Instruction | None) -> Instruction:
-        """Return what was at a path; `rest` holds what is left of it."""
+        """Return the value at a path; `rest` is the remaining parameter."""
         if path in baked:
             return create("constant", shape, literal=baked[path])
         if rest is not None and not _is_cut(path, baked):
@@ -192,12 +193,12 @@ def _replace(entry: Computation, parameter: Instruction, baked: Baked) -> list[I
 
 
 def _is_cut(path: Index, baked: Baked) -> bool:
-    """True when something at or below a path is baked in."""
+    """True when a leaf at or below a path is baked in."""
     return any(b[: len(path)] == path for b in baked)
 
 
 def _rest(shape: Shape, baked: Baked, path: Index = ()) -> Shape | None:
-    """Return what is left of the shape at a path, None if nothing is."""
+    """Return the rest of the shape at a path, None if nothing remains."""
     if path in baked:
         return None
     if not isinstance(shape, TupleShape) or not _is_cut(path, baked):
@@ -211,7 +212,7 @@ def _rest(shape: Shape, baked: Baked, path: Index = ()) -> Shape | None:
 
 
 def _mend_header(module: Module, shapes: Sequence[Shape], leaves: Mapping[int, Baked]) -> None:
-    """Make a module's attributes say of the new parameters what they said of the old ones.
+    """Update a module's attributes to the new parameters.
 
     shapes: of the old ones.
     """
@@ -219,7 +220,7 @@ def _mend_header(module: Module, shapes: Sequence[Shape], leaves: Mapping[int, B
     left = [_rest(s, leaves.get(n, {})) is not None for n, s in enumerate(shapes)]
 
     def moved(of: Any) -> Any:
-        """Return an alias or a donor of the new parameters, None if its memory is a constant's."""
+        """Return an alias or a donor of the new parameters, None if it is a constant now."""
         index = _moved(shapes[of.parameter], leaves.get(of.parameter, {}), of.index)
         if index is None:
             return None
@@ -239,13 +240,13 @@ def _mend_header(module: Module, shapes: Sequence[Shape], leaves: Mapping[int, B
     if len(propagated) == len(shapes) and len(shapes) > 1:
         kept = tuple(p for p, is_left in zip(propagated, left, strict=True) if is_left)
         attrs["allow_spmd_sharding_propagation_to_parameters"] = kept or (False,)
-    # Of the old parameters by number, and of no use to those that read text.
+    # Refers to the old parameters by number, and text does not have it.
     for key in ("spmd_parameters_shardings", "cross_program_prefetches"):
         module.unprinted.pop(key, None)
 
 
 def _moved(shape: Shape, baked: Baked, index: Index) -> Index | None:
-    """Return where a leaf of a parameter is in what is left of it, None if it is not there."""
+    """Return the new path of a parameter's leaf, None if it was baked in."""
     found: list[int] = []
     for depth, i in enumerate(index):
         assert isinstance(shape, TupleShape)

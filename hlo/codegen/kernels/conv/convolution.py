@@ -1,9 +1,8 @@
-"""convolution: which products of strided matrices it is.
+"""convolution as products of strided matrices.
 
-Positions of the window are rows, output features columns; taps and input features are what is
-summed over. The input is read where it lies, the zeros around it are made while it is packed. Holes
-in the input are never multiplied: positions that meet the same taps are a product of their own, in
-which there are none.
+Positions of the window are rows, output features columns; taps and input features are summed over.
+The input is read in place, and padded while it is packed. Holes of a dilated input are never
+multiplied: positions that use the same taps are a product of their own, without holes.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from hlo.codegen.targets.base import Plan, Target
 from hlo.ir import Instruction
 from hlo.ops.attrs import ConvDims, WindowDim
 
-# Runs of features shorter than this are packed together with the taps that they continue.
+# Runs of features shorter than this are packed together with adjacent taps.
 _SHORT_RUN = 16
 
 
 @planner("convolution")
 def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
-    """Bring operands into memory that are not there yet, then multiply."""
+    """Materialize operands that are not in memory, then multiply."""
     lhs, rhs = (o.array_shape for o in inst.operands)
     result = inst.array_shape
     if result.num_elements == 0:
@@ -82,7 +81,7 @@ def _strided(
 
 @dataclass(frozen=True)
 class Phase:
-    """Positions of a window in one dimension that meet the input alike, and the taps that do.
+    """Positions of a window in one dimension with the same alignment to the input, and their taps.
 
     Position `start + run + p * step`, for run < runs and p < positions, meets the input at taps
     `tap + run * drift + t * tap_step`, t < taps, in element `p * stride + t * jump + low`.
@@ -101,7 +100,7 @@ class Phase:
     low: int
 
     def continues(self, other: Phase) -> bool:
-        """True when this phase can be the next run of another."""
+        """True when this phase can continue the runs of another."""
         drift = self.tap - (other.tap + (other.runs - 1) * other.drift)
         same = replace(self, start=other.start, runs=other.runs, tap=other.tap, drift=other.drift)
         return (
@@ -112,7 +111,7 @@ class Phase:
 
 
 def _phases(positions: int, d: WindowDim) -> Iterator[Phase]:
-    """Yield the phases of one dimension: one, unless the input has holes.
+    """Yield the phases of one dimension: one, unless the input is dilated.
 
     Position p meets element i at tap t where `p * stride + t * rhs_dilate - pad_low` is
     `i * lhs_dilate`.
@@ -229,7 +228,7 @@ class Convolution:
         )  # fmt: skip
 
     def stencil(self, p: Product, phases: Sequence[Phase], sums: SumTypes) -> Stencil | None:
-        """Return a product of independent groups as a stencil, None where it is none.
+        """Return a product of independent groups as a stencil, None if it is not one.
 
         p: the product of the phases, its dimensions in the order in which `product` gives them.
         """

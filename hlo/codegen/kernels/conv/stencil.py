@@ -1,9 +1,9 @@
 """Convolutions whose groups have one feature: sums over a window, without a matrix product.
 
-A task copies what it sees of the input to a panel, with zeros around it, and runs over that in
-vectors: along rows where the result's columns are contiguous, across groups where those are. The
-gradient of the filter is the same with positions and taps in each other's place: few positions,
-many taps, and sums over images too.
+A task copies its part of the input to a panel, with zero padding, and processes that in vectors:
+along rows where the result's columns are contiguous, across groups where those are. The gradient of
+the filter is the same with positions and taps exchanged: few positions, many taps, and sums over
+images too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def add_stencils(steps: Steps, stencils: Sequence[Stencil], target: Target) -> N
         enough = s.groups.size * 2 >= lanes
         contiguous = s.groups.a == 1 if s.correlates else s.groups.c == 1
         plan = StencilTiling(s, lanes, enough and contiguous)
-        # Phases that lie between each other are written while the result is in the cache.
+        # Interleaved phases are written while the result is in the cache.
         together.setdefault(tuple(plan.task_sizes), []).append(plan)
     for plans in together.values():
         _add_plans(steps, plans, target)

@@ -1,4 +1,4 @@
-"""dot: which product of strided matrices it is."""
+"""dot as a product of strided matrices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Labels = Sequence[str]
 
 @planner("dot")
 def plan_dot(inst: Instruction, roles: Mapping[Instruction, Role], target: Target) -> Plan:
-    """Bring operands into memory that are not there yet, then multiply."""
+    """Materialize operands that are not in memory, then multiply."""
     lhs, rhs = (o.array_shape for o in inst.operands)
     result = inst.array_shape
     if result.num_elements == 0:
@@ -149,7 +149,7 @@ class _Settle:
 
 
 def fill_with_zeros(k: Kernel) -> Extent:
-    """Write the sums of nothing."""
+    """Write empty sums: zeros."""
     et = k.shape.element_type
     zero = scalar.constant(et, et.dtype.type(0))
     return over_elements(k, k.shape, lambda at: k.store(zero, at))

@@ -3,8 +3,8 @@
 The result is cut into blocks of rows and columns, and k into blocks too: for each, the parts of A
 and B that it takes are read in place where they lie well in memory, or copied to panels first, and
 a microkernel multiplies them. Panels are a task's own, or, for a B that many tasks read, made by a
-step of their own before. A long k with a small result is cut into shares whose sums are added in
-the end.
+step of their own before. A long k with a small result is split (split-k), and the partial sums are
+added at the end.
 """
 
 from __future__ import annotations

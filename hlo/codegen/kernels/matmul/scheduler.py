@@ -24,9 +24,9 @@ _DEPTH_BYTES = 2048
 _UNIT = 16
 # Bytes of a task's panel, of its sums, and of a B that is read in place by many.
 _PANEL_BYTES, _SUMS_BYTES, _IN_PLACE_BYTES = 192 * 1024, 256 * 1024, 256 * 1024
-# Tasks of a product at the most, and the cost of one that is worth having.
+# Maximum number of tasks of a product, and the minimum cost of one.
 _TASKS, _TASK_COST = 16, 20_000
-# How often a sum of a share of k is moved: written for each of some blocks of k, read to be added.
+# How often a partial sum of split-k is moved: written for blocks of k, read for the final sum.
 _SHARE_MOVES = 3
 # The cost of an element that goes to its place in a group on its own.
 _SCATTERED = 3.0
