@@ -134,6 +134,11 @@ def compile(
     if backend != "compiled":
         from hlo.compiler.backends import load
 
+        for name, given in (("threads", threads is not None), ("features", features != "")):
+            if given:
+                raise HloError.at(
+                    "bad-value", f"hlo.compile: {name} is for native code, not for {backend!r}"
+                )
         loaded = load(module.clone(), backend, host=host, passes=passes, verify=verify)
         loaded.trees = module.usable_trees
         _warn_of_elided(loaded.elided)

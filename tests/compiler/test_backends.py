@@ -170,6 +170,14 @@ def test_names_that_are_unknown(hlo_run: Command, site: Path) -> None:
         hlo.compile(hlo.parse(MODULE), backend="gpu")
 
 
+@pytest.mark.parametrize("option", [{"threads": 2}, {"features": "-avx2"}])
+def test_options_of_native_code_are_errors_elsewhere(option: dict[str, object]) -> None:
+    module = hlo.parse("HloModule m ENTRY e { ROOT x = f32[] parameter(0) }")
+    with pytest.raises(hlo.HloError, match="is for native code") as error:
+        hlo.compile(module, backend="reference", **option)  # type: ignore[call-overload]
+    assert error.value.code == "bad-value"
+
+
 def _register(site: Path, package: str, entry: str, content: str) -> None:
     """Install a package of one file that registers an entry point."""
     info = site / f"{package}-2.5.dist-info"
