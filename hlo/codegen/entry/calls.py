@@ -57,14 +57,14 @@ class Kernels:
         step: KernelEmitter,
         inputs: Inputs,
         outputs: list[int],
-        places: int,
+        num_buffers: int,
         scratch: int,
         tables: int = 0,
     ) -> Emitted:
         """Return the kernel of one step of an instruction.
 
-        outputs: buffer numbers of the results. places, scratch, tables: the number of buffers of
-        each kind.
+        outputs: buffer numbers of the results. num_buffers: of results and inputs. scratch,
+        tables: the number of buffers of each kind.
         """
         key = (step, structure_key(inst, roles, inputs), tuple(outputs))
         found = self.cache.by_key.get(key)
@@ -72,14 +72,14 @@ class Kernels:
             return found
         k = Kernel(self.module, inst, roles, inputs, self.target)
         k.outputs = [f"%buf{n}" for n in outputs]
-        k.scratch = [f"%buf{places + n}" for n in range(scratch)]
-        k.tables = [f"%buf{places + scratch + n}" for n in range(tables)]
+        k.scratch = [f"%buf{num_buffers + n}" for n in range(scratch)]
+        k.tables = [f"%buf{num_buffers + scratch + n}" for n in range(tables)]
         k.b.locate(inst.span)
         extent = step(k)
         k.b.ret()
         params = [
-            f"ptr {'noalias ' if n in outputs or n >= places else 'readonly '}%buf{n}"
-            for n in range(places + scratch)
+            f"ptr {'noalias ' if n in outputs or n >= num_buffers else 'readonly '}%buf{n}"
+            for n in range(num_buffers + scratch)
         ]
         params += [f"ptr noalias readonly {table}" for table in k.tables]
         for n, leaf in enumerate(inputs.scalars):

@@ -11,7 +11,7 @@ from hlo.codegen.entry.calls import KernelCache, Kernels
 from hlo.codegen.entry.commands import Block, Move, StoreScalar
 from hlo.codegen.entry.imports import Imports
 from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, Module, i64, ptr
-from hlo.codegen.loops.address import places, store, store_place, store_prefix
+from hlo.codegen.loops.address import num_positions, store, store_position, store_prefix
 from hlo.codegen.plan.liveness import Liveness, Path, Storage
 from hlo.codegen.scalar.operations import Value
 from hlo.codegen.targets.base import LlvmTarget
@@ -76,8 +76,8 @@ class EntryState:
             store(self.b, shape, value, base, ())
             return
         store_prefix(self.b, shape, base)
-        with self.b.loop(0, places(shape)) as at:
-            store_place(self.b, shape, base, at, lambda _: value)
+        with self.b.loop(0, num_positions(shape)) as at:
+            store_position(self.b, shape, base, at, lambda _: value)
 
     def copy_bytes(self, source: str, target: str, shape: ArrayShape) -> None:
         """Copy an array between two addresses."""

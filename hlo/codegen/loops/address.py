@@ -119,8 +119,8 @@ def _out_of_tiles(b: Builder, step: Tiling, at: list[Index]) -> tuple[list[Index
 # --- writing whole arrays -----------------------------------------------------------------------
 
 
-def places(shape: ArrayShape) -> int:
-    """Return how many positions `store_place` fills: elements, or bytes of several packed ones."""
+def num_positions(shape: ArrayShape) -> int:
+    """Return how many positions `store_position` fills: elements, or bytes of packed ones."""
     if not math.prod(physical_dims(shape)):
         return 0
     bits = element_bits(shape)
@@ -136,7 +136,7 @@ def store_prefix(b: Builder, shape: ArrayShape, base: str) -> None:
             b.store(Val("i8", "0"), b.element_address(base, "i8", n))
 
 
-def store_place(
+def store_position(
     b: Builder,
     shape: ArrayShape,
     base: str,

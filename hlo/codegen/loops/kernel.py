@@ -16,10 +16,10 @@ from hlo.codegen.llvm import Builder, Index, Module, Val
 from hlo.codegen.loops.address import (
     Indices,
     load,
-    places,
+    num_positions,
     store,
     store_in_order,
-    store_place,
+    store_position,
     store_prefix,
 )
 from hlo.codegen.loops.element import ElementEmitter
@@ -292,7 +292,7 @@ def copy_to_layout(k: Kernel) -> Extent:
     shape = k.shape
     assert shape.layout is not None
     prefix = shape.layout.dynamic_prefix_bytes
-    count = places(shape)
+    count = num_positions(shape)
     if count and not prefix and element_bits(shape) >= 8 and not _tail(shape):
         return _in_order(k, source)
     # The prefix is written with the first position, so that only one chunk does it.
@@ -301,7 +301,7 @@ def copy_to_layout(k: Kernel) -> Extent:
             with k.b.when(k.b.compare("eq", at, 0)):
                 store_prefix(k.b, shape, k.outputs[0])
         if count:
-            store_place(k.b, shape, k.outputs[0], at, lambda i: k.elements.at(source, i))
+            store_position(k.b, shape, k.outputs[0], at, lambda i: k.elements.at(source, i))
     return Extent(max(count, 1), 4.0)
 
 
