@@ -37,6 +37,7 @@ from hlo.runtime.blocks import ALIGNMENT
 from hlo.runtime.boundary import PackedPort, Port, TransposedPort
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import host_machine
+from hlo.runtime.leaves import leaf_arrays
 from hlo.testing.sampling import random_value
 from tests.generators.ops import Case
 from tests.generators.targets import generate_target
@@ -100,7 +101,7 @@ def _results_in(guards: Guards) -> Iterator[None]:
 
 def run_guarded(exe: Executable, args: Sequence[object], guards: Guards) -> list[bytes]:
     """Return the bytes of the results of a program whose memory is between guards."""
-    leaves = exe._array_leaves(bind_arguments(exe.parameters, args))
+    leaves = leaf_arrays(exe.parameters, bind_arguments(exe.parameters, args))
     memory = [guards.copy(m) for m in exe._physical(leaves)]
     constants, exe._constants = exe._constants, guards.copy(exe._constants)
     exe._frames.clear()
