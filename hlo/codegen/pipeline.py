@@ -19,7 +19,7 @@ from hlo.codegen.entry.assignment import BufferAssignment, assign_buffers
 from hlo.codegen.entry.calls import KernelCache
 from hlo.codegen.entry.emitter import EntryEmitter
 from hlo.codegen.entry.kernel_plans import KernelPlan, plan_kernels
-from hlo.codegen.llvm import Module
+from hlo.codegen.llvm import ModuleBuilder
 from hlo.codegen.loops.function import Function
 from hlo.codegen.loops.kernel import computation_key
 from hlo.codegen.lower.prepare import flatten
@@ -44,7 +44,7 @@ class Program:
     memory of the result. imports: the instructions whose functions the host's table has to hold.
     """
 
-    module: Module
+    module: ModuleBuilder
     entry: str
     arena_bytes: int
     constants: list[tuple[int, np.ndarray]]
@@ -180,7 +180,7 @@ def write_program(
     to time whether to go on, which takes the functions of `hlo.runtime.watch`.
     """
     live, assignment = planned.live, planned.assignment
-    module = Module(
+    module = ModuleBuilder(
         target.triple, target.data_layout, pointer_bits=target.pointer_bits,
         has_half_conversion=target.has_half_conversion, folds_loops=target.folds_loops,
         is_located=is_located, is_watched=is_watched,
@@ -204,7 +204,7 @@ def _ignore(stage: str, text: Callable[[], str]) -> None:
 class _Functions:
     """The functions of a module that kernels apply to elements, each written when first needed."""
 
-    def __init__(self, module: Module, target: LlvmTarget) -> None:
+    def __init__(self, module: ModuleBuilder, target: LlvmTarget) -> None:
         self._module = module
         self._target = target
         self._known: dict[str, Function] = {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hlo.codegen.llvm import FALSE, Builder, Module, Val, i32, i64, ptr
+from hlo.codegen.llvm import FALSE, Builder, ModuleBuilder, Val, i32, i64, ptr
 from hlo.llvm import Function
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf
 
@@ -17,7 +17,7 @@ BAD_WORKSPACE = -1
 
 
 def add_exports(
-    module: Module,
+    module: ModuleBuilder,
     interface: Interface,
     entry: str,
     constants: str,
@@ -50,7 +50,7 @@ _STATUS = "signext i32"
 
 
 def _generic(
-    module: Module, interface: Interface, entry: str, constants: str, pointer_bits: int
+    module: ModuleBuilder, interface: Interface, entry: str, constants: str, pointer_bits: int
 ) -> Function:
     """Return the function that takes arrays of pointers."""
     b, size = Builder(module), f"i{pointer_bits}"
@@ -82,7 +82,7 @@ def _generic(
     return b.finish(Function(f"{interface.symbol}_call", parameters, result=_STATUS))
 
 
-def _typed(module: Module, interface: Interface) -> Function:
+def _typed(module: ModuleBuilder, interface: Interface) -> Function:
     """Return the function that takes each array as an argument."""
     b = Builder(module)
     inputs = [f"%in{n}" for n in range(len(interface.inputs))]
@@ -106,7 +106,7 @@ def _typed(module: Module, interface: Interface) -> Function:
 _TABLE_ENTRY = "{{ ptr, ptr, {size}, {size}, ptr }}"
 
 
-def _table(module: Module, name: str, leaves: Sequence[Leaf], size: str) -> None:
+def _table(module: ModuleBuilder, name: str, leaves: Sequence[Leaf], size: str) -> None:
     """Add the `hlo_array` table of some arrays."""
     entry, rows, symbols = _TABLE_ENTRY.format(size=size), [], list[str]()
     for n, leaf in enumerate(leaves):
@@ -128,7 +128,7 @@ def _table(module: Module, name: str, leaves: Sequence[Leaf], size: str) -> None
 
 
 def _string(
-    module: Module, symbol: str, data: bytes, linkage: str = "private unnamed_addr "
+    module: ModuleBuilder, symbol: str, data: bytes, linkage: str = "private unnamed_addr "
 ) -> str:
     """Add bytes; returns their address."""
     value = f'{linkage}constant [{len(data)} x i8] c"{_escaped(data)}", align 1'

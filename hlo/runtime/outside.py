@@ -171,7 +171,7 @@ def python_function(
     run: gets copies of the operands, and returns arrays of exactly the results' dimensions and
     dtypes. Its exceptions propagate to the caller of the program.
     """
-    sources, targets = [_View(s) for s in operands], [_View(s) for s in results]
+    sources, targets = [_Strided(s) for s in operands], [_Strided(s) for s in results]
 
     def handler(call: int) -> int:
         try:
@@ -198,11 +198,11 @@ def python_function(
 _TABLES = 8 + 2 * ctypes.sizeof(ctypes.c_void_p)
 
 
-def _read(table: int, views: Sequence[_View]) -> list[int]:
+def _read(table: int, views: Sequence[_Strided]) -> list[int]:
     return list((ctypes.c_size_t * len(views)).from_address(table)) if views else []
 
 
-class _View:
+class _Strided:
     """Converts memory in a shape's layout to arrays."""
 
     def __init__(self, shape: ArrayShape) -> None:

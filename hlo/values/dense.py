@@ -64,7 +64,7 @@ def brace_pairs(dims: Sequence[int]) -> int:
     return sum(math.prod(dims[:i]) for i in range(len(dims)))
 
 
-class Rows:
+class Braces:
     """The brackets that a dense literal of a shape has to have, in order.
 
     A row is an innermost brace pair; with a dimension of size 0 that is the innermost pair present.
@@ -79,7 +79,7 @@ class Rows:
         self.dims = dims
         self.inner = dims[-1]
         self.rows = math.prod(dims[:-1])
-        # Rows between two openings of each level, innermost level first, without the innermost.
+        # Braces between two openings of each level, innermost level first, without the innermost.
         self.strides = [math.prod(dims[i:-1]) for i in range(len(dims) - 2, 0, -1)]
         self.total = 2 * brace_pairs(dims)
         self.brackets = 0  # seen so far
@@ -148,7 +148,7 @@ class Rows:
 class ChunkReader:
     """Reads a dense literal in chunks that end between elements."""
 
-    def __init__(self, rows: Rows, et: ElementType) -> None:
+    def __init__(self, rows: Braces, et: ElementType) -> None:
         self._rows = rows
         self._et = et
         self._order = _COMPLEX_ORDER if et.is_complex else _REAL_ORDER
@@ -270,7 +270,7 @@ _CHUNK_VALUES = 1 << 16
 
 def dense_pieces(values: np.ndarray, shape: ArrayShape) -> Iterator[str]:
     """Yield the text of an array of rank 1 or more in pieces, spaced as by XLA."""
-    rows = Rows(shape)
+    rows = Braces(shape)
     flat = values.reshape(-1)
     numbers = itertools.chain.from_iterable(
         encode(flat[i : i + _CHUNK_VALUES], shape.element_type)

@@ -23,7 +23,7 @@ from hlo.codegen.kernels.matmul.microkernels import (
 from hlo.codegen.kernels.matmul.microkernels.outer_product import outer_products
 from hlo.codegen.kernels.matmul.product import Dim, Leaf, Product, Source
 from hlo.codegen.kernels.matmul.scheduler import best_schedule
-from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.llvm import Builder, Index, ModuleBuilder, Val
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.targets.base import LlvmTarget
 from hlo.codegen.targets.cpu import cpu_target
@@ -230,7 +230,7 @@ ENTRY main {{
 
 
 def test_a_block_is_between_prologue_and_epilogue() -> None:
-    module = Module("x86_64-linux-gnu", "", 64)
+    module = ModuleBuilder("x86_64-linux-gnu", "", 64)
     text = module.functions[block_function(module, UNIT)].text
     assert 'nounwind "no-builtins" {' in text
     calls = re.findall(r"call void @([\w.]+)\(", text)

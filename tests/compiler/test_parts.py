@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import hlo
-from hlo.codegen.llvm import Builder, Module, Val, i32
+from hlo.codegen.llvm import Builder, ModuleBuilder, Val, i32
 from hlo.codegen.pipeline import emit_program
 from hlo.codegen.targets.cpu import cpu_target
 from hlo.llvm import Binary, Function, Instruction, Return
@@ -20,8 +20,8 @@ from hlo.runtime.parts import Effort, split
 PTR = Val("ptr", "%x")
 
 
-def module_of(*writers: Callable[[Module], Function]) -> Module:
-    module = Module()
+def module_of(*writers: Callable[[ModuleBuilder], Function]) -> ModuleBuilder:
+    module = ModuleBuilder()
     for write in writers:
         module.add(write(module))
     return module
@@ -33,8 +33,8 @@ def function(name: str, *, internal: bool = False) -> Function:
     return Function(name, ["ptr %x"])
 
 
-def entry(*calls: str, additions: int = 0) -> Callable[[Module], Function]:
-    def write(module: Module) -> Function:
+def entry(*calls: str, additions: int = 0) -> Callable[[ModuleBuilder], Function]:
+    def write(module: ModuleBuilder) -> Function:
         b = Builder(module)
         for n in range(additions):
             b.effect("i64", Binary("add", "", "i64", (str(n), "1")))
@@ -48,10 +48,10 @@ def entry(*calls: str, additions: int = 0) -> Callable[[Module], Function]:
     return write
 
 
-def fill(name: str = "fill", *, plain: bool = False) -> Callable[[Module], Function]:
+def fill(name: str = "fill", *, plain: bool = False) -> Callable[[ModuleBuilder], Function]:
     """Write a loop that stores the numbers below 100."""
 
-    def write(module: Module) -> Function:
+    def write(module: ModuleBuilder) -> Function:
         b = Builder(module)
         with b.loop(0, 100, plain=plain) as i:
             b.store(Val("i64", i), b.element_address("%x", "i64", i))
@@ -61,7 +61,7 @@ def fill(name: str = "fill", *, plain: bool = False) -> Callable[[Module], Funct
     return write
 
 
-def swap(module: Module) -> Function:
+def swap(module: ModuleBuilder) -> Function:
     """Write the store of a constant."""
     b = Builder(module)
     address = module.define("seven", "internal unnamed_addr constant i64 7")
@@ -70,7 +70,7 @@ def swap(module: Module) -> Function:
     return b.finish(function("swap", internal=True))
 
 
-def efforts(module: Module) -> dict[str, Effort]:
+def efforts(module: ModuleBuilder) -> dict[str, Effort]:
     return {
         name: effort
         for part in split(module)
@@ -88,7 +88,7 @@ def test_the_optimization_level_of_a_function(plain: bool, effort: Effort) -> No
 
 
 def test_only_innermost_loops_matter() -> None:
-    def write(module: Module) -> Function:
+    def write(module: ModuleBuilder) -> Function:
         b = Builder(module)
         with b.loop(0, 100), b.loop(0, 100, plain=True) as i:
             b.store(Val("i64", i), "%x")
@@ -156,10 +156,10 @@ def test_loops_that_end_with_a_mask(text: str, is_folded: bool) -> None:
     assert ("vectorize.predicate.enable" in llvm) == is_folded
 
 
-def driver(name: str, body: Callable[[Builder], None]) -> Callable[[Module], Function]:
+def driver(name: str, body: Callable[[Builder], None]) -> Callable[[ModuleBuilder], Function]:
     """Write a loop around something."""
 
-    def write(module: Module) -> Function:
+    def write(module: ModuleBuilder) -> Function:
         b = Builder(module)
         with b.loop(0, 100):
             body(b)
@@ -186,7 +186,7 @@ def test_loops_around_loops_of_other_functions_are_left_as_they_are(
 
 
 def test_a_part_has_the_constants_that_constants_refer_to() -> None:
-    module = Module()
+    module = ModuleBuilder()
     module.define("name", 'private constant [2 x i8] c"a\\00"')
     table = module.define("table", "private constant [1 x ptr] [ptr @name]", ["name"])
     module.define("other", "private constant i8 0")

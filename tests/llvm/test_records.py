@@ -5,7 +5,7 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 import pytest
 
-from hlo.codegen.llvm import FALSE, TRUE, Builder, Module, Val, float_const, i32, i64, ptr
+from hlo.codegen.llvm import FALSE, TRUE, Builder, ModuleBuilder, Val, float_const, i32, i64, ptr
 from hlo.llvm import (
     Binary,
     Branch,
@@ -24,7 +24,7 @@ from hlo.llvm import (
 
 
 def test_llvm_reads_every_kind_of_instruction() -> None:
-    module = Module()
+    module = ModuleBuilder()
     table = module.define("table", "constant [2 x float] zeroinitializer")
     module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1 immarg"])
     b = Builder(module)
@@ -70,7 +70,7 @@ def test_llvm_reads_every_kind_of_instruction() -> None:
 
 
 def test_equal_operations_are_one_value_where_the_first_dominates() -> None:
-    b = Builder(Module())
+    b = Builder(ModuleBuilder())
     x, y = Val("i32", "%x"), Val("i32", "%y")
     first = b.binary("add", x, y)
     assert b.binary("add", x, y) == first
@@ -83,7 +83,7 @@ def test_equal_operations_are_one_value_where_the_first_dominates() -> None:
 
 def nest(*, is_final: bool) -> Function:
     """Return a loop around a loop that calls `inner`; the outer one stores the address `@seven`."""
-    module = Module()
+    module = ModuleBuilder()
     b = Builder(module)
     with b.loop(0, 8):
         b.store(ptr("@seven"), "%p")

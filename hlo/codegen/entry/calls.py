@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.llvm import Builder, Module, ptr
+from hlo.codegen.llvm import Builder, ModuleBuilder, ptr
 from hlo.codegen.loops.kernel import Inputs, Kernel, KernelEmitter, scalar_parameter, structure_key
 from hlo.codegen.scalar.operations import Cplx, Value
 from hlo.codegen.targets.base import Extent, LlvmTarget
@@ -42,7 +42,7 @@ class KernelCache:
 class Kernels:
     """The calls of kernels from one function."""
 
-    module: Module
+    module: ModuleBuilder
     target: LlvmTarget
     b: Builder
     cache: KernelCache

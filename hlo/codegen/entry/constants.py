@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo.codegen.llvm import Module
+from hlo.codegen.llvm import ModuleBuilder
 from hlo.ir import Instruction
 
 
@@ -52,7 +52,7 @@ class Constants:
         offset, data, _ = known
         return offset, max(1, data.nbytes)
 
-    def add_to(self, module: Module, name: str) -> str:
+    def add_to(self, module: ModuleBuilder, name: str) -> str:
         """Add them to a module as the constants of a function; returns their address."""
         if not self.size:
             return "null"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hlo.codegen.entry.commands import HostCall
 from hlo.codegen.entry.state import EntryState
-from hlo.codegen.llvm import Builder, Module, Val, i32, i64, ptr
+from hlo.codegen.llvm import Builder, ModuleBuilder, Val, i32, i64, ptr
 from hlo.codegen.plan.liveness import Path
 from hlo.codegen.scalar import operations as scalar
 from hlo.errors import HloError, InferError
@@ -135,7 +135,7 @@ def _table(e: EntryState, pointers: Sequence[str]) -> str:
     return table.name
 
 
-def _define_call_out(module: Module) -> None:
+def _define_call_out(module: ModuleBuilder) -> None:
     """Add the function that calls an external function; it returns 0, or 1 for a failure."""
     if "hlo.call_out" in module.functions:
         return
@@ -168,7 +168,7 @@ def _define_call_out(module: Module) -> None:
     b.finish(function)
 
 
-def _define_device_id(module: Module) -> None:
+def _define_device_id(module: ModuleBuilder) -> None:
     """Add the function that returns an id of the device that the program runs on."""
     if "hlo.device_id" in module.functions:
         return
@@ -192,7 +192,7 @@ def _define_device_id(module: Module) -> None:
 class Description:
     """Writes the constants that describe an instruction: shapes and attributes."""
 
-    def __init__(self, module: Module, prefix: str) -> None:
+    def __init__(self, module: ModuleBuilder, prefix: str) -> None:
         self._module = module
         self._prefix = prefix
         self._parts = 0

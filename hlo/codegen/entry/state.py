@@ -10,7 +10,7 @@ from hlo.codegen.entry.buffers import Buffer
 from hlo.codegen.entry.calls import KernelCache, Kernels
 from hlo.codegen.entry.commands import Block, Move, StoreScalar
 from hlo.codegen.entry.imports import Imports
-from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, Module, i64, ptr
+from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, ModuleBuilder, i64, ptr
 from hlo.codegen.loops.address import num_positions, store, store_position, store_prefix
 from hlo.codegen.plan.liveness import Liveness, Path, Storage
 from hlo.codegen.scalar.operations import Value
@@ -24,7 +24,7 @@ from hlo.values.types import ArrayShape
 class EntryState:
     """An entry function under construction: where values are, and the time since the last poll."""
 
-    module: Module
+    module: ModuleBuilder
     symbol: str
     target: LlvmTarget
     live: Liveness

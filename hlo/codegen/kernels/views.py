@@ -24,7 +24,7 @@ Digits = tuple[Digit, ...]
 
 
 @dataclass(frozen=True)
-class View:
+class StridedView:
     """Elements in memory: an instruction's buffer, or workspace by number.
 
     offset: of the element at index 0. dims: the digits of each dimension: size and stride.
@@ -35,10 +35,10 @@ class View:
     offset: int
     dims: tuple[Digits, ...]
 
-    def scaled(self, et: ElementType, factor: int) -> View:
+    def scaled(self, et: ElementType, factor: int) -> StridedView:
         """Return the view of the same memory as elements `factor` times smaller."""
         dims = tuple(tuple((n, s * factor) for n, s in digits) for digits in self.dims)
-        return View(self.memory, et, self.offset * factor, dims)
+        return StridedView(self.memory, et, self.offset * factor, dims)
 
 
 def element_strides(shape: ArrayShape) -> list[int]:
@@ -51,13 +51,15 @@ def element_strides(shape: ArrayShape) -> list[int]:
     return strides
 
 
-def whole_view(memory: Instruction | int, shape: ArrayShape, et: ElementType | None = None) -> View:
+def whole_view(
+    memory: Instruction | int, shape: ArrayShape, et: ElementType | None = None
+) -> StridedView:
     """Return the view of a materialized array in its layout."""
     dims = tuple(((n, s),) for n, s in zip(shape.dims, element_strides(shape), strict=True))
-    return View(memory, et or shape.element_type, 0, dims)
+    return StridedView(memory, et or shape.element_type, 0, dims)
 
 
-def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None:
+def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> StridedView | None:
     """Return an instruction's value as a view of memory, None if it has to be computed.
 
     The view may have a narrower type than the instruction.
@@ -89,7 +91,7 @@ def view_of(inst: Instruction, roles: Mapping[Instruction, Role]) -> View | None
     return None
 
 
-def _broadcast(inst: Instruction, shape: ArrayShape, source: View) -> View:
+def _broadcast(inst: Instruction, shape: ArrayShape, source: StridedView) -> StridedView:
     dims: list[Digits] = [((n, 0),) for n in shape.dims]
     for at, d in enumerate(inst.dimensions):
         if _size(source.dims[at]) == shape.dims[d]:
@@ -97,7 +99,7 @@ def _broadcast(inst: Instruction, shape: ArrayShape, source: View) -> View:
     return replace(source, dims=tuple(dims))
 
 
-def _slice(inst: Instruction, source: View) -> View | None:
+def _slice(inst: Instruction, source: StridedView) -> StridedView | None:
     offset, dims = source.offset, []
     for digits, part in zip(source.dims, inst.slice, strict=True):
         size = len(range(part.start, part.limit, part.stride))
@@ -112,7 +114,7 @@ def _slice(inst: Instruction, source: View) -> View | None:
     return replace(source, offset=offset, dims=tuple(dims))
 
 
-def _reverse(inst: Instruction, source: View) -> View:
+def _reverse(inst: Instruction, source: StridedView) -> StridedView:
     offset, dims = source.offset, list(source.dims)
     for d in inst.dimensions:
         offset += sum((n - 1) * s for n, s in dims[d] if n)
@@ -120,7 +122,7 @@ def _reverse(inst: Instruction, source: View) -> View:
     return replace(source, offset=offset, dims=tuple(dims))
 
 
-def _reshape(shape: ArrayShape, source: View) -> View | None:
+def _reshape(shape: ArrayShape, source: StridedView) -> StridedView | None:
     """Split the digits of the source by the sizes of other dimensions."""
     rest = [digit for digits in source.dims for digit in digits if digit[0] != 1]
     dims: list[Digits] = []

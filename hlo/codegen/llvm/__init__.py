@@ -6,7 +6,7 @@ where the first dominates is written once (value numbering by scope).
 """
 
 from hlo.codegen.llvm.builder import POLLED_COST, Builder, RareFlag, Turn
-from hlo.codegen.llvm.module import Module
+from hlo.codegen.llvm.module import ModuleBuilder
 from hlo.codegen.llvm.values import (
     FALSE,
     TRUE,
@@ -21,7 +21,7 @@ from hlo.codegen.llvm.values import (
 )
 
 __all__ = [
-    "FALSE", "POLLED_COST", "TRUE", "Builder", "Index", "Module", "Operand",
+    "FALSE", "POLLED_COST", "TRUE", "Builder", "Index", "ModuleBuilder", "Operand",
     "RareFlag", "Turn", "Val", "float_const", "i32", "i64", "int_const", "ptr",
 ]  # fmt: skip
 

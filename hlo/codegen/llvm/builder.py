@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hlo.codegen.llvm.loop_body import Fitness
-from hlo.codegen.llvm.module import Module
+from hlo.codegen.llvm.module import ModuleBuilder
 from hlo.codegen.llvm.values import FALSE, Index, Val, i64
 from hlo.codegen.llvm.vectorize import Loop, VectorLoop, vector_loop
 from hlo.codegen.llvm.writer import LoopChoice, Writer, call
@@ -86,7 +86,7 @@ def _straight(lines: Sequence[Line | LoopChoice]) -> list[Line]:
 class Builder(Writer):
     """Writes the body of one function. Loops and branches open scopes of values."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ModuleBuilder) -> None:
         super().__init__(module)
         self._next_label = 0
         self.label = "entry"
@@ -126,7 +126,8 @@ class Builder(Writer):
         """Run the body for i = start, start+step, ... below end; yields the name of i.
 
         plain: keep LLVM from vectorizing and unrolling it. rolled: keep it from unrolling only. See
-        `Module.rolled_loop`. folded: no turn depends on another; see `Module.folded_loop`.
+        `ModuleBuilder.rolled_loop`. folded: no iteration depends on another; see
+        `ModuleBuilder.folded_loop`.
         """
         with self.carrying(start, end, (), step, plain=plain, rolled=rolled, folded=folded) as turn:
             yield turn.index

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeGuard
 
-from hlo.codegen.llvm.module import Module
+from hlo.codegen.llvm.module import ModuleBuilder
 from hlo.llvm import (
     Alloca,
     Binary,
@@ -137,7 +137,7 @@ class Sum:
     def identity(self) -> str:
         return _IDENTITIES[self.op](bits(self.type))
 
-    def applied(self, module: Module, lanes: int, x: str, y: str) -> Operation:
+    def applied(self, module: ModuleBuilder, lanes: int, x: str, y: str) -> Operation:
         """Return the operation on two vectors, or with no lanes on two scalars."""
         type_ = vector_type(lanes, self.type) if lanes else self.type
         if self.op in BINARY:
@@ -146,7 +146,7 @@ class Sum:
             self.flags, type_, f"@llvm.{self.op}", (type_, type_), (x, y), (overload(type_),)
         ))  # fmt: skip
 
-    def reduced(self, module: Module, lanes: int, vector: str) -> Operation:
+    def reduced(self, module: ModuleBuilder, lanes: int, vector: str) -> Operation:
         """Return the operation on all elements of a vector."""
         t, v = self.type, vector_type(lanes, self.type)
         is_float = t in _WIDTHS
@@ -157,7 +157,7 @@ class Sum:
             return self._declared(module, Call("reassoc", t, name, (t, v), operands, overloads))
         return self._declared(module, Call("", t, name, (v,), (vector,), overloads))
 
-    def _declared(self, module: Module, call: Call) -> Call:
+    def _declared(self, module: ModuleBuilder, call: Call) -> Call:
         module.declare(call.callee, call.type, call.types)
         return call
 

@@ -10,7 +10,7 @@ from hlo.llvm import LlvmModule, LoopMetadata
 
 
 @dataclass
-class Module(LlvmModule):
+class ModuleBuilder(LlvmModule):
     """An LLVM module under construction, and what its code is written for."""
 
     pointer_bits: int = 64

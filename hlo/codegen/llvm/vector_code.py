@@ -14,7 +14,7 @@ from hlo.codegen.llvm.loop_body import (
     bits,
     intrinsic,
 )
-from hlo.codegen.llvm.module import Module
+from hlo.codegen.llvm.module import ModuleBuilder
 from hlo.llvm import (
     Alloca,
     Binary,
@@ -38,7 +38,7 @@ from hlo.llvm import (
 class Names(Protocol):
     """The function that the loop is in."""
 
-    module: Module
+    module: ModuleBuilder
     vector_bits: int
     allocated: set[str]
     bases: dict[str, str]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hlo.codegen.llvm.module import Module
+from hlo.codegen.llvm.module import ModuleBuilder
 from hlo.codegen.llvm.values import FALSE, TRUE, Index, Operand, Val, i64
 from hlo.errors import Span
 from hlo.llvm import (
@@ -54,7 +54,7 @@ class Writer:
     operands returns the first value, as long as its block dominates.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: ModuleBuilder) -> None:
         self.module = module
         self.lines: list[Line | LoopChoice] = []
         self._next = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hlo.analysis.fusion.roles import Role
-from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.llvm import Builder, Index, ModuleBuilder, Val
 from hlo.codegen.loops.address import (
     Indices,
     load,
@@ -52,7 +52,7 @@ class Kernel:
 
     def __init__(
         self,
-        module: Module,
+        module: ModuleBuilder,
         inst: Instruction,
         roles: Mapping[Instruction, Role],
         inputs: Inputs,

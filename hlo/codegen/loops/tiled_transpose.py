@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from hlo.analysis.fusion.accesses import TransposedRead
-from hlo.codegen.llvm import Builder, Index, Module, Val, i64, ptr
+from hlo.codegen.llvm import Builder, Index, ModuleBuilder, Val, i64, ptr
 from hlo.codegen.loops.address import Indices, physical_index
 from hlo.codegen.loops.kernel import Kernel, grouped, indices_of, split_index
 from hlo.codegen.loops.vectors import define
@@ -142,7 +142,7 @@ class _Tile:
             b.choose(b.both(*is_whole), in_registers, element_by_element)
 
 
-def _transpose(module: Module, word: str, side: int) -> str:
+def _transpose(module: ModuleBuilder, word: str, side: int) -> str:
     """Return the function `(to, from, stride)` that transposes a whole tile of words.
 
     Shared by all kernels, as it is most of the code for reading a tile.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hlo.codegen.llvm import Builder, Index, Module, Val, i32, i64, ptr
+from hlo.codegen.llvm import Builder, Index, ModuleBuilder, Val, i32, i64, ptr
 from hlo.codegen.scalar import operations as scalar
 from hlo.codegen.targets.base import Target
 from hlo.llvm import Function, as_vector, overload, vector_type
@@ -51,7 +51,7 @@ def lanes_of(target: Target, et: ElementType) -> int:
 
 
 def define(
-    module: Module,
+    module: ModuleBuilder,
     name: str,
     parameters: str,
     write: Callable[[Builder], None],
@@ -105,7 +105,7 @@ class Types:
         at = b.mul(at, 2) if last.is_complex else at
         return b.element_address(base, scalar.memory_type(last), at)
 
-    def has_vectors(self, module: Module) -> bool:
+    def has_vectors(self, module: ModuleBuilder) -> bool:
         """True if `convert` supports the chain."""
         return all(_has_vector_form(module, a, b) for a, b in pairwise(self.chain)) and not any(
             t.is_complex for t in self.chain
@@ -118,7 +118,7 @@ class Types:
         return raw
 
 
-def _has_vector_form(module: Module, source: ElementType, target: ElementType) -> bool:
+def _has_vector_form(module: ModuleBuilder, source: ElementType, target: ElementType) -> bool:
     if target.is_integer and target.bits >= 8:
         return source.is_integer or source.is_pred
     if target.name not in ("f32", "f64"):

@@ -162,7 +162,7 @@ def round_nearest_even(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
 
 @operation
 def sign(builder: BuilderCore[XlaOp], operand: XlaOp) -> XlaOp:
-    """Append the sign of each element: -1, 0 or 1; of a complex number z / |z|.
+    """Append the sign of each element: -1, 0 or 1; of a complex z, `z / abs(z)`.
 
     operand: signed integers, floats or complex numbers, of any dimensions, which the result has
     too. Raises HloError for other types. Source: "Element-wise unary functions" (004, 000, 002),

@@ -57,7 +57,7 @@ def layout_assignment(module: Module, rewrites: Rewrites) -> None:
             continue
         for _ in range(_MAX_ROUNDS):
             # After copies are inserted, another order may be better between them.
-            plan = _Plan(comp, signatures)
+            plan = _Assignment(comp, signatures)
             if not plan.changes() or not rewrites.allow(_RULE, comp.root):
                 break
             plan.apply()
@@ -96,7 +96,7 @@ def _wrapped(module: Module) -> set[Computation]:
     return {callee for start in starts for callee in start.called_computations}
 
 
-class _Plan:
+class _Assignment:
     """The shapes assigned to the values of a computation."""
 
     def __init__(self, comp: Computation, signatures: Mapping[Computation, Signature]) -> None:

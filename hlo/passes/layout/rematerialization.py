@@ -38,7 +38,7 @@ def rematerialization(module: Module, rewrites: Rewrites, *, memory_limit_bytes:
     limit = memory_limit_bytes or memory_bytes()
     target = _within_reach(module, limit)
     if target is not None:
-        _Module(module, rewrites).reduce(module.entry, target)
+        _Rematerializer(module, rewrites).reduce(module.entry, target)
 
 
 def _within_reach(module: Module, limit: int) -> int | None:
@@ -55,7 +55,7 @@ def _within_reach(module: Module, limit: int) -> int | None:
         if best <= limit or high - low <= best * _CLOSE:
             break
         trial = module.clone()
-        _Module(trial, Rewrites()).reduce(trial.entry, aim)
+        _Rematerializer(trial, Rewrites()).reduce(trial.entry, aim)
         reached = peak_memory(trial.entry).bytes
         if reached < best:
             best, target = reached, aim
@@ -78,7 +78,7 @@ def _least(comp: Computation) -> int:
     return max(sum(values.size[v] for v in arguments | together) for together in held)
 
 
-class _Module:
+class _Rematerializer:
     def __init__(self, module: Module, rewrites: Rewrites) -> None:
         self.rewrites = rewrites
         self.effects = Effects(module)
@@ -121,7 +121,7 @@ class _Module:
 class _Sweep:
     """One pass over a computation in order, with the values in memory at each instruction."""
 
-    def __init__(self, module: _Module, comp: Computation, limit: int) -> None:
+    def __init__(self, module: _Rematerializer, comp: Computation, limit: int) -> None:
         self.module = module
         self.comp = comp
         self.limit = limit

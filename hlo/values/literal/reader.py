@@ -18,7 +18,7 @@ import numpy as np
 
 from hlo.errors import InferError, TextError
 from hlo.support.memory import check_memory
-from hlo.values.dense import ChunkReader, Rows, complex_from_parts
+from hlo.values.dense import Braces, ChunkReader, complex_from_parts
 from hlo.values.literal.value import Literal
 from hlo.values.numerals import WORD_LETTERS, BadNumber, Words, decode, join_payloads
 from hlo.values.types import UNBOUNDED, ArrayShape, ElementType, Shape, TokenShape, TupleShape
@@ -167,7 +167,7 @@ class _Reader:
     def _dense(self, shape: ArrayShape) -> np.ndarray:
         """Read nested braces, a chunk of text at a time."""
         et = shape.element_type
-        rows = Rows(shape)
+        rows = Braces(shape)
         # Each element takes two characters at least, so a shape that is too large for its text
         # allocates little.
         room = min(shape.num_elements, (self._end - self._pos) // 2 + 1)

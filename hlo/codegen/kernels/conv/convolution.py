@@ -25,7 +25,7 @@ from hlo.codegen.kernels.matmul.contraction import (
 )
 from hlo.codegen.kernels.matmul.gemm import Steps
 from hlo.codegen.kernels.matmul.product import Bound, Dim, Product, Source, SumTypes, sums_of
-from hlo.codegen.kernels.views import View, element_strides
+from hlo.codegen.kernels.views import StridedView, element_strides
 from hlo.codegen.loops.kernel import planner
 from hlo.codegen.loops.vectors import Types
 from hlo.codegen.targets.base import Plan, Target
@@ -68,7 +68,7 @@ def plan_convolution(inst: Instruction, roles: Mapping[Instruction, Role], targe
 
 def _strided(
     steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: SumTypes
-) -> View:
+) -> StridedView:
     """Return an operand as memory in which every dimension has one stride."""
     view = operand_view(steps, inst, number, roles, sums)
     if all(len(digits) == 1 for digits in view.dims):
@@ -152,8 +152,8 @@ def _phases(positions: int, d: WindowDim) -> Iterator[Phase]:
 class Convolution:
     """Strides of the arrays by what their dimensions are, and sizes."""
 
-    x: View
-    w: View
+    x: StridedView
+    w: StridedView
     sources: tuple[Source, Source]
     dims: ConvDims
     window: tuple[WindowDim, ...]
@@ -163,7 +163,9 @@ class Convolution:
     out_strides: tuple[int, ...]
 
     @staticmethod
-    def of(inst: Instruction, x: View, w: View, roles: Mapping[Instruction, Role]) -> Convolution:
+    def of(
+        inst: Instruction, x: StridedView, w: StridedView, roles: Mapping[Instruction, Role]
+    ) -> Convolution:
         result = inst.array_shape
         sources = (source_of(x, inst, roles), source_of(w, inst, roles))
         return Convolution(

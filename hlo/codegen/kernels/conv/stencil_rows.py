@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hlo.codegen.kernels.matmul.arithmetic import Arithmetic
-from hlo.codegen.llvm import Builder, Index, Module, Val
+from hlo.codegen.llvm import Builder, Index, ModuleBuilder, Val
 from hlo.codegen.loops.vectors import define, lanes_below, masked_load, masked_store, vector_at
 from hlo.llvm import vector_type
 
@@ -51,7 +51,7 @@ class Taps:
 _PANEL = "ptr readonly %x, i64 %x_row, i64 %x_tap, i64 %x_phase"
 
 
-def filter_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
+def filter_row(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
     """Return the function that filters a panel in vectors along its columns.
 
     `void f(x, x_row, x_tap, x_phase, w, c, c_row, rows, columns)`: row r of C is the sum over taps
@@ -91,7 +91,7 @@ def filter_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -
     return define(module, f"filter.row.{arithmetic.name}.{taps}.{lanes}", parameters, write)
 
 
-def filter_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
+def filter_groups(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
     """Return the function that filters a panel in vectors across groups.
 
     `void f(x, x_row, x_tap, x_phase, x_column, w, w_tap, c, c_row, c_column, rows, columns,
@@ -144,7 +144,7 @@ def _group_offsets(b: Builder, taps: Taps) -> list[Index]:
     ]
 
 
-def correlate_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
+def correlate_row(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
     """Return the function that sums products of a panel and another in vectors along columns.
 
     `void f(x, x_row, x_tap, x_phase, y, y_row, c, rows, columns)`: element t of C gets added the
@@ -198,7 +198,7 @@ def correlate_row(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int
     return define(module, f"correlate.row.{arithmetic.name}.{taps}.{lanes}", parameters, write)
 
 
-def correlate_groups(module: Module, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
+def correlate_groups(module: ModuleBuilder, arithmetic: Arithmetic, taps: Taps, lanes: int) -> str:
     """Return the function that sums products of a panel and another in vectors across groups.
 
     `void f(x, x_row, x_tap, x_phase, x_column, y, y_row, y_column, c, c_tap, rows, columns)`: both

@@ -19,7 +19,7 @@ from hlo.codegen.kernels.matmul.product import (
     count,
     sums_of,
 )
-from hlo.codegen.kernels.views import View, common_digits, view_of, whole_view
+from hlo.codegen.kernels.views import StridedView, common_digits, view_of, whole_view
 from hlo.codegen.llvm import Index, Val
 from hlo.codegen.loops.element import Indices, physical_index
 from hlo.codegen.loops.kernel import Kernel, loop_nest, over_elements, planner, split_index
@@ -78,7 +78,7 @@ def _labels(inst: Instruction, lhs_rank: int, rhs_rank: int) -> tuple[Labels, La
     return lhs, rhs, [*batch, *kept]
 
 
-def _loops(views: Sequence[View], labels: Sequence[Labels]) -> list[tuple[str, Dim]] | None:
+def _loops(views: Sequence[StridedView], labels: Sequence[Labels]) -> list[tuple[str, Dim]] | None:
     """Return the dimensions of a product's loops by kind, if all arrays count them alike."""
     result: list[tuple[str, Dim]] = []
     for label in dict.fromkeys(name for names in labels for name in names):
@@ -98,7 +98,7 @@ def _loops(views: Sequence[View], labels: Sequence[Labels]) -> list[tuple[str, D
 
 def operand_view(
     steps: Steps, inst: Instruction, number: int, roles: Mapping[Instruction, Role], sums: SumTypes
-) -> View:
+) -> StridedView:
     """Return an operand as memory, computed by a step before if it is not there."""
     found = view_of(inst.operands[number], roles)
     if found is None or (sums.is_complex and found.et is not complex_of(sums.total)):
@@ -106,7 +106,7 @@ def operand_view(
     return found
 
 
-def settled(steps: Steps, inst: Instruction, number: int, sums: SumTypes) -> View:
+def settled(steps: Steps, inst: Instruction, number: int, sums: SumTypes) -> StridedView:
     """Return an operand as scratch memory, which a step before fills."""
     shape = inst.operands[number].array_shape
     et = shape.element_type
@@ -119,7 +119,7 @@ def settled(steps: Steps, inst: Instruction, number: int, sums: SumTypes) -> Vie
     return whole_view(memory, shape, et)
 
 
-def source_of(view: View, inst: Instruction, roles: Mapping[Instruction, Role]) -> Source:
+def source_of(view: StridedView, inst: Instruction, roles: Mapping[Instruction, Role]) -> Source:
     """Return where the elements of a view of an operand are."""
     memory = view.memory
     if isinstance(memory, Instruction):

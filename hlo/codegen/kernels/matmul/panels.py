@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hlo.codegen.llvm import FALSE, Builder, Index, Module, Operand, Val, i64, int_const, ptr
+from hlo.codegen.llvm import FALSE, Builder, Index, ModuleBuilder, Operand, Val, i64, int_const, ptr
 from hlo.codegen.loops.vectors import (
     Types,
     define,
@@ -66,7 +66,9 @@ def _lanes(target: LlvmTarget, types: Types) -> int:
     return max(1, target.vector_bits // max(8, *(t.bits for t in types.chain)))
 
 
-def _rows(module: Module, target: LlvmTarget, types: Types, to_step: int, from_step: int) -> str:
+def _rows(
+    module: ModuleBuilder, target: LlvmTarget, types: Types, to_step: int, from_step: int
+) -> str:
     """Return the function `f(to, from, to_row, from_row, rows, columns)`.
 
     Columns are contiguous in memory, or every second element of one side is taken.
@@ -139,7 +141,7 @@ def _rows(module: Module, target: LlvmTarget, types: Types, to_step: int, from_s
     return define(module, f"copy.{kind}{types}", parameters + "i64 %rows, i64 %columns", write)
 
 
-def _transpose(module: Module, target: LlvmTarget, types: Types) -> str:
+def _transpose(module: ModuleBuilder, target: LlvmTarget, types: Types) -> str:
     """Return the function `f(to, from, to_row, from_column, rows, columns)`.
 
     Columns are contiguous in memory to copy from, rows in memory to copy to.
@@ -198,7 +200,7 @@ def _transposed(b: Builder, lines: list[Val]) -> list[Val]:
     return lines
 
 
-def _one_by_one(module: Module, types: Types) -> str:
+def _one_by_one(module: ModuleBuilder, types: Types) -> str:
     """Return the function for any strides.
 
     It is `f(to, from, to_row, to_column, from_row, from_column, rows, columns)`.
@@ -232,7 +234,7 @@ def copy_groups(b: Builder, target: LlvmTarget, types: Types, group: int, to: St
 
 
 def _groups(
-    module: Module, target: LlvmTarget, types: Types, group: int, *, contiguous: bool
+    module: ModuleBuilder, target: LlvmTarget, types: Types, group: int, *, contiguous: bool
 ) -> str:
     """Return the function `f(to, from, to_row, from_row, from_column, count, columns)`."""
     mem, last = (scalar.memory_type(t) for t in (types.chain[0], types.chain[-1]))

@@ -122,7 +122,7 @@ def plan_running(inst: Instruction, combiner: Combiner, target: Target) -> Plan 
     return Plan((_block_totals, _along), sizes)
 
 
-class _Writer:
+class _Emitter:
     """Emission of running totals into one kernel."""
 
     def __init__(self, k: Kernel) -> None:
@@ -179,7 +179,7 @@ class _Writer:
 
 def _block_totals(k: Kernel) -> Extent:
     """Store the total of every block except the last one of its row."""
-    w = _Writer(k)
+    w = _Emitter(k)
     b, r = k.b, w.r
     acc = Accumulators(b, w.held)
     with b.loop(k.begin, k.end) as share:
@@ -197,7 +197,7 @@ def _block_totals(k: Kernel) -> Extent:
 
 def _along(k: Kernel) -> Extent:
     """Write the prefix sums block by block."""
-    w = _Writer(k)
+    w = _Emitter(k)
     b, r = k.b, w.r
     acc = Accumulators(b, w.held)
     started = b.alloca("i1").name
@@ -221,7 +221,7 @@ def _along(k: Kernel) -> Extent:
 class _Total:
     """The total so far, with a flag for the empty one."""
 
-    def __init__(self, w: _Writer, acc: Accumulators, flag: str | None) -> None:
+    def __init__(self, w: _Emitter, acc: Accumulators, flag: str | None) -> None:
         self.w, self.acc, self.flag = w, acc, flag
 
     def reset(self, start: Sequence[Value] | None) -> None:
@@ -253,7 +253,7 @@ class _Total:
         return self.acc.get()
 
 
-def _totals_of(w: _Writer, total: _Total, place: Callable[[Index], Indices], count: Index) -> None:
+def _totals_of(w: _Emitter, total: _Total, place: Callable[[Index], Indices], count: Index) -> None:
     """Write prefix sums of elements in memory order, given the address of each."""
     b = w.b
     vector = Vector.of(w.k.target, w.combiner)
@@ -342,7 +342,7 @@ class Vector:
 
 def _across(k: Kernel) -> Extent:
     """Write the totals of strips of adjacent rows, position by position."""
-    w = _Writer(k)
+    w = _Emitter(k)
     b, r = k.b, w.r
     outer, minor = r.lines[:-1], r.lines[-1]
     width = r.shape.dims[minor]

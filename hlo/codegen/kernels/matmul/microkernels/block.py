@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo.codegen.kernels.matmul.microkernels.record import Microkernel, PanelOrder, Writes
-from hlo.codegen.llvm import FALSE, Builder, Index, Module, Val, i64, ptr
+from hlo.codegen.llvm import FALSE, Builder, Index, ModuleBuilder, Val, i64, ptr
 from hlo.codegen.loops.vectors import define, lanes_below, masked_load, masked_store, vector_at
 from hlo.llvm import vector_type
 
@@ -17,7 +17,7 @@ from hlo.llvm import vector_type
 _MORE = Val("i1", "%more")
 
 
-def block_function(module: Module, kernel: Microkernel) -> str:
+def block_function(module: ModuleBuilder, kernel: Microkernel) -> str:
     """Return the function that multiplies a block of A by a panel of B.
 
     Its parameters are the strides of the operands that the formats leave open, in groups, and
@@ -132,7 +132,7 @@ class _Tile:
             b.store(kernel.arithmetic.add(b, before, new), address)
 
 
-def _tile_function(module: Module, kernel: Microkernel) -> str:
+def _tile_function(module: ModuleBuilder, kernel: Microkernel) -> str:
     """Return the function of a tile."""
     return define(
         module, f"{kernel.name}.tile", kernel.parameters, lambda b: kernel.emit(b, kernel),
@@ -140,7 +140,7 @@ def _tile_function(module: Module, kernel: Microkernel) -> str:
     )  # fmt: skip
 
 
-def _edge_function(module: Module, kernel: Microkernel) -> str:
+def _edge_function(module: ModuleBuilder, kernel: Microkernel) -> str:
     """Return the function that brings the rows and columns of a tile that exist to their place."""
 
     def write(b: Builder) -> None:
