@@ -49,9 +49,9 @@ class Trait(Flag):
     IDEMPOTENT = auto()  # op(x, x) == x
     INVOLUTION = auto()  # op(op(x)) == x
     SIDE_EFFECT = auto()
-    KEEPS_LAYOUT = (
-        auto()
-    )  # the result has the layout of its operands, which elementwise ones do too
+    KEEPS_LAYOUT = auto()  # the result has its operands' layout, as of elementwise operations
+    INDEXABLE = auto()  # a result element is computed from its index, as of elementwise operations
+    REREADS = auto()  # reads elements of operands several times, or at indices that are no loop's
     INFERABLE = auto()  # the text may leave out the result shape
     COLLECTIVE = auto()
     NO_FOLD = auto()  # not a function of its operands alone (random state, ids, host data)

@@ -9,28 +9,6 @@ from hlo.ops.host.custom_targets import UNINITIALIZED
 from hlo.values.layout.plain import is_plain
 from hlo.values.types import ArrayShape
 
-# Operations that can be computed at any index on demand, beside the elementwise ones.
-_ON_DEMAND = frozenset(
-    {
-        "broadcast", "reshape", "transpose", "reverse", "slice", "pad", "iota", "dynamic-slice",
-        "gather", "bitcast-convert", "map", "copy",
-    }
-)  # fmt: skip
-# Consumers that read an operand element several times, or not by a plain index.
-_REREADERS = frozenset(
-    {
-        "dot",
-        "convolution",
-        "reduce-window",
-        "select-and-scatter",
-        "sort",
-        "topk",
-        "fft",
-        "scatter",
-        "map",
-    }
-)
-
 # What several kernels compute again rather than read: to write an array and read it takes a
 # processor about as long as so many operations on vectors of it.
 CHEAP = 10.0
@@ -59,7 +37,7 @@ def is_on_demand(inst: Instruction) -> bool:
         return False
     if inst.opcode == "copy" and inst.shape.dims and not is_plain(inst.shape):
         return False  # written place by place
-    return inst.spec.has(Trait.ELEMENTWISE) or inst.opcode in _ON_DEMAND
+    return inst.spec.has(Trait.ELEMENTWISE | Trait.INDEXABLE)
 
 
 def is_pointwise(user: Instruction, operand: Instruction) -> bool:
@@ -99,7 +77,7 @@ def updated_operands(inst: Instruction) -> dict[tuple[int, ...], Instruction]:
 
 
 def rereads(user: Instruction, operand: Instruction) -> bool:
-    if user.opcode in _REREADERS:
+    if user.spec.has(Trait.REREADS):
         return True
     if user.opcode in ("broadcast", "gather"):
         return user.array_shape.num_elements > operand.array_shape.num_elements

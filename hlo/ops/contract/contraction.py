@@ -297,7 +297,7 @@ register(
         infer=_infer_dot,
         evaluate=_dot,
         category=Category.CONTRACTION,
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.REREADS,
         source='"Dot" and "DotGeneral" (003); XLA service/shape_inference.cc',
         examples=(
             "f32[2,4] dot(f32[2,3] a, f32[3,4] b), lhs_contracting_dims={1}, "

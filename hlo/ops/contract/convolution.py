@@ -159,7 +159,7 @@ register(
         infer=_infer,
         evaluate=_evaluate,
         category=Category.CONTRACTION,
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.REREADS,
         source='"Conv" and "ConvGeneralDilated" (003); XLA service/shape_inference.cc',
         examples=(
             "f32[2,3,3,5] convolution(f32[2,6,6,4] a, f32[3,3,4,5] b), "

@@ -168,7 +168,7 @@ register(
         infer=_infer_fft,
         evaluate=_fft,
         category=Category.LINALG,
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS,
         source='"Fft" (003); XLA service/shape_inference.cc',
         examples=(
             "c64[3,8] fft(c64[3,8] a), fft_type=FFT, fft_length={8}",

@@ -11,7 +11,7 @@ from hlo.errors import InferError
 from hlo.ops.attrs import INT, LITERAL, NATURAL, need
 from hlo.ops.elementwise.casts import convert
 from hlo.ops.rules import array_result, need_compatible
-from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, register
+from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import UNBOUNDED, Shape
 
 # --- parameter ----------------------------------------------------------------------------------
@@ -120,5 +120,6 @@ register(
         ),
         attrs={"iota_dimension": need(INT)},
         cost=0.0,
+        traits=Trait.INDEXABLE,
     )
 )

@@ -292,6 +292,7 @@ register(
             "s16[7] bitcast-convert(u4[7,4] x)",
         ),
         cost=0.0,
+        traits=Trait.INDEXABLE,
     )
 )  # fmt: skip
 register(
@@ -315,7 +316,7 @@ register(
     OpSpec(
         "copy", 1, _infer_copy, _evaluate_copy, Category.MOVEMENT, "XLA hlo_opcode.h: copy",
         ("f32[2,3] copy(f32[2,3] x)", "f32[2,3]{0,1} copy(f32[2,3]{1,0} x)"),
-        traits=Trait.INFERABLE | Trait.VIEW,
+        traits=Trait.INFERABLE | Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
     )

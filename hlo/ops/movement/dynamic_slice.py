@@ -82,7 +82,7 @@ register(
         ),
         attrs={"dynamic_slice_sizes": need(INTS)},
         moved=slice(1),
-        traits=Trait.KEEPS_LAYOUT,
+        traits=Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
     )
 )  # fmt: skip
 

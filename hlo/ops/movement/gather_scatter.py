@@ -199,7 +199,7 @@ register(
             "slice_sizes": need(INTS),
             "indices_are_sorted": Attr(BOOL, default=False),
         },
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.INDEXABLE,
         moved=slice(1),
         cost=6.0,
     )
@@ -341,6 +341,6 @@ scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=second
             "unique_indices": Attr(BOOL, default=False),
             "to_apply": need(COMPUTATION),
         },
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.REREADS,
     )
 )  # fmt: skip

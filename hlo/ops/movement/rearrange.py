@@ -91,7 +91,7 @@ register(
             "s8[2,2] broadcast(s8[] x), dimensions={}",
         ),
         attrs={"dimensions": Attr(INTS, default=(), always=True)},
-        traits=Trait.VIEW,
+        traits=Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
     )
@@ -162,7 +162,7 @@ register(
         "reshape", 1, _infer_reshape, _evaluate_reshape, Category.MOVEMENT, "003: Reshape",
         ("f32[4,3] reshape(f32[2,6] x)", "s32[] reshape(s32[1,1] x)"),
         attrs={"inferred_dimension": Attr(INT, default=-1)},
-        traits=Trait.VIEW,
+        traits=Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
     )
@@ -172,7 +172,7 @@ register(
         "transpose", 1, _infer_transpose, _evaluate_transpose, Category.MOVEMENT, "003: Transpose",
         ("f32[4,2,3] transpose(f32[2,3,4] x), dimensions={2,0,1}",),
         attrs={"dimensions": need(INTS)},
-        traits=Trait.INFERABLE | Trait.VIEW,
+        traits=Trait.INFERABLE | Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
     )
@@ -182,7 +182,7 @@ register(
         "reverse", 1, _infer_reverse, _evaluate_reverse, Category.MOVEMENT, "003: Rev",
         ("f32[2,3] reverse(f32[2,3] x), dimensions={1}",),
         attrs={"dimensions": need(INTS)},
-        traits=Trait.INFERABLE | Trait.VIEW | Trait.KEEPS_LAYOUT,
+        traits=Trait.INFERABLE | Trait.VIEW | Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
     )
@@ -276,7 +276,7 @@ register(
             "f32[2,3] slice(f32[4,5] x), slice={[0:4:2], [0:5:2]}",
         ),
         attrs={"slice": need(SLICES)},
-        traits=Trait.VIEW | Trait.KEEPS_LAYOUT,
+        traits=Trait.VIEW | Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
     )
@@ -343,7 +343,7 @@ register(
             "s32[2,2] pad(s32[3,4] x, s32[] fill), padding=-1_0x1_-3",
         ),
         attrs={"padding": need(PADDING)},
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
         moved=slice(2),
     )
 )  # fmt: skip

@@ -158,7 +158,7 @@ register(
         evaluate=_evaluate_map,
         category=Category.ELEMENTWISE,
         source="003 Map",
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.INDEXABLE | Trait.REREADS,
         cost=20.0,  # the computation may be anything
         examples=(
             "HloModule map\n"

@@ -61,7 +61,7 @@ register(
         evaluate=_evaluate_sort,
         category=Category.SORT,
         source="003 Sort",
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS,
         examples=(
             "HloModule sort\n"
             "lt { a = f32[] parameter(0) b = f32[] parameter(1)\n"
@@ -123,7 +123,7 @@ register(
         category=Category.SORT,
         # Floats compare by total order: NaN is the largest, -NaN the smallest (XLA's TopK).
         source="003 TopK",
-        traits=Trait.INFERABLE,
+        traits=Trait.INFERABLE | Trait.REREADS,
         examples=(
             "(f32[3,2], s32[3,2]) topk(f32[3,7] x), k=2, largest=true",
             "(s32[4], s32[4]) topk(s32[4] x), k=4, largest=false",

@@ -54,7 +54,7 @@ register(
         # Padding and holes are left out, as XLA does. The specification pads with the initial
         # value, which is the same for the identities that it demands as initial values.
         source="003 ReduceWindow",
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS,
         examples=(
             "HloModule pool\n"
             "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }\n"
@@ -135,7 +135,7 @@ register(
         evaluate=_evaluate_select_and_scatter,
         category=Category.WINDOW,
         source="003 SelectAndScatter",
-        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
+        traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.REREADS,
         examples=(
             "HloModule unpool\n"
             "ge { a = f32[] parameter(0) b = f32[] parameter(1)\n"
