@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.harness.paths import TESTS
+from tests.harness.paths import ROOT
 from tests.sweeps.guard_pages import CASES, sweep
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
@@ -41,5 +41,5 @@ print("ran")
 @pytest.mark.parametrize("less", [0, 1])
 def test_an_access_outside_ends_the_process(less: int) -> None:
     run = [sys.executable, "-c", OUTSIDE, str(less)]
-    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=TESTS)
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.stdout, done.returncode < 0) == (("", True) if less else ("ran\n", False))
