@@ -29,6 +29,9 @@ from hlo.support.deadline import Deadline
 from hlo.values.arrays import DynamicArray
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
+# Operations that are no function of their operands alone.
+_IMPURE = Trait.SIDE_EFFECT | Trait.NO_FOLD
+
 # Maximum call depth of computations. Some operations recurse on the C stack, so this does not
 # grow with memory.
 MAX_CALL_DEPTH = 1000
@@ -413,7 +416,7 @@ def _is_fixed(inst: Instruction, fixed: Container[Instruction]) -> bool:
     """True for an instruction whose value is the same in each call, as those in `fixed` are."""
     if inst.opcode == "constant":
         return True
-    if inst.called_computations or inst.spec.has(Trait.SIDE_EFFECT | Trait.NO_FOLD):
+    if inst.called_computations or inst.spec.has(_IMPURE):
         return False
     return bool(inst.operands) and all(o in fixed for o in inst.operands)
 

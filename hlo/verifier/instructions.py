@@ -28,6 +28,9 @@ from hlo.verifier.shapes import (
     without_space,
 )
 
+# Operations whose result has the layout of their operands.
+_KEEPS_LAYOUT = Trait.KEEPS_LAYOUT | Trait.ELEMENTWISE
+
 # Operations that pass buffers on as they are: their result has the layouts that inference finds.
 _PASSES_LAYOUT = frozenset(
     {
@@ -180,9 +183,7 @@ class _Checker:
     def _check_kept_layout(self, inst: Instruction) -> None:
         """Check that the layout stays where the operation cannot change it."""
         result = inst.shape
-        if not isinstance(result, ArrayShape) or not (
-            inst.spec.has(Trait.KEEPS_LAYOUT | Trait.ELEMENTWISE)
-        ):
+        if not isinstance(result, ArrayShape) or not (inst.spec.has(_KEEPS_LAYOUT)):
             return
         # An element size is part of the layout, and the element type may change.
         want = replace(without_space(layout_of(result)), element_bits=0)

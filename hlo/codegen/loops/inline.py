@@ -17,6 +17,9 @@ from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.values.types import ArrayShape
 
+# What computes elements from elements, or only moves them.
+_OF_ELEMENTS = Trait.ELEMENTWISE | Trait.VIEW
+
 # A value: an SSA value for an array, a list of values for a tuple, None for a token.
 Tree = Any
 
@@ -112,8 +115,7 @@ def _value(
 def _is_scalar(inst: Instruction) -> bool:
     shapes = [inst.shape, *inst.operand_shapes]
     return all(isinstance(s, ArrayShape) and not s.dims for s in shapes) and (
-        inst.spec.has(Trait.ELEMENTWISE | Trait.VIEW)
-        or inst.opcode in ("constant", "bitcast", "bitcast-convert")
+        inst.spec.has(_OF_ELEMENTS) or inst.opcode in ("constant", "bitcast", "bitcast-convert")
     )
 
 
