@@ -1,32 +1,9 @@
 """Programs built by calls: `hlo.frontends.builder` under its public name."""
 
-from hlo.frontends.builder import (
-    ConvDims,
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    PadDim,
-    RaggedDotDimensionNumbers,
-    ResultAccuracy,
-    ScatterDimensionNumbers,
-    XlaBuilder,
-    XlaComputation,
-    XlaOp,
-    literal_of,
-)
+from hlo.frontends import builder
+from hlo.frontends.builder import *  # noqa: F403
 
-__all__ = [
-    "ConvDims",
-    "DotDimensionNumbers",
-    "GatherDimensionNumbers",
-    "PadDim",
-    "RaggedDotDimensionNumbers",
-    "ResultAccuracy",
-    "ScatterDimensionNumbers",
-    "XlaBuilder",
-    "XlaComputation",
-    "XlaOp",
-    "literal_of",
-]
+__all__ = builder.__all__
 
 
 def __dir__() -> list[str]:

@@ -80,7 +80,6 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "kernels": {"llvm", "scalar", "targets.base", "loops", "plan"}
         | {"kernels.matmul.arithmetic", "kernels.matmul.microkernels.record"},
         "targets": {"llvm", "targets.base", "kernels", "kernels.matmul.microkernels.record"},
-        "target": {"targets"},
         "lower": {"kernels"},
         "entry": {"llvm", "scalar", "targets.base", "loops", "plan", "kernels"},
         "report": {"loops", "plan", "entry"},
