@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from hlo.errors import InferError
 from hlo.ops.attrs import Attr, AttributeAccessors
+from hlo.ops.factors import Factors, whole
 from hlo.values.types import ElementType, Shape
 
 
@@ -181,6 +182,9 @@ def _nothing_to_verify(op: OpView) -> None:
     """The rule of operations that shape inference checks in full."""
 
 
+_NO_RULE = whole("no rule says how it may be cut")
+
+
 @dataclass(frozen=True)
 class OpSpec:
     """One operation of the op table.
@@ -208,6 +212,8 @@ class OpSpec:
             (`parameter(0)`, `constant({1,2})`); it has no `key=value` form.
         cost: what computing one element of the result takes, operands aside, an addition being 1;
             0 for what computes nothing. Of operations whose elements are computed one by one.
+        factors: which dimensions of operands and results are one index, by which an operation is
+            distributed over devices.
 
     >>> spec = hlo.OPS["transpose"]
     >>> spec.arity, list(spec.attrs), spec.examples
@@ -230,6 +236,7 @@ class OpSpec:
     starts: str | None = None
     payload: str | None = None
     cost: float = 1.0
+    factors: Factors = _NO_RULE
 
     def __repr__(self) -> str:
         return f"<OpSpec {self.name}>"

@@ -33,19 +33,20 @@ ALLOWED: dict[str, set[str]] = {
     "analysis": _IR | {"io"},
     "expansions": _IR | {"analysis"},
     "eval": _IR | {"analysis", "host"},
+    "spmd": _IR | {"analysis", "expansions"},
     "frontends": _IR | {"io", "verifier", "eval"},
     "reports": _IR | {"io", "analysis", "frontends"},
-    "passes": _IR | {"io", "analysis", "eval", "expansions", "testing"},
+    "passes": _IR | {"io", "analysis", "eval", "expansions", "spmd", "testing"},
     "llvm": set(),
     "codegen": _IR | {"analysis", "expansions", "llvm"},
     "runtime": _VALUES | {"io", "llvm"},
     "objects": _VALUES | {"io", "host", "llvm", "codegen", "runtime"},
     "compiler": _IR
-    | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "codegen"}
+    | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "codegen"}
     | {"runtime", "objects"},
-    "api": _IR | {"io", "verifier", "analysis", "eval", "frontends", "passes", "compiler"},
+    "api": _IR | {"io", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "compiler"},
     "builder": {"frontends"},
-    "client": _IR | {"io", "host", "analysis", "eval", "frontends", "compiler", "api"},
+    "client": _IR | {"io", "host", "analysis", "eval", "frontends", "spmd", "compiler", "api"},
 }
 # The same for the rooms inside a room, where there is an order among them.
 INSIDE: dict[str, dict[str, set[str]]] = {

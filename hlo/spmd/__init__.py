@@ -1,0 +1,1 @@
+"""SPMD: one program on many devices, from shardings of its values."""
