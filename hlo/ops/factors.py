@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from hlo.values.types import ArrayShape, Shape
-
-if TYPE_CHECKING:
-    from hlo.ops.spec import OpView
 
 
 class FactorKind(Enum):
@@ -57,8 +54,17 @@ class FactorRule:
     reason: str = ""
 
 
-Factors = Callable[["OpView"], FactorRule]
-"""The rule of an operation, from its shapes and attributes."""
+Factors = Callable[..., FactorRule]
+"""The rule of an operation, from an `OpView`: its shapes and attributes."""
+
+
+class Shaped(Protocol):
+    """What has operands and a result."""
+
+    shape: Shape
+
+    @property
+    def operand_shapes(self) -> Sequence[Shape]: ...
 
 
 class Rule:
@@ -68,7 +74,7 @@ class Rule:
     NEED_REPLICATION.
     """
 
-    def __init__(self, op: OpView) -> None:
+    def __init__(self, op: Shaped) -> None:
         self._factors: list[Factor] = []
         self._operands = [_unknown(s) for s in op.operand_shapes]
         self._results = [_unknown(s) for _, s in op.shape.leaves()]
@@ -131,7 +137,7 @@ def _unknown(shape: Shape) -> list[tuple[int, ...] | None]:
 def whole(reason: str) -> Factors:
     """Return the rule of operations that need all of their operands on each device."""
 
-    def rule(op: OpView) -> FactorRule:
+    def rule(op: Shaped) -> FactorRule:
         return Rule(op).done(reason)
 
     return rule
