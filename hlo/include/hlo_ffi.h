@@ -125,18 +125,22 @@ typedef struct hlo_ffi_call {
 
 typedef int32_t (*hlo_ffi_function)(hlo_ffi_call *call);
 
+struct hlo_collectives; /* see hlo_collectives.h */
+
 typedef struct hlo_ffi_import {
   hlo_ffi_function function;
   void *state;
 } hlo_ffi_import;
 
-/* The table that a program gets from its caller. `imports` has an entry for each function that it
- * calls, in the order in which the program's header lists them. */
+/* The table that a program gets from its caller. `collectives` may be NULL for a program that needs
+ * no other device. `imports` has an entry for each function that it calls, in the order in which
+ * the program's header lists them. */
 typedef struct hlo_host {
   char *message; /* memory for the message of a call that fails */
   int64_t message_size;
   uint32_t replica_id;
   uint32_t partition_id;
+  const struct hlo_collectives *collectives;
   hlo_ffi_import imports[1];
 } hlo_host;
 

@@ -234,6 +234,7 @@ class HostTable:
             _fields_ = (
                 ("message", ctypes.c_void_p), ("message_size", ctypes.c_int64),
                 ("replica_id", ctypes.c_uint32), ("partition_id", ctypes.c_uint32),
+                ("collectives", ctypes.c_void_p),
                 ("imports", ctypes.c_void_p * (2 * count)),
             )  # fmt: skip
 
@@ -243,6 +244,7 @@ class HostTable:
             MESSAGE_BYTES,
             0,
             0,
+            None,
             (ctypes.c_void_p * len(flat))(*flat),
         )
         self.address = ctypes.addressof(self._table)

@@ -93,7 +93,8 @@ def test_the_archives_are_whole_and_the_wheel_works_in_a_fresh_environment(tmp_p
     assert "s32[2]" in _run(str(binaries / "hlo-layout"), "s32[2]", cwd=tmp_path)
     # What no import needs.
     assert (site / "hlo" / "py.typed").exists()
-    assert (site / "hlo" / "include" / "hlo_ffi.h").exists()
+    for header in ("hlo_ffi.h", "hlo_collectives.h"):
+        assert (site / "hlo" / "include" / header).exists()
     shared = tmp_path / "env" / "share"
     assert ".SH OPTIONS" in (shared / "man" / "man1" / "hlo-run.1").read_text()
     assert (shared / "bash-completion" / "completions" / "hlo-run").exists()

@@ -25,7 +25,7 @@ from hlo.values.scan import to_bytes
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
 _CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, i64 }"
-_HOST = "{ ptr, i64, i32, i32, [0 x { ptr, ptr }] }"
+_HOST = "{ ptr, i64, i32, i32, ptr, [0 x { ptr, ptr }] }"
 _DEVICE_IDS = {"replica-id": 0, "partition-id": 1}
 
 
@@ -150,7 +150,7 @@ def _define_call_out(module: ModuleBuilder) -> None:
     b.place(look)
 
     def entry(field: int) -> Val:
-        return b.load("ptr", b.field_address(_HOST, "%host", i64(0), i32(4), i64("%n"), i32(field)))
+        return b.load("ptr", b.field_address(_HOST, "%host", i64(0), i32(5), i64("%n"), i32(field)))
 
     handler = entry(0)
     b.branch(b.icmp("eq", handler, "null"), missing, go)
