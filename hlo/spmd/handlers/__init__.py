@@ -1,0 +1,1 @@
+"""Handlers of operations, a file a family: how each is partitioned."""
