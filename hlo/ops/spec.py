@@ -176,10 +176,15 @@ class EvalContext(Protocol):
 Infer = Callable[[OpView], Shape]
 Verify = Callable[[OpView], None]
 Evaluate = Callable[[OpView, Sequence[Any], EvalContext], Any]
+Resized = Callable[[OpView, Sequence[Shape], Shape], Mapping[str, Any]]
 
 
 def _nothing_to_verify(op: OpView) -> None:
     """The rule of operations that shape inference checks in full."""
+
+
+def _as_they_are(op: OpView, operands: Sequence[Shape], result: Shape) -> Mapping[str, Any]:
+    return {}
 
 
 _NO_RULE = whole("no rule says how it may be cut")
@@ -214,6 +219,9 @@ class OpSpec:
             0 for what computes nothing. Of operations whose elements are computed one by one.
         factors: which dimensions of operands and results are one index, by which an operation is
             distributed over devices.
+        resized: the attributes that hold sizes, of the same operation on parts of its operands,
+            cut as `factors` allows: from the operation and the shapes of operands and result of the
+            part.
 
     >>> spec = hlo.OPS["transpose"]
     >>> spec.arity, list(spec.attrs), spec.examples
@@ -237,6 +245,7 @@ class OpSpec:
     payload: str | None = None
     cost: float = 1.0
     factors: Factors = _NO_RULE
+    resized: Resized = _as_they_are
 
     def __repr__(self) -> str:
         return f"<OpSpec {self.name}>"

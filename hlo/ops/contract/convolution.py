@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from hlo.ops.contract.operand_configs import (
 from hlo.ops.reduce.window_rules import infer_window
 from hlo.ops.rules import need_memory
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
-from hlo.values.types import UNBOUNDED, ArrayShape, array
+from hlo.values.types import UNBOUNDED, ArrayShape, Shape, array
 
 # --- rules --------------------------------------------------------------------------------------
 
@@ -139,6 +140,28 @@ def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.ndarray:
     return add_products([convolve(lhs, rhs, dims) for lhs, rhs in pairs])
 
 
+# --- parts --------------------------------------------------------------------------------------
+
+
+def _resized(op: OpView, operands: Sequence[Shape], result: Shape) -> Mapping[str, Any]:
+    """Return as many groups as the part has, and the sizes of its window."""
+    lhs, rhs, *_ = operands
+    assert isinstance(lhs, ArrayShape) and isinstance(rhs, ArrayShape)
+    assert isinstance(result, ArrayShape)
+    d, changed = op.dim_labels, {}
+    # A group has as many input features as the kernel, and as many batches as the result.
+    taken, batch = rhs.dims[d.kernel_input], result.dims[d.output_batch]
+    if op.feature_group_count > 1 and taken:
+        changed["feature_group_count"] = lhs.dims[d.input_feature] // taken
+    if op.batch_group_count > 1 and batch:
+        changed["batch_group_count"] = lhs.dims[d.input_batch] // batch
+    return changed | {
+        "window": tuple(
+            replace(w, size=rhs.dims[at]) for w, at in zip(op.window, d.kernel_spatial, strict=True)
+        )
+    }
+
+
 # --- declaration --------------------------------------------------------------------------------
 
 register(
@@ -158,6 +181,7 @@ register(
         },
         infer=_infer,
         evaluate=_evaluate,
+        resized=_resized,
         category=Category.CONTRACTION,
         traits=Trait.INFERABLE | Trait.REREADS,
         source='"Conv" and "ConvGeneralDilated" (003); XLA service/shape_inference.cc',

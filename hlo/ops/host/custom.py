@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hlo.errors import InferError, TextError, did_you_mean
@@ -37,7 +38,7 @@ from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.literal import Literal, read_literal, write_literal
 from hlo.values.scan import Scanner
 from hlo.values.shape_text import read_shape
-from hlo.values.types import MAX_NESTING, Shape, TupleShape
+from hlo.values.types import MAX_NESTING, ArrayShape, Shape, TupleShape
 
 
 def _read_typed_literal(s: Scanner, depth: int = 0) -> Literal:
@@ -164,6 +165,21 @@ def _evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return conforming(op, value, op.shape, what)
 
 
+def _resized(op: OpView, operands: Sequence[Shape], result: Shape) -> Mapping[str, Any]:
+    """Return the layouts that are asked for, of shapes in the sizes of the part."""
+    constraints = op.operand_layout_constraints
+    if constraints is None:
+        return {}
+    return {
+        "operand_layout_constraints": tuple(
+            replace(want, dims=part.dims)
+            if isinstance(want, ArrayShape) and isinstance(part, ArrayShape)
+            else want
+            for want, part in zip(constraints, operands, strict=True)
+        )
+    }
+
+
 register(
     OpSpec(
         "custom-call",
@@ -201,6 +217,7 @@ register(
             "called_computations": Attr(COMPUTATIONS, default=()),
         },
         verify=_verify,
+        resized=_resized,
         # Even without the attribute, a target may have side effects.
         traits=Trait.SIDE_EFFECT | Trait.NO_FOLD,
     )

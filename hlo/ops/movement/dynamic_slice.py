@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hlo.ops import rules
 from hlo.ops.attrs import INTS, need
 from hlo.ops.movement.gather_scatter_eval import clamp_index
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
-from hlo.values.types import UNBOUNDED, ElementType, Shape, array
+from hlo.values.types import UNBOUNDED, ArrayShape, ElementType, Shape, array
 
 
 def _is_integer(et: ElementType) -> bool:
@@ -72,6 +72,13 @@ def _evaluate_dynamic_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -
     return operand[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))].copy()
 
 
+def _resized_dynamic_slice(
+    op: OpView, operands: Sequence[Shape], result: Shape
+) -> Mapping[str, Any]:
+    assert isinstance(result, ArrayShape)
+    return {"dynamic_slice_sizes": result.dims}
+
+
 register(
     OpSpec(
         "dynamic-slice", (1, None), _infer_dynamic_slice, _evaluate_dynamic_slice,
@@ -81,6 +88,7 @@ register(
             "bf16[1,4] dynamic-slice(bf16[9,4] a, u8[] i, u8[] j), dynamic_slice_sizes={1,4}",
         ),
         attrs={"dynamic_slice_sizes": need(INTS)},
+        resized=_resized_dynamic_slice,
         moved=slice(1),
         traits=Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,6 +177,15 @@ def _evaluate_gather(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return gather(operand, indices, index_dims(op), op.slice_sizes, op.offset_dims)
 
 
+def _resized_gather(op: OpView, operands: Sequence[Shape], result: Shape) -> Mapping[str, Any]:
+    """Return the sizes of windows in the part, which are those of the result."""
+    assert isinstance(result, ArrayShape)
+    sizes = list(op.slice_sizes)
+    for d, at in zip(index_dims(op).window_dims(len(sizes)), op.offset_dims, strict=True):
+        sizes[d] = result.dims[at]
+    return {"slice_sizes": tuple(sizes)}
+
+
 register(
     OpSpec(
         "gather", 2, _infer_gather, _evaluate_gather, Category.INDEXING, "Gather",
@@ -202,6 +211,7 @@ register(
         traits=Trait.INFERABLE | Trait.INDEXABLE,
         moved=slice(1),
         cost=6.0,
+        resized=_resized_gather,
     )
 )  # fmt: skip
 

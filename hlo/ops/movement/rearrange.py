@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.attrs import INT, INTS, PADDING, SLICES, Attr, PadDim, enum, need
+from hlo.ops.attrs import INT, INTS, PADDING, SLICES, Attr, PadDim, SliceDim, enum, need
 from hlo.ops.rules import (
     array_operand,
     array_operands,
@@ -268,6 +268,18 @@ def _evaluate_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return np.array(args[0][index], order="C")
 
 
+def _resized_slice(op: OpView, operands: Sequence[Shape], result: Shape) -> Mapping[str, Any]:
+    """Return the ranges with those of whole dimensions as long as these are in the part."""
+    full, (part,) = array_operand(op, 0), operands
+    assert isinstance(part, ArrayShape)
+    return {
+        "slice": tuple(
+            SliceDim(0, size) if d == SliceDim(0, whole) else d
+            for d, whole, size in zip(op.slice, full.dims, part.dims, strict=True)
+        )
+    }
+
+
 register(
     OpSpec(
         "slice", 1, _infer_slice, _evaluate_slice, Category.MOVEMENT, "003: Slice",
@@ -276,6 +288,7 @@ register(
             "f32[2,3] slice(f32[4,5] x), slice={[0:4:2], [0:5:2]}",
         ),
         attrs={"slice": need(SLICES)},
+        resized=_resized_slice,
         traits=Trait.VIEW | Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
