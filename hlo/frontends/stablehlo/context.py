@@ -12,11 +12,11 @@ from hlo.errors import InferError, did_you_mean
 from hlo.frontends.stablehlo.constants import dense_array
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.frontends.stablehlo.fold import constant_value
-from hlo.frontends.stablehlo.meshes import Mesh
 from hlo.frontends.stablehlo.syntax import Block, Op
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ops import OPS
+from hlo.values.sharding.shardy import Mesh
 from hlo.values.types import UNBOUNDED, ArrayShape, Shape, TupleShape, array
 
 Values = dict[str, list[Instruction]]

@@ -14,7 +14,6 @@ from hlo.frontends.stablehlo.context import Context, Values, is_constant, shape_
 from hlo.frontends.stablehlo.cursor import Tagged
 from hlo.frontends.stablehlo.functions import Function, Parser, Program, callees_first
 from hlo.frontends.stablehlo.locations import Locations
-from hlo.frontends.stablehlo.meshes import Mesh, read_mesh
 from hlo.frontends.stablehlo.ops import HANDLERS, NOT_TAKEN
 from hlo.frontends.stablehlo.signature import annotate, set_header, shard_results
 from hlo.frontends.stablehlo.syntax import Block, Op, free_names
@@ -22,6 +21,7 @@ from hlo.frontends.stablehlo.types import FUTURE
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.names import legal_name
+from hlo.values.sharding.shardy import Mesh, read_mesh
 from hlo.values.types import Shape, TupleShape, compatible
 
 _ENTRY = "main"

@@ -13,10 +13,10 @@ from typing import Any
 from hlo.errors import InferError, TextError
 from hlo.frontends.stablehlo.context import Context
 from hlo.frontends.stablehlo.cursor import Tagged
-from hlo.frontends.stablehlo.meshes import Mesh, per_value, read_sharding, read_shardings
 from hlo.ir import Instruction
 from hlo.ir.builder import Builder
 from hlo.values.sharding import Sharding
+from hlo.values.sharding.shardy import Mesh, per_value, read_sharding, read_shardings
 from hlo.values.types import Shape, TupleShape
 
 NOTE = "xla.sdy.sharding"

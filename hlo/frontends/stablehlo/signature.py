@@ -10,13 +10,13 @@ from typing import Any
 from hlo.errors import InferError, TextError
 from hlo.frontends.stablehlo import sdy
 from hlo.frontends.stablehlo.functions import Function, Program
-from hlo.frontends.stablehlo.meshes import Mesh
 from hlo.frontends.text.header import ProgramShape
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.aliases import BufferDonor, InputOutputAlias
 from hlo.ir.builder import Builder
 from hlo.values.scan import Scanner
 from hlo.values.sharding import Sharding, TupleSharding, WholeSharding
+from hlo.values.sharding.shardy import Mesh
 from hlo.values.sharding.text import read_sharding
 from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
 
