@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from hlo.client import Client, GlobalData
     from hlo.compiler.library import load_library
+    from hlo.compiler.partition import Partition, partition
     from hlo.compiler.pipeline import compile
     from hlo.errors import Diagnostic, ElidedConstantsWarning, HloError
     from hlo.eval import Host
@@ -61,6 +62,7 @@ __all__ = [
     "Layout",
     "Literal",
     "Module",
+    "Partition",
     "PrintOptions",
     "Shape",
     "TupleShape",
@@ -80,6 +82,7 @@ __all__ = [
     "pack",
     "parse",
     "parse_shape",
+    "partition",
     "print_module",
     "random_inputs",
     "save",
@@ -106,6 +109,7 @@ _HOMES = {
     ),
     "hlo.frontends.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),
     "hlo.client": ("Client", "GlobalData"),
+    "hlo.compiler.partition": ("Partition", "partition"),
     "hlo.compiler.pipeline": ("compile",),
     "hlo.errors": ("Diagnostic", "ElidedConstantsWarning", "HloError"),
     "hlo.eval": ("Host",),

@@ -35,6 +35,11 @@ def unused_devices(module: Module) -> str:
     return ", ".join(filter(None, said))
 
 
+def needs_partitioning(module: Module) -> bool:
+    """True for a module on whole arrays whose shardings distribute them over its partitions."""
+    return module.device_counts[1] > 1 and any(map(_is_cut, module.instructions()))
+
+
 def _is_cut(inst: Instruction) -> bool:
     """True for a value that is distributed over several devices."""
     sharding = inst.annotations.get("sharding")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from hlo.ir import Builder, Computation, Instruction, Module
-from hlo.ir.builder import build_reducer
+from hlo.ir import Computation, Instruction, Module
+from hlo.ir.builder import Builder, build_reducer
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
 from hlo.spmd.value import Sharded
 from hlo.values.sharding.devices import DeviceGrid
@@ -114,6 +113,10 @@ class SpmdBuilder(Builder):
     @original.setter
     def original(self, inst: Instruction) -> None:
         self._original = self.like = inst
+
+    def append(self, inst: Instruction) -> Instruction:
+        """Append an instruction that has been made already."""
+        return self._add(inst)
 
     # --- where a device is ------------------------------------------------------------------------
 

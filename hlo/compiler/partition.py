@@ -1,0 +1,68 @@
+"""Partitioning as a step of compilation: a module with shardings to the program of each device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlo.errors import HloError, InferError
+from hlo.ir import Module
+from hlo.passes import run_pipeline
+from hlo.passes.default import pipeline_of
+from hlo.spmd.builder import Note, Reshard
+from hlo.spmd.contract import Contract, contract_of
+from hlo.spmd.mesh import DeviceMesh
+from hlo.spmd.partitioner import partition_module
+from hlo.support.signature import checked
+from hlo.verifier import verify as verify_module
+
+# Calls are inlined and fusions taken apart, so that shardings flow through all instructions.
+_BEFORE = "call-inliner,defuser,flatten-call-graph,tuple-simplifier,dce"
+_AFTER = "tuple-simplifier,cse,algsimp,dce"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partitioned module, and how it came about.
+
+    Attributes:
+        module: the program of each device, on shards.
+        contract: the global parameters and result, and their shardings.
+        mesh: the devices.
+        notes: replications that could not be avoided.
+        reshards: all changes of distribution.
+    """
+
+    module: Module
+    contract: Contract
+    mesh: DeviceMesh
+    notes: tuple[Note, ...]
+    reshards: tuple[Reshard, ...]
+
+
+@checked
+def partition(module: Module) -> Partition:
+    """Partition a module by its shardings.
+
+    Args:
+        module: a valid module whose header has `num_partitions`; it stays as it is.
+
+    Raises:
+        HloError: for an invalid module, and shardings that do not fit its partitions.
+
+    >>> module = hlo.parse('''HloModule m, num_partitions=2 ENTRY e {
+    ...   x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+    ...   ROOT y = f32[4] negate(x), sharding={devices=[2]<=[2]} }''')
+    >>> hlo.partition(module).module.entry.root.shape
+    <ArrayShape f32[2]{0}>
+    """
+    verify_module(module)
+    module = module.clone()
+    run_pipeline(module, pipeline_of(_BEFORE))
+    try:
+        program = partition_module(module)
+    except InferError as e:
+        raise HloError.at(e.code, e.message, hint=e.hint) from None
+    run_pipeline(module, pipeline_of(_AFTER))
+    contract = contract_of(module)
+    assert contract is not None
+    return Partition(module, contract, program.mesh, tuple(program.notes), tuple(program.reshards))

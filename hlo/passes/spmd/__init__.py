@@ -1,0 +1,1 @@
+"""Passes that distribute a program over devices."""
