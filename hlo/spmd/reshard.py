@@ -47,6 +47,9 @@ def reshard(b: SpmdBuilder, value: Sharded, target: PartitionSpec) -> Sharded:
     for dim, (old, new) in enumerate(zip(source.dims, target.dims, strict=True)):
         if old != new:
             x = b.all_gather(x, dim, old)
+            x = _cut(b, x, dim, value.shape.dims[dim], ())
+    for dim, (old, new) in enumerate(zip(source.dims, target.dims, strict=True)):
+        if old != new:
             x = _cut(b, x, dim, value.shape.dims[dim], new)
     added = tuple(a for a in target.unreduced if a not in source.unreduced)
     if mesh.count(added) > 1:
