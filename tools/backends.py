@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hlo.compiler.backends import Run
     from hlo.compiler.constants import Constants
     from hlo.host import Host
+    from hlo.host.host import Others
     from hlo.io.arguments import Parameter, Path
     from hlo.io.random import Domain
     from hlo.values.types import Shape
@@ -86,11 +87,12 @@ def compiled(
     verify: str = "strict",
     device_counts: tuple[int, int] | None = None,
     constants: Constants | None = None,
+    others: Others | None = None,
 ) -> Runnable:
     """Return the native code of a module's text. Raises HloError.
 
     host: makes what a device sees besides arguments. device_counts: by default those that the
-    module needs. constants: gives elided ones values.
+    module needs. constants: gives elided ones values. others: the processes that it runs with.
     """
     from hlo.compiler.pipeline import compile_text, on_host
 
@@ -106,9 +108,10 @@ def compiled(
     )
     counts = device_counts or exe.device_counts
     together, hosts = None, []
-    if counts != (1, 1) or exe.uses_host:
-        hosts = _hosts(host, counts)
-        together = partial(_together, hosts, counts, [on_host(exe, h).run_values for h in hosts])
+    if counts != (1, 1) or exe.uses_host or others is not None:
+        hosts = _hosts(host, counts, others)
+        runs = [on_host(exe, h).run_values for h in hosts]
+        together = partial(_together, hosts, counts, runs, others)
 
     def run(values: Sequence[Sequence[Any]]) -> list[Any]:
         with _interruptible():
@@ -120,27 +123,34 @@ def compiled(
     )  # fmt: skip
 
 
-def _hosts(host: Callable[[], Host | None], counts: tuple[int, int]) -> list[Host]:
+def _hosts(
+    host: Callable[[], Host | None], counts: tuple[int, int], others: Others | None
+) -> list[Host]:
+    """Return what each device of this process sees besides arguments."""
     from hlo.host import Host, need_devices
 
+    if others is not None:
+        others.need_counts(counts)
+        return [host() or Host() for _ in others.devices]
     need_devices(counts)
     return [host() or Host() for _ in range(prod(counts))]
 
 
 def _together(
     hosts: list[Host], counts: tuple[int, int], runs: Sequence[Callable[[Sequence[Any]], Any]],
-    values: Sequence[Sequence[Any]],
+    others: Others | None, values: Sequence[Sequence[Any]],
 ) -> list[Any]:  # fmt: skip
     from hlo.host import run_together
 
     bound = [partial(run, own) for run, own in zip(runs, values, strict=True)]
-    return run_together(hosts, counts, bound)
+    return run_together(hosts, counts, bound, others)
 
 
 def loaded(
     source: bytes, name: str, backend: str, host: Callable[[], Host | None],
     passes: str = "default", verify: str = "strict",
     device_counts: tuple[int, int] | None = None, constants: Constants | None = None,
+    others: Others | None = None,
 ) -> Runnable:  # fmt: skip
     """Return a module's text on a backend other than native code; see `compiled`.
 
@@ -157,11 +167,12 @@ def loaded(
         constants.fill(module)
     program = load(module, backend, passes=passes, verify=verify, clock=clock)
     counts = device_counts or program.device_counts
-    hosts = _hosts(host, counts)
+    hosts = _hosts(host, counts, others)
     runs = [program.on(h) for h in hosts]
     return Runnable(
         program.parameters, program.result_shape, counts,
-        partial(_together, hosts, counts, [partial(_run, run) for run in runs]), clock.seconds,
+        partial(_together, hosts, counts, [partial(_run, run) for run in runs], others),
+        clock.seconds,
         program.domains, program.cost, program.elided, program.unused_devices, hosts,
         program.working_bytes,
     )  # fmt: skip

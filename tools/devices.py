@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,10 +44,13 @@ def _snapshot(path: str) -> Mapping[str, np.ndarray]:
 
 
 def inputs_by_device(
-    parameters: Sequence[Parameter], count: int, specs: Sequence[str], archives: Sequence[str],
-    sampler: Sampler, *, vary: bool,
+    parameters: Sequence[Parameter], count: int, devices: range, specs: Sequence[str],
+    archives: Sequence[str], sampler: Sampler, *, vary: bool,
 ) -> tuple[list[list[Any]], list[str]]:  # fmt: skip
-    """Return the values of the parameters for each device, and the names of those made up."""
+    """Return the values of the parameters for some devices, and the names of those made up.
+
+    count: how many devices the run has.
+    """
     from hlo.io.inputs import read_inputs
 
     if len(archives) not in (0, 1, count):
@@ -56,7 +60,7 @@ def inputs_by_device(
         )
     values: list[list[Any]] = []
     made_up: list[str] = []
-    for device in range(count):
+    for device in devices:
         archive = archives[device if len(archives) > 1 else 0] if archives else None
         own, names = read_inputs(
             parameters, specs, archive, sampler, device, vary=vary, read_snapshot=_snapshot
@@ -67,12 +71,18 @@ def inputs_by_device(
     return values, made_up
 
 
-def named_results(shape: Shape, results: Sequence[Any]) -> dict[str, Any]:
-    """Return the arrays of results: `out0`, `out1`, ..; of several devices `device0.out0`, .."""
+def named_results(
+    shape: Shape, results: Sequence[Any], counts: tuple[int, int], first: int = 0
+) -> dict[str, Any]:
+    """Return the arrays of results: `out0`, `out1`, ..; of several devices `device0.out0`, ..
+
+    counts: the numbers of replicas and of partitions of the run. first: the device whose result is
+    the first one.
+    """
     from hlo.io.arguments import named_leaves
 
     return {
-        name if len(results) == 1 else f"device{device}.{name}": leaf
-        for device, result in enumerate(results)
+        name if prod(counts) == 1 else f"device{device}.{name}": leaf
+        for device, result in enumerate(results, first)
         for name, _, leaf in named_leaves(shape, result)
     }

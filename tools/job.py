@@ -14,10 +14,12 @@ from .backends import Runnable, compiled, loaded
 from .common import note, progress
 from .devices import for_devices, inputs_by_device, named_results
 from .outcome import Outcome, assumed_text, made_up_text, nan_counts
+from .ranks import all_of, collected, is_first, settled
 
 if TYPE_CHECKING:
     from hlo.compiler.constants import Constants
     from hlo.host import Host
+    from hlo.mpi.world import World
     from hlo.testing.compare import Comparison
     from hlo.values.literal import Literal
 
@@ -71,6 +73,8 @@ class Job:
     # XLA's debug options, for dumps, and the number of the module in their names.
     debug_options: DebugOptions | None = None
     number: int = 0
+    # The ranks that it runs with; None where it runs in this process alone.
+    world: World | None = None
 
     def host(self) -> Host | None:
         """Return a fresh host with the functions that were loaded: runs leave state behind."""
@@ -85,6 +89,20 @@ class Job:
         if self.rtol is None and self.atol is None:
             return None, None
         return self.rtol or 0.0, self.atol or 0.0
+
+    def facts(self, source: bytes) -> dict[str, object]:
+        """Return what has to be the same on all ranks that run a module."""
+        from hlo.runtime.cache import digest
+        from hlo.version import __version__
+
+        return {
+            "module": digest([source]),
+            "backend": (self.backend, self.passes, self.verify, self.form),
+            "numbers_of_devices": (self.replicas, self.partitions),
+            "what_is_run": (self.repeat, self.check, self.against, self.compile_only),
+            "random_inputs": (self.seed, self.random, self.vary, self.zeros),
+            "version": __version__,
+        }
 
     def filler(self) -> Constants | None:
         """Return what gives elided constants values."""
@@ -105,53 +123,59 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
     from hlo.io.random import Distributions
 
     outcome = Outcome(file)
-    with progress(f"preparing {file}"):
+    world = job.world
+    if world is not None:
+        world.need_same(**job.facts(source))
+    with progress(f"preparing {file}"), settled(world):
         if job.form is not None:
             source, name = _as_text(source, name, job.form)
-        source, counts = for_devices(source, name, job.replicas, job.partitions, job.verify)
-        if counts is not None:
+        source, given = for_devices(source, name, job.replicas, job.partitions, job.verify)
+        if given is not None:
             name += " (printed for other devices)"
-        if job.debug_options is not None and job.debug_options.dumps:
+        if job.debug_options is not None and job.debug_options.dumps and is_first(world):
             _dump_passes(source, name, job)
-        module = _prepared(source, name, job, counts)
+        module = _prepared(source, name, job, given)
         outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
         if job.compile_only:
             return outcome
+        counts = module.device_counts
+        outcome.devices = prod(counts)
+        devices = range(prod(counts)) if world is None else world.devices
         distributions = Distributions(job.random)
         if job.constants != "random":  # else names may be those of constants
             names = [name for p in module.parameters for _, name, _ in p.leaves()]
             distributions.need_names(names)
         sampler = Sampler(
             job.seed, distributions, module.domains, working_bytes=module.working_bytes,
-            devices=prod(module.device_counts), zeros=job.zeros,
+            devices=len(devices), zeros=job.zeros,
         )  # fmt: skip
         if job.arguments is not None:
             own = bind_arguments(module.parameters, job.arguments)
-            values = [own] * prod(module.device_counts)
+            values = [own] * len(devices)
         else:
             values, outcome.made_up = inputs_by_device(
-                module.parameters, prod(module.device_counts), job.inputs, job.archives, sampler,
+                module.parameters, prod(counts), devices, job.inputs, job.archives, sampler,
                 vary=job.vary,
             )  # fmt: skip
         outcome.assumed = sampler.assumed
-    outcome.devices = len(values)
-    leaves = len(named_results(module.result, [None] * len(values)))
+    leaves = len(named_results(module.result, [None] * prod(counts), counts))
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
         raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
     outcome.elided = module.elided
-    if module.device_counts == (1, 1):
+    if counts == (1, 1):
         outcome.unused_devices = module.unused_devices
     if not job.quiet:
         _note_what_is_made_up(outcome, job)
-    queue = _queue(job)
+    with settled(world):
+        queue = _queue(job)
     with progress(f"running {file}"):
         for _ in range(job.repeat):
             _feed(module, queue)
             start = time.perf_counter()
             results = module.run(values)
             outcome.runs_s.append(time.perf_counter() - start)
-    outcome.results = named_results(module.result, results)
-    outcome.outfeed = _fed_out(module)
+    outcome.results = named_results(module.result, results, counts, devices.start)
+    outcome.outfeed = _fed_out(module, devices.start)
     if job.keeps_arguments:
         outcome.arguments, outcome.whole = values, results
     if job.fail_on_nan:
@@ -159,8 +183,12 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
     if job.check:
         with progress(f"checking {file}"):
             outcome.checks[WHOSE[job.against]] = _compared(
-                outcome, source, name, job, values, counts, queue
+                outcome, source, name, job, values, given, queue
             )
+    if world is not None:
+        outcome = collected(outcome, world)
+        if world.rank:
+            return outcome
     if job.expect is not None:
         outcome.checks[f"those of {job.expect}"] = _expected(outcome.results, job)
     return outcome
@@ -199,15 +227,18 @@ def _feed(module: Runnable, queue: list[Any]) -> None:
         host.outfeed.clear()
 
 
-def _fed_out(module: Runnable) -> dict[str, Any]:
-    """Return what the last run fed out: `outfeed0`, ..; of several devices `device0.outfeed0`."""
+def _fed_out(module: Runnable, first: int) -> dict[str, Any]:
+    """Return what the last run fed out: `outfeed0`, ..; of several devices `device0.outfeed0`.
+
+    first: the device of the first host.
+    """
     if not any(host.outfeed for host in module.hosts):
         return {}
     from .expected import queue_arrays
 
     found: dict[str, Any] = {}
-    for device, host in enumerate(module.hosts):
-        of = f"device{device}." if len(module.hosts) > 1 else ""
+    for device, host in enumerate(module.hosts, first):
+        of = f"device{device}." if prod(module.device_counts) > 1 else ""
         found |= queue_arrays(host.outfeed, f"{of}outfeed")
     return found
 
@@ -250,11 +281,12 @@ def _as_text(source: bytes, name: str, form: str) -> tuple[bytes, str]:
 def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None) -> Runnable:
     if job.backend != "compiled":
         return loaded(
-            source, name, job.backend, job.host, job.passes, job.verify, counts, job.filler()
-        )
+            source, name, job.backend, job.host, job.passes, job.verify, counts, job.filler(),
+            job.world,
+        )  # fmt: skip
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
-        verify=job.verify, device_counts=counts, constants=job.filler(),
+        verify=job.verify, device_counts=counts, constants=job.filler(), others=job.world,
     )  # fmt: skip
 
 
@@ -273,18 +305,21 @@ def _compared(
 
     other = replace(job, backend=job.against, passes=job.reference_passes)
     results = outcome.results | outcome.outfeed
+    first = job.world.devices.start if job.world is not None else 0
 
     def wanted(values: list[list[Any]]) -> dict[str, Any]:
-        module = _prepared(source, name, other, counts)
+        with settled(job.world):
+            module = _prepared(source, name, other, counts)
         _feed(module, queue)
         found = module.run(values)
         if job.keeps_arguments and not outcome.whole_reference:
             outcome.whole_reference = found
-        return named_results(module.result, found) | _fed_out(module)
+        named = named_results(module.result, found, module.device_counts, first)
+        return named | _fed_out(module, first)
 
     want = wanted(values)
     found = {n: compare(results[n], w, *job.tolerances()) for n, w in want.items()}
-    if all(c.same for c in found.values()) or job.tolerances() != (None, None):
+    if job.tolerances() != (None, None) or all(all_of(job.world, [c.same for c in found.values()])):
         return found
     digits = rounded_digits(read_module(source, name))
     near = wanted([[nudged(v, digits) for v in own] for own in values])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from .debug_options import DebugOptions
 from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
 from .passes import check_pipeline
+from .ranks import be_quiet_unless_first, is_first, joined, settled, source_of, time_for, worst
 from .results import entries, shown
 from .run_module import HEADING, ModuleFlags, XlaOption, module_options
 from .time_limit import time_limit
@@ -39,6 +41,7 @@ class _RunTool(Tool):
     """Takes XLA's debug options out of the arguments, and lists the flags of XLA's tool apart."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        be_quiet_unless_first()
         ctx.obj, rest = DebugOptions.take(args)
         return super().parse_args(ctx, rest)
 
@@ -141,6 +144,15 @@ class _RunTool(Tool):
     type=click.IntRange(1),
     help="Number of partitions of each replica, instead of the module's num_partitions.",
 )
+@click.option(
+    "--devices-per-process",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Under mpiexec, how many devices each process runs.  [default: 1]",
+)
+@click.option("--rank-timeout", metavar="S", type=click.FloatRange(1), default=60.0,
+              show_default=True, help="Under mpiexec, after how long a process that does not "
+              "answer is given up.")  # fmt: skip
 @click.option("--random-by-device", "vary", is_flag=True,
               help="Use different random inputs on each device.")  # fmt: skip
 @click.option("--load", multiple=True, metavar="FILE",
@@ -171,9 +183,19 @@ def main(
       hlo-run model.hlo --input x=image.npy --input '{1, 2, 3}' -o result.npz
       hlo-run sharded.hlo --num-partitions 2 --inputs part0.npz --inputs part1.npz --check
     """
-    seconds = rest.pop("timeout")
-    with time_limit(seconds, lambda error: _show(error, as_json=as_json)):
-        return _run(debug_options, files, show_time, load, as_json, rest)
+    from hlo.errors import HloError
+
+    seconds, devices, patience = map(rest.pop, ("timeout", "devices_per_process", "rank_timeout"))
+    show = partial(_show, as_json=as_json)
+    with time_limit(time_for(seconds), show):
+        try:
+            with joined(devices, patience, show) as world:
+                code = _run(debug_options, files, show_time, load, as_json, rest | {"world": world})
+                return worst(world, code)
+        except HloError as e:
+            if not as_json:
+                raise
+            show(e)
     return BAD_INPUT
 
 
@@ -193,18 +215,15 @@ def _run(
 
     flags = ModuleFlags.take(rest)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
-    try:
+    with settled(job.world):
         flags.apply(job)
         flags.need_places(files)
         check_pipeline(job.passes)
         _check_output(files, job)
         job.loaded = _loaded(load)
         jobs = flags.jobs(job)
-    except HloError as e:
-        if not as_json:
-            raise
-        emit_json({"errors": diagnostics_json(e)})
-        return BAD_INPUT
+    if job.world is not None and flags.isolate_instructions:
+        raise click.UsageError("--isolate-instructions: instructions run on one device.")
 
     reports: list[dict[str, Any]] = []
     failed = []
@@ -218,9 +237,10 @@ def _run(
                 continue
             try:
                 with enough_memory(file):
-                    source = source or read_source(file)
+                    source = source or source_of(one.world, file)
                     outcome = run(file, *source, replace(one, number=number))
-                    _deliver(outcome, one, quiet=as_json)
+                    if is_first(one.world):
+                        _deliver(outcome, one, quiet=as_json)
             except HloError as e:
                 bad += 1
                 if as_json:
@@ -237,7 +257,8 @@ def _run(
             outcomes.append(outcome)
         if bad:
             failed.append(file)
-        flags.conclude(outcomes, bad)
+        if is_first(job.world):
+            flags.conclude(outcomes, bad)
     if as_json:
         emit_json(reports if job.many or flags.isolate_instructions else reports[0])
     elif len(files) > 1:

@@ -29,13 +29,11 @@ class _Meeting:
     """The rendezvous of one collective: the operands of each member, and then its result."""
 
     devices: tuple[int, ...]
+    # Members of this process that have not arrived.
+    missing: set[int]
     arrived: dict[int, tuple[OpView, Sequence[Any]]] = field(default_factory=dict)
     results: list[Any] | None = None
     error: InferError | None = None
-    missing: set[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.missing = set(self.devices)
 
     def arrive(self, device: int, op: OpView, args: Sequence[Any]) -> None:
         self.arrived[device] = op, args
@@ -79,11 +77,11 @@ def _that_may_end(waits: Mapping[int, _Wait], going: set[int]) -> list[int]:
 class Exchange:
     """The rendezvous and connections of one run; thread-safe.
 
-    count: how many devices run.
+    devices: those that run here.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, devices: range) -> None:
+        self._devices = devices
         self._lock = threading.Condition()
         self._waits: dict[int, _Wait] = {}
         self._ended: set[int] = set()
@@ -113,24 +111,37 @@ class Exchange:
         key = op.channel_id, devices
         with self._lock:
             self.need_going()
-            meeting = self._meetings.setdefault(key, _Meeting(devices))
+            meeting = self._meetings.get(key)
+            if meeting is None:
+                here = set(devices).intersection(self._devices)
+                meeting = self._meetings[key] = _Meeting(devices, here)
             meeting.arrive(devices[place], op, args)
             if meeting.missing:
                 wait = _Wait(op, lambda: meeting.missing)
                 self._wait(devices[place], wait, lambda: bool(meeting.results or meeting.error))
                 return meeting.result(place)
             del self._meetings[key]
-            for device in devices:
+            for device in meeting.arrived:
                 self._waits.pop(device, None)
-        members = [meeting.arrived[device] for device in devices]
         try:
-            _need_alike(devices, [op for op, _ in members])
-            meeting.results = define([args for _, args in members])
+            meeting.results = self._results(devices, meeting.arrived, define)
         except InferError as e:
             meeting.error = e
         with self._lock:
             self._lock.notify_all()
         return meeting.result(place)
+
+    def _results(
+        self, devices: tuple[int, ...], arrived: Mapping[int, tuple[OpView, Sequence[Any]]],
+        define: Callable[[Sequence[Sequence[Any]]], list[Any]],
+    ) -> list[Any]:  # fmt: skip
+        """Return the results of all members of a collective; those of this process have arrived.
+
+        Raises InferError.
+        """
+        members = [arrived[device] for device in devices]
+        need_alike(devices, [kind_of(op) for op, _ in members])
+        return define([args for _, args in members])
 
     def send(self, line: Line, value: Any) -> None:
         """Send a value to the device at the end of a connection, without waiting."""
@@ -170,7 +181,7 @@ class Exchange:
             self.need_going()
             self._claim(channel, "receive", device)
             queue = self._channels.setdefault(channel, deque())
-            others = set(range(self._count)) - {device}
+            others = set(self._devices) - {device}
             wait = _Wait(op, lambda: set() if queue else others, one_is_enough=True)
             self._wait(device, wait, lambda: bool(queue))
             del self._waits[device]
@@ -199,6 +210,9 @@ class Exchange:
             self._stop_word.value = 1
             self._lock.notify_all()
 
+    def failed(self, device: int, error: BaseException) -> None:
+        """Hear of the error that has ended the program of a device."""
+
     # --- waiting, under the lock ------------------------------------------------------------------
 
     def _wait(self, device: int, wait: _Wait, is_over: Callable[[], bool]) -> None:
@@ -221,7 +235,7 @@ class Exchange:
 
     def _look(self) -> None:
         """Find deadlocked devices, and notify all of them."""
-        going = set(range(self._count)) - self._ended - set(self._waits)
+        going = set(self._devices) - self._ended - set(self._waits)
         stuck = dict(self._waits)
         while found := _that_may_end(stuck, going):
             going.update(found)
@@ -229,7 +243,7 @@ class Exchange:
                 del stuck[device]
         if stuck and not self._deadlock:
             self._deadlock = "deadlock: " + "; ".join(
-                f"device {d} in {_named(wait.op)} for {_devices(wait.missing())}"
+                f"device {d} in {named_op(wait.op)} for {_devices(wait.missing())}"
                 for d, wait in sorted(stuck.items())
             )
             missing = set[int]().union(*(wait.missing() for wait in stuck.values()))
@@ -238,7 +252,8 @@ class Exchange:
             self._lock.notify_all()
 
 
-def _named(op: OpView) -> str:
+def named_op(op: OpView) -> str:
+    """Return an operation as errors about waiting devices name it."""
     channel = op.channel_id
     return f"{op.name} ({op.opcode}" + (")" if channel is None else f", channel {channel})")
 
@@ -252,48 +267,55 @@ def _devices(numbers: set[int]) -> str:
 _ALIKE = ("dimensions", "source_target_pairs", "slice_sizes", "has_dynamic_root")
 
 
-def _need_alike(devices: Sequence[int], ops: Sequence[OpView]) -> None:
+class Kind(NamedTuple):
+    """What has to be equal for all members of a collective, and what errors call it."""
+
+    what: tuple[str, ...]
+    named: str
+
+
+def kind_of(op: OpView) -> Kind:
+    """Return what the other members of a collective have to agree with."""
+    shapes = ", ".join(s.to_string(False) for s in op.operand_shapes)
+    attrs = (str(op.attrs.get(key)) for key in _ALIKE)
+    return Kind((op.opcode.removesuffix("-start"), shapes, *attrs), f"{named_op(op)} of {shapes}")
+
+
+def need_alike(devices: Sequence[int], kinds: Sequence[Kind]) -> None:
     """Raise InferError unless operations of several devices form one collective."""
-    first = ops[0]
-    for device, op in zip(devices, ops, strict=True):
-        if op is not first and _kind(op) != _kind(first):
+    first = kinds[0]
+    for device, kind in zip(devices, kinds, strict=True):
+        if kind.what != first.what:
             raise InferError(
                 f"devices {devices[0]} and {device} meet in different collectives: "
-                f"{_named(first)} of {_shapes(first)}, {_named(op)} of {_shapes(op)}",
-                code="mismatched-collectives",
-            )
-
-
-def _kind(op: OpView) -> tuple[Any, ...]:
-    attrs = (op.attrs.get(key) for key in _ALIKE)
-    return (op.opcode.removesuffix("-start"), _shapes(op), *attrs)
-
-
-def _shapes(op: OpView) -> str:
-    return ", ".join(s.to_string(False) for s in op.operand_shapes)
+                f"{first.named}, {kind.named}", code="mismatched-collectives",
+            )  # fmt: skip
 
 
 # --- running ------------------------------------------------------------------------------------
 
 
-def run_devices(exchange: Exchange, runs: Sequence[Callable[[], Any]]) -> list[Any]:
+def run_devices(
+    exchange: Exchange, devices: Sequence[int], runs: Sequence[Callable[[], Any]]
+) -> list[Any]:
     """Call one function for each device, in threads; returns their results in order.
 
-    When one raises, the others are stopped at their next wait. Raises the exception of the first
-    device that failed by itself; an HloError names the device.
+    devices: their numbers. When one raises, the others are stopped at their next wait. Raises the
+    exception of the first device that failed by itself; an HloError names the device.
     """
     results: list[Any] = [None] * len(runs)
     errors: dict[int, BaseException] = {}
 
-    def work(device: int) -> None:
+    def work(place: int) -> None:
         try:
-            results[device] = runs[device]()
-            exchange.end(device)
+            results[place] = runs[place]()
+            exchange.end(devices[place])
         except _Stopped:
             pass
         except BaseException as e:
-            errors[device] = e
+            errors[devices[place]] = _of_device(devices[place], e)
             exchange.stop()
+            exchange.failed(devices[place], errors[devices[place]])
 
     threads = [
         # Threads inherit the caller's context, such as numpy's error state.
@@ -309,8 +331,7 @@ def run_devices(exchange: Exchange, runs: Sequence[Callable[[], Any]]) -> list[A
         exchange.stop()
         raise
     if errors:
-        device = min(errors)
-        raise _of_device(device, errors[device])
+        raise errors[min(errors)]
     return results
 
 

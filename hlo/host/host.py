@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from hlo.errors import HloError
 from hlo.host import foreign, lapack
@@ -112,21 +112,42 @@ def need_devices(device_counts: tuple[int, int]) -> None:
         )
 
 
+class Others(Protocol):
+    """The devices of other processes that take part in a run: `hlo.mpi.World`."""
+
+    @property
+    def devices(self) -> range:
+        """The numbers of the devices of this process."""
+
+    def need_counts(self, counts: tuple[int, int]) -> None:
+        """Raise HloError unless there are as many devices as replicas times partitions."""
+
+    def exchange(self) -> Exchange:
+        """Return what connects those devices with each other and with all others in a run."""
+
+
 def run_together(
-    hosts: Sequence[Host], device_counts: tuple[int, int], runs: Sequence[Callable[[], Any]]
-) -> list[Any]:
+    hosts: Sequence[Host], device_counts: tuple[int, int], runs: Sequence[Callable[[], Any]],
+    others: Others | None = None,
+) -> list[Any]:  # fmt: skip
     """Run a program on several devices at the same time; returns the result of each.
 
     device_counts: the numbers of replicas and of partitions: there is a host for each device, and a
-    function that runs the program with it. Raises HloError, which names the device.
+    function that runs the program with it. others: with devices in other processes, hosts and
+    functions are those of this process. Raises HloError, which names the device.
     """
-    need_devices(device_counts)
-    assert len(hosts) == len(runs) == prod(device_counts)
-    exchange = Exchange(len(hosts)) if len(hosts) > 1 else None
-    for device, host in enumerate(hosts):
+    exchange: Exchange | None
+    if others is None:
+        need_devices(device_counts)
+        devices = range(prod(device_counts))
+        exchange = Exchange(devices) if len(devices) > 1 else None
+    else:
+        devices, exchange = others.devices, others.exchange()
+    assert len(hosts) == len(runs) == len(devices)
+    for device, host in zip(devices, hosts, strict=True):
         host.begin(device, device_counts, exchange)
     try:
-        return [runs[0]()] if exchange is None else run_devices(exchange, runs)
+        return [runs[0]()] if exchange is None else run_devices(exchange, devices, runs)
     finally:
         for host in hosts:
             host.exchange = None

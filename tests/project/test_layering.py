@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "testing": _VALUES,
     "ir": _VALUES | {"ops"},
     "host": _VALUES | {"ops", "io"},
+    "mpi": _VALUES | {"ops", "host"},
     "verifier": _IR,
     "analysis": _IR | {"io"},
     "expansions": _IR | {"analysis"},

@@ -1,0 +1,1 @@
+"""Devices in many processes, which communicate by MPI: see docs/mpi.md."""
