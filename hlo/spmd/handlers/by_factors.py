@@ -47,18 +47,29 @@ class Partial:
         return Partial(lambda operand: fill, combine)
 
 
+Share = Callable[
+    [Sequence[Sharded | Unsharded], Sequence[PartitionSpec], Axes], Sequence[Instruction]
+]
+"""Appends what a device computes, and returns the leaves of the result: from its parts of the
+operands, the specs of the results, and the axes along which they are partial results."""
+
+
 def by_factors(
     b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted,
-    partial: Partial | None = None, rule: FactorRule | None = None,
+    partial: Partial | None = None, rule: FactorRule | None = None, share: Share | None = None,
 ) -> Value:  # fmt: skip
     """Partition an operation by its factors. See `Handler`.
 
-    partial: lets REDUCTION factors be cut. rule: in place of the operation's own.
+    partial: lets REDUCTION factors be cut. rule: in place of the operation's own. share: in place
+    of the operation on parts of its operands; lets PERMUTATION factors be cut. The padding of what
+    it gets is not masked.
     """
     rule = rule or inst.spec.factors(inst)
     kinds = {FactorKind.PASS_THROUGH}
     if partial is not None:
         kinds.add(FactorKind.REDUCTION)
+    if share is not None:
+        kinds.add(FactorKind.PERMUTATION)
     shapes = [s for _, s in inst.shape.leaves()]
     choices = Choices(
         b.mesh, rule,
@@ -71,24 +82,24 @@ def by_factors(
     )  # fmt: skip
     chosen = choices.best()
     reduced = choices.reduced_axes(chosen)
-    parts: list[Instruction] = []
+    parts: list[Sharded | Unsharded] = []
     for number, (value, dims) in enumerate(zip(operands, rule.operands, strict=True)):
         if not isinstance(value, Sharded):
             assert isinstance(value, Unsharded)
-            parts.append(value.local)
+            parts.append(value)
             continue
         spec = choices.spec(dims, chosen, value.spec.manual)
         if value.spec.axes and spec.is_replicated and rule.reason:
             value = b.replicated(value, rule.reason)
         value = b.reshard(value, spec)
-        if reduced:
+        if reduced and share is None:
             assert partial is not None
             over = [
                 d for d, factors in enumerate(dims)
                 if any(rule.factors[f].kind is FactorKind.REDUCTION for f in factors)
             ]  # fmt: skip
             value = b.masked(value, partial.fill(number), over)
-        parts.append(value.local)
+        parts.append(value)
     specs = [
         choices.spec(dims, chosen, w.manual) for dims, w in zip(rule.results, wanted, strict=True)
     ]
@@ -96,11 +107,14 @@ def by_factors(
         b.mesh.local_shape(s, spec) if isinstance(s, ArrayShape) else s
         for s, spec in zip(shapes, specs, strict=True)
     ]
-    if isinstance(inst.shape, TupleShape):
-        whole = b.append(localized(inst, parts, TupleShape(tuple(locals_))))
+    on_device = [part.local for part in parts]
+    if share is not None:
+        results = list(share(parts, specs, reduced))
+    elif isinstance(inst.shape, TupleShape):
+        whole = b.append(localized(inst, on_device, TupleShape(tuple(locals_))))
         results = [b.element(whole, n) for n in range(len(shapes))]
     else:
-        results = [b.append(localized(inst, parts, locals_[0]))]
+        results = [b.append(localized(inst, on_device, locals_[0]))]
     values: list[Value] = [
         Sharded(local, spec, shape) if isinstance(shape, ArrayShape) else Unsharded(local)
         for local, shape, spec in zip(results, shapes, specs, strict=True)
