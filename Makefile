@@ -30,9 +30,11 @@ lint: $(BIN)/pytest  ## style and types
 format: $(BIN)/pytest  ## rewrite the sources in the house style
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-operations: $(BIN)/pytest  ## write docs/operations.md
+operations: $(BIN)/pytest  ## write docs/operations.md and docs/factor-rules.md
 	$(BIN)/python -m docs.operations > docs/operations.md.new
 	mv docs/operations.md.new docs/operations.md
+	$(BIN)/python -m docs.factor_rules > docs/factor-rules.md.new
+	mv docs/factor-rules.md.new docs/factor-rules.md
 
 compatibility: $(BIN)/pytest  ## ask the installed jaxlib what it takes, write docs/compatibility.md
 	$(BIN)/python -m tests.sweeps.drift --record

@@ -8,7 +8,7 @@ Shardy's sharding rules (`op_sharding_rule_registry.cc`), document 002.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -17,12 +17,21 @@ from hlo.values.types import ArrayShape, Shape
 
 
 class FactorKind(Enum):
-    """What cutting an operation along a factor takes. The names are Shardy's."""
+    """What cutting an operation along a factor takes. The names are Shardy's.
 
-    PASS_THROUGH = "pass_through"  # each part is the operation on parts of the operands
-    REDUCTION = "reduction"  # in operands only: each part gives a partial result of all elements
-    PERMUTATION = "permutation"  # elements move along it: parts need those of their neighbours
-    NEED_REPLICATION = "need_replication"  # each device needs all of it
+    PASS_THROUGH: each part of the result is the operation on parts of the operands; a factor of
+        operands alone is one that the result does not depend on.
+    REDUCTION: of operands alone; parts of them give partial results, which are combined.
+    PERMUTATION: a part of the result needs elements of other parts, or where in the whole it is;
+        arrays may be of different sizes along it. Of operands alone (the dimensions that a gather
+        looks up, the kernel of a convolution) partial results are combined as well.
+    NEED_REPLICATION: every part needs all elements along it.
+    """
+
+    PASS_THROUGH = "pass_through"
+    REDUCTION = "reduction"
+    PERMUTATION = "permutation"
+    NEED_REPLICATION = "need_replication"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +55,15 @@ class FactorRule:
         operands: for each operand; for one that is not an array, no dimensions.
         results: for each leaf of the result.
         reason: why factors of kind NEED_REPLICATION are; empty without such.
+        structural: the operation computes nothing itself: it groups values, or runs computations,
+            for which `reason` says what stands instead of factors. There are none.
     """
 
     factors: tuple[Factor, ...]
     operands: tuple[DimFactors, ...]
     results: tuple[DimFactors, ...]
     reason: str = ""
+    structural: bool = False
 
 
 Factors = Callable[..., FactorRule]
@@ -72,6 +84,9 @@ class Rule:
 
     Dimensions that are not given to any factor become factors of their own at `done`, of the kind
     NEED_REPLICATION.
+
+    Attributes:
+        operands, results: the numbers of all of them.
     """
 
     def __init__(self, op: Shaped) -> None:
@@ -80,6 +95,8 @@ class Rule:
         self._results = [_unknown(s) for _, s in op.shape.leaves()]
         self._operand_shapes = list(op.operand_shapes)
         self._result_shapes = [s for _, s in op.shape.leaves()]
+        self.operands = range(len(self._operand_shapes))
+        self.results = range(len(self._result_shapes))
 
     def add(
         self,
@@ -98,6 +115,25 @@ class Rule:
             for n, dim in places:
                 arrays[n][dim] = (*(arrays[n][dim] or ()), number)
         return number
+
+    def pointwise(
+        self,
+        dims: Iterable[int],
+        operands: Sequence[int] = (0,),
+        results: Sequence[int] = (0,),
+        kind: FactorKind = FactorKind.PASS_THROUGH,
+    ) -> None:
+        """Add a factor for each of some dimensions, which arrays have in common.
+
+        Its size is the first result's, or else the first operand's.
+        """
+        shapes = [self._result_shapes[n] for n in results]
+        shapes += [self._operand_shapes[n] for n in operands]
+        first = shapes[0]
+        assert isinstance(first, ArrayShape)
+        for dim in dims:
+            places = [(n, dim) for n in operands], [(n, dim) for n in results]
+            self.add(first.dims[dim], *places, kind)
 
     def none(
         self, operands: Sequence[tuple[int, int]] = (), results: Sequence[tuple[int, int]] = ()
@@ -134,10 +170,72 @@ def _unknown(shape: Shape) -> list[tuple[int, ...] | None]:
     return [None] * (shape.rank if isinstance(shape, ArrayShape) else 0)
 
 
+# --- rules that many operations share -------------------------------------------------------------
+
+
 def whole(reason: str) -> Factors:
     """Return the rule of operations that need all of their operands on each device."""
 
     def rule(op: Shaped) -> FactorRule:
         return Rule(op).done(reason)
+
+    return rule
+
+
+def structural(reason: str) -> Factors:
+    """Return the rule of operations that only group values or run computations."""
+
+    def rule(op: Shaped) -> FactorRule:
+        return FactorRule((), (), (), reason, structural=True)
+
+    return rule
+
+
+def pointwise(op: Shaped) -> FactorRule:
+    """Return the rule of operations whose elements are computed from those at the same index.
+
+    Scalars among the operands go with all elements.
+    """
+    rule = Rule(op)
+    rank = max((s.rank for _, s in op.shape.leaves() if isinstance(s, ArrayShape)), default=0)
+    operands = [
+        n for n, s in enumerate(op.operand_shapes) if isinstance(s, ArrayShape) and s.rank == rank
+    ]
+    if rank:
+        rule.pointwise(range(rank), operands, rule.results)
+    return rule.done()
+
+
+def forwarded(reason: str) -> Factors:
+    """Return the rule of operations that hand on operand 0; of a tuple, that is structural."""
+    tuples = structural(reason)
+
+    def rule(op: Shaped) -> FactorRule:
+        if not isinstance(op.shape, ArrayShape):
+            return tuples(op)
+        found = Rule(op)
+        found.pointwise(range(op.shape.rank))
+        return found.done()
+
+    return rule
+
+
+def batched(inner: int, reason: str) -> Factors:
+    """Return the rule of operations on each slice of the last `inner` dimensions of one operand.
+
+    What stays in shape in there is one factor of operand and result, so that results are cut as
+    operands are.
+    """
+
+    def rule(op: Shaped) -> FactorRule:
+        (operand,) = op.operand_shapes
+        (result,) = (s for _, s in op.shape.leaves())
+        assert isinstance(operand, ArrayShape) and isinstance(result, ArrayShape)
+        found = Rule(op)
+        outer = operand.rank - inner
+        found.pointwise(range(outer))
+        kept = [d for d in range(outer, operand.rank) if operand.dims[d] == result.dims[d]]
+        found.pointwise(kept, kind=FactorKind.NEED_REPLICATION)
+        return found.done(reason)
 
     return rule

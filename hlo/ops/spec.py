@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from hlo.errors import InferError
 from hlo.ops.attrs import Attr, AttributeAccessors
-from hlo.ops.factors import Factors, whole
+from hlo.ops.factors import Factors
 from hlo.values.types import ElementType, Shape
 
 
@@ -187,9 +187,6 @@ def _as_they_are(op: OpView, operands: Sequence[Shape], result: Shape) -> Mappin
     return {}
 
 
-_NO_RULE = whole("no rule says how it may be cut")
-
-
 @dataclass(frozen=True)
 class OpSpec:
     """One operation of the op table.
@@ -244,7 +241,7 @@ class OpSpec:
     starts: str | None = None
     payload: str | None = None
     cost: float = 1.0
-    factors: Factors = _NO_RULE
+    factors: Factors = field(kw_only=True)
     resized: Resized = _as_they_are
 
     def __repr__(self) -> str:

@@ -35,8 +35,11 @@ class Case:
     on_xla: bool = True
 
 
-def generate_ops(seed: int, maker: str | None = None) -> Case:
-    """Return a valid module and its arguments; the same ones for a seed."""
+def generate_ops(seed: int, maker: str | None = None, *, nested: bool = True) -> Case:
+    """Return a valid module and its arguments; the same ones for a seed.
+
+    nested: False for operations that stand in the entry all.
+    """
     g = Cases(seed, maker or "")
     names = tuple(g.rng.choice(list(MAKERS)) for _ in range(g.rng.choice((1, 1, 2))))
     if maker is not None:
@@ -44,7 +47,7 @@ def generate_ops(seed: int, maker: str | None = None) -> Case:
     for name in names:
         MAKERS[name](g)
     g.comp.set_root(g.emit("tuple", g.results))
-    entry = nest(g, g.comp) if g.may_nest else g.comp
+    entry = nest(g, g.comp) if nested and g.may_nest else g.comp
     entry.name = "main"  # another function of this name would be XLA's entry
     g.module.add(entry, entry=True)
     return Case(g.module, g.args, names, g.rtol, g.on_xla)

@@ -14,6 +14,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, COMPUTATION, INTS, Attr, need
 from hlo.ops.collective import evaluate as kernels
+from hlo.ops.collective import factors
 from hlo.ops.collective.rules import (
     CONSTRAINED,
     GLOBAL_IDS,
@@ -25,6 +26,7 @@ from hlo.ops.collective.rules import (
     resized,
 )
 from hlo.ops.control.start_done import element_of_operand
+from hlo.ops.factors import pointwise, whole
 from hlo.ops.reduce.combiner import need_reducer
 from hlo.ops.rules import array_operands, need_one_dim, need_tuple, tuple_or_single
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
@@ -74,6 +76,7 @@ register(
         attrs=_ALL_GATHER,
         verify=need_groups,
         traits=TRAITS,
+        factors=factors.along_dimension,
     )
 )
 
@@ -99,6 +102,7 @@ register(
         traits=TRAITS | Trait.SIDE_EFFECT,
         continued_by=("all-gather-done",),
         starts="all-gather",
+        factors=factors.along_dimension,
     )
 )
 
@@ -114,6 +118,7 @@ register(
         "003 AllGather",
         (_ALL_GATHER_EXAMPLE,),
         traits=TRAITS | Trait.SIDE_EFFECT,
+        factors=factors.done,
     )
 )
 
@@ -168,6 +173,7 @@ register(
         attrs=_ALL_REDUCE,
         verify=need_groups,
         traits=TRAITS | Trait.KEEPS_LAYOUT,
+        factors=factors.each,
     )
 )
 register(
@@ -184,6 +190,7 @@ register(
         traits=TRAITS | Trait.SIDE_EFFECT,
         continued_by=("all-reduce-done",),
         starts="all-reduce",
+        factors=factors.each,
     )
 )
 
@@ -206,6 +213,7 @@ register(
         "003 AllReduce",
         (_ALL_REDUCE_EXAMPLE,),
         traits=TRAITS | Trait.SIDE_EFFECT,
+        factors=pointwise,
     )
 )
 
@@ -253,6 +261,7 @@ register(
         },
         verify=need_groups,
         traits=TRAITS,
+        factors=factors.along_dimension,
     )
 )
 
@@ -288,6 +297,7 @@ register(
         },
         verify=need_groups,
         traits=TRAITS,
+        factors=factors.each,
     )
 )
 
@@ -319,6 +329,7 @@ for _name, _evaluate, _source in (
             Category.COLLECTIVE,
             _source,
             (f"u32[] {_name}()",),
+            factors=whole("each device has its own"),
             traits=Trait.NO_FOLD | Trait.INFERABLE | Trait.DEVICE_ID,
         )
     )

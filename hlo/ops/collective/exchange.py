@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INT_GROUPS, INTS, Attr, need
 from hlo.ops.collective import evaluate as kernels
+from hlo.ops.collective import factors
 from hlo.ops.collective.rules import CHANNEL, CONSTRAINED, GROUPS, TRAITS, infer_rooted, need_groups
 from hlo.ops.control.start_done import element_of_operand
 from hlo.ops.rules import (
@@ -66,6 +67,7 @@ register(
         attrs={**CONSTRAINED, "dimensions": Attr(INTS)},
         verify=need_groups,
         traits=TRAITS | Trait.KEEPS_LAYOUT,
+        factors=factors.along_dimension,
     )
 )
 
@@ -115,6 +117,7 @@ ENTRY e {
         attrs={**GROUPS, "dimensions": Attr(INTS)},
         verify=need_groups,
         traits=TRAITS,
+        factors=factors.ragged_all_to_all,
     )
 )
 
@@ -133,6 +136,7 @@ register(
         attrs={**GROUPS, "has_dynamic_root": Attr(BOOL, default=False)},
         verify=need_groups,
         traits=TRAITS,
+        factors=factors.each,
     )
 )
 
@@ -283,6 +287,7 @@ register(
         ),
         attrs=_PERMUTE,
         traits=TRAITS | Trait.KEEPS_LAYOUT,
+        factors=factors.permuted,
     )
 )
 register(
@@ -298,6 +303,7 @@ register(
         traits=TRAITS | Trait.SIDE_EFFECT,
         continued_by=("collective-permute-done",),
         starts="collective-permute",
+        factors=factors.permuted,
     )
 )
 register(
@@ -310,5 +316,6 @@ register(
         "003 CollectivePermute",
         (_PERMUTE_EXAMPLE,),
         traits=TRAITS | Trait.SIDE_EFFECT,
+        factors=factors.done,
     )
 )

@@ -10,6 +10,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import INTS, PRECISIONS, Attr, enum
 from hlo.ops.attrs.operand_configs import BLOCK_SCALING_CONFIG, SPARSITY_CONFIG
+from hlo.ops.contract import factors as rules
 from hlo.ops.contract.contraction_eval import (
     DotDims,
     Products,
@@ -309,6 +310,7 @@ register(
             "lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
             "block_scaling_config={lhs={scale_idx=2 strides=1x4 steps=1x1}}",
         ),
+        factors=rules.dot,
     )
 )
 
@@ -334,6 +336,7 @@ register(
             "f32[2,5,4] ragged-dot(f32[5,3] a, f32[3,4] b, s32[2] sizes), "
             "lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}",
         ),
+        factors=rules.ragged_dot,
     )
 )
 
@@ -351,5 +354,6 @@ register(
             "f32[2,4] scaled-dot(f8e4m3fn[2,8] a, f8e5m2[8,4] b, f8e8m0fnu[2,2] as, "
             "f8e8m0fnu[2,4] bs), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
         ),
+        factors=rules.scaled_dot,
     )
 )

@@ -12,6 +12,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import CONV_DIMS, INT, PRECISIONS, WINDOW, Attr, ConvDims, enum, need
 from hlo.ops.attrs.operand_configs import BLOCK_SCALING_CONFIG, SPARSITY_CONFIG
+from hlo.ops.contract import factors as rules
 from hlo.ops.contract.contraction import (
     ALGORITHM,
     DEFAULT_PRECISIONS,
@@ -193,5 +194,6 @@ register(
             "f32[4,4,3,4] convolution(f32[2,5,5,3] a, f32[2,4,4,4] b), "
             "window={size=4x4 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf",
         ),
+        factors=rules.convolution,
     )
 )

@@ -9,7 +9,9 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INTS, Attr, enum, need
+from hlo.ops.contract.factors import triangular_solve as triangular_solve_factors
 from hlo.ops.contract.linalg_eval import cholesky, fourier, triangular_solve
+from hlo.ops.factors import FactorRule, batched
 from hlo.ops.rules import array_operand, need_memory, need_same_type, need_type
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import UNBOUNDED, ArrayShape, ElementType, array, complex_of, complex_part
@@ -155,6 +157,13 @@ def _triangular_solve(op: OpView, args: Sequence[Any], ctx: EvalContext) -> np.n
     )
 
 
+# --- factors ------------------------------------------------------------------------------------
+
+
+def _factors_of_fft(op: OpView) -> FactorRule:
+    return batched(len(op.fft_length), "each element depends on all that are transformed")(op)
+
+
 # --- declarations -------------------------------------------------------------------------------
 
 register(
@@ -175,6 +184,7 @@ register(
             "c64[4,3] fft(f32[4,4] a), fft_type=RFFT, fft_length={4,4}",
             "f64[2,5] fft(c128[2,3] a), fft_type=IRFFT, fft_length={5}",
         ),
+        factors=_factors_of_fft,
     )
 )
 
@@ -189,6 +199,7 @@ register(
         traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         source='"Cholesky" (003); failure and the other triangle as in XLA\'s CPU backend',
         examples=("f32[2,3,3] cholesky(f32[2,3,3] a), lower=true",),
+        factors=batched(2, "an element depends on all that are computed before it"),
     )
 )
 
@@ -213,5 +224,6 @@ register(
             "c64[4,3] triangular-solve(c64[3,3] a, c64[4,3] b), unit_diagonal=true, "
             "transpose_a=ADJOINT",
         ),
+        factors=triangular_solve_factors,
     )
 )

@@ -11,10 +11,11 @@ from typing import Any
 
 from hlo.ops.attrs import COMPUTATION, INT32, OUTPUT_ALIASES, STRING, Attr, need
 from hlo.ops.control.start_done import element_of_operand
+from hlo.ops.factors import FactorRule, Rule, structural
 from hlo.ops.host.outside import zeros
 from hlo.ops.rules import need_aliases, need_compatible, need_signature, need_tuple
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
-from hlo.values.types import U32, Shape, TupleShape, array
+from hlo.values.types import U32, ArrayShape, Shape, TupleShape, array
 
 _THREAD = Attr(STRING, default="main")
 
@@ -73,6 +74,7 @@ register(
         verify=_verify_async_start,
         traits=Trait.SIDE_EFFECT | Trait.ASYNC_CHAIN,
         continued_by=("async-update", "async-done"),
+        factors=structural("operands are the parameters of its computation"),
     )
 )
 
@@ -105,6 +107,7 @@ register(
         verify=_verify_async_update,
         traits=Trait.SIDE_EFFECT | Trait.ASYNC_CHAIN,
         continued_by=("async-update", "async-done"),
+        factors=structural("it hands on what its start returned"),
     )
 )
 
@@ -121,6 +124,7 @@ register(
         (_ASYNC_EXAMPLE,),
         attrs=_REPEATED,
         traits=Trait.SIDE_EFFECT | Trait.ASYNC_CHAIN,
+        factors=structural("it hands on what its start returned"),
     )
 )
 
@@ -145,6 +149,14 @@ def _copy_start(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return args[0], args[0], zeros(array(U32, ()))
 
 
+def _factors_of_copy_start(op: OpView) -> FactorRule:
+    if not isinstance(op.operand_shapes[0], ArrayShape):
+        return structural("each element of the tuple is copied")(op)
+    rule = Rule(op)
+    rule.pointwise(range(op.operand_shapes[0].rank), results=(0, 1))
+    return rule.done()
+
+
 register(
     OpSpec(
         "copy-start",
@@ -158,6 +170,7 @@ register(
         traits=Trait.SIDE_EFFECT,
         continued_by=("copy-done",),
         starts="copy",
+        factors=_factors_of_copy_start,
     )
 )
 
@@ -183,5 +196,6 @@ register(
         "003 CopyDone",
         (_COPY_EXAMPLE,),
         traits=Trait.SIDE_EFFECT,
+        factors=structural("it hands on what its start returned"),
     )
 )

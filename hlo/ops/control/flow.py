@@ -18,6 +18,7 @@ from hlo.ops.attrs import (
     enum,
     need,
 )
+from hlo.ops.factors import structural
 from hlo.ops.rules import array_operand, need_aliases, need_signature
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import PRED, S32, Shape, array
@@ -88,6 +89,7 @@ ENTRY e {
         attrs={"to_apply": need(COMPUTATION), "is_composite": Attr(BOOL, default=False)},
         verify=_verify_call,
         traits=Trait.INFERABLE | Trait.CALL | Trait.CONTROL_FLOW,
+        factors=structural("operands are the parameters of its computation"),
     )
 )
 
@@ -136,6 +138,7 @@ ENTRY e {
         },
         verify=_verify_fusion,
         traits=Trait.INFERABLE | Trait.CALL,
+        factors=structural("operands are the parameters of its computation"),
     )
 )
 
@@ -206,6 +209,7 @@ ENTRY e {
         ),
         attrs={"condition": need(COMPUTATION), "body": need(COMPUTATION)},
         traits=Trait.INFERABLE | Trait.CONTROL_FLOW,
+        factors=structural("operand, result, and parameters of condition and body are one"),
     )
 )
 
@@ -327,5 +331,6 @@ ENTRY e {
             "branch_computations": Attr(COMPUTATIONS),
         },
         traits=Trait.INFERABLE | Trait.CONTROL_FLOW,
+        factors=structural("operands are the parameters of its branches"),
     )
 )

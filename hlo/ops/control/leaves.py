@@ -10,9 +10,10 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import INT, LITERAL, NATURAL, need
 from hlo.ops.elementwise.casts import convert
+from hlo.ops.factors import FactorKind, FactorRule, Rule, structural
 from hlo.ops.rules import array_result, need_compatible
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
-from hlo.values.types import UNBOUNDED, Shape
+from hlo.values.types import UNBOUNDED, ArrayShape, Shape
 
 # --- parameter ----------------------------------------------------------------------------------
 
@@ -39,6 +40,7 @@ register(
         ("f32[2,3] parameter(0)", "(f32[], (s32[2], pred[])) parameter(0)"),
         attrs={"number": need(NATURAL)},
         payload="number",
+        factors=structural("its value comes from what calls the computation"),
     )
 )
 
@@ -56,6 +58,14 @@ def _constant(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return literal.value
 
 
+def _factors_of_constant(op: OpView) -> FactorRule:
+    if not isinstance(op.shape, ArrayShape):
+        return structural("each element of the tuple is a constant")(op)
+    rule = Rule(op)
+    rule.pointwise(range(op.shape.rank), (), kind=FactorKind.PERMUTATION)
+    return rule.done()
+
+
 register(
     OpSpec(
         "constant",
@@ -71,6 +81,7 @@ register(
         ),
         attrs={"literal": need(LITERAL)},
         payload="literal",
+        factors=_factors_of_constant,
     )
 )
 
@@ -105,6 +116,15 @@ def _iota(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return result
 
 
+def _factors_of_iota(op: OpView) -> FactorRule:
+    rule = Rule(op)
+    for d in range(array_result(op).rank):
+        counts = d == op.iota_dimension
+        kind = FactorKind.PERMUTATION if counts else FactorKind.PASS_THROUGH
+        rule.pointwise([d], (), kind=kind)
+    return rule.done()
+
+
 register(
     OpSpec(
         "iota",
@@ -121,5 +141,6 @@ register(
         attrs={"iota_dimension": need(INT)},
         cost=0.0,
         traits=Trait.INDEXABLE,
+        factors=_factors_of_iota,
     )
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ops.attrs import DOMAIN, INT, need
+from hlo.ops.factors import forwarded, structural
 from hlo.ops.rules import need_token
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.arrays import TOKEN_VALUE
@@ -48,6 +49,7 @@ register(
             "() tuple()",
         ),
         traits=Trait.INFERABLE,
+        factors=structural("each operand is an element of the result"),
     )
 )
 
@@ -82,6 +84,7 @@ register(
         ("s32[3] get-tuple-element((f32[2], s32[3]) t), index=1",),
         attrs={"index": need(INT)},
         traits=Trait.INFERABLE,
+        factors=structural("the result is an element of the operand"),
     )
 )
 
@@ -108,6 +111,7 @@ register(
         "003 AfterAll",
         ("token[] after-all()", "token[] after-all(token[] a, f32[2] b)"),
         traits=Trait.INFERABLE,
+        factors=structural("it orders operations"),
     )
 )
 
@@ -135,6 +139,7 @@ ENTRY e {
 """,
         ),
         traits=Trait.INFERABLE | Trait.FORWARDS,
+        factors=forwarded("each element of the tuple is handed on"),
     )
 )
 
@@ -151,6 +156,7 @@ register(
             "(f32[2], s32[]) opt-barrier((f32[2], s32[]) t)",
         ),
         traits=Trait.INFERABLE | Trait.FORWARDS,
+        factors=forwarded("each element of the tuple is handed on"),
     )
 )
 
@@ -172,5 +178,6 @@ register(
         ),
         attrs={"domain": need(DOMAIN)},
         traits=Trait.INFERABLE | Trait.FORWARDS,
+        factors=forwarded("each element of the tuple is handed on"),
     )
 )

@@ -17,6 +17,7 @@ from hlo.ops.attrs import ACCURACY, Attr
 from hlo.ops.elementwise import arithmetic_eval as ev
 from hlo.ops.elementwise import complex_eval as cx
 from hlo.ops.elementwise.arithmetic_eval import Kernel
+from hlo.ops.factors import pointwise
 from hlo.ops.rules import array_operands, merge_dims, need_same_type, need_type
 from hlo.ops.spec import (
     TRANSCENDENTAL_COST,
@@ -104,6 +105,7 @@ def _elementwise(
             tuple(examples), attrs=attrs or {}, traits=traits | Trait.ELEMENTWISE | Trait.INFERABLE,
             cost=cost,
             identity=identity,
+            factors=pointwise,
         )
     )  # fmt: skip
 
@@ -297,5 +299,6 @@ register(
         "complex", 2, _infer_complex, _COMPLEX_EVALUATE, Category.ELEMENTWISE, "003: Complex",
         ("c64[3] complex(f32[3] x, f32[3] y)",), traits=Trait.ELEMENTWISE | Trait.INFERABLE,
         cost=0.0,
+        factors=pointwise,
     )
 )  # fmt: skip

@@ -11,6 +11,8 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import INT32, need
 from hlo.ops.elementwise.casts import convert, float_info, widen
+from hlo.ops.factors import FactorRule, Rule, forwarded, pointwise
+from hlo.ops.movement.factors import bitcast as bitcast_factors
 from hlo.ops.rules import (
     array_operand,
     array_operands,
@@ -118,6 +120,12 @@ def bitcast_elements(a: np.ndarray, et: ElementType) -> np.ndarray:
 
 def _evaluate_bitcast_convert(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return bitcast_elements(args[0], array_result(op).element_type)
+
+
+def _factors_of_bitcast_convert(op: OpView) -> FactorRule:
+    rule = Rule(op)
+    rule.pointwise(range(min(array_operand(op, 0).rank, array_result(op).rank)))
+    return rule.done("the last dimension is one element of the wider type")
 
 
 # --- reduce-precision ---------------------------------------------------------------------------
@@ -280,6 +288,7 @@ register(
             "pred[7] convert(s32[7] x)",
         ),
         traits=Trait.ELEMENTWISE,
+        factors=pointwise,
     )
 )  # fmt: skip
 register(
@@ -293,6 +302,7 @@ register(
         ),
         cost=0.0,
         traits=Trait.INDEXABLE,
+        factors=_factors_of_bitcast_convert,
     )
 )  # fmt: skip
 register(
@@ -302,6 +312,7 @@ register(
         ("f32[7] reduce-precision(f32[7] x), exponent_bits=5, mantissa_bits=10",),
         attrs={"exponent_bits": need(INT32), "mantissa_bits": need(INT32)},
         traits=Trait.ELEMENTWISE,
+        factors=pointwise,
     )
 )  # fmt: skip
 register(
@@ -310,6 +321,7 @@ register(
         Category.ELEMENTWISE, "XLA hlo_evaluator.cc: HandleStochasticConvert",
         ("s8[7] stochastic-convert(f32[7] x, u32[7] random)",),
         traits=Trait.ELEMENTWISE,
+        factors=pointwise,
     )
 )  # fmt: skip
 register(
@@ -319,6 +331,7 @@ register(
         traits=Trait.INFERABLE | Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
+        factors=forwarded("each element of the tuple is copied"),
     )
 )  # fmt: skip
 register(
@@ -330,5 +343,6 @@ register(
             "f32[3,2]{0,1} bitcast(f32[2,3]{1,0} x)",
             "u32[3,2]{1,0} bitcast(f32[2,3]{0,1} x)",
         ),
+        factors=bitcast_factors,
     )
 )  # fmt: skip

@@ -12,6 +12,7 @@ from hlo.ops.attrs import Attr, enum, need
 from hlo.ops.elementwise import arithmetic_eval as ev
 from hlo.ops.elementwise.arithmetic_eval import Kernel
 from hlo.ops.elementwise.casts import working_dtype
+from hlo.ops.factors import pointwise
 from hlo.ops.rules import array_operand, array_operands, merge_dims, need_same_type, need_type
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import PRED, ArrayShape, ElementType, Shape, element_type_of
@@ -106,6 +107,7 @@ register(
             "type": Attr(_TYPE, settled=settled_type, spelled={"WEAKORDER": "order=WEAK"}),
         },
         traits=Trait.ELEMENTWISE | Trait.INFERABLE | Trait.EXACT,
+        factors=pointwise,
     )
 )  # fmt: skip
 
@@ -154,6 +156,7 @@ register(
             "s32[4] select(pred[] p, s32[4] x, s32[4] y)",
         ),
         traits=Trait.ELEMENTWISE | Trait.INFERABLE | Trait.EXACT,
+        factors=pointwise,
     )
 )  # fmt: skip
 register(
@@ -164,5 +167,6 @@ register(
             "s32[4] clamp(s32[4] low, s32[4] x, s32[4] high)",
         ),
         traits=Trait.ELEMENTWISE | Trait.INFERABLE | Trait.EXACT,
+        factors=pointwise,
     )
 )  # fmt: skip

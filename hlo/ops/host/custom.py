@@ -29,6 +29,7 @@ from hlo.ops.host.custom_targets import (
     UNINITIALIZED,
     builtin_target,
     builtin_targets,
+    target_factors,
     verify_target,
 )
 from hlo.ops.host.jax_targets import foreign_target
@@ -220,5 +221,6 @@ register(
         resized=_resized,
         # Even without the attribute, a target may have side effects.
         traits=Trait.SIDE_EFFECT | Trait.NO_FOLD,
+        factors=target_factors,
     )
 )

@@ -15,6 +15,7 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops.contract.linalg_eval import cholesky_and_info, triangular_solve
+from hlo.ops.factors import FactorRule, Factors, Rule, forwarded, structural, whole
 from hlo.ops.host.jax_targets import (
     csr_product,
     need_csr_product,
@@ -23,6 +24,7 @@ from hlo.ops.host.jax_targets import (
 )
 from hlo.ops.host.lapack_targets import is_lapack, lapack_targets, letter_of, routine
 from hlo.ops.host.outside import zeros
+from hlo.ops.reduce.factors import top_k
 from hlo.ops.reduce.sorting_eval import key_order
 from hlo.ops.rules import (
     array_operand,
@@ -44,7 +46,7 @@ _SHARDY = "xla.sdy."
 
 def is_annotation(name: str) -> bool:
     """True for targets that return their operand as it is."""
-    return name.startswith(_SHARDY) or name in _ANNOTATIONS
+    return name.startswith(_SHARDY) or name in _ANNOTATIONS | _SHARDINGS
 
 
 def need_annotation(op: OpView) -> None:
@@ -268,13 +270,32 @@ def _potrf(op: OpView, args: Sequence[Any]) -> Any:
     return np.where(triangle if wanted.lower else triangle.T, found, a), info
 
 
+def _routine_factors(op: OpView) -> FactorRule:
+    """Return the rule of a routine: it runs on each matrix of a batch."""
+    rule, batch = Rule(op), len(routine(op).batch)
+    rule.pointwise(range(batch), rule.operands, rule.results)
+    return rule.done("LAPACK's routine takes whole matrices")
+
+
+def _bound_factors(op: OpView) -> FactorRule:
+    rule = Rule(op)
+    rule.pointwise(range(array_result(op).rank))
+    return rule.done()
+
+
+_UNDECLARED = whole("what a part of it computes is not declared")
+_UNKNOWN = whole("nothing is known of its target")
 _ANNOTATIONS = frozenset(
     {
-        "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "InspectSharding",
-        "ShardBarrierFrom", "ShardBarrierTo",
         "AssumeGatherIndicesInBound", "LayoutConstraint", "annotate_device_placement",
         "MoveToHost", "MoveToDevice", "PinToDevice", "PinToDeviceSram", "Pin", "Unpin",
         "dce_sink",
+    }
+)  # fmt: skip
+_SHARDINGS = frozenset(
+    {
+        "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "InspectSharding",
+        "ShardBarrierFrom", "ShardBarrierTo",
     }
 )  # fmt: skip
 # The name under which code generation has memory that holds nothing yet; programs may not.
@@ -289,26 +310,36 @@ class CustomTarget:
     """A target that is known.
 
     verify: raises InferError unless operands, result and attributes fit. evaluate: its meaning;
-    None where the host has it.
+    None where the host has it. factors: which dimensions are one index.
     """
 
     verify: Callable[[OpView], object]
     evaluate: Target | None = None
+    factors: Factors = _UNDECLARED
 
 
 # A partitioner may change the shape of an annotated value: that is an error only in a run.
-_ANNOTATION = CustomTarget(lambda op: None, _annotation)
+_ANNOTATION = CustomTarget(
+    lambda op: None, _annotation, forwarded("each element of the tuple is handed on")
+)
+_SHARDING = CustomTarget(
+    lambda op: None, _annotation, structural("it tells how its operand is distributed")
+)
 _TARGETS: dict[str, CustomTarget] = {
     **dict.fromkeys(_ANNOTATIONS, _ANNOTATION),
-    **dict.fromkeys(lapack_targets(), CustomTarget(routine)),
+    **dict.fromkeys(_SHARDINGS, _SHARDING),
+    **dict.fromkeys(lapack_targets(), CustomTarget(routine, factors=_routine_factors)),
     **dict.fromkeys(
-        (f"lapack_{t}trsm_ffi" for t in "sdcz"), CustomTarget(routine, _triangular_solve)
+        (f"lapack_{t}trsm_ffi" for t in "sdcz"),
+        CustomTarget(routine, _triangular_solve, _routine_factors),
     ),
-    **dict.fromkeys((f"lapack_{t}potrf_ffi" for t in "sdcz"), CustomTarget(routine, _potrf)),
-    "SetBound": CustomTarget(_need_bounded, _first_operand),
+    **dict.fromkeys(
+        (f"lapack_{t}potrf_ffi" for t in "sdcz"), CustomTarget(routine, _potrf, _routine_factors)
+    ),
+    "SetBound": CustomTarget(_need_bounded, _first_operand, _bound_factors),
     "AllocateBuffer": CustomTarget(lambda op: None, _fresh),
     "CreateBuffer": CustomTarget(lambda op: None, _fresh),
-    "TopK": CustomTarget(need_top_k, _top_k),
+    "TopK": CustomTarget(need_top_k, _top_k, top_k),
     "PadToStatic": CustomTarget(_need_pad_to_static, _pad_to_static),
     "SliceToDynamic": CustomTarget(_need_slice_to_dynamic, _slice_to_dynamic),
     "cpu_csr_sparse_dense_ffi": CustomTarget(need_csr_product, csr_product),
@@ -337,4 +368,10 @@ def verify_target(op: OpView) -> None:
 
 
 def _known(name: str) -> CustomTarget | None:
-    return _ANNOTATION if name.startswith(_SHARDY) else _TARGETS.get(name)
+    return _SHARDING if name.startswith(_SHARDY) else _TARGETS.get(name)
+
+
+def target_factors(op: OpView) -> FactorRule:
+    """Return the factor rule of a custom call, which is that of its target."""
+    known = _known(op.custom_call_target)
+    return (known.factors if known is not None else _UNKNOWN)(op)

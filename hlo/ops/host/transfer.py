@@ -9,6 +9,7 @@ from typing import Any
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, INT, SHAPE, STRING, Attr
 from hlo.ops.collective.device_groups import device_number, line_of, names_devices
+from hlo.ops.factors import whole
 from hlo.ops.host.outside import conforming, zeros
 from hlo.ops.rules import need_compatible, need_token
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
@@ -18,6 +19,7 @@ from hlo.values.types import TOKEN, U32, Shape, TupleShape, array
 _HANDLE = array(U32, ())
 _TRANSFER = {"channel_id": Attr(INT), "is_host_transfer": Attr(BOOL, default=False)}
 _EFFECTS = Trait.SIDE_EFFECT | Trait.NO_FOLD
+_FACTORS = whole("what is exchanged is one value of one device")
 
 
 def _data_of_result(op: OpView, length: int) -> Shape:
@@ -71,6 +73,7 @@ ENTRY e {
         ),
         attrs={"infeed_config": Attr(STRING, default="")},
         traits=_EFFECTS,
+        factors=_FACTORS,
     )
 )
 
@@ -112,6 +115,7 @@ ENTRY e {
             "outfeed_config": Attr(STRING, default=""),
         },
         traits=_EFFECTS,
+        factors=_FACTORS,
     )
 )
 
@@ -252,6 +256,7 @@ for _name, _arity, _infer, _evaluate, _source, _example in (
             (_example,),
             attrs=_TRANSFER,
             traits=_EFFECTS,
+            factors=_FACTORS,
             continued_by=() if _name.endswith("-done") else (f"{_name}-done",),
         )
     )

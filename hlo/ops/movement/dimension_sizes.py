@@ -14,6 +14,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import INTS, need
+from hlo.ops.factors import FactorKind, FactorRule, Rule, whole
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.arrays import actual, at_bounds, bounded, with_sizes
 from hlo.values.types import S32, UNBOUNDED, ArrayShape, ElementType, Shape, array
@@ -23,6 +24,7 @@ SIZE_MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
 # These make or read sizes.
 SIZE_OPS = SIZE_MAKERS | {"get-dimension-size"}
 _SIZE_LIMIT = 2**31 - 1
+_SIZE = "the size is that of the whole dimension"
 
 
 def _is_s32(et: ElementType) -> bool:
@@ -52,12 +54,22 @@ def _evaluate_get(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return np.array(actual(args[0]).shape[op.dimensions[0]], np.int32)
 
 
+def _factors_of_get(op: OpView) -> FactorRule:
+    rule = Rule(op)
+    for d in range(rules.array_operand(op, 0).rank):
+        asked = d in op.dimensions
+        kind = FactorKind.NEED_REPLICATION if asked else FactorKind.PASS_THROUGH
+        rule.pointwise([d], results=(), kind=kind)
+    return rule.done(_SIZE)
+
+
 register(
     OpSpec(
         "get-dimension-size", 1, _infer_get, _evaluate_get, Category.STRUCTURE, "GetDimensionSize",
         examples=("s32[] get-dimension-size(f32[3,5] a), dimensions={1}",),
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE,
+        factors=_factors_of_get,
     )
 )  # fmt: skip
 
@@ -90,6 +102,15 @@ def _evaluate_set(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return with_sizes(data, sizes)
 
 
+def _factors_of_set(op: OpView) -> FactorRule:
+    rule = Rule(op)
+    for d in range(rules.array_operand(op, 0).rank):
+        changed = d in op.dimensions
+        kind = FactorKind.NEED_REPLICATION if changed else FactorKind.PASS_THROUGH
+        rule.pointwise([d], kind=kind)
+    return rule.done(_SIZE)
+
+
 register(
     OpSpec(
         "set-dimension-size", 2, _infer_set, _evaluate_set, Category.STRUCTURE, "SetDimensionSize",
@@ -103,6 +124,7 @@ ENTRY main {
 """,),
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE,
+        factors=_factors_of_set,
     )
 )  # fmt: skip
 
@@ -167,5 +189,6 @@ ENTRY main {
   ROOT m = s32[] get-dimension-size(c), dimensions={0}
 }
 """,),
+        factors=whole("its sizes are those of the whole array"),
     )
 )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import INTS, need
+from hlo.ops.movement import factors
 from hlo.ops.movement.gather_scatter_eval import clamp_index
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import UNBOUNDED, ArrayShape, ElementType, Shape, array
@@ -91,6 +92,7 @@ register(
         resized=_resized_dynamic_slice,
         moved=slice(1),
         traits=Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
+        factors=factors.dynamic_slice,
     )
 )  # fmt: skip
 
@@ -129,5 +131,6 @@ register(
         ),
         moved=slice(2),
         traits=Trait.KEEPS_LAYOUT,
+        factors=factors.dynamic_update_slice,
     )
 )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import BOOL, COMPUTATION, INT, INTS, Attr, need
+from hlo.ops.movement import index_factors
 from hlo.ops.movement.gather_scatter_eval import Combiner, IndexDims, gather, scatter
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import UNBOUNDED, ArrayShape, ElementType, Shape, array
@@ -212,6 +213,7 @@ register(
         moved=slice(1),
         cost=6.0,
         resized=_resized_gather,
+        factors=lambda op: index_factors.gather(op, index_dims(op)),
     )
 )  # fmt: skip
 
@@ -352,5 +354,6 @@ scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=second
             "to_apply": need(COMPUTATION),
         },
         traits=Trait.INFERABLE | Trait.REREADS,
+        factors=lambda op: index_factors.scatter(op, index_dims(op)),
     )
 )  # fmt: skip

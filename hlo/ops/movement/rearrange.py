@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hlo.errors import InferError
-from hlo.ops.attrs import INT, INTS, PADDING, SLICES, Attr, PadDim, SliceDim, enum, need
+from hlo.ops.attrs import INT, INTS, PADDING, SLICES, Attr, PadDim, enum, need
+from hlo.ops.movement import factors
 from hlo.ops.rules import (
     array_operand,
     array_operands,
@@ -94,6 +95,7 @@ register(
         traits=Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
+        factors=factors.broadcast,
     )
 )  # fmt: skip
 
@@ -165,6 +167,7 @@ register(
         traits=Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
+        factors=factors.reshape,
     )
 )  # fmt: skip
 register(
@@ -175,6 +178,7 @@ register(
         traits=Trait.INFERABLE | Trait.VIEW | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
+        factors=factors.transpose,
     )
 )  # fmt: skip
 register(
@@ -185,6 +189,7 @@ register(
         traits=Trait.INFERABLE | Trait.VIEW | Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
+        factors=factors.moved_along_dimensions,
     )
 )  # fmt: skip
 
@@ -228,6 +233,7 @@ register(
             "dimensions": need(INTS), "mode": need(enum("rotate")), "shifts": Attr(INTS),
         },
         moved=slice(1),
+        factors=factors.moved_along_dimensions,
     )
 )  # fmt: skip
 
@@ -268,18 +274,6 @@ def _evaluate_slice(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     return np.array(args[0][index], order="C")
 
 
-def _resized_slice(op: OpView, operands: Sequence[Shape], result: Shape) -> Mapping[str, Any]:
-    """Return the ranges with those of whole dimensions as long as these are in the part."""
-    full, (part,) = array_operand(op, 0), operands
-    assert isinstance(part, ArrayShape)
-    return {
-        "slice": tuple(
-            SliceDim(0, size) if d == SliceDim(0, whole) else d
-            for d, whole, size in zip(op.slice, full.dims, part.dims, strict=True)
-        )
-    }
-
-
 register(
     OpSpec(
         "slice", 1, _infer_slice, _evaluate_slice, Category.MOVEMENT, "003: Slice",
@@ -288,10 +282,11 @@ register(
             "f32[2,3] slice(f32[4,5] x), slice={[0:4:2], [0:5:2]}",
         ),
         attrs={"slice": need(SLICES)},
-        resized=_resized_slice,
+        resized=factors.resized_slice,
         traits=Trait.VIEW | Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
         cost=0.0,
         moved=slice(1),
+        factors=factors.slice_,
     )
 )  # fmt: skip
 
@@ -358,6 +353,7 @@ register(
         attrs={"padding": need(PADDING)},
         traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT | Trait.INDEXABLE,
         moved=slice(2),
+        factors=factors.pad,
     )
 )  # fmt: skip
 
@@ -409,5 +405,6 @@ register(
         attrs={"dimensions": need(INTS)},
         traits=Trait.INFERABLE | Trait.KEEPS_LAYOUT,
         moved=slice(None),
+        factors=factors.concatenate,
     )
 )  # fmt: skip

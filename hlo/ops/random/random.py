@@ -11,6 +11,7 @@ from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import INT, enum, need
 from hlo.ops.elementwise import casts
+from hlo.ops.factors import whole
 from hlo.ops.random.bits import RNG_KEY, philox_bits, threefry_bits
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import U64, ArrayShape, ElementType, Shape, TupleShape, array
@@ -96,6 +97,7 @@ register(
         ),
         attrs={"distribution": need(enum("rng_uniform", "rng_normal", any_case=True))},
         traits=Trait.NO_FOLD,
+        factors=whole("numbers are drawn in the order of the whole array"),
     )
 )  # fmt: skip
 
@@ -176,6 +178,7 @@ register(
             "(u64[2], u8[9]) rng-bit-generator(u64[2] state), algorithm=rng_default",
         ),
         attrs={"algorithm": need(enum(*_ALGORITHMS, any_case=True))},
+        factors=whole("words are generated in the order of the whole array"),
     )
 )  # fmt: skip
 
@@ -200,5 +203,6 @@ register(
         examples=("u64[2] rng-get-and-update-state(), delta=3",),
         attrs={"delta": need(INT)},
         traits=Trait.SIDE_EFFECT | Trait.NO_FOLD,
+        factors=whole("the host has one state"),
     )
 )  # fmt: skip

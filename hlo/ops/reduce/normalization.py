@@ -15,6 +15,7 @@ import numpy as np
 from hlo.errors import InferError
 from hlo.ops.attrs import FLOAT32, INT, need
 from hlo.ops.elementwise.casts import narrow, widen
+from hlo.ops.reduce import factors
 from hlo.ops.rules import need_compatible, need_memory, need_type
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import ArrayShape, Shape, TupleShape, array, element_type_of
@@ -215,6 +216,7 @@ register(
             "(f32[4,3,2], f32[3], f32[3]) batch-norm-training(f32[4,3,2] x, f32[3] scale, "
             "f32[3] offset), epsilon=0.001, feature_index=1",
         ),
+        factors=factors.batch_norm,
     )
 )
 register(
@@ -231,6 +233,7 @@ register(
             "f32[4,3] batch-norm-inference(f32[4,3] x, f32[3] scale, f32[3] offset, f32[3] mean, "
             "f32[3] variance), epsilon=1, feature_index=1",
         ),
+        factors=factors.batch_norm,
     )
 )
 register(
@@ -247,5 +250,6 @@ register(
             "(f32[4,3], f32[3], f32[3]) batch-norm-grad(f32[4,3] x, f32[3] scale, f32[3] mean, "
             "f32[3] variance, f32[4,3] grad_output), epsilon=1, feature_index=1",
         ),
+        factors=factors.batch_norm,
     )
 )

@@ -9,7 +9,8 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, COMPUTATION, INT, INTS, Attr, need
-from hlo.ops.reduce import reduction_eval
+from hlo.ops.factors import pointwise, whole
+from hlo.ops.reduce import factors, reduction_eval
 from hlo.ops.reduce.combiner import need_reducer, need_scalar
 from hlo.ops.rules import (
     array_operand,
@@ -89,6 +90,7 @@ register(
             "  ROOT r = (f32[5], s32[5]) reduce(x, i, least, zero), dimensions={0}, "
             "to_apply=pick }",
         ),
+        factors=factors.reduce,
     )
 )
 
@@ -166,6 +168,7 @@ register(
             "ENTRY main { x = f32[2,3] parameter(0) y = f32[2,3] parameter(1)\n"
             "  ROOT r = f32[2,3] map(x, y), dimensions={0,1}, to_apply=f }",
         ),
+        factors=pointwise,
     )
 )
 
@@ -310,5 +313,6 @@ register(
             _SCAN + "is_associative=false, to_apply=step }",
             _SCAN + "is_reverse=true, is_associative=false, to_apply=step }",
         ),
+        factors=whole("its computation takes whole slices"),
     )
 )

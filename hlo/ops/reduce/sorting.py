@@ -9,7 +9,7 @@ import numpy as np
 
 from hlo.errors import InferError
 from hlo.ops.attrs import BOOL, COMPUTATION, INT, INTS, Attr, need
-from hlo.ops.reduce import sorting_eval
+from hlo.ops.reduce import factors, sorting_eval
 from hlo.ops.rules import (
     array_operand,
     array_operands,
@@ -76,6 +76,7 @@ register(
             "  ROOT r = (s32[3,4], s32[3,4]) sort(x, i), dimensions={1}, is_stable=true, "
             "to_apply=gt }",
         ),
+        factors=factors.sort,
     )
 )
 
@@ -128,5 +129,6 @@ register(
             "(f32[3,2], s32[3,2]) topk(f32[3,7] x), k=2, largest=true",
             "(s32[4], s32[4]) topk(s32[4] x), k=4, largest=false",
         ),
+        factors=factors.top_k,
     )
 )

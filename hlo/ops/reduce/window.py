@@ -7,7 +7,7 @@ from typing import Any
 
 from hlo.errors import InferError
 from hlo.ops.attrs import COMPUTATION, WINDOW, Attr, need
-from hlo.ops.reduce import window_eval
+from hlo.ops.reduce import factors, window_eval
 from hlo.ops.reduce.combiner import need_reducer, need_scalar, same_but_precision
 from hlo.ops.reduce.reduction import need_pairs
 from hlo.ops.reduce.window_rules import infer_window
@@ -67,6 +67,7 @@ register(
             "  ROOT r = s32[2,40] reduce-window(x, zero), window={size=1x40 pad=0_0x39_0}, "
             "to_apply=add }",
         ),
+        factors=factors.reduce_window,
     )
 )
 
@@ -146,5 +147,6 @@ register(
             "  ROOT r = f32[4,5] select-and-scatter(x, y, zero), "
             "window={size=2x3 stride=2x2 pad=0_0x1_1}, select=ge, scatter=add }",
         ),
+        factors=factors.select_and_scatter,
     )
 )
