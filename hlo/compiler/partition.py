@@ -30,6 +30,12 @@ class Partition:
         mesh: the devices.
         notes: replications that could not be avoided.
         reshards: all changes of distribution.
+
+    >>> module = hlo.parse('''HloModule m, num_partitions=2 ENTRY e {
+    ...   x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}
+    ...   ROOT y = f32[2,4] transpose(x), dimensions={1,0}, sharding={devices=[2,1]<=[2]} }''')
+    >>> [str(x.shape) for x in hlo.partition(module).reshards]
+    ['f32[2,4]{1,0}']
     """
 
     module: Module
