@@ -15,6 +15,7 @@ from .common import note, progress
 from .devices import for_devices, inputs_by_device, named_results
 from .outcome import Outcome, assumed_text, made_up_text, nan_counts
 from .ranks import all_of, collected, is_first, settled
+from .whole import WholeArrays, whole_arrays
 
 if TYPE_CHECKING:
     from hlo.compiler.constants import Constants
@@ -73,6 +74,11 @@ class Job:
     # XLA's debug options, for dumps, and the number of the module in their names.
     debug_options: DebugOptions | None = None
     number: int = 0
+    # Arguments and results are shards, those of each device; else whole arrays, where the module
+    # has shardings or these say how to distribute it.
+    per_device: bool = False
+    partition: str | None = None
+    shards: tuple[str, ...] = ()
     # The ranks that it runs with; None where it runs in this process alone.
     world: World | None = None
 
@@ -99,6 +105,7 @@ class Job:
             "module": digest([source]),
             "backend": (self.backend, self.passes, self.verify, self.form),
             "numbers_of_devices": (self.replicas, self.partitions),
+            "shardings": (self.per_device, self.partition, self.shards),
             "what_is_run": (self.repeat, self.check, self.against, self.compile_only),
             "random_inputs": (self.seed, self.random, self.vary, self.zeros),
             "version": __version__,
@@ -134,6 +141,11 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
             name += " (printed for other devices)"
         if job.debug_options is not None and job.debug_options.dumps and is_first(world):
             _dump_passes(source, name, job)
+        whole = None
+        if not job.per_device:
+            whole = whole_arrays(source, name, job.partition, job.shards, job.verify)
+        if whole is not None:
+            source, given, name = whole.text, whole.counts, f"{name} (partitioned)"
         module = _prepared(source, name, job, given)
         outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
         if job.compile_only:
@@ -141,24 +153,29 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
         counts = module.device_counts
         outcome.devices = prod(counts)
         devices = range(prod(counts)) if world is None else world.devices
+        # Arguments are of devices, or of replicas that have whole arrays.
+        parameters = module.parameters if whole is None else whole.parameters
+        count, takers = prod(counts), devices
+        if whole is not None:
+            count, takers = counts[0], range(counts[0])
         distributions = Distributions(job.random)
         if job.constants != "random":  # else names may be those of constants
-            names = [name for p in module.parameters for _, name, _ in p.leaves()]
-            distributions.need_names(names)
+            distributions.need_names([name for p in parameters for _, name, _ in p.leaves()])
         sampler = Sampler(
-            job.seed, distributions, module.domains, working_bytes=module.working_bytes,
-            devices=len(devices), zeros=job.zeros,
+            job.seed, distributions, module.domains if whole is None else whole.domains,
+            working_bytes=module.working_bytes, devices=len(takers), zeros=job.zeros,
         )  # fmt: skip
         if job.arguments is not None:
-            own = bind_arguments(module.parameters, job.arguments)
-            values = [own] * len(devices)
+            values = [bind_arguments(parameters, job.arguments)] * len(takers)
         else:
             values, outcome.made_up = inputs_by_device(
-                module.parameters, prod(counts), devices, job.inputs, job.archives, sampler,
-                vary=job.vary,
-            )  # fmt: skip
+                parameters, count, takers, job.inputs, job.archives, sampler, vary=job.vary
+            )
+        arguments = values
+        if whole is not None:
+            values = whole.shards(values, devices)
         outcome.assumed = sampler.assumed
-    leaves = len(named_results(module.result, [None] * prod(counts), counts))
+    leaves = len(named_results(module.result, [None] * count, counts if whole is None else (1, 1)))
     if job.output is not None and job.output.endswith(".npy") and leaves != 1:
         raise click.UsageError(f"--output: {file} has {leaves} results, an npy holds one")
     outcome.elided = module.elided
@@ -178,9 +195,9 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
     outcome.outfeed = _fed_out(module, devices.start)
     if job.keeps_arguments:
         outcome.arguments, outcome.whole = values, results
-    if job.fail_on_nan:
+    if job.fail_on_nan and whole is None:
         outcome.rejected = nan_counts(outcome.results)
-    if job.check:
+    if job.check and whole is None:
         with progress(f"checking {file}"):
             outcome.checks[WHOSE[job.against]] = _compared(
                 outcome, source, name, job, values, given, queue
@@ -189,6 +206,15 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
         outcome = collected(outcome, world)
         if world.rank:
             return outcome
+    if whole is not None:
+        outcome.results = whole.joined(outcome.results)
+        # Of the whole arrays: what is behind their ends is no result.
+        if job.fail_on_nan:
+            outcome.rejected = nan_counts(outcome.results)
+        if job.check:
+            with progress(f"checking {file}"):
+                checks = _compared_whole(outcome, whole, name, job, arguments)
+            outcome.checks[WHOSE[job.against]] = checks
     if job.expect is not None:
         outcome.checks[f"those of {job.expect}"] = _expected(outcome.results, job)
     return outcome
@@ -288,6 +314,48 @@ def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
         verify=job.verify, device_counts=counts, constants=job.filler(), others=job.world,
     )  # fmt: skip
+
+
+def _compared_whole(
+    outcome: Outcome, whole: WholeArrays, name: str, job: Job, arguments: list[list[Any]]
+) -> dict[str, Comparison]:
+    """Compare whole results with those of the other backend.
+
+    That runs the module as it was before the partitioner, on one device, if it is one for that.
+    """
+    from hlo.analysis.devices import devices_of
+    from hlo.analysis.rounding import rounded_digits
+    from hlo.testing.compare import compare, nudged, spread
+
+    other = replace(job, backend=job.against, passes=job.reference_passes, world=None)
+    alone = devices_of(whole.module) == (1, 1)
+    text = str(whole.module).encode() if alone else whole.text
+    counts = (1, 1) if alone else whole.counts
+
+    def wanted(arguments: list[list[Any]]) -> dict[str, Any]:
+        module = _prepared(text, name, other, counts)
+        if not alone:
+            found = module.run(whole.shards(arguments, range(prod(counts))))
+            return whole.joined(named_results(module.result, found, counts))
+        results: dict[str, Any] = {}
+        for replica, own in enumerate(arguments):
+            of = f"replica{replica}." if len(arguments) > 1 else ""
+            (found,) = module.run([own])
+            named = named_results(module.result, [found], (1, 1))
+            results |= {of + n: v for n, v in named.items()}
+        return results
+
+    want = wanted(arguments)
+    results = outcome.results
+    found = {n: compare(results[n], w, *job.tolerances()) for n, w in want.items()}
+    if job.tolerances() != (None, None) or all(c.same for c in found.values()):
+        return found
+    digits = rounded_digits(whole.module)
+    near = wanted([[nudged(v, digits) for v in own] for own in arguments])
+    for n, c in found.items():
+        if not c.same:
+            found[n] = compare(results[n], want[n], sensitivity=spread(want[n], near[n]))
+    return found
 
 
 def _compared(

@@ -153,6 +153,16 @@ class _RunTool(Tool):
 @click.option("--rank-timeout", metavar="S", type=click.FloatRange(1), default=60.0,
               show_default=True, help="Under mpiexec, after how long a process that does not "
               "answer is given up.")  # fmt: skip
+@click.option("--per-device", is_flag=True,
+              help="Take and give the shards of each device, device0.out0, ..., also for a module "
+              "with shardings, which otherwise takes and gives whole arrays.")  # fmt: skip
+@click.option("--partition", metavar="devices=N,M,...",
+              help="Distribute a module without shardings over a grid of devices, as --shard "
+              "says.")  # fmt: skip
+@click.option("--shard", "shards", multiple=True, metavar="NAME=AXIS,...|FILE.json",
+              help="The axis of the grid that cuts each dimension of a value: x=0 cuts dimension 0 "
+              "along axis 0, w=-,1 dimension 1 along axis 1, y=0+1 along both. NAME is a "
+              "parameter (a pattern, or argN), an instruction of the entry, or outN.")  # fmt: skip
 @click.option("--random-by-device", "vary", is_flag=True,
               help="Use different random inputs on each device.")  # fmt: skip
 @click.option("--load", multiple=True, metavar="FILE",
@@ -176,12 +186,14 @@ def main(
 
     Inputs that are not given are random. Results do not depend on the number of threads. A module
     with collectives for several devices runs on that many, one thread per device; inputs are
-    passed to each device, results are called device0.out0, device1.out0, ...
+    passed to each device, results are called device0.out0, device1.out0, ... One with shardings
+    is partitioned first, and takes and gives whole arrays.
 
     \b
     Examples:
       hlo-run model.hlo --input x=image.npy --input '{1, 2, 3}' -o result.npz
-      hlo-run sharded.hlo --num-partitions 2 --inputs part0.npz --inputs part1.npz --check
+      hlo-run parts.hlo --num-partitions 2 --inputs part0.npz --inputs part1.npz --check
+      hlo-run model.hlo --partition devices=2,2 --shard x=0 --shard w=-,1 --check
     """
     from hlo.errors import HloError
 

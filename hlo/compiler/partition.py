@@ -46,11 +46,12 @@ class Partition:
 
 
 @checked
-def partition(module: Module) -> Partition:
+def partition(module: Module, devices: int | None = None) -> Partition:
     """Partition a module by its shardings.
 
     Args:
-        module: a valid module whose header has `num_partitions`; it stays as it is.
+        module: a valid module with shardings; it stays as it is.
+        devices: how many it is for, all replicas together; by default as many as its header says.
 
     Raises:
         HloError: for an invalid module, and shardings that do not fit its partitions.
@@ -63,6 +64,8 @@ def partition(module: Module) -> Partition:
     """
     verify_module(module)
     module = module.clone()
+    if devices is not None:
+        _set_devices(module, devices)
     run_pipeline(module, pipeline_of(_BEFORE))
     try:
         program = partition_module(module)
@@ -72,3 +75,17 @@ def partition(module: Module) -> Partition:
     contract = contract_of(module)
     assert contract is not None
     return Partition(module, contract, program.mesh, tuple(program.notes), tuple(program.reshards))
+
+
+def _set_devices(module: Module, devices: int) -> None:
+    """Make the partitions of a module so many that all its replicas take a number of devices.
+
+    Raises HloError where the header has another number of partitions.
+    """
+    replicas, partitions = module.device_counts
+    if devices < 1 or devices % replicas or partitions not in (1, devices // replicas):
+        raise HloError.at(
+            "bad-device", f"{module.name} is for {replicas} x {partitions} devices (replicas, "
+            f"partitions), not for {devices}",
+        )  # fmt: skip
+    module.attrs["num_partitions"] = devices // replicas

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -29,8 +30,9 @@ from hlo.version import __version__
 if TYPE_CHECKING:
     from hlo.codegen.pipeline import Observer, Program
     from hlo.codegen.targets.base import LlvmTarget
-    from hlo.compiler.backends import LoadedModule
+    from hlo.compiler.backends import LoadedModule, Run
     from hlo.compiler.constants import Constants
+    from hlo.compiler.sharded import ShardedExecutable
     from hlo.host import Host
     from hlo.ir import Module
     from hlo.objects.code import Code
@@ -42,6 +44,19 @@ if TYPE_CHECKING:
 _ENTRY = "hlo_entry"
 
 
+@overload
+def compile(
+    module: Module,
+    *,
+    devices: int,
+    backend: str = "compiled",
+    cache: bool | Cache = True,
+    threads: int | None = None,
+    features: str = "",
+    host: Host | None = None,
+    passes: str | Sequence[object] = "default",
+    verify: str = "strict",
+) -> ShardedExecutable: ...
 @overload
 def compile(
     module: Module,
@@ -76,7 +91,8 @@ def compile(
     passes: str | Sequence[object] = "default",
     verify: str = "strict",
     weights: Mapping[str, Any] | str | Path | None = None,
-) -> Executable | LoadedModule:
+    devices: int | None = None,
+) -> Executable | LoadedModule | ShardedExecutable:
     """Return a function that runs a module, as native code for this processor by default.
 
     Args:
@@ -95,11 +111,14 @@ def compile(
         verify: as for `hlo.verify`.
         weights: parameters that become constants, as for `hlo.bake_weights`; the function is one of
             the others.
+        devices: partition the module by its shardings, and run it on so many devices, threads of
+            this process; without it shardings are ignored.
 
     Returns:
         An `hlo.runtime.executable.Executable`, for another backend an
-        `hlo.compiler.backends.LoadedModule`: it takes an array for each parameter and returns the
-        module's results as numpy arrays.
+        `hlo.compiler.backends.LoadedModule`, with `devices` an
+        `hlo.compiler.sharded.ShardedExecutable`: it takes an array for each parameter and returns
+        the module's results as numpy arrays.
 
     Raises:
         HloError: if the module is not valid, or there is no such backend.
@@ -120,6 +139,7 @@ def compile(
         threads=(threads, int | None), features=(features, str), host=(host, Host | None),
         passes=(passes, str | Sequence[object]),
         verify=(verify, str), weights=(weights, Mapping | str | Path | None),
+        devices=(devices, int | None),
     )  # fmt: skip
     if not isinstance(passes, str):
         from hlo.passes.default import pipeline_text
@@ -130,6 +150,12 @@ def compile(
 
         module = module.clone()
         bake_given(module, weights)
+
+    if devices is not None:
+        options: dict[str, Any] = {"passes": passes, "verify": verify}
+        if backend == "compiled":
+            options |= {"cache": cache, "threads": threads, "features": features}
+        return _sharded(module, devices, backend, options, host)
 
     if backend != "compiled":
         from hlo.compiler.backends import load
@@ -152,6 +178,32 @@ def compile(
     exe.trees = module.usable_trees
     _warn_of_elided(exe.elided)
     return exe
+
+
+def _sharded(
+    module: Module, devices: int, backend: str, options: dict[str, Any], host: Host | None
+) -> ShardedExecutable:
+    """Return a module that is partitioned by its shardings, as one function on whole arrays."""
+    from hlo.compiler.backends import LoadedModule
+    from hlo.compiler.partition import partition
+    from hlo.compiler.sharded import ShardedExecutable
+    from hlo.host import Host, need_devices
+    from hlo.io.arguments import Parameter
+
+    parted = partition(module, devices)
+    counts = parted.module.device_counts
+    need_devices(counts)
+    shared = host or Host()
+    hosts = [Host(shared.custom_calls, shared.libraries) for _ in range(math.prod(counts))]
+    program = compile(parted.module, backend=backend, host=hosts[0], **options)
+    if isinstance(program, LoadedModule):
+        runs: list[Run] = [program.on(h) for h in hosts]
+    else:
+        assert isinstance(program, Executable)
+        runs = [on_host(program, h).run_values for h in hosts]
+
+    parameters = [Parameter(p.parameter_number, p.name, p.shape) for p in module.entry.parameters]
+    return ShardedExecutable(parted, parameters, runs, hosts, module.usable_trees)
 
 
 def _warn_of_elided(names: Sequence[str]) -> None:

@@ -52,6 +52,13 @@ class Contract:
         attributes[_RESULT] = _text(self.result_shardings)
         module.attrs["frontend_attributes"] = attributes
 
+    def named_results(self) -> dict[str, tuple[Shape, Sharding]]:
+        """Return shape and sharding of each array of the result, by its name, `out0`, ..."""
+        leaves = [s for _, s in self.result.leaves()]
+        pairs = zip(leaves, self.result_shardings, strict=True)
+        arrays = [pair for pair in pairs if not pair[0].is_token]
+        return {f"out{n}": pair for n, pair in enumerate(arrays)}
+
     def split(self, values: Sequence[Any], device: int) -> list[Any]:
         """Return what a device, by its partition's number, has of global arguments."""
         shardings = iter(self.parameter_shardings)
