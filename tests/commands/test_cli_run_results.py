@@ -220,8 +220,9 @@ def test_places_in_a_queue(keys: list[str], message: str) -> None:
 @pytest.mark.parametrize("backend", ["compiled", "reference"])
 def test_a_module_for_several_devices_on_one_says_so(backend: str) -> None:
     noted = "it runs on one device, on whole arrays: num_partitions=2, shardings"
-    assert noted in run("-", "--backend", backend, text=SHARDED).stderr
-    assert noted not in run("-", "--num-partitions", "2", text=SHARDED).stderr
+    assert noted in run("-", "--per-device", "--backend", backend, text=SHARDED).stderr
+    told = run("-", "--per-device", "--num-partitions", "2", text=SHARDED)
+    assert noted not in told.stderr
     whole = SHARDED.replace("devices=[2]<=[2]", "replicated").replace(", num_partitions=2", "")
     assert "note" not in run("-", "--backend", backend, text=whole).stderr
 
