@@ -101,7 +101,153 @@ ENTRY e {{
     return Case(text, [data(draw, et, dims), data(draw, et, sizes), *starts], [len(dims)])
 
 
+@dataclass(frozen=True)
+class _Indexed:
+    """Which windows of an operand a gather reads, or a scatter writes.
+
+    Attributes:
+        operand: dimensions of the operand. window: sizes of a window in them.
+        batching: the dimensions of the operand that run along one of `batch`. collapsed: those that
+            a window leaves out. index_map: those that are indexed.
+        batch: sizes of the dimensions by which windows are counted.
+        places: for each of `batching`, the number in `batch`.
+    """
+
+    operand: list[int]
+    window: list[int]
+    batching: list[int]
+    collapsed: list[int]
+    index_map: list[int]
+    batch: list[int]
+    places: list[int]
+
+    @staticmethod
+    def random(draw: random.Random) -> _Indexed:
+        rank = draw.randint(1, 3)
+        operand = [draw.choice(SIZES) for _ in range(rank)]
+        batch = [draw.choice((1, 2, 3, 5, 6)) for _ in range(draw.randint(0, 2))]
+        batching: list[int] = []
+        places: list[int] = []
+        if batch and draw.random() < 0.3:
+            batching, places = [draw.randrange(rank)], [draw.randrange(len(batch))]
+            operand[batching[0]] = batch[places[0]]
+        others = [d for d in range(rank) if d not in batching]
+        index_map = [d for d in others if draw.random() < 0.7]
+        draw.shuffle(index_map)
+        window = [1] * rank
+        for d in others:
+            least = 0 if draw.random() < 0.03 else 1
+            window[d] = draw.choice([1, 1, operand[d], draw.randint(least, operand[d])])
+        collapsed = [d for d in others if window[d] == 1 and draw.random() < 0.7]
+        return _Indexed(operand, window, batching, collapsed, index_map, batch, places)
+
+    def indices(self, draw: random.Random, name: str) -> tuple[np.ndarray, int]:
+        """Return index vectors of a type, and their dimension."""
+        at = draw.randint(0, len(self.batch))
+        implicit = len(self.index_map) == 1 and draw.random() < 0.4
+        dims = [*self.batch]
+        if implicit:
+            at = len(dims)
+        else:
+            dims.insert(at, len(self.index_map))
+        rng = np.random.default_rng(draw.randrange(1 << 30))
+        et = ELEMENT_TYPES[name]
+        top = max(self.operand) + 2
+        values = rng.integers(-2 if et.is_signed else 0, top, dims)
+        far = rng.random(dims) < 0.05
+        return np.where(far, 2 ** (et.bits - et.is_signed) - 1, values).astype(et.dtype), at
+
+    def result(self, draw: random.Random) -> tuple[list[int], list[int]]:
+        """Return the dimensions of all windows, and which of them are the window's."""
+        inner = [n for d, n in enumerate(self.window) if d not in (*self.batching, *self.collapsed)]
+        rank = len(inner) + len(self.batch)
+        offsets = sorted(draw.sample(range(rank), len(inner)))
+        sizes, counts = iter(inner), iter(self.batch)
+        return [next(sizes) if d in offsets else next(counts) for d in range(rank)], offsets
+
+    def places_at(self, at: int) -> list[int]:
+        """Return the dimensions of the indices that `batching` runs along."""
+        return [p + (p >= at) for p in self.places]
+
+
+def _braces(numbers: Sequence[int]) -> str:
+    return f"{{{joined(numbers)}}}"
+
+
+def gather(draw: random.Random) -> Case:
+    """Return a gather."""
+    found = _Indexed.random(draw)
+    et, index = draw.choice(TYPES), draw.choice(INDEX_TYPES)
+    indices, at = found.indices(draw, index)
+    dims, offsets = found.result(draw)
+    text = f"""HloModule m
+ENTRY e {{
+  x = {et}[{joined(found.operand)}] parameter(0)
+  i = {index}[{joined(indices.shape)}] parameter(1)
+  ROOT r = {et}[{joined(dims)}] gather(x, i), offset_dims={_braces(offsets)}, \
+collapsed_slice_dims={_braces(found.collapsed)}, start_index_map={_braces(found.index_map)}, \
+operand_batching_dims={_braces(found.batching)}, \
+start_indices_batching_dims={_braces(found.places_at(at))}, index_vector_dim={at}, \
+slice_sizes={_braces(found.window)}
+}}"""
+    return Case(text, [data(draw, et, found.operand), indices], [len(dims)])
+
+
+_BODIES = ("add", "multiply", "minimum", "maximum", "second", "twice")
+
+
+def scatter(draw: random.Random) -> Case:
+    """Return a scatter, of one or two operands."""
+    found = _Indexed.random(draw)
+    et, index = draw.choice(("f32", "s32", "pred", "u8", "bf16")), draw.choice(INDEX_TYPES)
+    body = draw.choice(_BODIES if et != "pred" else ("add", "maximum", "second"))
+    indices, at = found.indices(draw, index)
+    dims, offsets = found.result(draw)
+    count = 2 if body in ("add", "second") and draw.random() < 0.2 else 1
+    scalars = [f"{x}{n} = {et}[] parameter({k * count + n})" for k, x in enumerate("ab")
+               for n in range(count)]  # fmt: skip
+    combined = {
+        "second": "copy(b{n})",
+        "twice": "add(a{n}, add.1)",
+    }.get(body, f"{body}(a{{n}}, b{{n}})")
+    lines = [f"r{n} = {et}[] {combined.format(n=n)}" for n in range(count)]
+    if body == "twice":
+        lines.insert(0, f"add.1 = {et}[] add(b0, b0)")
+    if count == 2:
+        lines.append(f"t = ({et}[], {et}[]) tuple(r0, r1)")
+    lines[-1] = f"ROOT {lines[-1]}"
+    whole = f"{et}[{joined(found.operand)}]"
+    inputs = [f"x{n} = {whole} parameter({n})" for n in range(count)]
+    inputs.append(f"i = {index}[{joined(indices.shape)}] parameter({count})")
+    inputs += [f"v{n} = {et}[{joined(dims)}] parameter({count + 1 + n})" for n in range(count)]
+    names = [*(f"x{n}" for n in range(count)), "i", *(f"v{n}" for n in range(count))]
+    newline = "\n  "
+    text = f"""HloModule m
+f {{
+  {newline.join([*scalars, *lines])}
+}}
+ENTRY e {{
+  {newline.join(inputs)}
+  ROOT r = {whole if count == 1 else f"({whole}, {whole})"} scatter({", ".join(names)}), \
+update_window_dims={_braces(offsets)}, inserted_window_dims={_braces(found.collapsed)}, \
+scatter_dims_to_operand_dims={_braces(found.index_map)}, \
+input_batching_dims={_braces(found.batching)}, \
+scatter_indices_batching_dims={_braces(found.places_at(at))}, index_vector_dim={at}, to_apply=f
+}}"""
+
+    def array(sizes: Sequence[int]) -> np.ndarray:
+        x = data(draw, et, sizes)
+        return x if ELEMENT_TYPES[et].is_integer or et == "pred" else np.nan_to_num(x)
+
+    arguments = [array(found.operand) for _ in range(count)] + [indices]
+    arguments += [array(dims) for _ in range(count)]
+    tolerance = {"f32": 1e-4, "bf16": 0.3}.get(et, 0.0)
+    return Case(text, arguments, [len(found.operand)] * count, tolerance)
+
+
 CASES: dict[str, Callable[[random.Random], Case]] = {
     "dynamic-slice": dynamic_slice,
     "dynamic-update-slice": dynamic_update_slice,
+    "gather": gather,
+    "scatter": scatter,
 }
