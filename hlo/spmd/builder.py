@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_reducer
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
-from hlo.spmd.value import Sharded
+from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.sharding.devices import DeviceGrid
 from hlo.values.sharding.replica_groups import GridGroups, ListedGroups, ReplicaGroups
-from hlo.values.types import PRED, S32, ArrayShape, ElementType, array
+from hlo.values.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape, array
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,27 @@ class SpmdBuilder(Builder):
     def append(self, inst: Instruction) -> Instruction:
         """Append an instruction that has been made already."""
         return self._add(inst)
+
+    # --- tuples -----------------------------------------------------------------------------------
+
+    def packed(self, value: Value) -> Instruction:
+        """Return a value as one instruction: its tuples are made."""
+        if isinstance(value, tuple):
+            return self.tuple(*(self.packed(v) for v in value))
+        return value.local
+
+    def unpacked(self, whole: Instruction, shape: Shape, specs: Iterator[PartitionSpec]) -> Value:
+        """Return the value of an instruction, with its tuples taken apart.
+
+        shape: in the original program. specs: of its leaves.
+        """
+        if isinstance(shape, TupleShape):
+            return tuple(
+                self.unpacked(self.element(whole, n), element, specs)
+                for n, element in enumerate(shape.elements)
+            )
+        spec = next(specs)
+        return Sharded(whole, spec, shape) if isinstance(shape, ArrayShape) else Unsharded(whole)
 
     # --- where a device is ------------------------------------------------------------------------
 

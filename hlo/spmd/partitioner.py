@@ -20,7 +20,7 @@ from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.registry import HANDLERS, Wanted
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec, mesh_for
 from hlo.spmd.reshard import reshard
-from hlo.spmd.value import Sharded, Unsharded, Value
+from hlo.spmd.value import Sharded, Value
 from hlo.values.sharding import Sharding, TupleSharding
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
@@ -101,7 +101,7 @@ class _Partitioner:
             b, self._resharded(b, root, self.specs(old.root)), leaf_shardings(old.root),
             inward=False,
         )  # fmt: skip
-        comp.set_root(self._packed(b, root))
+        comp.set_root(b.packed(root))
         return comp
 
     def called(self, old: Computation, parameters: Sequence[Wanted], wanted: Wanted) -> Computation:
@@ -117,7 +117,7 @@ class _Partitioner:
             values[parameter] = self._parameter(b, parameter, specs)
         root = self._write(b, old, values)
         b.original = old.root
-        comp.set_root(self._packed(b, self._resharded(b, root, wanted)))
+        comp.set_root(b.packed(self._resharded(b, root, wanted)))
         return comp
 
     def _write(self, b: SpmdBuilder, old: Computation, values: dict[Instruction, Value]) -> Value:
@@ -160,7 +160,7 @@ class _Partitioner:
         return self._resharded(b, handler(b, inst, operands, wanted), wanted)
 
     def _while(self, b: SpmdBuilder, inst: Instruction, init: Value, wanted: Wanted) -> Value:
-        state = self._packed(b, self._resharded(b, init, wanted))
+        state = b.packed(self._resharded(b, init, wanted))
         (parameter,) = inst.body.parameters
         body = self.called(inst.body, [wanted], wanted)
         manual = self.specs(inst.condition.root)[0].manual
@@ -169,7 +169,7 @@ class _Partitioner:
             inst.clone([state], shape=state.shape, attrs={"body": body, "condition": condition})
         )
         loop.annotations.pop("sharding", None)
-        return _unpacked(b, loop, parameter.shape, iter(wanted))
+        return b.unpacked(loop, parameter.shape, iter(wanted))
 
     def _conditional(
         self, b: SpmdBuilder, inst: Instruction, operands: list[Value], wanted: Wanted
@@ -180,26 +180,24 @@ class _Partitioner:
         passed = []
         for branch, argument in zip(inst.called_computations, arguments, strict=True):
             specs = self.specs(branch.parameters[0])
-            passed.append(self._packed(b, self._resharded(b, argument, specs)))
+            passed.append(b.packed(self._resharded(b, argument, specs)))
             if branch not in branches:
                 branches[branch] = self.called(branch, [specs], wanted)
         shape = next(iter(branches.values())).root.shape
         local = inst.clone([b.replicated(which).local, *passed], shape=shape)
         local.replace_called(branches)
         local.annotations.pop("sharding", None)
-        return _unpacked(b, b.append(local), inst.shape, iter(wanted))
+        return b.unpacked(b.append(local), inst.shape, iter(wanted))
 
     def _call(
         self, b: SpmdBuilder, inst: Instruction, operands: list[Value], wanted: Wanted
     ) -> Value:
         specs = [self.specs(p) for p in inst.to_apply.parameters]
-        passed = [
-            self._packed(b, self._resharded(b, v, s)) for v, s in zip(operands, specs, strict=True)
-        ]
+        passed = [b.packed(self._resharded(b, v, s)) for v, s in zip(operands, specs, strict=True)]
         callee = self.called(inst.to_apply, specs, wanted)
         local = inst.clone(passed, shape=callee.root.shape, attrs={"to_apply": callee})
         local.annotations.pop("sharding", None)
-        return _unpacked(b, b.append(local), inst.shape, iter(wanted))
+        return b.unpacked(b.append(local), inst.shape, iter(wanted))
 
     def _regional(
         self, b: SpmdBuilder, inst: Instruction, operand: Sharded, wanted: PartitionSpec
@@ -261,7 +259,7 @@ class _Partitioner:
         shapes = iter(specs)
         local = inst.clone([], shape=_local_shape(self.mesh, inst.shape, shapes))
         local.annotations.pop("sharding", None)
-        return _unpacked(b, b.append(local), inst.shape, iter(specs))
+        return b.unpacked(b.append(local), inst.shape, iter(specs))
 
     def _resharded(self, b: SpmdBuilder, value: Value, wanted: Wanted) -> Value:
         """Return a value in the specs of its leaves."""
@@ -298,25 +296,6 @@ class _Partitioner:
             return replace(v, local=b.permute(v.local, pairs))
 
         return leaf(value)
-
-    def _packed(self, b: SpmdBuilder, value: Value) -> Instruction:
-        """Return a value as one instruction."""
-        if isinstance(value, tuple):
-            return b.tuple(*(self._packed(b, v) for v in value))
-        return value.local
-
-
-def _unpacked(
-    b: SpmdBuilder, whole: Instruction, shape: Shape, specs: Iterator[PartitionSpec]
-) -> Value:
-    """Return the value of an instruction, of a shape of the program; its tuples taken apart."""
-    if isinstance(shape, TupleShape):
-        parts = (b.element(whole, n) for n in range(len(shape.elements)))
-        return tuple(
-            _unpacked(b, part, s, specs) for part, s in zip(parts, shape.elements, strict=True)
-        )
-    spec = next(specs)
-    return Sharded(whole, spec, shape) if isinstance(shape, ArrayShape) else Unsharded(whole)
 
 
 def _local_shape(mesh: DeviceMesh, shape: Shape, specs: Iterator[PartitionSpec]) -> Shape:

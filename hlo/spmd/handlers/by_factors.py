@@ -14,6 +14,7 @@ from hlo.ops.factors import FactorKind, FactorRule
 from hlo.spmd.assignment import Choices, scatter_target
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.registry import Wanted
+from hlo.spmd.handlers.whole import on_whole_values
 from hlo.spmd.localize import localized
 from hlo.spmd.mesh import Axes, PartitionSpec
 from hlo.spmd.value import Sharded, Unsharded, Value
@@ -65,6 +66,8 @@ def by_factors(
     it gets is not masked.
     """
     rule = rule or inst.spec.factors(inst)
+    if rule.structural:
+        return on_whole_values(b, inst, operands, wanted, rule.reason)
     kinds = {FactorKind.PASS_THROUGH}
     if partial is not None:
         kinds.add(FactorKind.REDUCTION)

@@ -1,0 +1,34 @@
+"""Operations that each device runs as they are, on whole values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo.ir import Instruction
+from hlo.spmd.builder import SpmdBuilder
+from hlo.spmd.handlers.registry import Wanted
+from hlo.spmd.mesh import PartitionSpec
+from hlo.spmd.value import Sharded, Value
+from hlo.values.types import ArrayShape
+
+
+def on_whole_values(
+    b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted, reason: str
+) -> Value:
+    """Run an operation on each device, on all of its operands. See `Handler`.
+
+    reason: why none of them can be cut.
+    """
+
+    def whole(value: Value) -> Value:
+        if isinstance(value, tuple):
+            return tuple(map(whole, value))
+        return b.replicated(value, reason) if isinstance(value, Sharded) else value
+
+    local = inst.clone([b.packed(whole(v)) for v in operands])
+    local.annotations.pop("sharding", None)
+    specs = [
+        PartitionSpec.replicated(s.rank if isinstance(s, ArrayShape) else 0, w.manual)
+        for (_, s), w in zip(inst.shape.leaves(), wanted, strict=True)
+    ]
+    return b.unpacked(b.append(local), inst.shape, iter(specs))
