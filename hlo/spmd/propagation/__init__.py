@@ -1,0 +1,6 @@
+"""Sharding propagation: a sharding for each array of a module, from those that are annotated."""
+
+from hlo.spmd.propagation.propagate import propagate
+from hlo.spmd.propagation.result import PropagationResult
+
+__all__ = ["PropagationResult", "propagate"]
