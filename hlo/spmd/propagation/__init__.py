@@ -2,5 +2,6 @@
 
 from hlo.spmd.propagation.propagate import propagate
 from hlo.spmd.propagation.result import PropagationResult
+from hlo.spmd.propagation.shardy import has_meshes
 
-__all__ = ["PropagationResult", "propagate"]
+__all__ = ["PropagationResult", "has_meshes", "propagate"]

@@ -194,7 +194,12 @@ class ShardyReader:
         parts = []
         for operand, sharding, shape in zip(inst.operands, shardings, shapes, strict=True):
             [(_, said)] = self._of(inst, _OUT, [sharding], shape, mesh)
-            target = TO_AUTOMATIC if mesh.count(manual) > 1 else "Sharding"
+            target = "Sharding"
+            if mesh.count(manual) > 1:
+                # What is computed from nothing in the region is known to be there by this.
+                operand = _mark(comp, target, operand, operand.shape, inst)
+                found[operand, 0] = _inside(said, manual, outer)
+                target = TO_AUTOMATIC
             parts.append(_mark(comp, target, operand, shape, inst))
             found[parts[-1], 0] = _in_region(said, outer)
         _take_place(inst, parts)

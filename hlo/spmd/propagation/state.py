@@ -141,7 +141,7 @@ class Graph:
         prefix: tuple[tuple[Axes, ...], ...] | None = None,
     ) -> None:
         """Add an edge from one value to another of as many dimensions, each its own factor."""
-        if source is target or not target.dims:
+        if source is target:
             return
         # Of a pair of sizes, inside and outside of a manual region, the smaller is cut.
         sizes = map(min, source.shape.dims, target.shape.dims)
