@@ -214,8 +214,7 @@ class _Frame:
         frame = parts[0] if len(parts) == 1 else b.op("concatenate", *parts, dimensions=(dim,))
         frame = padded(b, frame, dim, lead, end - at, outside)
         window = cut_out(b, frame, dim, by_device(b, reach.axes, self.offsets - begin), reach.size)
-        outer = reach.is_below() or reach.is_above(self.size)
-        if fill is None or self.periodic or not outer or self._has_zeros(fill):
+        if fill is None or self.periodic or self._is_filled(fill):
             return window
         index = index_along(b, window, dim, by_device(b, reach.axes, reach.starts))
         inside = within(
@@ -226,11 +225,27 @@ class _Frame:
         filled = b.broadcast(scalar_of(b, shape.element_type, fill), window.array_shape)
         return b.op("select", inside, window, filled, shape=window.shape)
 
-    def _has_zeros(self, fill: Fill) -> bool:
-        """True when zeros are wanted outside, and arrive: each permute gives them at the ends."""
-        full = self.size % self.shard == 0 and self.size // self.shard == len(self.reach.starts)
-        zero = not isinstance(fill, Instruction) and fill == 0 and not np.signbit(fill)
-        return full and zero and all(len(hops) == 1 for hops in self.rounds)
+    def _is_filled(self, fill: Fill) -> bool:
+        """True when needed elements outside of the dimension are what is wanted without more.
+
+        They are fillers of the frame, or zeros that a permute gives where it sends nothing.
+        """
+        zeros = not isinstance(fill, Instruction) and fill == 0 and not np.signbit(fill)
+        alone = {hops[0] for hops in self.rounds if len(hops) == 1}
+        count = len(self.reach.starts)
+        for c, need in enumerate(self.reach.counts.tolist()):
+            start = int(self.offsets[c])
+            for first, end in (
+                (start, min(start + need, -c * self.shard)),
+                (max(start, self.size - c * self.shard), start + need),
+            ):
+                for h, hop in self.hops.items():
+                    at = h * self.shard
+                    if max(first, at + hop.low) < min(end, at + hop.high):
+                        empty = not 0 <= c + h < count
+                        if not (zeros and empty and h in alone):
+                            return False
+        return True
 
     def _exchange(
         self,

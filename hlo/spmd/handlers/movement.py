@@ -1,0 +1,124 @@
+"""pad, slice, reverse, shuffle: elements that move along a cut dimension come from neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hlo.ir import Instruction
+from hlo.ops.attrs import PadDim, SliceDim, WindowDim
+from hlo.spmd.builder import SpmdBuilder
+from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.handlers.by_factors import by_factors
+from hlo.spmd.handlers.registry import Wanted, handles
+from hlo.spmd.localize import localized
+from hlo.spmd.mesh import Axes, PartitionSpec
+from hlo.spmd.value import Sharded, Unsharded, Value
+from hlo.spmd.windows import array_of, elements_at, keep_whole, positions_of
+
+_Parts = Sequence[Sharded | Unsharded]
+_Specs = Sequence[PartitionSpec]
+
+
+@handles("pad")
+def _pad(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted) -> Value:
+    shape = inst.array_shape
+
+    def share(parts: _Parts, specs: _Specs, _: Axes) -> list[Instruction]:
+        value, fill = array_of(parts[0]), array_of(parts[1]).local
+        padding = list(inst.padding)
+        for d, axes in enumerate(specs[0].dims):
+            p = padding[d]
+            if not axes or p == PadDim(0, 0):
+                continue
+            window = WindowDim(pad_low=p.low, lhs_dilate=p.interior + 1)
+            found = elements_at(b, value, d, positions_of(b, window, shape.dims[d], axes), fill)
+            value = replace(value, local=found.local)
+            w = found.padding
+            padding[d] = PadDim(w.pad_low, w.pad_high, w.lhs_dilate - 1)
+        result = b.mesh.local_shape(shape, specs[0])
+        if value.local.array_shape.dims == result.dims and all(p == PadDim(0, 0) for p in padding):
+            return [value.local]
+        return [b.op("pad", value.local, fill, shape=result, padding=tuple(padding))]
+
+    rule = keep_whole(inst.spec.factors(inst), operands)
+    return by_factors(b, inst, operands, wanted, rule=rule, share=share)
+
+
+@handles("slice")
+def _slice(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted) -> Value:
+    shape = inst.array_shape
+
+    def share(parts: _Parts, specs: _Specs, _: Axes) -> list[Instruction]:
+        value = array_of(parts[0])
+        ranges = list(inst.slice)
+        for d, axes in enumerate(specs[0].dims):
+            r = ranges[d]
+            if not axes:
+                continue
+            if r != SliceDim(0, value.shape.dims[d]):
+                window = WindowDim(stride=r.stride, pad_low=-r.start)
+                found = elements_at(b, value, d, positions_of(b, window, shape.dims[d], axes), None)
+                value = replace(value, local=found.local)
+            ranges[d] = SliceDim(0, value.local.array_shape.dims[d], r.stride)
+        result = b.mesh.local_shape(shape, specs[0])
+        if value.local.array_shape.dims == result.dims:
+            return [value.local]
+        return [b.op("slice", value.local, shape=result, slice=tuple(ranges))]
+
+    rule = keep_whole(inst.spec.factors(inst), operands)
+    return by_factors(b, inst, operands, wanted, rule=rule, share=share)
+
+
+@handles("reverse")
+def _reverse(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted) -> Value:
+    shape = inst.array_shape
+
+    def share(parts: _Parts, specs: _Specs, _: Axes) -> list[Instruction]:
+        value = array_of(parts[0])
+        for d in inst.dimensions:
+            axes = specs[0].dims[d]
+            if axes:
+                size = shape.dims[d]
+                part = b.mesh.shard_size(size, axes)
+                # What is before the first element becomes padding.
+                starts = size - (np.arange(b.mesh.count(axes)) + 1) * part
+                reach = Reach(axes, starts, np.full(len(starts), part), part)
+                value = replace(value, local=exchange(b, value, d, reach))
+        return [b.append(localized(inst, [value.local], b.mesh.local_shape(shape, specs[0])))]
+
+    rule = keep_whole(inst.spec.factors(inst), operands)
+    return by_factors(b, inst, operands, wanted, rule=rule, share=share)
+
+
+@handles("shuffle")
+def _shuffle(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted) -> Value:
+    shape = inst.array_shape
+
+    def share(parts: _Parts, specs: _Specs, _: Axes) -> list[Instruction]:
+        value = array_of(parts[0])
+        assert inst.shifts is not None
+        inside: list[tuple[int, int]] = []
+        for d, shift in zip(inst.dimensions, inst.shifts, strict=True):
+            axes = specs[0].dims[d]
+            if not axes:
+                inside.append((d, shift))
+                continue
+            size = shape.dims[d]
+            part = b.mesh.shard_size(size, axes)
+            starts = np.arange(b.mesh.count(axes)) * part
+            counts = np.clip(size - starts, 0, part)
+            reach = Reach(axes, starts + shift, counts, part)
+            value = replace(value, local=exchange(b, value, d, reach, periodic=True))
+        if not inside:
+            return [value.local]
+        dimensions, shifts = zip(*inside, strict=True)
+        return [
+            b.op("shuffle", value.local, shape=value.local.shape, mode=inst.attrs["mode"],
+                 dimensions=dimensions, shifts=shifts)
+        ]  # fmt: skip
+
+    rule = keep_whole(inst.spec.factors(inst), operands)
+    return by_factors(b, inst, operands, wanted, rule=rule, share=share)

@@ -1,0 +1,86 @@
+"""Random operations whose elements move along dimensions: windows, pads, slices and the like."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+_TYPES = ("f32", "s32", "s8", "u16", "bf16", "pred", "f64", "c64", "s4", "f8e4m3fn")
+
+_SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 17)
+
+
+def _shape(et: str, dims: list[int]) -> str:
+    return f"{et}[{','.join(map(str, dims))}]"
+
+
+def _module(et: str, parameters: list[str], root: str, before: str = "", head: str = "") -> str:
+    lines = [f"  p{n} = {shape} parameter({n})" for n, shape in enumerate(parameters)]
+    return (
+        f"HloModule m\n{head}ENTRY e {{\n" + "\n".join(lines) + f"\n{before}  ROOT r = {root}\n}}"
+    )
+
+
+def _pad(draw: random.Random) -> str:
+    et = draw.choice(_TYPES)
+    dims = [draw.choice(_SIZES) for _ in range(draw.randint(1, 3))]
+    sizes, padding = [], []
+    for n in dims:
+        low, high = draw.randint(-3, 6), draw.randint(-3, 6)
+        interior = draw.choice([0, 0, 0, 1, 2])
+        if draw.random() < 0.4:
+            low = high = interior = 0
+        size = n + low + high + max(0, n - 1) * interior
+        if size < 0:
+            low, high, size = 0, 0, n + max(0, n - 1) * interior
+        sizes.append(size)
+        padding.append(f"{low}_{high}_{interior}")
+    return _module(
+        et, [_shape(et, dims), f"{et}[]"],
+        f"{_shape(et, sizes)} pad(p0, p1), padding={'x'.join(padding)}",
+    )  # fmt: skip
+
+
+def _slice(draw: random.Random) -> str:
+    et = draw.choice(_TYPES)
+    dims = [draw.choice(_SIZES) for _ in range(draw.randint(1, 3))]
+    sizes, ranges = [], []
+    for n in dims:
+        start = draw.randint(0, n)
+        limit, stride = draw.randint(start, n), draw.choice([1, 1, 2, 3])
+        if draw.random() < 0.3:
+            start, limit, stride = 0, n, 1
+        sizes.append(len(range(start, limit, stride)))
+        ranges.append(f"[{start}:{limit}:{stride}]")
+    return _module(
+        et, [_shape(et, dims)], f"{_shape(et, sizes)} slice(p0), slice={{{', '.join(ranges)}}}"
+    )
+
+
+def _reverse(draw: random.Random) -> str:
+    et = draw.choice(_TYPES)
+    dims = [draw.choice(_SIZES) for _ in range(draw.randint(1, 3))]
+    turned = [d for d in range(len(dims)) if draw.random() < 0.6]
+    shape = _shape(et, dims)
+    return _module(et, [shape], f"{shape} reverse(p0), dimensions={{{','.join(map(str, turned))}}}")
+
+
+def _shuffle(draw: random.Random) -> str:
+    et = draw.choice(_TYPES)
+    dims = [draw.choice(_SIZES[1:]) for _ in range(draw.randint(1, 3))]
+    turned = [d for d in range(len(dims)) if draw.random() < 0.6] or [0]
+    shifts = ",".join(str(draw.randint(-20, 20)) for _ in turned)
+    shape = _shape(et, dims)
+    return _module(
+        et, [shape],
+        f"{shape} shuffle(p0), dimensions={{{','.join(map(str, turned))}}}, mode=rotate, "
+        f"shifts={{{shifts}}}",
+    )  # fmt: skip
+
+
+GENERATORS: dict[str, Callable[[random.Random], str]] = {
+    "pad": _pad,
+    "slice": _slice,
+    "reverse": _reverse,
+    "shuffle": _shuffle,
+}
