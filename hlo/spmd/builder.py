@@ -278,31 +278,18 @@ class SpmdBuilder(Builder):
             channel_id=self.program.next_channel(), dimensions=(dim,),
         )  # fmt: skip
 
-    def all_to_all(self, x: Instruction, split: int, concat: int, axes: Axes) -> Instruction:
-        """Split a dimension over the devices along axes, and concatenate parts along another one.
+    def exchange(self, x: Instruction, dim: int, axes: Axes) -> Instruction:
+        """Send part n of a dimension to the nth device along axes: an all-to-all.
 
-        The size of dimension `split` is a multiple of their number. What becomes major in `concat`
-        is the coordinate along axes.
+        The dimension, whose size is a multiple of their number, has the parts received, in the
+        order of the devices. `hlo.spmd.blocks.all_to_all` joins another dimension.
         """
-        count = self.mesh.count(axes)
-        if count == 1:
+        if self.mesh.count(axes) == 1:
             return x
-        shape = x.array_shape
-        # HLO's form with a dimension splits and concatenates the same one.
-        dims = shape.dims
-        parts = self.reshape(x, (*dims[:split], count, dims[split] // count, *dims[split + 1 :]))
-        swapped = self.op(
-            "all-to-all", parts, shape=parts.shape, replica_groups=self._partition_groups(axes),
-            channel_id=self.program.next_channel(), dimensions=(split,),
+        return self.op(
+            "all-to-all", x, shape=x.shape, replica_groups=self._partition_groups(axes),
+            channel_id=self.program.next_channel(), dimensions=(dim,),
         )  # fmt: skip
-        rank = len(dims)
-        rest = [d for d in range(rank + 1) if d != split]
-        at = rest.index(concat if concat < split else concat + 1)
-        perm = (*rest[:at], split, *rest[at:])
-        moved = self.op("transpose", swapped, dimensions=perm)
-        result = [d // count if n == split else d for n, d in enumerate(dims)]
-        result[concat] *= count
-        return self.reshape(moved, result)
 
     def permute(self, x: Instruction, pairs: Sequence[tuple[int, int]]) -> Instruction:
         """Send from devices to devices, pairs of partitions; zeros where nothing arrives."""

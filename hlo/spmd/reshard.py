@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
+
 from hlo.errors import InferError
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.spmd.builder import Reshard, SpmdBuilder, resized
-from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
+from hlo.spmd.blocks import Along, Crossing, all_to_all, gather, scatter
+from hlo.spmd.builder import Reshard, SpmdBuilder
+from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.mesh import DeviceMesh, PartitionSpec
+from hlo.spmd.redistribution import plan
+from hlo.spmd.route import windows
+from hlo.spmd.steps import Kind, State, Step
 from hlo.spmd.value import Sharded
-from hlo.values.types import S32, ArrayShape
+from hlo.values.types import S32, ArrayShape, array
 
 
 def moved_bytes(
     mesh: DeviceMesh, shape: ArrayShape, source: PartitionSpec, target: PartitionSpec
-) -> float:
+) -> int:
     """Return what a change of distribution moves: bytes of the results of its collectives.
 
     shape: of the array. Raises InferError where the specs differ in their manual axes.
     """
     _check(source, target)
-    local = mesh.local_shape(shape, source)
-    moved = 0
-    if any(a not in target.unreduced and mesh.sizes[a] > 1 for a in source.unreduced):
-        moved += local.byte_size
-    for dim, (old, new) in enumerate(zip(source.dims, target.dims, strict=True)):
-        if old != new and mesh.count(old) > 1:
-            local = resized(local, dim, local.dims[dim] * mesh.count(old))
-            moved += local.byte_size
-            local = resized(local, dim, shape.dims[dim])
-    return float(moved)
+    elements = plan(mesh, shape.dims, source, target).elements
+    return array(shape.element_type, (elements,)).byte_size
 
 
 def reshard(b: SpmdBuilder, value: Sharded, target: PartitionSpec) -> Sharded:
@@ -36,25 +36,17 @@ def reshard(b: SpmdBuilder, value: Sharded, target: PartitionSpec) -> Sharded:
 
     Raises InferError where the specs differ in their manual axes.
     """
-    source, mesh = value.spec, b.mesh
+    source = value.spec
     _check(source, target)
     b.program.reshards.append(
         Reshard(value.local.name, b.original.name, value.shape, source, target,
-                int(moved_bytes(mesh, value.shape, source, target)))
+                moved_bytes(b.mesh, value.shape, source, target))
     )  # fmt: skip
     x = value.local
-    x = b.all_reduce(x, tuple(a for a in source.unreduced if a not in target.unreduced))
-    for dim, (old, new) in enumerate(zip(source.dims, target.dims, strict=True)):
-        if old != new:
-            x = b.all_gather(x, dim, old)
-            x = _cut(b, x, dim, value.shape.dims[dim], ())
-    for dim, (old, new) in enumerate(zip(source.dims, target.dims, strict=True)):
-        if old != new:
-            x = _cut(b, x, dim, value.shape.dims[dim], new)
-    added = tuple(a for a in target.unreduced if a not in source.unreduced)
-    if mesh.count(added) > 1:
-        x = _first_only(b, x, added)
-    return Sharded(x, target, value.shape)
+    for step in plan(b.mesh, value.shape.dims, source, target).steps:
+        x = _WRITERS[step.kind](b, value, x, step)
+        assert x.array_shape.dims == step.after.sizes, (step, x.shape)
+    return Sharded(b.relaid(x, b.mesh.local_shape(value.shape, target)), target, value.shape)
 
 
 def _check(source: PartitionSpec, target: PartitionSpec) -> None:
@@ -65,33 +57,122 @@ def _check(source: PartitionSpec, target: PartitionSpec) -> None:
         )
 
 
-def _cut(b: SpmdBuilder, x: Instruction, dim: int, size: int, axes: Axes) -> Instruction:
-    """Return a device's shard of an array that has all of a dimension, and maybe padding."""
-    shape = x.array_shape
-    shard = b.mesh.shard_size(size, axes)
-    end = shard * b.mesh.count(axes)
-    if end > shape.dims[dim]:
-        x = b.op(
-            "pad", x, b.constant(shape.element_type, 0), shape=resized(shape, dim, end),
-            padding=tuple(PadDim(0, end - d if n == dim else 0) for n, d in enumerate(shape.dims)),
-        )  # fmt: skip
-    if b.mesh.count(axes) == 1:
-        limits = [shard if n == dim else d for n, d in enumerate(shape.dims)]
-        if tuple(limits) == shape.dims:
-            return x
-        return b.op(
-            "slice", x, shape=resized(shape, dim, shard),
-            slice=tuple(SliceDim(0, limit) for limit in limits),
-        )  # fmt: skip
+# --- a step at a time -----------------------------------------------------------------------------
+
+
+def _cut(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    before, after = step.before, step.after
+    x = _padded(b, x, step)
     zero = b.constant(S32, 0)
-    starts = [b.offset(size, axes) if n == dim else zero for n in range(shape.rank)]
-    result = resized(shape, dim, shard)
-    return b.op("dynamic-slice", x, *starts, shape=result, dynamic_slice_sizes=result.dims)
+    starts = [zero] * len(after.dims)
+    for dim, axes in _added(before, after):
+        starts[dim] = b.table(b.mesh.coordinates(axes) * after.sizes[dim])
+    return b.op("dynamic-slice", x, *starts, dynamic_slice_sizes=after.sizes)
 
 
-def _first_only(b: SpmdBuilder, x: Instruction, axes: Axes) -> Instruction:
-    """Return a value as partial results: all of it on the first device along axes, else zeros."""
+def _gather(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    return _trimmed(b, gather(b, x, _added(step.after, step.before)), step.after.sizes)
+
+
+def _exchange(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    crossings = [Crossing(m.source, m.axes, m.target) for m in step.moves]
+    return _trimmed(b, all_to_all(b, _padded(b, x, step), crossings), step.after.sizes)
+
+
+def _permute(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    fixed = (*value.spec.manual, *step.before.partial)
+
+    def shards(state: State) -> dict[int, list[int]]:
+        """The devices that have each shard."""
+        found = defaultdict(list)
+        along = (*fixed, *(a for axes in state.dims for a in axes))
+        for device, shard in enumerate(b.mesh.coordinates(along).tolist()):
+            found[shard].append(device)
+        return found
+
+    pairs = []
+    have = shards(step.before)
+    for shard, wanting in shards(step.after).items():
+        # As many have a shard as want it. Those that have it already keep it.
+        both = set(have[shard]) & set(wanting)
+        pairs += [(device, device) for device in both]
+        senders = (d for d in have[shard] if d not in both)
+        pairs += zip(senders, (d for d in wanting if d not in both), strict=True)
+    if all(sender == receiver for sender, receiver in pairs):
+        return x
+    return b.permute(x, sorted(pairs))
+
+
+def _reduce(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    return b.all_reduce(x, tuple(a for a in step.before.partial if a not in step.after.partial))
+
+
+def _scatter(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    return scatter(b, _padded(b, x, step), [Along(m.target, m.axes) for m in step.moves])
+
+
+def _spread(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    """Return partial results that have a device's shard in its place and zeros elsewhere."""
+    (move,) = step.moves
+    sizes = list(step.after.sizes)
+    sizes[move.source] = step.before.sizes[move.source] * b.mesh.count(move.axes)
+    starts = [b.constant(S32, 0)] * len(sizes)
+    starts[move.source] = b.table(b.mesh.coordinates(move.axes) * step.before.sizes[move.source])
+    zeros = b.zeros(array(x.array_shape.element_type, sizes))
+    return _trimmed(b, b.op("dynamic-update-slice", zeros, x, *starts), step.after.sizes)
+
+
+def _mask(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    """Return partial results: all of it on the first device along axes, else zeros."""
     shape = x.array_shape
-    first = b.compare(b.coordinate(axes), b.constant(S32, 0), "EQ")
-    zeros = b.zeros(shape)
-    return b.op("select", b.broadcast(first, shape), x, zeros, shape=shape)
+    first = b.compare(b.coordinate(step.moves[0].axes), b.constant(S32, 0), "EQ")
+    return b.op("select", b.broadcast(first, shape), x, b.zeros(shape), shape=shape)
+
+
+def _repad(b: SpmdBuilder, value: Sharded, x: Instruction, step: Step) -> Instruction:
+    (move,) = step.moves
+    size = value.shape.dims[move.source]
+    starts, counts = windows(size, b.mesh.count(move.axes), step.after.sizes[move.source])
+    reach = Reach(move.axes, starts, counts, step.after.sizes[move.source])
+    spec = PartitionSpec(step.before.dims, value.spec.manual, step.before.partial)
+    return exchange(b, Sharded(x, spec, value.shape), move.source, reach)
+
+
+_WRITERS: dict[Kind, Callable[[SpmdBuilder, Sharded, Instruction, Step], Instruction]] = {
+    Kind.CUT: _cut,
+    Kind.GATHER: _gather,
+    Kind.EXCHANGE: _exchange,
+    Kind.PERMUTE: _permute,
+    Kind.REDUCE: _reduce,
+    Kind.SCATTER: _scatter,
+    Kind.SPREAD: _spread,
+    Kind.MASK: _mask,
+    Kind.REPAD: _repad,
+}
+
+
+def _added(before: State, after: State) -> list[Along]:
+    """Return the dimensions that have more axes after than before, and which."""
+    return [
+        Along(dim, new[len(old) :])
+        for dim, (old, new) in enumerate(zip(before.dims, after.dims, strict=True))
+        if len(new) > len(old)
+    ]
+
+
+def _padded(b: SpmdBuilder, x: Instruction, step: Step) -> Instruction:
+    """Return an array whose dimensions can be cut as a step does."""
+    dims = list(x.array_shape.dims)
+    for dim, axes in _added(step.before, step.after):
+        dims[dim] = step.after.sizes[dim] * b.mesh.count(axes)
+    if tuple(dims) == x.array_shape.dims:
+        return x
+    padding = [PadDim(0, new - old) for old, new in zip(x.array_shape.dims, dims, strict=True)]
+    return b.op("pad", x, b.constant(x.array_shape.element_type, 0), padding=tuple(padding))
+
+
+def _trimmed(b: SpmdBuilder, x: Instruction, sizes: tuple[int, ...]) -> Instruction:
+    """Return the first elements of each dimension."""
+    if x.array_shape.dims == sizes:
+        return x
+    return b.op("slice", x, slice=tuple(SliceDim(0, size) for size in sizes))
