@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlo.errors import HloError, InferError
@@ -13,11 +14,14 @@ from hlo.spmd.builder import Note, Reshard
 from hlo.spmd.contract import Contract, contract_of
 from hlo.spmd.mesh import DeviceMesh
 from hlo.spmd.partitioner import partition_module
+from hlo.spmd.propagation import propagate
 from hlo.support.signature import checked
 from hlo.verifier import verify as verify_module
 
-# Calls are inlined and fusions taken apart, so that shardings flow through all instructions.
-_BEFORE = "call-inliner,defuser,flatten-call-graph,tuple-simplifier,dce"
+# Each call and loop has computations of its own, so that shardings of different uses do not meet.
+_BEFORE = "defuser,flatten-call-graph,tuple-simplifier,dce"
+# Calls are inlined when manual computations, which Shardy has as calls, are marked otherwise.
+_BETWEEN = "call-inliner,dce"
 _AFTER = "tuple-simplifier,cse,algsimp,dce"
 
 
@@ -31,6 +35,7 @@ class Partition:
         mesh: the devices.
         notes: replications that could not be avoided.
         reshards: all changes of distribution.
+        origins: where the sharding of each instruction of the original came from, by its name.
 
     >>> module = hlo.parse('''HloModule m, num_partitions=2 ENTRY e {
     ...   x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}
@@ -44,6 +49,7 @@ class Partition:
     mesh: DeviceMesh
     notes: tuple[Note, ...]
     reshards: tuple[Reshard, ...]
+    origins: Mapping[str, str]
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -75,6 +81,8 @@ def partition(module: Module, devices: int | None = None) -> Partition:
     if devices is not None:
         _set_devices(module, devices)
     run_pipeline(module, pipeline_of(_BEFORE))
+    propagation = propagate(module)
+    run_pipeline(module, pipeline_of(_BETWEEN))
     try:
         program = partition_module(module)
     except InferError as e:
@@ -82,7 +90,10 @@ def partition(module: Module, devices: int | None = None) -> Partition:
     run_pipeline(module, pipeline_of(_AFTER))
     contract = contract_of(module)
     assert contract is not None
-    return Partition(module, contract, program.mesh, tuple(program.notes), tuple(program.reshards))
+    origins = {inst.name: origin for inst, origin in propagation.origins.items()}
+    return Partition(
+        module, contract, program.mesh, tuple(program.notes), tuple(program.reshards), origins
+    )
 
 
 def _set_devices(module: Module, devices: int) -> None:
