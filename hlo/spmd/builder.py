@@ -120,6 +120,13 @@ class SpmdBuilder(Builder):
 
     # --- tuples -----------------------------------------------------------------------------------
 
+    def local_shape(self, shape: Shape, specs: Iterator[PartitionSpec]) -> Shape:
+        """Return what a device has of a shape whose leaves are distributed by given specs."""
+        if isinstance(shape, TupleShape):
+            return TupleShape(tuple(self.local_shape(s, specs) for s in shape.elements))
+        spec = next(specs)
+        return self.mesh.local_shape(shape, spec) if isinstance(shape, ArrayShape) else shape
+
     def packed(self, value: Value) -> Instruction:
         """Return a value as one instruction: its tuples are made."""
         if isinstance(value, tuple):

@@ -18,11 +18,12 @@ from hlo.spmd.contract import REPLICATED, Contract
 from hlo.spmd.handlers import load_handlers
 from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.registry import HANDLERS, Wanted
+from hlo.spmd.handlers.structure import forwarded
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec, mesh_for
 from hlo.spmd.reshard import reshard
-from hlo.spmd.value import Sharded, Value
+from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.sharding import Sharding, TupleSharding
-from hlo.values.types import ArrayShape, Shape, TupleShape
+from hlo.values.types import ArrayShape
 
 FULL_TO_SHARD = "SPMDFullToShardShape"
 SHARD_TO_FULL = "SPMDShardToFullShape"
@@ -143,6 +144,10 @@ class _Partitioner:
             return tuple(operands)
         if opcode == "get-tuple-element":
             (whole,) = operands
+            if isinstance(whole, Unsharded):  # of what an asynchronous operation hands on
+                part = b.element(whole.local, inst.tuple_index)
+                specs = map(PartitionSpec.replicated, (len(w.dims) for w in wanted))
+                return self._resharded(b, b.unpacked(part, inst.shape, specs), wanted)
             assert isinstance(whole, tuple)
             return self._resharded(b, whole[inst.tuple_index], wanted)
         if opcode == "while":
@@ -157,6 +162,8 @@ class _Partitioner:
             return self._regional(b, inst, operand, wanted[0])
         operands = [self._in_region(v, wanted) for v in operands]
         handler = HANDLERS.get(opcode, by_factors)
+        if opcode == "custom-call" and inst.spec.factors(inst).structural:
+            handler = forwarded  # it has said where its operand is
         return self._resharded(b, handler(b, inst, operands, wanted), wanted)
 
     def _while(self, b: SpmdBuilder, inst: Instruction, init: Value, wanted: Wanted) -> Value:
@@ -257,7 +264,7 @@ class _Partitioner:
 
     def _parameter(self, b: SpmdBuilder, inst: Instruction, specs: Wanted) -> Value:
         shapes = iter(specs)
-        local = inst.clone([], shape=_local_shape(self.mesh, inst.shape, shapes))
+        local = inst.clone([], shape=b.local_shape(inst.shape, shapes))
         local.annotations.pop("sharding", None)
         return b.unpacked(b.append(local), inst.shape, iter(specs))
 
@@ -296,10 +303,3 @@ class _Partitioner:
             return replace(v, local=b.permute(v.local, pairs))
 
         return leaf(value)
-
-
-def _local_shape(mesh: DeviceMesh, shape: Shape, specs: Iterator[PartitionSpec]) -> Shape:
-    if isinstance(shape, TupleShape):
-        return TupleShape(tuple(_local_shape(mesh, s, specs) for s in shape.elements))
-    spec = next(specs)
-    return mesh.local_shape(shape, spec) if isinstance(shape, ArrayShape) else shape

@@ -101,7 +101,8 @@ def by_factors(
                 d for d, factors in enumerate(dims)
                 if any(rule.factors[f].kind is FactorKind.REDUCTION for f in factors)
             ]  # fmt: skip
-            value = b.masked(value, partial.fill(number), over)
+            if over:
+                value = b.masked(value, partial.fill(number), over)
         parts.append(value)
     specs = [
         choices.spec(dims, chosen, w.manual) for dims, w in zip(rule.results, wanted, strict=True)

@@ -8,7 +8,7 @@ from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.registry import Wanted
 from hlo.spmd.mesh import PartitionSpec
-from hlo.spmd.value import Sharded, Value
+from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.types import ArrayShape
 
 
@@ -27,8 +27,11 @@ def on_whole_values(
 
     local = inst.clone([b.packed(whole(v)) for v in operands])
     local.annotations.pop("sharding", None)
+    made = b.append(local)
+    if inst.spec.continued_by:
+        return Unsharded(made)  # for the operation that continues it, as it is
     specs = [
         PartitionSpec.replicated(s.rank if isinstance(s, ArrayShape) else 0, w.manual)
         for (_, s), w in zip(inst.shape.leaves(), wanted, strict=True)
     ]
-    return b.unpacked(b.append(local), inst.shape, iter(specs))
+    return b.unpacked(made, inst.shape, iter(specs))

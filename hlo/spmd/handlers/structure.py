@@ -1,0 +1,50 @@
+"""Operations that hand on values, of which some are tuples or no arrays at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo.ir import Instruction
+from hlo.spmd.builder import SpmdBuilder
+from hlo.spmd.handlers.by_factors import by_factors
+from hlo.spmd.handlers.registry import Wanted, handles
+from hlo.spmd.handlers.whole import on_whole_values
+from hlo.spmd.mesh import PartitionSpec
+from hlo.spmd.value import Sharded, Value, leaves
+
+
+@handles("copy", "opt-barrier", "add-dependency", "domain")
+def forwarded(
+    b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted
+) -> Value:
+    """Hand on operand 0; the leaves of a tuple are distributed as they are."""
+    value, *others = operands
+    if not isinstance(value, tuple):
+        return by_factors(b, inst, operands, wanted)
+    specs = [v.spec if isinstance(v, Sharded) else PartitionSpec(()) for v in leaves(value)]
+    local = inst.clone(
+        [b.packed(value), *(b.packed(v) for v in others)],
+        shape=b.local_shape(inst.shape, iter(specs)),
+    )
+    local.annotations.pop("sharding", None)
+    return b.unpacked(b.append(local), inst.shape, iter(specs))
+
+
+@handles("after-all")
+def after_all(
+    b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted
+) -> Value:
+    """Wait for the shards of a device."""
+    local = b.append(inst.clone([b.packed(v) for v in operands]))
+    return b.unpacked(local, inst.shape, iter(wanted))
+
+
+@handles(
+    "async-start", "async-update", "async-done", "copy-start", "copy-done", "infeed", "outfeed",
+    "send", "send-done", "recv", "recv-done",
+)  # fmt: skip
+def as_written(
+    b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted
+) -> Value:
+    """Run on whole values: what the operation exchanges with others is one of these."""
+    return on_whole_values(b, inst, operands, wanted, inst.spec.factors(inst).reason)
