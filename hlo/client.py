@@ -24,6 +24,7 @@ import numpy as np
 from hlo.analysis.devices import devices_of
 from hlo.api import parameters_of, verify
 from hlo.compiler.backends import LoadedModule, Run, Start, need_name
+from hlo.compiler.partition import Partition, partition
 from hlo.compiler.pipeline import compile, on_host
 from hlo.errors import HloError, InferError
 from hlo.eval import run_values
@@ -379,6 +380,42 @@ class Client:
         self._need_devices(count, loaded.device_counts)
         counts = loaded.device_counts
         return self._run([loaded] * count, arguments, range(count), counts, timeout)
+
+    @checked
+    def execute_sharded(
+        self, program: Partition | Module, arguments: Sequence[Any], timeout: float | None = None
+    ) -> Literal:
+        """Run a module with shardings on several devices, on whole arrays; returns the whole
+        result.
+
+        Args:
+            program: what `hlo.partition` returned, or a module, which is partitioned each time.
+            arguments: whole values, as for `execute`, none of them on a device.
+            timeout: as for `execute`, for all devices.
+
+        Raises:
+            HloError: for shardings that do not fit the devices, a module of several replicas, and
+                arguments that do not fit.
+
+        >>> module = hlo.parse('''HloModule m, num_partitions=2 ENTRY e {
+        ...   x = s32[4] parameter(0), sharding={devices=[2]<=[2]}  ROOT y = s32[4] negate(x) }''')
+        >>> hlo.Client(device_count=2).execute_sharded(module, [[1, 2, 3, 4]])
+        Literal(s32[4] {-1, -2, -3, -4})
+        """
+        if isinstance(program, Module):
+            program = partition(program)
+        replicas, partitions = program.module.device_counts
+        if replicas > 1:
+            raise HloError.at(
+                "bad-device", f"{program.module.name} has {replicas} replicas: their arguments and "
+                "results are their own", hint="execute_replicated takes the shards of each device",
+            )  # fmt: skip
+        contract = program.contract
+        values = bind_arguments(program.parameters, arguments)
+        shards = [contract.split(values, device) for device in range(partitions)]
+        results = self.execute_replicated(program.module, shards, timeout)
+        parts = {device: data._value for device, data in enumerate(results)}
+        return literal_of_result(contract.join(parts))
 
     @checked
     def execute_parallel(

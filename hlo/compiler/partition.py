@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlo.errors import HloError, InferError
+from hlo.io.arguments import Parameter
 from hlo.ir import Module
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
@@ -39,8 +40,8 @@ class Partition:
     >>> module = hlo.parse('''HloModule m, num_partitions=2 ENTRY e {
     ...   x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}
     ...   ROOT y = f32[2,4] transpose(x), dimensions={1,0}, sharding={devices=[2,1]<=[2]} }''')
-    >>> [str(x.shape) for x in hlo.partition(module).reshards]
-    ['f32[2,4]{1,0}']
+    >>> [(x.user, str(x.shape)) for x in hlo.partition(module).reshards]
+    [('y', 'f32[4,2]{1,0}')]
     """
 
     module: Module
@@ -49,6 +50,13 @@ class Partition:
     notes: tuple[Note, ...]
     reshards: tuple[Reshard, ...]
     origins: Mapping[str, str]
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The whole parameters, as input files and specs address them."""
+        own = self.module.entry.parameters
+        shapes = zip(own, self.contract.parameters, strict=True)
+        return [Parameter(p.parameter_number, p.name, shape) for p, shape in shapes]
 
 
 @checked

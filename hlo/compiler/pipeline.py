@@ -188,7 +188,6 @@ def _sharded(
     from hlo.compiler.partition import partition
     from hlo.compiler.sharded import ShardedExecutable
     from hlo.host import Host, need_devices
-    from hlo.io.arguments import Parameter
 
     parted = partition(module, devices)
     counts = parted.module.device_counts
@@ -202,8 +201,7 @@ def _sharded(
         assert isinstance(program, Executable)
         runs = [on_host(program, h).run_values for h in hosts]
 
-    parameters = [Parameter(p.parameter_number, p.name, p.shape) for p in module.entry.parameters]
-    return ShardedExecutable(parted, parameters, runs, hosts, module.usable_trees)
+    return ShardedExecutable(parted, runs, hosts, module.usable_trees)
 
 
 def _warn_of_elided(names: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from hlo.compiler.backends import Run
 from hlo.compiler.partition import Partition
 from hlo.host import Host, run_together
-from hlo.io.arguments import Parameter, bind_call
+from hlo.io.arguments import bind_call
 from hlo.support.deadline import check_timeout
 from hlo.support.trees import given_by
 from hlo.values.types import Shape
@@ -36,12 +36,11 @@ class ShardedExecutable:
     """
 
     def __init__(
-        self, partition: Partition, parameters: Sequence[Parameter], runs: Sequence[Run],
-        hosts: Sequence[Host], trees: Any = None,
-    ) -> None:  # fmt: skip
+        self, partition: Partition, runs: Sequence[Run], hosts: Sequence[Host], trees: Any = None
+    ) -> None:
         """runs: the function that runs the program on each device, beside its host."""
         self.partition = partition
-        self.parameters = tuple(parameters)
+        self.parameters = tuple(partition.parameters)
         self.result_shape: Shape = partition.contract.result
         self._hosts = hosts
         self._runs = runs

@@ -8,8 +8,8 @@ Shardy's sharding rules (`op_sharding_rule_registry.cc`), document 002.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
@@ -64,6 +64,11 @@ class FactorRule:
     results: tuple[DimFactors, ...]
     reason: str = ""
     structural: bool = False
+
+    def with_kinds(self, kinds: Mapping[int, FactorKind]) -> FactorRule:
+        """Return the rule with other kinds of some factors, by their numbers."""
+        factors = tuple(replace(f, kind=kinds.get(n, f.kind)) for n, f in enumerate(self.factors))
+        return replace(self, factors=factors)
 
 
 Factors = Callable[..., FactorRule]

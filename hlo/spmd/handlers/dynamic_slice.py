@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.ops.factors import FactorKind, FactorRule, Rule
+from hlo.ops.factors import FactorKind, FactorRule
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.owned import OWNED, clamped_start, no_value
@@ -20,9 +20,6 @@ from hlo.spmd.handlers.registry import Wanted, handles
 from hlo.spmd.mesh import Axes, PartitionSpec
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.types import S32, array
-
-_ANYWHERE = "it may begin anywhere"
-
 
 # --- where a slice is in a shard ------------------------------------------------------------------
 
@@ -99,15 +96,11 @@ def _both(b: SpmdBuilder, x: Instruction | None, y: Instruction) -> Instruction:
 
 def _slice_rule(inst: Instruction) -> FactorRule:
     """Return the rule by which dimensions that are not taken whole give partial results."""
-    rule, operand = Rule(inst), inst.operands[0].array_shape
-    for d, (have, taken) in enumerate(zip(operand.dims, inst.array_shape.dims, strict=True)):
-        if operand.is_dynamic_dim(d):
-            rule.add(have, [(0, d)], kind=FactorKind.NEED_REPLICATION)
-        elif have == taken:
-            rule.add(have, [(0, d)], [(0, d)])
-        else:
-            rule.add(have, [(0, d)], kind=FactorKind.REDUCTION)
-    return rule.done(_ANYWHERE)
+    rule = inst.spec.factors(inst)
+    return rule.with_kinds({
+        n: FactorKind.REDUCTION for n, factor in enumerate(rule.factors)
+        if factor.kind is FactorKind.PERMUTATION
+    })  # fmt: skip
 
 
 @handles("dynamic-slice")
@@ -162,13 +155,6 @@ def _slice_share(
 # --- dynamic-update-slice -------------------------------------------------------------------------
 
 
-def _update_rule(inst: Instruction) -> FactorRule:
-    rule, operand, update = Rule(inst), *(o.array_shape for o in inst.operands[:2])
-    for d, (have, written) in enumerate(zip(operand.dims, update.dims, strict=True)):
-        rule.add(have, [(0, d), (1, d)] if have == written else [(0, d)], [(0, d)])
-    return rule.done(_ANYWHERE)
-
-
 @handles("dynamic-update-slice")
 def _dynamic_update_slice(
     b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted
@@ -184,7 +170,7 @@ def _dynamic_update_slice(
         assert isinstance(x, Sharded) and isinstance(update, Sharded)
         return [_update_share(b, x, update, starts)]
 
-    return by_factors(b, inst, operands, wanted, None, _update_rule(inst), share)
+    return by_factors(b, inst, operands, wanted, share=share)
 
 
 def _update_share(

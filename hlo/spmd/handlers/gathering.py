@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlo.ir import Instruction
 from hlo.ops.attrs import SliceDim
-from hlo.ops.factors import FactorKind, FactorRule, Rule
+from hlo.ops.factors import FactorKind, FactorRule
 from hlo.ops.movement.gather_scatter import index_dims
 from hlo.spmd.builder import SpmdBuilder, resized
 from hlo.spmd.handlers.by_factors import by_factors
@@ -18,32 +18,20 @@ from hlo.spmd.mesh import Axes, PartitionSpec
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.types import S32, array
 
-_ANYWHERE = "an index may point anywhere"
-
 
 def _rule(inst: Instruction) -> FactorRule:
     """Return the rule by which parts of the dimensions that are looked up give partial results."""
-    rule, dims = Rule(inst), index_dims(inst)
-    operand, indices = (o.array_shape for o in inst.operands)
-    result_rank = inst.array_shape.rank
-    batch = [d for d in range(result_rank) if d not in inst.offset_dims]
-    window = dict(zip(dims.window_dims(operand.rank), inst.offset_dims, strict=True))
-    batching = {at: d for d, at in dims.batching.items()}
-    rest = [d for d in range(indices.rank) if d != dims.index_vector_dim]
-    for n, (at, d) in enumerate(zip(rest, batch, strict=True)):
-        places = [(1, at)]
-        if n in batching:
-            places.append((0, batching[n]))
-        rule.add(indices.dims[at], places, [(0, d)])
-    for d, size in enumerate(operand.dims):
-        if d in dims.operand_batching:
-            continue
-        taken = inst.slice_sizes[d]
-        if taken == size and d in window:
-            rule.add(size, [(0, d)], [(0, window[d])])
-        elif d in dims.index_map and 0 < 2 * taken <= size:
-            rule.add(size, [(0, d)], kind=FactorKind.REDUCTION)
-    return rule.done(_ANYWHERE)
+    rule, mapped = inst.spec.factors(inst), index_dims(inst).index_map
+    kinds = {}
+    for d, factors in enumerate(rule.operands[0]):
+        for n in factors:
+            if rule.factors[n].kind is FactorKind.PERMUTATION:
+                # Of long windows a device would need most of the others' shards.
+                short = 0 < 2 * inst.slice_sizes[d] <= rule.factors[n].size
+                kinds[n] = (
+                    FactorKind.REDUCTION if short and d in mapped else FactorKind.NEED_REPLICATION
+                )
+    return rule.with_kinds(kinds)
 
 
 @handles("gather")

@@ -12,7 +12,7 @@ from hlo.analysis.patterns import single_binary_op
 from hlo.ir import Instruction
 from hlo.ops import OPS, Trait
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.ops.factors import FactorKind, FactorRule, Rule
+from hlo.ops.factors import FactorKind, FactorRule
 from hlo.ops.movement.gather_scatter import index_dims
 from hlo.ops.rules import tuple_or_single
 from hlo.spmd.builder import SpmdBuilder
@@ -23,9 +23,6 @@ from hlo.spmd.localize import localized
 from hlo.spmd.mesh import Axes, PartitionSpec
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.types import S32
-
-_ANYWHERE = "an index may point anywhere"
-_IN_ORDER = "an index may point anywhere, and updates of one element are applied in order"
 
 
 def _neutral(inst: Instruction) -> object:
@@ -49,42 +46,14 @@ def _window_sizes(inst: Instruction) -> list[int]:
     return sizes
 
 
-def _rule(inst: Instruction, reduces: bool) -> FactorRule:
-    """Return the rule by which the operand is cut anywhere that an index tells; if `reduces`, the
-    updates as well.
-    """
-    count = len(inst.operands) // 2
-    rule, dims = Rule(inst), index_dims(inst)
-    operand, indices = inst.operands[0].array_shape, inst.operands[count].array_shape
-    every, results = range(count), range(count)
-    updates = range(count + 1, 2 * count + 1)
-    update_rank = inst.operands[-1].array_shape.rank
-    batch = [d for d in range(update_rank) if d not in inst.update_window_dims]
-    window = dict(zip(dims.window_dims(operand.rank), inst.update_window_dims, strict=True))
-    batching = {at: d for d, at in dims.batching.items()}
-    rest = [d for d in range(indices.rank) if d != dims.index_vector_dim]
-    for n, (at, d) in enumerate(zip(rest, batch, strict=True)):
-        places = [(count, at), *((u, d) for u in updates)]
-        if n in batching:
-            both = batching[n]
-            rule.add(
-                indices.dims[at], [*places, *((o, both) for o in every)],
-                [(r, both) for r in results],
-            )  # fmt: skip
-        else:
-            kind = FactorKind.REDUCTION if reduces else FactorKind.NEED_REPLICATION
-            rule.add(indices.dims[at], places, kind=kind)
-    sizes = _window_sizes(inst)
-    for d, size in enumerate(operand.dims):
-        if d in dims.operand_batching:
-            continue
-        places = [(o, d) for o in every]
-        if sizes[d] == size and d in window:
-            places += [(u, window[d]) for u in updates]
-        elif d not in dims.index_map:
-            continue
-        rule.add(size, places, [(r, d) for r in results])
-    return rule.done(_ANYWHERE if reduces else _IN_ORDER)
+def _rule(inst: Instruction) -> FactorRule:
+    """Return the rule by which the operand is cut wherever an index tells what is written."""
+    rule, mapped = inst.spec.factors(inst), index_dims(inst).index_map
+    return rule.with_kinds({
+        n: FactorKind.NEED_REPLICATION
+        for d, factors in enumerate(rule.operands[0]) for n in factors
+        if rule.factors[n].kind is FactorKind.PERMUTATION and d not in mapped
+    })  # fmt: skip
 
 
 @handles("scatter")
@@ -113,7 +82,7 @@ def _scatter(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wante
         return _write(b, inst, arrays, tables)
 
     partial = None if neutral is None else Partial.by(inst.to_apply, 0)
-    return by_factors(b, inst, operands, wanted, partial, _rule(inst, partial is not None), share)
+    return by_factors(b, inst, operands, wanted, partial, _rule(inst), share)
 
 
 def _write(

@@ -1,0 +1,19 @@
+"""Sharding propagation as a pass, of shardings in the form of GSPMD."""
+
+from __future__ import annotations
+
+from hlo.ir import Module
+from hlo.passes.registry import module_pass
+from hlo.passes.rewrites import Rewrites
+from hlo.spmd.propagation import has_meshes, propagate
+
+
+@module_pass
+def sharding_propagation(module: Module, rewrites: Rewrites) -> None:
+    """Give each instruction a sharding, from those that are annotated.
+
+    Custom calls that only annotate become what they annotate. A module with Shardy's meshes is one
+    for `shardy-xla`, and left as it is.
+    """
+    if module.device_counts[1] > 1 and not has_meshes(module):
+        propagate(module, rewrites.allow)

@@ -1,0 +1,274 @@
+"""Annotations of a module in the form of Shardy: `xla.sdy.*` in its frontend attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from hlo.errors import HloError, InferError, TextError
+from hlo.ir import Computation, Instruction, Module
+from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
+from hlo.spmd.propagation.annotations import (
+    Annotation,
+    Annotations,
+    is_call_of,
+    leaf_shapes,
+    read_annotations,
+    shardings_of,
+)
+from hlo.spmd.propagation.graph import TO_AUTOMATIC, TO_MANUAL, running_computations
+from hlo.values.sharding import Sharding
+from hlo.values.sharding.shardy import (
+    Axis,
+    AxisSharding,
+    Mesh,
+    as_tiles,
+    need_fit,
+    read_attribute,
+    read_axes,
+    read_meshes,
+    tiles_along,
+)
+from hlo.values.types import ArrayShape, Shape, TupleShape
+
+MESHES = "xla.sdy.meshes"
+_SHARDING = "xla.sdy.sharding"
+_IN, _OUT, _MANUAL = "xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.manual_axes"
+_ENTER, _LEAVE = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
+_RESULT = "xla.sdy.FuncResultSharding"
+
+
+def has_meshes(module: Module) -> bool:
+    """Return whether a module's shardings are in the form of Shardy."""
+    return MESHES in module.attrs.get("frontend_attributes", {})
+
+
+def _note(inst: Instruction, key: str) -> str | None:
+    text = inst.annotations.get("frontend_attributes", {}).get(key)
+    return None if text is None else str(text)
+
+
+class ShardyReader:
+    """Reads the annotations of a module. Raises HloError (`bad-sharding`, ...) for bad text."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        try:
+            self.meshes = read_meshes(str(module.attrs["frontend_attributes"][MESHES]))
+        except TextError as e:
+            raise HloError.at(e.code, f"{MESHES}: {e.message}") from None
+        self._known: dict[str, list[AxisSharding]] = {}
+
+    def shardings(self) -> Iterator[Sharding]:
+        """Yield every sharding of the module, its meshes cut along each axis among them."""
+        yield from shardings_of(self.module)
+        for mesh in self.meshes.values():
+            if mesh.axes:
+                yield tiles_along(mesh, [(Axis(name),) for name, _ in mesh.axes])
+        for inst in self.module.instructions():
+            for key in (_SHARDING, _IN, _OUT):
+                for sharding in self._read(inst, key):
+                    yield as_tiles(sharding)
+
+    def _read(self, inst: Instruction, key: str) -> list[AxisSharding]:
+        text = _note(inst, key)
+        if text is None:
+            return []
+        if text not in self._known:
+            try:
+                self._known[text] = read_attribute(text, self.meshes)
+            except TextError as e:
+                raise self._error(inst, key, e.message, e.code) from None
+        return self._known[text]
+
+    def _error(self, inst: Instruction, key: str, message: str, code: str) -> HloError:
+        span = inst.span.attr("frontend_attributes") if inst.span is not None else None
+        return HloError.at(code, f"{inst.name}: {key}: {message}", span)
+
+    # --- annotations ----------------------------------------------------------------------------
+
+    def annotations(self, mesh: DeviceMesh) -> Annotations:
+        """Return what the module demands; its manual computations become manual regions."""
+        regions = self._regions(mesh)
+        found = read_annotations(self.module, mesh)
+        entry = self.module.entry
+        if any(is_call_of(i, _RESULT) for i in entry):
+            # What the result's own sharding says of open dimensions is only that they are uncut.
+            for leaf in range(len(leaf_shapes(entry.root.shape))):
+                if not is_call_of(entry.root, _RESULT):
+                    found.pop((entry.root, leaf), None)
+        for inst in self.module.instructions():
+            shardings = self._read(inst, _SHARDING)
+            if shardings:
+                region = regions.get(inst.parent, ()) if inst.parent is not None else ()
+                for leaf, annotation in self._of(inst, _SHARDING, shardings, inst.shape, mesh):
+                    found[inst, leaf] = _in_region(annotation, region)
+        for comp in running_computations(self.module):
+            for inst in comp:
+                if is_call_of(inst, _ENTER):
+                    self._enter(inst, mesh, regions.get(comp, ()), found)
+                elif is_call_of(inst, _LEAVE):
+                    self._leave(inst, mesh, regions.get(comp, ()), found)
+        return found
+
+    def _of(
+        self, inst: Instruction, key: str, shardings: Sequence[AxisSharding], shape: Shape,
+        mesh: DeviceMesh,
+    ) -> list[tuple[int, Annotation]]:  # fmt: skip
+        try:
+            shapes = leaf_shapes(shape)
+            if not shapes:
+                return []
+            need_fit(shardings, shape)
+            return [(leaf, _annotation(s, one, mesh))
+                    for leaf, (s, one) in enumerate(zip(shardings, shapes, strict=True))
+                    if isinstance(one, ArrayShape)]  # fmt: skip
+        except InferError as e:
+            raise self._error(inst, key, e.message, e.code) from None
+
+    # --- manual computations --------------------------------------------------------------------
+
+    def _manual(self, inst: Instruction, mesh: DeviceMesh) -> Axes:
+        """Return the axes of a manual computation, from where it is entered or left."""
+        shardings = [*self._read(inst, _IN), *self._read(inst, _OUT)]
+        text = _note(inst, _MANUAL)
+        if text is None or not shardings:
+            raise self._error(inst, _MANUAL, "a manual computation needs axes and shardings",
+                              "bad-sharding")  # fmt: skip
+        named = shardings[0].mesh
+        try:
+            return _axes_of(read_axes(text, named), named, mesh)
+        except (TextError, InferError) as e:
+            raise self._error(inst, _MANUAL, e.message, e.code) from None
+
+    def _regions(self, mesh: DeviceMesh) -> dict[Computation | None, Axes]:
+        """Return the manual axes of each computation that is in a region."""
+        found: dict[Computation | None, Axes] = {}
+        for comp in running_computations(self.module):
+            outer = found.get(comp, ())
+            inside: dict[Instruction, Axes] = {}
+            for inst in comp:
+                if is_call_of(inst, _ENTER):
+                    for user in _through_elements(inst):
+                        inside[user] = self._manual(inst, mesh)
+                elif is_call_of(inst, _LEAVE):
+                    for operand in inst.operands:
+                        is_part = operand.opcode == "get-tuple-element"
+                        source = operand.operands[0] if is_part else operand
+                        inside[source] = self._manual(inst, mesh)
+            for inst in comp:
+                axes = (*outer, *(a for a in inside.get(inst, ()) if a not in outer))
+                for callee in inst.called_computations if axes else ():
+                    found[callee] = axes
+        return found
+
+    def _enter(self, inst: Instruction, mesh: DeviceMesh, outer: Axes, found: Annotations) -> None:
+        """Make the operands of a manual computation what one device along its axes has."""
+        manual, comp = self._manual(inst, mesh), inst.parent
+        assert comp is not None
+        shapes = _elements(inst.shape)
+        shardings = self._read(inst, _IN)
+        if not len(shapes) == len(shardings) == len(inst.operands):
+            raise self._error(inst, _IN, f"{len(shardings)} shardings for "
+                              f"{len(inst.operands)} operands", "bad-sharding")  # fmt: skip
+        parts = []
+        for operand, sharding, shape in zip(inst.operands, shardings, shapes, strict=True):
+            [(_, said)] = self._of(inst, _IN, [sharding], operand.shape, mesh)
+            whole = _mark(comp, "Sharding", operand, operand.shape, inst)
+            found[whole, 0] = _in_region(said, outer)
+            parts.append(whole)
+            if mesh.count(manual) > 1:
+                parts[-1] = _mark(comp, TO_MANUAL, whole, shape, inst)
+                found[parts[-1], 0] = _inside(said, manual, outer)
+        _take_place(inst, parts)
+
+    def _leave(self, inst: Instruction, mesh: DeviceMesh, outer: Axes, found: Annotations) -> None:
+        """Make the results of a manual computation the arrays of which each device has a part."""
+        manual, comp = self._manual(inst, mesh), inst.parent
+        assert comp is not None
+        shapes = _elements(inst.shape)
+        shardings = self._read(inst, _OUT)
+        if not len(shapes) == len(shardings) == len(inst.operands):
+            raise self._error(inst, _OUT, f"{len(shardings)} shardings for "
+                              f"{len(inst.operands)} results", "bad-sharding")  # fmt: skip
+        parts = []
+        for operand, sharding, shape in zip(inst.operands, shardings, shapes, strict=True):
+            [(_, said)] = self._of(inst, _OUT, [sharding], shape, mesh)
+            target = "Sharding"
+            if mesh.count(manual) > 1:
+                # What is computed from nothing in the region is known to be there by this.
+                operand = _mark(comp, target, operand, operand.shape, inst)
+                found[operand, 0] = _inside(said, manual, outer)
+                target = TO_AUTOMATIC
+            parts.append(_mark(comp, target, operand, shape, inst))
+            found[parts[-1], 0] = _in_region(said, outer)
+        _take_place(inst, parts)
+
+
+def _annotation(sharding: AxisSharding, shape: ArrayShape, mesh: DeviceMesh) -> Annotation:
+    rank = shape.rank
+    tiles = as_tiles(sharding)
+    spec = mesh.spec(tiles, rank) if mesh.size > 1 else PartitionSpec.replicated(rank)
+    if not sharding.dims:
+        return Annotation(spec, (False,) * rank, tiles)
+    open_ = tuple(not d.closed for d in sharding.dims)
+    return Annotation(
+        spec, open_, None if any(open_) else tiles, tuple(d.priority for d in sharding.dims),
+        _axes_of(sharding.replicated, sharding.mesh, mesh),
+    )  # fmt: skip
+
+
+def _axes_of(axes: tuple[Axis, ...], named: Mesh, mesh: DeviceMesh) -> Axes:
+    """Return axes of a named mesh as those of the device mesh."""
+    if mesh.size == 1 or not axes:
+        return ()
+    return mesh.spec(tiles_along(named, [axes]), 1).dims[0]
+
+
+def _in_region(said: Annotation, manual: Axes) -> Annotation:
+    """Return an annotation within a manual region."""
+    if not manual:
+        return said
+    return replace(said, spec=replace(said.spec, manual=manual), sharding=None)
+
+
+def _inside(said: Annotation, manual: Axes, outer: Axes) -> Annotation:
+    """Return what the annotation of an array says of the part of it in a manual region."""
+    dims = tuple(tuple(a for a in axes if a not in manual) for axes in said.spec.dims)
+    axes = (*outer, *(a for a in manual if a not in outer))
+    return Annotation(PartitionSpec(dims, axes), said.open, None, said.priorities, said.replicated)
+
+
+def _elements(shape: Shape) -> Sequence[Shape]:
+    return shape.elements if isinstance(shape, TupleShape) else (shape,)
+
+
+def _mark(
+    comp: Computation, target: str, operand: Instruction, shape: Shape, like: Instruction
+) -> Instruction:
+    return comp.create("custom-call", shape, [operand], {"custom_call_target": target}, like=like)
+
+
+def _through_elements(inst: Instruction) -> list[Instruction]:
+    """Return the users of an instruction, and those of its elements."""
+    found: list[Instruction] = []
+    for user in inst.users:
+        found += user.users if user.opcode == "get-tuple-element" else [user]
+    return found
+
+
+def _take_place(inst: Instruction, parts: list[Instruction]) -> None:
+    """Replace an instruction by its elements."""
+    comp = inst.parent
+    assert comp is not None
+    if not inst.shape.is_tuple:
+        inst.replace_all_uses_with(parts[0])
+    else:
+        for user in inst.users:
+            if user.opcode == "get-tuple-element":
+                user.replace_all_uses_with(parts[user.attrs["index"]])
+                if not user.is_root:
+                    comp.remove(user)
+        if inst.num_users or inst.is_root:
+            inst.replace_all_uses_with(comp.create("tuple", inst.shape, parts, like=inst))
+    comp.remove(inst)
