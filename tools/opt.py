@@ -101,8 +101,13 @@ class _OptTool(Tool):
     "HEIGHT operations deep.",
 )
 @click.option(
-    "--stats", "report", flag_value="stats", help="Print operation counts, costs and memory use."
-)
+    "--stats", "report", flag_value="stats",
+    help="Print operation counts, costs, memory use, and what collectives send.",
+)  # fmt: skip
+@click.option("--network", metavar="bandwidth=B/s,latency=S",
+              help="With --stats: what a device sends in a second, and how long a message takes "
+              "at least.  [default: bandwidth=50GB/s,latency=2us]"
+)  # fmt: skip
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
               help="Print the cost of each instruction of the entry computation, the most "
@@ -131,7 +136,7 @@ def main(
     lenient: bool, form: str, limit: int | None, quiet: bool, list_ops: bool, compiled: bool,
     as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
     extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
-    input_form: str | None, **rest: Any,
+    input_form: str | None, network: str | None, **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
 
@@ -143,6 +148,7 @@ def main(
     Example:
       hlo-opt model.hlo --print=short --constants=10
       hlo-opt model.hlo --passes='tuple-simplifier,fix(algsimp,dce)' --time-passes
+      hlo-opt partitioned.hlo --stats --network bandwidth=25GB/s,latency=5us
     """
     flags = PassFlags.take(rest)
     load_plugins(flags.plugins)
@@ -155,6 +161,8 @@ def main(
         return 0
     if compiled:
         raise click.UsageError("--compiled goes with --list-ops.")
+    if network is not None and report != "stats":
+        raise click.UsageError("--network goes with --stats.")
     if not files:
         raise click.UsageError("Missing argument 'FILE...'.")
     stage = stage_of(platform, stage, flags.passes)
@@ -174,7 +182,7 @@ def main(
 
     def show(module: Module) -> bytes:
         if report is not None:
-            return _report(module, report, as_json).encode()
+            return _report(module, report, network, as_json).encode()
         if emit_proto:
             return _debug_string(module).encode()
         if stage is not None and not is_hlo(stage):
@@ -289,16 +297,17 @@ def _extract(module: Module, wanted: str) -> Module:
     return extract(found, int(height) if height else None)
 
 
-def _report(module: Module, report: str, as_json: bool) -> str:
+def _report(module: Module, report: str, network: str | None, as_json: bool) -> str:
     if report == "signature":
         from .analysis import signature, signature_text
 
         found = signature(module)
         return _shown(found, signature_text(found), as_json)
+    from hlo.analysis.network.costs import read_network
     from hlo.reports.module import module_cost, statistics
 
     if report == "stats":
-        stats = statistics(module)
+        stats = statistics(module, read_network(network or ""))
         return _shown(stats.as_dict(), repr(stats), as_json)
     cost = module_cost(module)
     return _shown(cost.as_rows(), repr(cost), as_json)

@@ -267,7 +267,7 @@ class Module:
         return type(self).to_text(self)
 
     # Set by `hlo.reports.module`, a higher layer as well.
-    stats: ClassVar[Callable[[Module], Any]]
+    stats: ClassVar[Callable[..., Any]]
     cost: ClassVar[Callable[[Module], Any]]
     graph: ClassVar[Callable[[Module], Any]]
 

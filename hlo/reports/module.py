@@ -17,10 +17,13 @@ from typing import Any
 import hlo.frontends.text  # noqa: F401 (attaches the text of modules)
 from hlo.analysis.cost import Cost, cost_of, instruction_costs
 from hlo.analysis.memory import peak_memory, shape_bytes
+from hlo.analysis.network.costs import Network
 from hlo.errors import HloError
 from hlo.io.files import write_text
 from hlo.ir import Instruction, Module
+from hlo.reports.collectives import Communication, communication
 from hlo.reports.graph import to_dot, to_html
+from hlo.reports.numbers import bytes_text, count_text
 
 _LARGEST = 10
 
@@ -36,6 +39,7 @@ class Statistics:
         peak_bytes: what is held at the worst moment, which is at the instruction `peak_at`.
         largest_at_peak: name, shape and bytes of the largest values there.
         computations: number of instructions, and cost of one run, by name.
+        communication: what the collectives send, and the time that takes.
 
     >>> module = hlo.parse("HloModule m ENTRY e { x = f32[] parameter(0) ROOT y = f32[] sqrt(x) }")
     >>> module.stats().peak_bytes, module.stats().opcodes
@@ -53,10 +57,11 @@ class Statistics:
     peak_at: str | None
     largest_at_peak: tuple[Mapping[str, Any], ...]
     computations: Mapping[str, Mapping[str, Any]]
+    communication: Communication
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as dictionaries and numbers, as `hlo-opt --stats --json` prints it."""
-        return asdict(self)
+        return {**asdict(self), "communication": self.communication.as_dict()}
 
     def __repr__(self) -> str:
         lines = [
@@ -76,6 +81,7 @@ class Statistics:
                 for v in self.largest_at_peak
             ),
             "",
+            *([*self.communication.lines(), ""] if self.communication.rows else []),
             "opcodes",
             *(f"  {count:6}  {opcode}" for opcode, count in self.opcodes.items()),
             "",
@@ -88,8 +94,11 @@ class Statistics:
         return "\n".join(lines)
 
 
-def statistics(module: Module) -> Statistics:
-    """Return counts by opcode, costs and peak memory, of the module and of each computation."""
+def statistics(module: Module, network: Network | None = None) -> Statistics:
+    """Return counts by opcode, costs and peak memory, of the module and of each computation.
+
+    network: what collectives are sent over; by default one of 50 GB/s and 2 us.
+    """
     entry = module.entry
     peak = peak_memory(entry)
     return Statistics(
@@ -107,6 +116,7 @@ def statistics(module: Module) -> Statistics:
             for v in peak.live[:_LARGEST]
         ),
         {c.name: {"instructions": len(c), "cost": cost_of(c)} for c in module.computations},
+        communication(module, network),
     )
 
 
@@ -201,24 +211,6 @@ def _numbers(cost: Cost) -> str:
         f"{count_text(cost.operations):>12} {count_text(cost.transcendentals):>9} "
         f"{bytes_text(cost.bytes):>12}"
     )
-
-
-def count_text(n: int) -> str:
-    """Return a count of at most four digits with its unit."""
-    return _scaled(n, 1000, ("", "k", "M", "G", "T", "P"))
-
-
-def bytes_text(n: int) -> str:
-    """Return a number of bytes with its unit."""
-    return _scaled(n, 1024, (" B", " KiB", " MiB", " GiB", " TiB", " PiB"))
-
-
-def _scaled(n: int, step: int, units: tuple[str, ...]) -> str:
-    value, at = float(n), 0
-    while value >= step and at < len(units) - 1:
-        value /= step
-        at += 1
-    return f"{value:.4g}{units[at]}" if at else f"{n}{units[0]}"
 
 
 Module.stats = statistics

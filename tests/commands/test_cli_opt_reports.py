@@ -86,6 +86,43 @@ def test_signature_and_statistics() -> None:
     assert "peak memory" in run("--stats")[1]
 
 
+_GATHERED = """HloModule m, num_partitions=4
+ENTRY e {
+  x = f32[1024] parameter(0)
+  ROOT g = f32[4096] all-gather(x), channel_id=1, replica_groups={{0,1,2,3}}, dimensions={0},
+    use_global_device_ids=true
+}"""
+
+
+def test_statistics_of_collectives() -> None:
+    code, out, err = run("--stats", "--network=bandwidth=1GB/s,latency=1us", text=_GATHERED)
+    assert code == 0, err
+    assert "collectives (bandwidth 1 GB/s each way, latency 1 us)" in out
+    row = next(line for line in out.splitlines() if line.startswith("  all-gather"))
+    assert row.split() == [
+        "all-gather", "1", "1", "4", "12", "KiB", "14.29", "us", "16", "KiB", "doubling",
+    ]  # fmt: skip
+    _, out, _ = run("--stats", text=_GATHERED)
+    assert "collectives (bandwidth 50 GB/s each way, latency 2 us)" in out
+    found = json.loads(run("--stats", "--json", text=_GATHERED)[1])["communication"]
+    assert (found["sent_bytes"], found["result_bytes"]) == (12288, 16384)
+    assert found["rows"][0]["opcode"] == "all-gather"
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--stats", "--network=bandwidth=0"], 1, "has to be more than 0 B/s [bad-value]"),
+        (["--stats", "--network=latency=soon"], 1, "'soon' is not a number of s [bad-value]"),
+        (["--stats", "--network=speed=1"], 1, "there is no setting speed [bad-value]"),
+        (["--network=latency=1us"], 2, "--network goes with --stats."),
+    ],
+)
+def test_networks_that_are_none(flags: list[str], code: int, message: str) -> None:
+    status, _, err = run(*flags, text=_GATHERED)
+    assert (status, message in err) == (code, True), err
+
+
 def test_costs_have_the_dearest_first() -> None:
     lines = run("--cost")[1].splitlines()
     assert lines[1].split()[0] == "65.54k" and " dot" in lines[1]
