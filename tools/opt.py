@@ -108,6 +108,13 @@ class _OptTool(Tool):
               help="With --stats: what a device sends in a second, and how long a message takes "
               "at least.  [default: bandwidth=50GB/s,latency=2us]"
 )  # fmt: skip
+@click.option("--simulate", metavar="NAME=VALUE,...",
+              help="Print a simulated run of the module on machines that are not here. NAMEs, with "
+              "their defaults: devices (as the module), topology=switch (or ring, torus2d, "
+              "torus:8x8, fat-tree:32, nodes:8), bandwidth=50GB/s, latency=2us, "
+              "node-bandwidth=400GB/s, node-latency=1us, oversubscription=1, "
+              "flops=100TFLOP/s, memory-bandwidth=2TB/s, overhead=0s, jitter=0, seed=0.",
+)  # fmt: skip
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
               help="Print the cost of each instruction of the entry computation, the most "
@@ -136,7 +143,7 @@ def main(
     lenient: bool, form: str, limit: int | None, quiet: bool, list_ops: bool, compiled: bool,
     as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
     extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
-    input_form: str | None, network: str | None, **rest: Any,
+    input_form: str | None, network: str | None, simulate: str | None, **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
 
@@ -149,6 +156,7 @@ def main(
       hlo-opt model.hlo --print=short --constants=10
       hlo-opt model.hlo --passes='tuple-simplifier,fix(algsimp,dce)' --time-passes
       hlo-opt partitioned.hlo --stats --network bandwidth=25GB/s,latency=5us
+      hlo-opt partitioned.hlo --simulate devices=64,topology=torus:8x8,bandwidth=90GB/s
     """
     flags = PassFlags.take(rest)
     load_plugins(flags.plugins)
@@ -163,6 +171,10 @@ def main(
         raise click.UsageError("--compiled goes with --list-ops.")
     if network is not None and report != "stats":
         raise click.UsageError("--network goes with --stats.")
+    if simulate is not None:
+        if report is not None:
+            raise click.UsageError(f"--simulate and --{report} are two reports: one at a time.")
+        report = "simulate"
     if not files:
         raise click.UsageError("Missing argument 'FILE...'.")
     stage = stage_of(platform, stage, flags.passes)
@@ -182,7 +194,7 @@ def main(
 
     def show(module: Module) -> bytes:
         if report is not None:
-            return _report(module, report, network, as_json).encode()
+            return _report(module, report, simulate or network or "", as_json).encode()
         if emit_proto:
             return _debug_string(module).encode()
         if stage is not None and not is_hlo(stage):
@@ -297,17 +309,23 @@ def _extract(module: Module, wanted: str) -> Module:
     return extract(found, int(height) if height else None)
 
 
-def _report(module: Module, report: str, network: str | None, as_json: bool) -> str:
+def _report(module: Module, report: str, settings: str, as_json: bool) -> str:
+    """Return a report as text. settings: of the network of `stats`, or of `simulate`."""
     if report == "signature":
         from .analysis import signature, signature_text
 
         found = signature(module)
         return _shown(found, signature_text(found), as_json)
+    if report == "simulate":
+        from hlo.reports.simulation import read_setup, simulated_run
+
+        run = simulated_run(module, read_setup(settings))
+        return _shown(run.as_dict(), str(run), as_json)
     from hlo.analysis.network.costs import read_network
     from hlo.reports.module import module_cost, statistics
 
     if report == "stats":
-        stats = statistics(module, read_network(network or ""))
+        stats = statistics(module, read_network(settings))
         return _shown(stats.as_dict(), repr(stats), as_json)
     cost = module_cost(module)
     return _shown(cost.as_rows(), repr(cost), as_json)

@@ -51,18 +51,26 @@ def read_quantity(text: str, unit: str, what: str) -> float:
         value = float(m[1]) * _PREFIXES[prefix] if prefix in _PREFIXES else math.nan
         if math.isfinite(value) and value >= 0:
             return value
-    raise HloError.at(
-        "bad-value", f"{what}: {text!r} is not a number of {unit}",
-        None, f"for example 20{'u' if unit == 's' else 'G'}{unit}",
-    )  # fmt: skip
+    kind = f"a number of {unit}" if unit else "a number"
+    hint = f"for example 20{'u' if unit == 's' else 'G'}{unit}" if unit else None
+    raise HloError.at("bad-value", f"{what}: {text!r} is not {kind}", None, hint)
 
 
 def read_positive(text: str, unit: str, what: str) -> float:
     """Return a number in a unit as `read_quantity` does; raises HloError for 0 as well."""
     value = read_quantity(text, unit, what)
     if not value:
-        raise HloError.at("bad-value", f"{what}: it has to be more than 0 {unit}")
+        raise HloError.at("bad-value", f"{what}: it has to be more than 0 {unit}".rstrip())
     return value
+
+
+def read_count(text: str, least: int, most: int, what: str) -> int:
+    """Return a whole number in a range; raises HloError for all else."""
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise HloError.at(
+            "bad-value", f"{what}: {text!r} is not a whole number from {least} to {most}"
+        )
+    return int(text)
 
 
 def quantity_text(value: float, unit: str) -> str:

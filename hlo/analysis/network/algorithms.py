@@ -49,7 +49,7 @@ class Algorithm:
         return sum(p.rounds for p in self.phases)
 
 
-def algorithms_for(opcode: str, members: int, size: int) -> list[Algorithm]:
+def algorithms_for(opcode: str, members: int, size: float) -> list[Algorithm]:
     """Return the algorithms of a collective in a group, one at least.
 
     opcode: of a synchronous collective. size: its bytes as in `Transfer`. A group of one sends

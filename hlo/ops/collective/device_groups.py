@@ -78,7 +78,6 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
 
     A device in no group is returned alone, with index -1.
     """
-    replicas, partitions = ctx.device_counts
     replica, partition = ctx.host.replica_id, ctx.host.partition_id
     here = device_number(ctx)
     mode = group_mode(op)
@@ -86,25 +85,52 @@ def group_of(op: OpView, ctx: EvalContext) -> tuple[Devices, int]:
     group = next((g for g in id_groups(op, ctx.device_counts) if mine in g), None)
     if group is None:
         return (here,), -1
-    devices: Devices
-    if mode == FLATTENED:
-        devices = group
-    elif isinstance(group, range):
-        # All replicas, or all partitions, of which there may be billions.
-        everyone = range(replicas * partitions)
-        if mode == CROSS_PARTITION:
-            devices = everyone[replica * partitions : (replica + 1) * partitions]
-        else:
-            devices = everyone if mode == CROSS_BOTH else everyone[partition::partitions]
-    elif mode == CROSS_PARTITION:
-        devices = tuple(replica * partitions + p for p in group)
-    elif mode == CROSS_BOTH:
-        devices = tuple(r * partitions + p for r in group for p in range(partitions))
-    else:
-        devices = tuple(r * partitions + partition for r in group)
+    devices = _devices(group, mode, replica, partition, ctx.device_counts)
     # Groups are compared, however they were written; more than can run together never meet.
     members = tuple(devices) if len(devices) <= MOST_LISTED else devices
     return members, members.index(here)
+
+
+def _devices(
+    group: Devices, mode: str | None, replica: int, partition: int, device_counts: tuple[int, int]
+) -> Devices:
+    """Return the numbers of the devices that a group of ids means for a device."""
+    replicas, partitions = device_counts
+    if mode == FLATTENED:
+        return group
+    if isinstance(group, range):
+        # All replicas, or all partitions, of which there may be billions.
+        everyone = range(replicas * partitions)
+        if mode == CROSS_PARTITION:
+            return everyone[replica * partitions : (replica + 1) * partitions]
+        return everyone if mode == CROSS_BOTH else everyone[partition::partitions]
+    if mode == CROSS_PARTITION:
+        return tuple(replica * partitions + p for p in group)
+    if mode == CROSS_BOTH:
+        return tuple(r * partitions + p for r in group for p in range(partitions))
+    return tuple(r * partitions + partition for r in group)
+
+
+def all_groups(op: OpView, device_counts: tuple[int, int]) -> list[Devices]:
+    """Return the groups of a collective as numbers of devices, for all devices of a run.
+
+    Of a permutation, each pair of source and target is a group.
+    """
+    replicas, partitions = device_counts
+    mode = group_mode(op)
+    ids: Sequence[Devices] = id_groups(op, device_counts)
+    if "source_target_pairs" in op.attrs:
+        ids = [tuple(pair) for pair in op.source_target_pairs]
+    # The devices between whose ids the groups do not tell apart have the same groups each.
+    rows = range(replicas) if mode == CROSS_PARTITION else range(1)
+    everywhere = mode in (CROSS_PARTITION, CROSS_BOTH, FLATTENED)
+    columns = range(1) if everywhere else range(partitions)
+    return [
+        _devices(group, mode, row, column, device_counts)
+        for row in rows
+        for column in columns
+        for group in ids
+    ]
 
 
 # The attribute of the front end that says which devices a send or receive is for.
