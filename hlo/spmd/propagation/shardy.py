@@ -100,15 +100,14 @@ class ShardyReader:
         for inst in self.module.instructions():
             shardings = self._read(inst, _SHARDING)
             if shardings:
-                region = regions.get(inst.parent, ()) if inst.parent is not None else ()
+                region = regions.get(inst, ())
                 for leaf, annotation in self._of(inst, _SHARDING, shardings, inst.shape, mesh):
                     found[inst, leaf] = _in_region(annotation, region)
-        for comp in running_computations(self.module):
-            for inst in comp:
-                if is_call_of(inst, _ENTER):
-                    self._enter(inst, mesh, regions.get(comp, ()), found)
-                elif is_call_of(inst, _LEAVE):
-                    self._leave(inst, mesh, regions.get(comp, ()), found)
+        for inst, region in regions.items():
+            if is_call_of(inst, _ENTER):
+                self._enter(inst, mesh, region, found)
+            elif is_call_of(inst, _LEAVE):
+                self._leave(inst, mesh, region, found)
         return found
 
     def _of(
@@ -141,25 +140,22 @@ class ShardyReader:
         except (TextError, InferError) as e:
             raise self._error(inst, _MANUAL, e.message, e.code) from None
 
-    def _regions(self, mesh: DeviceMesh) -> dict[Computation | None, Axes]:
-        """Return the manual axes of each computation that is in a region."""
-        found: dict[Computation | None, Axes] = {}
+    def _regions(self, mesh: DeviceMesh) -> dict[Instruction, Axes]:
+        """Return the manual axes of the region that each instruction has its operands from."""
+        regions: dict[Instruction, Axes] = {}  # of the results
+        found: dict[Instruction, Axes] = {}
         for comp in running_computations(self.module):
-            outer = found.get(comp, ())
-            inside: dict[Instruction, Axes] = {}
-            for inst in comp:
-                if is_call_of(inst, _ENTER):
-                    for user in _through_elements(inst):
-                        inside[user] = self._manual(inst, mesh)
-                elif is_call_of(inst, _LEAVE):
-                    for operand in inst.operands:
-                        is_part = operand.opcode == "get-tuple-element"
-                        source = operand.operands[0] if is_part else operand
-                        inside[source] = self._manual(inst, mesh)
-            for inst in comp:
-                axes = (*outer, *(a for a in inside.get(inst, ()) if a not in outer))
-                for callee in inst.called_computations if axes else ():
-                    found[callee] = axes
+            for inst in comp.in_order():
+                here = dict.fromkeys(a for o in inst.operands for a in regions[o])
+                found[inst] = tuple(here) or regions.get(inst, ())
+                regions[inst] = found[inst]
+                if is_call_of(inst, _ENTER, _LEAVE):
+                    manual = self._manual(inst, mesh)
+                    rest = tuple(a for a in here if a not in manual)
+                    regions[inst] = (*rest, *manual) if is_call_of(inst, _ENTER) else rest
+                for callee in inst.called_computations:
+                    for parameter in callee.parameters:
+                        regions[parameter] = regions[inst]
         return found
 
     def _enter(self, inst: Instruction, mesh: DeviceMesh, outer: Axes, found: Annotations) -> None:
@@ -186,6 +182,7 @@ class ShardyReader:
         """Make the results of a manual computation the arrays of which each device has a part."""
         manual, comp = self._manual(inst, mesh), inst.parent
         assert comp is not None
+        outer = tuple(a for a in outer if a not in manual)
         shapes = _elements(inst.shape)
         shardings = self._read(inst, _OUT)
         if not len(shapes) == len(shardings) == len(inst.operands):
@@ -247,14 +244,6 @@ def _mark(
     comp: Computation, target: str, operand: Instruction, shape: Shape, like: Instruction
 ) -> Instruction:
     return comp.create("custom-call", shape, [operand], {"custom_call_target": target}, like=like)
-
-
-def _through_elements(inst: Instruction) -> list[Instruction]:
-    """Return the users of an instruction, and those of its elements."""
-    found: list[Instruction] = []
-    for user in inst.users:
-        found += user.users if user.opcode == "get-tuple-element" else [user]
-    return found
 
 
 def _take_place(inst: Instruction, parts: list[Instruction]) -> None:
