@@ -108,7 +108,9 @@ class TiledSharding(Sharding):
             raise _fail(f"sharding {self} names a device twice")
         if num_devices is None:
             return
-        if self.grid.size != num_devices or (ids and max(ids) >= num_devices):
+        if ids and not 0 <= min(ids) <= max(ids) < num_devices:
+            raise _fail(f"sharding {self} names devices that are not among the {num_devices}")
+        if self.grid.size != num_devices:
             raise _fail(
                 f"sharding {self} is over {self.grid.size} devices, there are {num_devices}"
             )
