@@ -52,7 +52,8 @@ def joined(numbers: Sequence[Any]) -> str:
 
 def some_dims(draw: random.Random, most: int = 3) -> list[int]:
     """Return dimensions of an array."""
-    return [draw.choice(SIZES) for _ in range(draw.randint(1, most))]
+    sizes = (0,) if draw.random() < 0.03 else SIZES
+    return [draw.choice((*SIZES, *sizes)) for _ in range(draw.randint(1, most))]
 
 
 def _starts(draw: random.Random, dims: Sequence[int], name: str) -> list[np.ndarray]:
@@ -67,7 +68,7 @@ def _starts(draw: random.Random, dims: Sequence[int], name: str) -> list[np.ndar
 
 def _window(draw: random.Random, dims: Sequence[int]) -> list[int]:
     least = 0 if draw.random() < 0.1 else 1
-    return [draw.choice([d, d, 1, draw.randint(least, d)]) for d in dims]
+    return [draw.choice([d, d, min(1, d), draw.randint(min(least, d), d)]) for d in dims]
 
 
 def dynamic_slice(draw: random.Random) -> Case:
@@ -245,9 +246,112 @@ scatter_indices_batching_dims={_braces(found.places_at(at))}, index_vector_dim={
     return Case(text, arguments, [len(found.operand)] * count, tolerance)
 
 
+def sort(draw: random.Random) -> Case:
+    """Return a sort, by one of its operands or by an order that is not total."""
+    dims, et = some_dims(draw), draw.choice(("f32", "s32", "u8", "bf16"))
+    count, at = draw.randint(1, 2), draw.randrange(len(dims))
+    shape = f"{et}[{joined(dims)}]"
+    scalars = [f"p{n} = {et}[] parameter({n})" for n in range(2 * count)]
+    inputs = [f"x{n} = {shape} parameter({n})" for n in range(count)]
+    result = shape if count == 1 else f"({shape}, {shape})"
+    newline = "\n  "
+    kind = ", type=TOTALORDER" if et in ("f32", "bf16") and draw.random() < 0.7 else ""
+    text = f"""HloModule m
+f {{
+  {newline.join(scalars)}
+  ROOT c = pred[] compare(p0, p1), direction={draw.choice(("LT", "GT"))}{kind}
+}}
+ENTRY e {{
+  {newline.join(inputs)}
+  ROOT r = {result} sort({", ".join(f"x{n}" for n in range(count))}), \
+dimensions={{{at}}}, is_stable=true, to_apply=f
+}}"""
+    return Case(text, [data(draw, et, dims) for _ in range(count)], [len(dims)] * count)
+
+
+def top_k(draw: random.Random) -> Case:
+    """Return a topk, as an operation or as a custom call."""
+    dims, et = some_dims(draw), draw.choice([t for t in TYPES if t != "c64"])
+    k = draw.randint(0, dims[-1])
+    found = joined([*dims[:-1], k])
+    result = f"({et}[{found}], s32[{found}])"
+    line = f"topk(x), k={k}, largest={draw.choice(('true', 'false'))}"
+    if draw.random() < 0.3:
+        line = 'custom-call(x), custom_call_target="TopK"'
+    text = f"""HloModule m
+ENTRY e {{
+  x = {et}[{joined(dims)}] parameter(0)
+  ROOT r = {result} {line}
+}}"""
+    x = data(draw, et, dims)
+    few = draw.random() < 0.5 and et in ("s32", "u8")
+    return Case(text, [x % x.dtype.type(3) if few else x], [len(dims)] * 2)
+
+
+def fft(draw: random.Random) -> Case:
+    """Return a Fourier transform."""
+    dims = some_dims(draw)
+    inner = draw.randint(1, len(dims))
+    kind = draw.choice(("FFT", "IFFT", "RFFT", "IRFFT"))
+    lengths = dims[len(dims) - inner :]
+    half = [*dims[:-1], dims[-1] // 2 + 1]
+    before, after = ("f32", half) if kind == "RFFT" else ("c64", dims)
+    taken = half if kind == "IRFFT" else dims
+    text = f"""HloModule m
+ENTRY e {{
+  x = {before}[{joined(taken)}] parameter(0)
+  ROOT r = {"f32" if kind == "IRFFT" else "c64"}[{joined(after)}] fft(x), fft_type={kind}, \
+fft_length={_braces(lengths)}
+}}"""
+    x = np.nan_to_num(data(draw, before, taken))
+    return Case(text, [x], [len(dims)], 1e-4)
+
+
+def _matrices(draw: random.Random) -> np.ndarray:
+    """Return a batch of positive definite matrices."""
+    n = draw.randint(1, 6)
+    batch = [draw.choice((1, 2, 3, 5, 6)) for _ in range(draw.randint(0, 2))]
+    x = np.nan_to_num(data(draw, "f32", [*batch, n, n]))
+    found = x @ np.swapaxes(x, -1, -2) + n * np.eye(n)
+    return found.astype(np.float32)
+
+
+def cholesky(draw: random.Random) -> Case:
+    """Return a Cholesky decomposition."""
+    a = _matrices(draw)
+    text = f"""HloModule m
+ENTRY e {{
+  a = f32[{joined(a.shape)}] parameter(0)
+  ROOT r = f32[{joined(a.shape)}] cholesky(a), lower={draw.choice(("true", "false"))}
+}}"""
+    return Case(text, [a], [a.ndim], 1e-4)
+
+
+def triangular_solve(draw: random.Random) -> Case:
+    """Return a triangular solve."""
+    a = _matrices(draw)
+    left, columns = draw.random() < 0.5, draw.choice(SIZES)
+    inner = [a.shape[-1], columns] if left else [columns, a.shape[-1]]
+    y = np.nan_to_num(data(draw, "f32", [*a.shape[:-2], *inner]))
+    kind = draw.choice(("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"))
+    text = f"""HloModule m
+ENTRY e {{
+  a = f32[{joined(a.shape)}] parameter(0)
+  y = f32[{joined(y.shape)}] parameter(1)
+  ROOT r = f32[{joined(y.shape)}] triangular-solve(a, y), left_side={str(left).lower()}, \
+lower={draw.choice(("true", "false"))}, transpose_a={kind}
+}}"""
+    return Case(text, [a, y], [y.ndim], 1e-4)
+
+
 CASES: dict[str, Callable[[random.Random], Case]] = {
     "dynamic-slice": dynamic_slice,
     "dynamic-update-slice": dynamic_update_slice,
     "gather": gather,
     "scatter": scatter,
+    "sort": sort,
+    "topk": top_k,
+    "fft": fft,
+    "cholesky": cholesky,
+    "triangular-solve": triangular_solve,
 }
