@@ -65,22 +65,28 @@ class _Node(NamedTuple):
         kind: of the last step; None at the beginning.
         grown: of an all-to-all, the dimensions that have lost axes.
         split: of an all-to-all, the dimensions that have got axes.
+        result: of a collective, the elements of its result, before padding is cut off.
     """
 
     state: State
     kind: Kind | None = None
     grown: frozenset[int] = frozenset()
     split: frozenset[int] = frozenset()
+    result: int = 0
 
-    def then(self, step: Step) -> _Node:
+    def then(self, step: Step, result: int = 0) -> _Node:
         """Return the node after a step."""
         if step.kind is not Kind.EXCHANGE:
-            return _Node(step.after, step.kind)
+            return _Node(step.after, step.kind, result=result)
         grown = frozenset(m.source for m in step.moves)
         split = frozenset(m.target for m in step.moves)
         if self.joins(step):
             grown, split = grown | self.grown, split | self.split
-        return _Node(step.after, step.kind, grown, split)
+        return _Node(step.after, step.kind, grown, split, result)
+
+    def start(self, step: Step) -> int:
+        """Return the elements that a step starts from: of a collective that it joins, all."""
+        return self.result if self.joins(step) else self.state.elements
 
     def joins(self, step: Step) -> bool:
         """True when a step and the one before it are one collective, or one slice."""
@@ -141,11 +147,13 @@ class _Search:
             visited += 1
             if visited > _MOST_STATES:
                 return None
-            for more, step in self._steps(node):
+            for result, step in self._steps(node):
                 if bound is not None and step.after.elements > bound:
                     continue
-                total = cost + more, count + (not node.joins(step) and step.kind is not Kind.CUT)
-                then = node.then(step)
+                joined = node.joins(step)
+                more = result - node.result if joined else result
+                total = cost + more, count + (not joined and step.kind is not Kind.CUT)
+                then = node.then(step, result)
                 least = total[0] + self._least(then)
                 if least > most:
                     continue
@@ -229,17 +237,17 @@ class _Search:
     # --- steps ------------------------------------------------------------------------------------
 
     def _steps(self, node: _Node) -> Iterator[tuple[int, Step]]:
-        """Yield the steps from a state, and what each costs after those before it."""
+        """Yield the steps from a state, each with the elements of its collective's result."""
         state = node.state
         used = {a for axes in state.dims for a in axes} | set(state.partial)
         free = [a for a in self.wanted if a not in used]
         yield from self._cuts(state, free)
         if state.partial != self.target.partial:
-            yield from self._reductions(node)
+            yield from self._reductions(state)
             yield from self._partials(state, used)
         yield from self._gathers(node)
         yield from self._exchanges(node)
-        yield from self._permutes(node, free)
+        yield from self._permutes(state, free)
         yield from self._repads(state)
 
     def _split(self, state: State, dim: int, count: int) -> Iterator[int]:
@@ -267,10 +275,9 @@ class _Search:
             for kept in range(len(axes)):
                 gone = axes[kept:]
                 size = state.sizes[dim] * self.problem.count(gone)
-                cost = state.elements * self.problem.count(gone)
                 after = state.changed(dim, axes[:kept], self._joined(dim, axes[:kept], size))
                 step = Step(Kind.GATHER, state, after, (Move(dim, gone, -1),))
-                yield cost - (state.elements if node.joins(step) else 0), step
+                yield node.start(step) * self.problem.count(gone), step
 
     def _exchanges(self, node: _Node) -> Iterator[tuple[int, Step]]:
         state = node.state
@@ -286,15 +293,10 @@ class _Search:
                     for size in self._split(state, target, count):
                         after = grown.changed(target, (*entered, *gone), size)
                         step = Step(Kind.EXCHANGE, state, after, (Move(source, gone, target),))
-                        others = math.prod(
-                            s for d, s in enumerate(state.sizes) if d not in (source, target)
-                        )
-                        cost = others * state.sizes[source] * size * count
-                        yield 0 if node.joins(step) else cost, step
+                        yield node.start(step) * size * count // max(1, state.sizes[target]), step
 
-    def _permutes(self, node: _Node, free: Sequence[int]) -> Iterator[tuple[int, Step]]:
-        state, sizes = node.state, self.problem.axes
-        cost = 0 if node.kind is Kind.PERMUTE else state.elements
+    def _permutes(self, state: State, free: Sequence[int]) -> Iterator[tuple[int, Step]]:
+        sizes = self.problem.axes
         places = [(d, n) for d, axes in enumerate(state.dims) for n in range(len(axes))]
         for first, (dim, n) in enumerate(places):
             axis = state.dims[dim][n]
@@ -303,11 +305,11 @@ class _Search:
                 near = dim == other_dim and m == n + 1
                 if sizes[axis] == sizes[other] or near:
                     dims = _replaced(state.dims, {axis: other, other: axis})
-                    yield cost, Step(Kind.PERMUTE, state, state._replace(dims=dims))
+                    yield state.elements, Step(Kind.PERMUTE, state, state._replace(dims=dims))
             for other in free:
                 if sizes[axis] == sizes[other]:
                     dims = _replaced(state.dims, {axis: other})
-                    yield cost, Step(Kind.PERMUTE, state, state._replace(dims=dims))
+                    yield state.elements, Step(Kind.PERMUTE, state, state._replace(dims=dims))
 
     def _repads(self, state: State) -> Iterator[tuple[int, Step]]:
         p = self.problem
@@ -322,13 +324,11 @@ class _Search:
                 cost = received(p.extents[dim], count, old, size) * others
                 yield cost, Step(Kind.REPAD, state, after, (Move(dim, axes, dim),))
 
-    def _reductions(self, node: _Node) -> Iterator[tuple[int, Step]]:
-        state = node.state
+    def _reductions(self, state: State) -> Iterator[tuple[int, Step]]:
         gone = [a for a in state.partial if a not in self.target.partial]
         for axis in gone:
             after = state._replace(partial=_without(state.partial, (axis,)))
-            cost = 0 if node.kind is Kind.REDUCE else state.elements
-            yield cost, Step(Kind.REDUCE, state, after, (Move(-1, (axis,), -1),))
+            yield state.elements, Step(Kind.REDUCE, state, after, (Move(-1, (axis,), -1),))
         wanted = [a for a in gone if a in self.wanted]
         ranks = range(len(state.dims))
         for number in range(1, len(wanted) + 1):

@@ -20,12 +20,12 @@ Run = Callable[[SpmdBuilder, list[Sharded]], Sequence[Sharded]]
 
 
 def shards(mesh: DeviceMesh, value: np.ndarray, spec: PartitionSpec) -> list[np.ndarray]:
-    """Return each device's shard of an array; padding is 99."""
+    """Return each device's shard of an array; padding is 7, or True."""
     local = mesh.local_dims(value.shape, spec)
     found = []
     where = [mesh.coordinates(axes) for axes in spec.dims]
     for device in range(mesh.size):
-        shard = np.full(local, 99).astype(value.dtype)
+        shard = np.full(local, 7).astype(value.dtype)
         part = value[tuple(slice(w[device] * n, (w[device] + 1) * n)
                            for w, n in zip(where, local, strict=True))]  # fmt: skip
         shard[tuple(slice(0, n) for n in part.shape)] = part
@@ -34,12 +34,20 @@ def shards(mesh: DeviceMesh, value: np.ndarray, spec: PartitionSpec) -> list[np.
 
 
 def same_shards(
-    mesh: DeviceMesh, value: np.ndarray, spec: PartitionSpec, found: Sequence[np.ndarray]
+    mesh: DeviceMesh,
+    value: np.ndarray,
+    spec: PartitionSpec,
+    found: Sequence[np.ndarray],
+    devices: Sequence[int] | None = None,
 ) -> bool:
-    """Tell whether shards are those of an array, but for their padding."""
+    """Tell whether shards are those of an array, but for their padding.
+
+    devices: the ones that are looked at; by default all.
+    """
     local = mesh.local_dims(value.shape, spec)
     where = [mesh.coordinates(axes) for axes in spec.dims]
-    for device, shard in enumerate(found):
+    for device in range(len(found)) if devices is None else devices:
+        shard = found[device]
         part = value[tuple(slice(w[device] * n, (w[device] + 1) * n)
                            for w, n in zip(where, local, strict=True))]  # fmt: skip
         inside = shard[tuple(slice(0, n) for n in part.shape)]
