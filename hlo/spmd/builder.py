@@ -93,12 +93,14 @@ class SpmdBuilder(Builder):
 
     original: the instruction of the original program that is being partitioned: what is appended
     has its metadata, and notes name it.
+    values: of the instructions of the original computation that have been partitioned already.
     """
 
     def __init__(self, comp: Computation, program: Program) -> None:
         super().__init__(comp)
         self.program = program
         self.mesh = program.mesh
+        self.values: dict[Instruction, Value] = {}
         self._original: Instruction | None = None
         self._tables: dict[bytes, Instruction] = {}
         self._partition_id: Instruction | None = None

@@ -23,8 +23,8 @@ import numpy as np
 from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder, resized
 from hlo.spmd.mesh import Axes
-from hlo.spmd.messages import deliver, messages_of, rounds_of, sent
-from hlo.spmd.slots import Fill, by_device, cut_out, index_along, padded, scalar_of, within
+from hlo.spmd.messages import deliver, messages_of, pairs_of, rounds_of, sent
+from hlo.spmd.slots import Fill, by_device, cut_out, index_along, is_zero, padded, scalar_of, within
 from hlo.spmd.value import Sharded
 
 
@@ -230,7 +230,7 @@ class _Frame:
 
         They are fillers of the frame, or zeros that a permute gives where it sends nothing.
         """
-        zeros = not isinstance(fill, Instruction) and fill == 0 and not np.signbit(fill)
+        zeros = is_zero(fill)
         alone = {hops[0] for hops in self.rounds if len(hops) == 1}
         count = len(self.reach.starts)
         for c, need in enumerate(self.reach.counts.tolist()):
@@ -271,8 +271,3 @@ class _Frame:
         for h in hops:
             hop = self.hops[h]
             pieces[h] = cut_out(b, arrived, dim, hop.low - begins[h], hop.size)
-
-
-def pairs_of(b: SpmdBuilder, axes: Axes, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the pairs of devices, in all groups along axes, of pairs of coordinates."""
-    return [(g[s], g[r]) for g in b.mesh.groups(axes) for s, r in sorted(pairs)]

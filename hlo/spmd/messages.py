@@ -5,8 +5,9 @@ A round is one collective-permute: each device sends to one at most, and receive
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from hlo.spmd.slots import (
     by_device,
     cut_out,
     index_along,
+    is_zero,
     padded,
     scalar_of,
     within,
@@ -61,6 +63,13 @@ class Round:
         self.by_sender[message.sender] = message
         self.by_receiver[message.receiver] = message
 
+    def begins(self, length: int) -> dict[int, int]:
+        """Return where the piece begins that each sender takes out of what it has.
+
+        length: of what it has: pieces are of the same size.
+        """
+        return {c: min(m.offset, length - self.size) for c, m in self.by_sender.items()}
+
 
 def messages_of(
     starts: np.ndarray,
@@ -102,6 +111,30 @@ def messages_of(
     return found
 
 
+def joined(messages: Sequence[Message]) -> list[Message]:
+    """Return messages with those as one that follow each other at both ends."""
+    found: list[Message] = []
+    last: dict[tuple[int, int], int] = {}
+    for m in sorted(messages, key=lambda m: (m.receiver, m.place)):
+        pair = m.sender, m.receiver
+        at = last.get(pair)
+        if at is not None:
+            before = found[at]
+            end = before.offset + before.size, before.place + before.size
+            if end == (m.offset, m.place):
+                found[at] = replace(before, size=before.size + m.size)
+                continue
+        last[pair] = len(found)
+        found.append(m)
+    return found
+
+
+def pairs_of(b: SpmdBuilder, axes: Axes, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the pairs of devices, in all groups along axes, of pairs of coordinates."""
+    ordered = sorted(pairs)
+    return [(g[s], g[r]) for g in b.mesh.groups(axes) for s, r in ordered]
+
+
 def rounds_of(messages: Sequence[Message]) -> list[Round]:
     """Return the exchanges in which devices send messages to others; the longest first."""
     rounds: list[Round] = []
@@ -139,27 +172,73 @@ def deliver(
     """
     rounds = rounds_of(messages)
     own = _own(messages, rounds)
-    count = b.mesh.count(axes)
-    groups = b.mesh.groups(axes)
-    result: Instruction | None = None
+    pieces = [_piece(b, local, dim, axes, r) for r in own]
+    for r in rounds:
+        piece = _piece(b, local, dim, axes, r)
+        pairs = pairs_of(b, axes, ((m.sender, m.receiver) for m in r.by_sender.values()))
+        pieces.append(b.permute(piece, pairs))
     shape = local.array_shape
+    if _is_regular(own, rounds, b.mesh.count(axes), fill):
+        return _concatenated(b, [*own, *rounds], pieces, dim, size, fill)
+    result: Instruction | None = None
     if fill is not None:
         filler = scalar_of(b, shape.element_type, fill)
         result = b.broadcast(filler, resized(shape, dim, size))
-    for n, r in enumerate([*own, *rounds]):
-        offsets = np.zeros(count, np.int64)
-        last = shape.dims[dim] - r.size
-        begins = {c: min(m.offset, last) for c, m in r.by_sender.items()}
-        offsets[:] = next(iter(begins.values()))
-        for c, begin in begins.items():
-            offsets[c] = begin
-        piece = cut_out(b, local, dim, by_device(b, axes, offsets), r.size)
-        if n >= len(own):
-            pairs = [(g[m.sender], g[m.receiver]) for g in groups for m in r.by_sender.values()]
-            piece = b.permute(piece, sorted(pairs))
-        result = _placed(b, result, piece, dim, axes, r, begins, size)
+    for r, piece in zip([*own, *rounds], pieces, strict=True):
+        result = _placed(b, result, piece, dim, axes, r, shape.dims[dim], size)
     assert result is not None, messages
     return result
+
+
+def _piece(b: SpmdBuilder, local: Instruction, dim: int, axes: Axes, r: Round) -> Instruction:
+    """Append what devices send in a round."""
+    begins = r.begins(local.array_shape.dims[dim])
+    offsets = np.full(b.mesh.count(axes), next(iter(begins.values())))
+    for c, begin in begins.items():
+        offsets[c] = begin
+    return cut_out(b, local, dim, by_device(b, axes, offsets), r.size)
+
+
+def _is_regular(
+    own: Sequence[Round], rounds: Sequence[Round], count: int, fill: Fill | None
+) -> bool:
+    """True when each round brings all devices the same place, and to all of it.
+
+    To devices that get nothing, permutes bring zeros.
+    """
+    empty = fill is None or is_zero(fill)
+    for n, r in enumerate([*own, *rounds]):
+        places = {(m.place, m.size) for m in r.by_receiver.values()}
+        if len(places) > 1 or (len(r.by_receiver) < count and not (empty and n >= len(own))):
+            return False
+    slots = sorted(next(iter(r.by_receiver.values())).place for r in (*own, *rounds))
+    sizes = {next(iter(r.by_receiver.values())).place: r.size for r in (*own, *rounds)}
+    return len(sizes) == len(slots) and all(a + sizes[a] <= z for a, z in pairwise(slots))
+
+
+def _concatenated(
+    b: SpmdBuilder,
+    rounds: Sequence[Round],
+    pieces: Sequence[Instruction],
+    dim: int,
+    size: int,
+    fill: Fill | None,
+) -> Instruction:
+    """Append the concatenation of pieces that have the same place on all devices."""
+    shape = pieces[0].array_shape
+    filler = scalar_of(b, shape.element_type, 0 if fill is None else fill)
+    slots = {
+        next(iter(r.by_receiver.values())).place: p for r, p in zip(rounds, pieces, strict=True)
+    }
+    parts: list[Instruction] = []
+    at = 0
+    for place in (*sorted(slots), size):
+        if place > at:
+            parts.append(b.broadcast(filler, resized(shape, dim, place - at)))
+        if place < size:
+            parts.append(slots[place])
+            at = place + slots[place].array_shape.dims[dim]
+    return parts[0] if len(parts) == 1 else b.op("concatenate", *parts, dimensions=(dim,))
 
 
 def _own(messages: Sequence[Message], rounds: Sequence[Round]) -> list[Round]:
@@ -200,11 +279,15 @@ def _placed(
     dim: int,
     axes: Axes,
     r: Round,
-    begins: dict[int, int],
+    length: int,
     size: int,
 ) -> Instruction:
-    """Append what writes a round's pieces to their places in what devices have got so far."""
+    """Append what writes a round's pieces to their places in what devices have got so far.
+
+    length: of what devices send from.
+    """
     count = b.mesh.count(axes)
+    begins = r.begins(length)
     # The place of the piece's first element, and the range of those that are meant.
     shifts, first, end = (np.zeros(count, np.int64) for _ in range(3))
     for c, m in r.by_receiver.items():

@@ -123,6 +123,7 @@ class _Partitioner:
 
     def _write(self, b: SpmdBuilder, old: Computation, values: dict[Instruction, Value]) -> Value:
         """Append what the devices do for a computation; returns the value of its root."""
+        b.values = values
         written: dict[Instruction, list[Instruction]] = {}
         for inst in old.in_order():
             start = len(b.built)

@@ -29,6 +29,13 @@ def scalar_of(b: SpmdBuilder, et: ElementType, fill: Fill) -> Instruction:
     return fill if isinstance(fill, Instruction) else b.constant(et, fill)
 
 
+def is_zero(fill: Fill) -> bool:
+    """True for a constant that is zero, and not a negative one."""
+    if isinstance(fill, Instruction):
+        return fill.opcode == "constant" and not any(np.asarray(fill.literal.value).tobytes())
+    return fill == 0 and not np.signbit(fill)
+
+
 def place_of(b: SpmdBuilder, place: Place) -> Instruction:
     """Return a place on this device: s32[]."""
     return b.constant(S32, place) if isinstance(place, int) else b.table(place)

@@ -16,10 +16,12 @@ from hlo.ops.attrs import WindowDim
 from hlo.ops.factors import FactorKind, FactorRule
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.handlers.by_factors import Partial, Share, by_factors
+from hlo.spmd.handlers.registry import Wanted
 from hlo.spmd.mesh import Axes
 from hlo.spmd.slots import Fill, by_device, cut_out, index_along, padded
 from hlo.spmd.value import Sharded, Unsharded, Value
-from hlo.values.types import PRED, S32
+from hlo.values.types import PRED, S32, ArrayShape
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,18 @@ def presence(
     return found
 
 
-def keep_whole(rule: FactorRule, operands: Sequence[Value]) -> FactorRule:
-    """Return a rule that does not cut operands where they are whole, and elements would move.
+def by_windows(
+    b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted, share: Share,
+    partial: Partial | None = None, rule: FactorRule | None = None,
+) -> Value:  # fmt: skip
+    """Partition an operation whose elements move along PERMUTATION factors. See `by_factors`.
 
-    A device has all it needs there.
+    share: makes the exchange. What varies in size is not cut where its elements move. Operands are
+    not cut where they are whole and elements would move: a device has all it needs there.
     """
+    if varies_in_size(inst):
+        return by_factors(b, inst, operands, wanted)
+    rule = rule or inst.spec.factors(inst)
     dims = []
     for value, old in zip(operands, rule.operands, strict=True):
         if isinstance(value, Sharded):
@@ -155,7 +164,14 @@ def keep_whole(rule: FactorRule, operands: Sequence[Value]) -> FactorRule:
                 for factors, axes in zip(old, value.spec.dims, strict=True)
             )
         dims.append(old)
-    return replace(rule, operands=tuple(dims))
+    rule = replace(rule, operands=tuple(dims))
+    return by_factors(b, inst, operands, wanted, partial, rule, share)
+
+
+def varies_in_size(inst: Instruction) -> bool:
+    """True when an operand or a result is dynamic."""
+    shapes = (s for shape in (inst.shape, *inst.operand_shapes) for _, s in shape.leaves())
+    return any(isinstance(s, ArrayShape) and s.is_dynamic for s in shapes)
 
 
 def array_of(part: Sharded | Unsharded) -> Sharded:

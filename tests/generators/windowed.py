@@ -78,7 +78,48 @@ def _shuffle(draw: random.Random) -> str:
     )  # fmt: skip
 
 
+def _concatenate(draw: random.Random) -> str:
+    et = draw.choice(_TYPES)
+    rank = draw.randint(1, 3)
+    dim = draw.randrange(rank)
+    dims = [draw.choice(_SIZES) for _ in range(rank)]
+    parameters, before, operands, total = [], "", [], 0
+    for n in range(draw.randint(1, 5)):
+        size = draw.choice(_SIZES)
+        kind = draw.choice(["parameter", "parameter", "slice", "slice", "fill"])
+        dims[dim] = size
+        if kind == "parameter" or not (kind == "fill" or parameters):
+            parameters.append(_shape(et, dims))
+            operands.append(f"p{len(parameters) - 1}")
+        elif kind == "fill":
+            value = draw.randint(0, 1)
+            number = f"({value}, 0)" if et == "c64" else str(value)
+            before += f"  c{n} = {et}[] constant({number})\n"
+            before += f"  b{n} = {_shape(et, dims)} broadcast(c{n}), dimensions={{}}\n"
+            operands.append(f"b{n}")
+        else:
+            source = draw.randrange(len(parameters))
+            inside = parameters[source][len(et) + 1 : -1].split(",")
+            length = int(inside[dim])
+            start = draw.randint(0, length)
+            size = draw.randint(0, length - start)
+            dims[dim] = size
+            ranges = [f"[0:{m}]" for m in dims]
+            ranges[dim] = f"[{start}:{start + size}]"
+            before += (
+                f"  part{n} = {_shape(et, dims)} slice(p{source}), slice={{{', '.join(ranges)}}}\n"
+            )
+            operands.append(f"part{n}")
+        total += size
+    dims[dim] = total
+    return _module(
+        et, parameters,
+        f"{_shape(et, dims)} concatenate({', '.join(operands)}), dimensions={{{dim}}}", before,
+    )  # fmt: skip
+
+
 GENERATORS: dict[str, Callable[[random.Random], str]] = {
+    "concatenate": _concatenate,
     "pad": _pad,
     "slice": _slice,
     "reverse": _reverse,

@@ -11,12 +11,11 @@ from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim, WindowDim
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.halo import Reach, exchange
-from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.registry import Wanted, handles
 from hlo.spmd.localize import localized
 from hlo.spmd.mesh import Axes, PartitionSpec
 from hlo.spmd.value import Sharded, Unsharded, Value
-from hlo.spmd.windows import array_of, elements_at, keep_whole, positions_of
+from hlo.spmd.windows import array_of, by_windows, elements_at, positions_of
 
 _Parts = Sequence[Sharded | Unsharded]
 _Specs = Sequence[PartitionSpec]
@@ -43,8 +42,7 @@ def _pad(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: W
             return [value.local]
         return [b.op("pad", value.local, fill, shape=result, padding=tuple(padding))]
 
-    rule = keep_whole(inst.spec.factors(inst), operands)
-    return by_factors(b, inst, operands, wanted, rule=rule, share=share)
+    return by_windows(b, inst, operands, wanted, share)
 
 
 @handles("slice")
@@ -68,8 +66,7 @@ def _slice(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted:
             return [value.local]
         return [b.op("slice", value.local, shape=result, slice=tuple(ranges))]
 
-    rule = keep_whole(inst.spec.factors(inst), operands)
-    return by_factors(b, inst, operands, wanted, rule=rule, share=share)
+    return by_windows(b, inst, operands, wanted, share)
 
 
 @handles("reverse")
@@ -89,8 +86,7 @@ def _reverse(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wante
                 value = replace(value, local=exchange(b, value, d, reach))
         return [b.append(localized(inst, [value.local], b.mesh.local_shape(shape, specs[0])))]
 
-    rule = keep_whole(inst.spec.factors(inst), operands)
-    return by_factors(b, inst, operands, wanted, rule=rule, share=share)
+    return by_windows(b, inst, operands, wanted, share)
 
 
 @handles("shuffle")
@@ -120,5 +116,4 @@ def _shuffle(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wante
                  dimensions=dimensions, shifts=shifts)
         ]  # fmt: skip
 
-    rule = keep_whole(inst.spec.factors(inst), operands)
-    return by_factors(b, inst, operands, wanted, rule=rule, share=share)
+    return by_windows(b, inst, operands, wanted, share)
