@@ -39,7 +39,7 @@ class Choices:
         """Return the assignment of least cost; the first of several in a fixed order."""
         best: dict[int, Axes] | None = None
         least = 0.0
-        for candidate in self._candidates():
+        for candidate in self.candidates():
             cost = self._cost(candidate)
             if best is None or cost < least:
                 best, least = candidate, cost
@@ -52,7 +52,8 @@ class Choices:
 
     # --- candidates -------------------------------------------------------------------------------
 
-    def _candidates(self) -> Iterator[dict[int, Axes]]:
+    def candidates(self) -> Iterator[dict[int, Axes]]:
+        """Yield the assignments that operands and results suggest, and that of nothing cut."""
         rule = self.rule
         sources = []
         for dims, known in (*zip(rule.results, self.results, strict=True),

@@ -96,9 +96,9 @@ def last_in_order(et: ElementType, largest: bool) -> np.ndarray:
     """Return the value of a type that comes after all others by total order."""
     if et.is_float:
         sign = 1 << (et.bits - 1)
-        patterns = np.array([0, sign - 1, sign, sign + 1, 2 * sign - 1, 2 * sign - 2, sign - 2])
+        ends = [0, sign - 1, sign, sign + 1, 2 * sign - 1, 2 * sign - 2, sign - 2]
         words = np.dtype(f"u{et.byte_width}")
-        numbers = patterns.astype(np.uint64).astype(words).view(et.dtype)
+        numbers = np.array(ends, np.uint64).astype(words).view(et.dtype)
         keys = total_order_key(numbers)
         return numbers[keys.argmin() if largest else keys.argmax()]  # type: ignore[no-any-return]
     identity = OPS["maximum" if largest else "minimum"].identity

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 import hlo
+from hlo.spmd.handlers.top_k import last_in_order
 from hlo.spmd.mesh import DeviceMesh
+from hlo.values.types import F64
 from tests.generators.sharded_indexing import CASES
 from tests.harness.partitioned import MESHES, annotate, random_spec, run_partitioned
 
@@ -38,3 +41,8 @@ ENTRY e {
 def test_an_update_of_a_cache_exchanges_nothing() -> None:
     found = hlo.partition(hlo.parse(CACHE))
     assert not [i for i in found.module.instructions() if i.opcode.startswith("all-")]
+
+
+def test_the_last_of_an_order_of_doubles() -> None:
+    bits = [int(last_in_order(F64, largest).view(np.uint64)) for largest in (True, False)]
+    assert bits == [2**64 - 1, 2**63 - 1]
