@@ -10,7 +10,7 @@ import pytest
 import hlo
 from hlo.spmd.handlers.top_k import last_in_order
 from hlo.spmd.mesh import DeviceMesh
-from hlo.values.types import F64
+from hlo.values.types import ELEMENT_TYPES
 from tests.generators.sharded_indexing import CASES
 from tests.harness.partitioned import MESHES, annotate, random_spec, run_partitioned
 
@@ -44,5 +44,8 @@ def test_an_update_of_a_cache_exchanges_nothing() -> None:
 
 
 def test_the_last_of_an_order_of_doubles() -> None:
-    bits = [int(last_in_order(F64, largest).view(np.uint64)) for largest in (True, False)]
+    bits = [
+        int(last_in_order(ELEMENT_TYPES["f64"], largest).view(np.uint64))
+        for largest in (True, False)
+    ]
     assert bits == [2**64 - 1, 2**63 - 1]
