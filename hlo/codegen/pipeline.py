@@ -17,6 +17,7 @@ from hlo.analysis.fusion.roles import Role
 from hlo.codegen import report
 from hlo.codegen.entry.assignment import BufferAssignment, assign_buffers
 from hlo.codegen.entry.calls import KernelCache
+from hlo.codegen.entry.collectives.descriptor import Described
 from hlo.codegen.entry.emitter import EntryEmitter
 from hlo.codegen.entry.kernel_plans import KernelPlan, plan_kernels
 from hlo.codegen.llvm import ModuleBuilder
@@ -42,6 +43,7 @@ class Program:
     entry expects one after the other, each at its offset, in `constant_bytes` bytes. aliases: pairs
     of a result leaf and an argument leaf, by number: the argument is read, and overwritten, in the
     memory of the result. imports: the instructions whose functions the host's table has to hold.
+    collectives: those of several devices.
     """
 
     module: ModuleBuilder
@@ -56,6 +58,7 @@ class Program:
     aliases: list[tuple[int, int]] = field(default_factory=list)
     cost: Cost = field(default_factory=Cost)
     imports: list[Instruction] = field(default_factory=list)
+    collectives: list[Described] = field(default_factory=list)
     uses_host: bool = False
     # The shape of the result, with the dimensions that vary.
     result: Shape = TOKEN
@@ -74,7 +77,8 @@ class PlannedProgram:
 
     entry: the flattened computation tree, and of its instructions: roles, plans, the kernels of
     each, and live, their live ranges. assignment: buffers and commands. result: the shape of the
-    result, with the dimensions that vary.
+    result, with the dimensions that vary. device_counts: the numbers of replicas and partitions
+    that it is for.
     """
 
     entry: Computation
@@ -83,6 +87,7 @@ class PlannedProgram:
     live: Liveness
     assignment: BufferAssignment
     result: Shape
+    device_counts: tuple[int, int]
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -141,6 +146,7 @@ def plan_program(
     """
     # Static shapes: dynamic dimensions are at their bounds, their sizes scalars of their own.
     result, aliases, observe = comp.root.shape, aliases or {}, observe or _ignore
+    device_counts = comp.module.device_counts if comp.module is not None else (1, 1)
     if may_be_dynamic(comp):
         comp, result, aliases = with_sizes(comp, aliases)
     # One tree: calls and fusions inlined, operations expanded, one caller for each computation.
@@ -163,7 +169,9 @@ def plan_program(
     assignment = assign_buffers(entry, live, plans, aliases, target.buffer_alignment)
     observe("buffers", lambda: report.buffers(assignment))
     observe("commands", lambda: report.commands(assignment.entry))
-    return PlannedProgram(entry, roles, plans, live, assignment, without_buffers(result))
+    return PlannedProgram(
+        entry, roles, plans, live, assignment, without_buffers(result), device_counts
+    )
 
 
 def write_program(
@@ -186,14 +194,18 @@ def write_program(
         is_located=is_located, is_watched=is_watched,
     )  # fmt: skip
     functions = _Functions(module, target)
-    emitter = EntryEmitter(module, symbol, target, live, assignment, functions.cache)
+    emitter = EntryEmitter(
+        module, symbol, target, live, assignment, functions.cache,
+        device_counts=planned.device_counts,
+    )  # fmt: skip
     emitter.emit()
     constants, imports = assignment.constants, emitter.imports
     return Program(
         module, symbol, assignment.arena_bytes, constants.pieces, constants.size,
         planned.arguments, planned.results, functions.cache.count,
         emitter.kernels.launcher.is_parallel, list(assignment.aliases), planned.cost,
-        imports.instructions, imports.uses_host, planned.result, imports.checks,
+        imports.instructions, imports.collectives, imports.uses_host, planned.result,
+        imports.checks,
     )  # fmt: skip
 
 

@@ -10,14 +10,19 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from hlo.codegen.entry.collectives.combine import ERRORS
+from hlo.codegen.entry.collectives.descriptor import Described
 from hlo.errors import HloError, InferError
 from hlo.eval.interpreter import Interpreter
 from hlo.frontends.text import parse, print_module
 from hlo.host import Host
 from hlo.ir import Computation, Instruction, Module
+from hlo.ops.collective.device_groups import absent_devices
+from hlo.ops.collective.rules import PARTIAL
 from hlo.ops.host.custom import find_target
 from hlo.ops.host.custom_targets import builtin_target
 from hlo.ops.host.ffi_attributes import API_NUMBERS
+from hlo.runtime.collectives import Collective
 from hlo.runtime.outside import Function, Import, Outside, native_function, python_function
 from hlo.runtime.program import array_leaves
 from hlo.values.arrays import TOKEN_VALUE, at_bounds
@@ -79,11 +84,30 @@ def need_no_replacement(host: Host) -> None:
             )  # fmt: skip
 
 
-def bind(imports: Sequence[Import], host: Host) -> Outside:
-    """Return the external functions of a program on a host. Raises HloError."""
+def bind(imports: Sequence[Import], host: Host, collectives: Sequence[Collective] = ()) -> Outside:
+    """Return what a program calls outside, on a host. Raises HloError."""
+
+    def absent(collective: Collective) -> HloError:
+        groups = collective.groups
+        devices = next((g for g in groups if host.device in g), groups[0] if groups else ())
+        has = "one device" if host.exchange is None else f"{len(host.exchange.devices)} devices"
+        e = absent_devices(collective.opcode, devices, has)
+        return HloError.at(e.code, f"{collective.name}: {e.message}", None, e.hint)
+
     functions = [_function(i, host) for i in imports]
     return Outside(
-        imports, functions, lambda: (host.replica_id, host.partition_id), lambda: host.exchange
+        imports, functions, collectives, lambda: (host.replica_id, host.partition_id),
+        lambda: host.device, lambda: host.exchange, absent,
+    )  # fmt: skip
+
+
+def collective_of(described: Described) -> Collective:
+    """Return what a run has to know of a collective of a program."""
+    inst = described.inst
+    is_partial = inst.opcode in PARTIAL or "source_target_pairs" in inst.attrs
+    shapes = ", ".join(s.to_string(False) for s in inst.operand_shapes)
+    return Collective(
+        inst.name, inst.opcode, inst.channel_id, shapes, described.groups, is_partial, ERRORS
     )
 
 

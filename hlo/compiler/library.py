@@ -20,6 +20,7 @@ from hlo.objects.interface import Interface, find_interfaces
 from hlo.objects.targets import architecture
 from hlo.runtime.executable import Executable, Frame
 from hlo.runtime.jit import host_machine
+from hlo.runtime.meeting import meeting_code
 from hlo.runtime.outside import Outside
 from hlo.runtime.program import NativeProgram
 from hlo.runtime.support import support_code
@@ -93,7 +94,9 @@ def load_library(
     _check_machine(path, interface)
     native = _opened(path, interface)
     program = _program(interface)
-    outside = bind(program.imports, host or Host()) if program.uses_host else None
+    outside = (
+        bind(program.imports, host or Host(), program.collectives) if program.uses_host else None
+    )
     return Library(native, interface, threads=threads, outside=outside)
 
 
@@ -191,5 +194,7 @@ def _program(interface: Interface) -> NativeProgram:
         support=support_code(host_machine()),
         is_parallel=interface.is_parallel,
         imports=interface.imports,
+        collectives=interface.collectives,
+        meetings=meeting_code(host_machine()) if interface.collectives else b"",
         uses_host=interface.uses_host,
     )

@@ -16,8 +16,10 @@ import numpy as np
 from hlo.compiler.lowering import Clock, parameters_of, plan
 from hlo.errors import HloError
 from hlo.runtime.cache import Cache, digest
+from hlo.runtime.collectives import Collective
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import Machine, host_machine
+from hlo.runtime.meeting import meeting_code
 from hlo.runtime.pool import default_threads
 from hlo.runtime.program import NativeProgram, constant_data
 from hlo.runtime.support import support_code
@@ -309,7 +311,7 @@ def _compile(
                 store.put(key, program)
     with clock("load"):
         try:
-            outside = _outside(program.imports, host) if program.uses_host else None
+            outside = _outside(program, host) if program.uses_host else None
         except HloError:
             # A program from the cache knows no places in the text: look there for the error.
             if source is None:
@@ -345,17 +347,17 @@ def _check_targets(module: Module, host: Host | None) -> None:
         check_targets(module, host or Host())
 
 
-def _outside(imports: Sequence[Import], host: Host | None) -> Outside:
+def _outside(program: NativeProgram | Executable, host: Host | None) -> Outside:
     """Return what a program calls outside, found on the host."""
     from hlo.compiler.binding import bind
     from hlo.host import Host
 
-    return bind(imports, host or Host())
+    return bind(program.imports, host or Host(), program.collectives)
 
 
 def on_host(executable: Executable, host: Host) -> Executable:
     """Return a program as it runs beside another host. Raises HloError."""
-    return executable.beside(_outside(executable.imports, host))
+    return executable.beside(_outside(executable, host))
 
 
 def build(
@@ -385,6 +387,8 @@ def build(
         is_parallel=emitted.is_parallel,
         checks=tuple((number, *what) for number, what in emitted.checks.items()),
         imports=_imports(emitted, module),
+        collectives=_collectives(emitted),
+        meetings=meeting_code(machine) if emitted.collectives else b"",
         uses_host=emitted.uses_host,
         device_counts=devices_of(module),
         domains=domains_of(module),
@@ -400,6 +404,15 @@ def _imports(emitted: Program, module: Module) -> tuple[Import, ...]:
     from hlo.compiler.binding import import_of
 
     return tuple(import_of(inst, module.device_counts) for inst in emitted.imports)
+
+
+def _collectives(emitted: Program) -> tuple[Collective, ...]:
+    """Return what a program has to keep of its collectives."""
+    if not emitted.collectives:
+        return ()
+    from hlo.compiler.binding import collective_of
+
+    return tuple(map(collective_of, emitted.collectives))
 
 
 def translate(
@@ -430,7 +443,7 @@ def translate(
     interface = Interface(
         symbol, module.name, parameters_of(module), emitted.result, emitted.arena_bytes,
         aliases=tuple(emitted.aliases), imports=_imports(emitted, module),
-        uses_host=emitted.uses_host,
+        collectives=_collectives(emitted), uses_host=emitted.uses_host,
         is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
         features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
         digest=digest([emitted.llvm.encode(), data.data]), is_native=platform.is_native,

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from hlo.errors import InferError
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder
 from hlo.ops.host.custom_targets import CHECK_SIZE
-from hlo.values.types import TOKEN, ArrayShape, BufferShape, ElementType, Shape, TupleShape
+from hlo.values.types import Shape, TupleShape
 
 # Returns None where an instruction has an emitter of its own after all.
 Expansion = Callable[[Instruction], Computation | None]
@@ -52,23 +49,6 @@ class Draft(Builder):
         self.inst = like
         shapes = like.operand_shapes if parameters is None else parameters
         self.parameters = [self.parameter(n, s, f"p{n}") for n, s in enumerate(shapes)]
-
-    def zero(self, et: ElementType) -> Instruction:
-        """Append the scalar of which all bits are zero; not all types have the number."""
-        return self.constant(et, np.zeros((), f"V{et.byte_width}").view(et.dtype))
-
-    def zeros(self, shape: Shape) -> Instruction:
-        """Append a value of a shape in which everything is zero."""
-        if isinstance(shape, BufferShape):
-            shape = shape.element
-        if isinstance(shape, TupleShape):
-            return self.op("tuple", *(self.zeros(s) for s in shape.elements))
-        if isinstance(shape, ArrayShape):
-            zero = self.zero(shape.element_type)
-            return self.broadcast(zero, shape)
-        if shape.is_token:
-            return self.op("after-all", shape=TOKEN)
-        raise InferError(f"{self.inst.opcode}: there is no value of {shape}", code="bad-value")
 
     def need_at_most(self, n: Instruction, bound: Instruction, message: str) -> None:
         """Append the end of the program for a scalar that is negative, or above another one.

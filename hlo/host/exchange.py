@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from hlo.errors import HloError, InferError
@@ -49,9 +50,9 @@ class _Meeting:
 
 
 class _Wait(NamedTuple):
-    """A device that waits in an operation, and the devices it waits for."""
+    """A device that waits in an operation, which is named, and the devices it waits for."""
 
-    op: OpView
+    where: str
     # Members of a rendezvous share one set object.
     missing: Callable[[], set[int]]
     # Whether any one of the missing devices suffices.
@@ -81,7 +82,7 @@ class Exchange:
     """
 
     def __init__(self, devices: range) -> None:
-        self._devices = devices
+        self.devices = devices
         self._lock = threading.Condition()
         self._waits: dict[int, _Wait] = {}
         self._ended: set[int] = set()
@@ -96,6 +97,19 @@ class Exchange:
         self.stop_at = ctypes.addressof(self._stop_word)
         # Why the run was stopped, once it was.
         self._deadlock = ""
+        # Of collectives of native code.
+        self._transport: Any = None
+
+    def transport(self, make: Callable[[int], Any]) -> Any:
+        """Return what collectives of native code go through, made by the first that asks for it.
+
+        make: takes the number of devices. Its `waits()` are the devices that wait there, each with
+        where and for which others; None where that is changing.
+        """
+        with self._lock:
+            if self._transport is None:
+                self._transport = make(len(self.devices))
+            return self._transport
 
     def meet(
         self, op: OpView, devices: tuple[int, ...], place: int, args: Sequence[Any],
@@ -113,11 +127,11 @@ class Exchange:
             self.need_going()
             meeting = self._meetings.get(key)
             if meeting is None:
-                here = set(devices).intersection(self._devices)
+                here = set(devices).intersection(self.devices)
                 meeting = self._meetings[key] = _Meeting(devices, here)
             meeting.arrive(devices[place], op, args)
             if meeting.missing:
-                wait = _Wait(op, lambda: meeting.missing)
+                wait = _Wait(named_op(op), lambda: meeting.missing)
                 self._wait(devices[place], wait, lambda: bool(meeting.results or meeting.error))
                 return meeting.result(place)
             del self._meetings[key]
@@ -156,7 +170,7 @@ class Exchange:
             self.need_going()
             queue = self._sent.setdefault(line, deque())
             # The sender does not know of waiting receivers: take a value that has arrived already.
-            wait = _Wait(op, lambda: set() if queue else {line.source})
+            wait = _Wait(named_op(op), lambda: set() if queue else {line.source})
             self._wait(line.target, wait, lambda: bool(queue))
             del self._waits[line.target]
             return queue.popleft()
@@ -181,8 +195,8 @@ class Exchange:
             self.need_going()
             self._claim(channel, "receive", device)
             queue = self._channels.setdefault(channel, deque())
-            others = set(self._devices) - {device}
-            wait = _Wait(op, lambda: set() if queue else others, one_is_enough=True)
+            others = set(self.devices) - {device}
+            wait = _Wait(named_op(op), lambda: set() if queue else others, one_is_enough=True)
             self._wait(device, wait, lambda: bool(queue))
             del self._waits[device]
             return queue.popleft()
@@ -233,22 +247,31 @@ class Exchange:
         if self._stopped:
             raise _Stopped
 
-    def _look(self) -> None:
-        """Find deadlocked devices, and notify all of them."""
-        going = set(self._devices) - self._ended - set(self._waits)
-        stuck = dict(self._waits)
+    def look(self) -> None:
+        """Find deadlocked devices, those that wait in native code included."""
+        with self._lock:
+            waits = None if self._transport is None else self._transport.waits()
+            if waits:
+                named = {d: _Wait(at, partial(set, who)) for d, (at, who) in waits.items()}
+                self._look(named)
+
+    def _look(self, others: Mapping[int, _Wait] = {}) -> None:
+        """Find deadlocked devices, and notify all of them. others: those in native code."""
+        stuck = {**self._waits, **others}
+        going = set(self.devices) - self._ended - set(stuck)
         while found := _that_may_end(stuck, going):
             going.update(found)
             for device in found:
                 del stuck[device]
         if stuck and not self._deadlock:
             self._deadlock = "deadlock: " + "; ".join(
-                f"device {d} in {named_op(wait.op)} for {_devices(wait.missing())}"
+                f"device {d} in {wait.where} for {_devices(wait.missing())}"
                 for d, wait in sorted(stuck.items())
             )
             missing = set[int]().union(*(wait.missing() for wait in stuck.values()))
             if missing & self._ended:
                 self._deadlock += f"; {_devices(missing & self._ended)} came to the end"
+            self._stop_word.value = 1
             self._lock.notify_all()
 
 
@@ -292,6 +315,9 @@ def need_alike(devices: Sequence[int], kinds: Sequence[Kind]) -> None:
             )  # fmt: skip
 
 
+# How often waits in native code are looked at.
+_LOOK_SECONDS = 0.02
+
 # --- running ------------------------------------------------------------------------------------
 
 
@@ -326,7 +352,9 @@ def run_devices(
         thread.start()
     try:
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_LOOK_SECONDS)
+                exchange.look()
     except BaseException:  # Ctrl-C
         exchange.stop()
         raise

@@ -56,6 +56,7 @@ class Host:
     partition_id: int = 0
     exchange: Exchange | None = None
     receiving: dict[int, deque[Line | None]] = field(default_factory=dict)
+    device: int = field(default=0, init=False, repr=False)
 
     def begin(self, device: int, device_counts: tuple[int, int], exchange: Exchange | None) -> None:
         """Prepare for a run as one of its devices, which communicate through an exchange.
@@ -63,6 +64,7 @@ class Host:
         device_counts: the numbers of replicas and of partitions of the run.
         """
         before = self.replica_id
+        self.device = device
         self.replica_id, self.partition_id = divmod(device, device_counts[1])
         # The counters of replicas are so far apart that they never overlap.
         distance = (self.replica_id - before) << _REPLICA_BITS

@@ -37,6 +37,9 @@ extern "C" {
 
 struct hlo_collective_call;
 
+/* A program in which collective number n fails returns HLO_COLLECTIVE_FAILED + n. */
+#define HLO_COLLECTIVE_FAILED 0x40000000
+
 /* Kinds of collectives. Of each pair of an operand and a result, `rows`, `columns` and `part` of
  * hlo_collective_array say how it is cut into the parts of the n members of a group. */
 enum {
@@ -127,7 +130,8 @@ typedef struct hlo_collective {
    * of all and writes results of all. When it has returned 0 for every place, in any order or at
    * the same time, all results are complete. It uses no fields of the calls but `operands` and
    * `results`. A status k other than 0 is the same for all places, and stands for errors[k - 1]. */
-  int32_t (*combine)(const struct hlo_collective_call *const *members, int64_t n, int64_t place);
+  int32_t (*combine)(const struct hlo_collective *op,
+                     const struct hlo_collective_call *const *members, int64_t n, int64_t place);
   const char *const *errors;
 } hlo_collective;
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo.errors import InferError
 from hlo.ir.computation import Computation
 from hlo.ir.instruction import Instruction
 from hlo.values.layout.bitcasts import layout_after_reshape, layout_of, reshape_is_bitcast
@@ -17,6 +18,7 @@ from hlo.values.types import (
     PRED,
     TOKEN,
     ArrayShape,
+    BufferShape,
     ElementType,
     Layout,
     Shape,
@@ -76,6 +78,24 @@ class Builder:
     def constant(self, et: ElementType, value: Any) -> Instruction:
         """Append a constant of a type with the dimensions of `value`, a number or an array."""
         return self.literal(Literal.of(np.asarray(value).astype(et.dtype)))
+
+    def zero(self, et: ElementType) -> Instruction:
+        """Append the scalar of which all bits are zero; not all types have the number."""
+        return self.constant(et, np.zeros((), f"V{et.byte_width}").view(et.dtype))
+
+    def zeros(self, shape: Shape) -> Instruction:
+        """Append a value of a shape in which everything is zero."""
+        if isinstance(shape, BufferShape):
+            shape = shape.element
+        if isinstance(shape, TupleShape):
+            return self.op("tuple", *(self.zeros(s) for s in shape.elements))
+        if isinstance(shape, ArrayShape):
+            zero = self.zero(shape.element_type)
+            return self.broadcast(zero, shape)
+        if shape.is_token:
+            return self.op("after-all", shape=TOKEN)
+        what = f"{self.like.opcode}: " if self.like is not None else ""
+        raise InferError(f"{what}there is no value of {shape}", code="bad-value")
 
     def filled(self, et: ElementType, dims: Sequence[int], value: Any) -> Instruction:
         """Append an array filled with one number."""

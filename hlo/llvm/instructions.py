@@ -126,16 +126,21 @@ class Load(NamedTuple):
 
 
 class Store(NamedTuple):
-    """The operands are a value of `type` and an address. align: in bytes, 0 for the type's own."""
+    """The operands are a value of `type` and an address. align: in bytes, 0 for the type's own.
+
+    is_nontemporal: nobody reads it soon, so that it need not be in a cache.
+    """
 
     type: str
     operands: tuple[str, ...]
     align: int = 0
+    is_nontemporal: bool = False
 
     def __str__(self) -> str:
         value, address = self.operands
         align = f", align {self.align}" if self.align else ""
-        return f"store {self.type} {value}, ptr {address}{align}"
+        note = ", !nontemporal !{i32 1}" if self.is_nontemporal else ""
+        return f"store {self.type} {value}, ptr {address}{align}{note}"
 
 
 class Alloca(NamedTuple):

@@ -127,6 +127,7 @@ def _sizes(interface: Interface) -> list[str]:
     ]
     if interface.uses_host:
         macros.append((f"{name}_IMPORTS", str(len(interface.imports))))
+        macros.append((f"{name}_COLLECTIVES", str(len(interface.collectives))))
     macros += [
         (f"{name}_BYTES_{leaf.ident}", _size(leaf.size_bytes))
         for leaf in (*interface.inputs, *interface.outputs)
@@ -197,8 +198,7 @@ def _workspace_note(interface: Interface) -> list[str]:
 
 
 def _with_attributes(which: Import) -> str:
-    """Return the description of an operation for its external function, such as a collective's
-    groups."""
+    """Return the description of an operation for its external function."""
     said = re.search(rf"^  ROOT .* {which.opcode}\([^()]*\)(.*)$", which.text, re.M)
     attributes = said[1] if said is not None else ""
     return which.opcode + attributes.partition(", metadata=")[0]
@@ -213,9 +213,29 @@ def _host_note(interface: Interface) -> list[str]:
         f" *   {n}: {comment(i.target or _with_attributes(i))}"
         for n, i in enumerate(interface.imports)
     ]
-    if not interface.imports:
-        return [" * host: who calls; see hlo_ffi.h. Null counts as replica 0 of partition 0."]
-    return [*lines, " * Returns n + 1 when the function number n fails."]
+    if interface.imports:
+        lines.append(" * Returns n + 1 when the function number n fails.")
+    else:
+        lines = [" * host: who calls; see hlo_ffi.h. Null counts as replica 0 of partition 0."]
+    if interface.collectives:
+        lines.append(
+            " * host->collectives: what reaches other devices, see hlo_collectives.h, for these:"
+        )
+        lines += [
+            f" *   {n}: {comment(str(c))} of {comment(c.operands)}, devices {_groups(c.groups)}"
+            for n, c in enumerate(interface.collectives)
+        ]
+        lines.append(" * Returns HLO_COLLECTIVE_FAILED + n when collective number n fails.")
+    return lines
+
+
+def _groups(groups: tuple[tuple[int, ...], ...]) -> str:
+    """Return the groups of a collective; those of many devices are too long for a comment."""
+    text = ",".join("{" + ",".join(map(str, group)) + "}" for group in groups)
+    return f"{{{text}}}" if len(text) < _LONGEST_GROUPS else f"of {len(groups)} groups"
+
+
+_LONGEST_GROUPS = 200
 
 
 def _prototype(start: str, params: list[str]) -> list[str]:

@@ -24,9 +24,11 @@ def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
         found[path] = wrapper(interface, name, at.name, c_header.name).encode()
         path = str(c_header)
     found[path] = header(interface, name, c_header.name).encode()
-    if interface.uses_host:
-        shipped = Path(__file__).parent.parent / "include" / "hlo_ffi.h"
-        if c_header.name == shipped.name:
+    shipped = ["hlo_ffi.h"] if interface.uses_host else []
+    shipped += ["hlo_collectives.h"] if interface.collectives else []
+    for name in shipped:
+        if c_header.name == name:
             raise HloError.at("bad-output", f"{path} would be written twice: it includes this name")
-        found[str(at.with_name(shipped.name))] = shipped.read_bytes()
+        source_file = Path(__file__).parent.parent / "include" / name
+        found[str(at.with_name(name))] = source_file.read_bytes()
     return found

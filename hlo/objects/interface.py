@@ -15,6 +15,7 @@ from hlo.codegen.targets.cpu import architecture_of
 from hlo.codegen.targets.cpu.x86 import CPUID_BITS, X86
 from hlo.errors import HloError, TextError
 from hlo.io.arguments import Parameter
+from hlo.runtime.collectives import Collective
 from hlo.runtime.outside import Import
 from hlo.support.signature import shown
 from hlo.values.layout import element_bits, physical_bytes
@@ -23,7 +24,7 @@ from hlo.values.types import ArrayShape, Shape, arrays_of, complex_part
 
 # Constants and temporary memory are aligned to so many bytes.
 ALIGNMENT = 64
-FORMAT = 2
+FORMAT = 3
 # The magic number of a signature, by which it is found without knowing its symbol.
 MAGIC = b"hlo-tools signature\n"
 # C compilers have to support this many arguments of a function.
@@ -139,11 +140,10 @@ class Interface:
 
     symbol: name of the exported function. aliases: pairs of a result leaf and an argument leaf that
     may share memory, by number. imports: the external functions that the code calls by number.
-    uses_host: it needs a table of them, or its device ids. is_parallel: some kernels are split
-    into chunks for threads. features: the processor features that the code needs, by LLVM's
-    names.
-    is_native: made for the very processor that it was compiled on. digest: tells different code
-    apart.
+    collectives: those of several devices. uses_host: it needs the host's table, or its device ids.
+    is_parallel: some kernels are split into chunks for threads. features: the processor features
+    that the code needs, by LLVM's names. is_native: made for the very processor that it was
+    compiled on. digest: tells different code apart.
     """
 
     symbol: str
@@ -153,6 +153,7 @@ class Interface:
     workspace_bytes: int
     aliases: tuple[tuple[int, int], ...] = ()
     imports: tuple[Import, ...] = ()
+    collectives: tuple[Collective, ...] = ()
     uses_host: bool = False
     is_parallel: bool = False
     triple: str = ""
@@ -209,6 +210,7 @@ class Interface:
             "workspace_bytes": self.workspace_bytes,
             "aliases": self.aliases,
             "imports": [astuple(i) for i in self.imports],
+            "collectives": [c.to_json() for c in self.collectives],
             "uses_host": self.uses_host,
             "is_parallel": self.is_parallel,
             "triple": self.triple,
@@ -243,6 +245,7 @@ def _from_json(text: bytes) -> Interface:
             parts["workspace_bytes"],
             tuple((result, argument) for result, argument in parts["aliases"]),
             tuple(Import(*i) for i in parts["imports"]),
+            tuple(Collective.from_json(c) for c in parts["collectives"]),
             parts["uses_host"],
             parts["is_parallel"],
             parts["triple"],

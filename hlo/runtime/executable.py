@@ -15,11 +15,13 @@ from hlo.errors import HloError
 from hlo.io.arguments import Parameter, bind_call
 from hlo.runtime.blocks import block
 from hlo.runtime.boundary import Port, port
+from hlo.runtime.collectives import FAILED_STATUS
 from hlo.runtime.jit import NativeCode
 from hlo.runtime.leaves import leaf_arrays, wrapper
 from hlo.runtime.outside import HostTable, Outside
 from hlo.runtime.pool import default_threads, pool_of
 from hlo.runtime.program import NativeProgram, array_leaves
+from hlo.runtime.rendezvous import meetings
 from hlo.runtime.support import support
 from hlo.runtime.watch import (
     ARENA,
@@ -112,11 +114,13 @@ class Executable:
         # The duration of each compilation stage, in seconds.
         self.compile_seconds: dict[str, float] = {}
         self.threads = max(1, default_threads() if threads is None else threads)
+        self.collectives = program.collectives
         self._outside = outside
         self._support = support(program.support)
+        addresses = self._support.addresses
+        self._meetings = meetings(program.meetings, addresses) if program.meetings else None
         self._call = self._support.call
         self._entry_at = self._load(program)
-        addresses = self._support.addresses
         self._pool = pool_of(self.threads, addresses) if program.is_parallel else None
         self._constants = program.constants
         self._checks = {number: (code, message) for number, code, message in program.checks}
@@ -302,6 +306,8 @@ class Executable:
 
     def _raise(self, ended: int, frame: Frame, timeout: float | None) -> NoReturn:
         """Raise the error for the nonzero status of the entry or the watch."""
+        if frame.host is not None:
+            frame.host.leave()
         if ended == Ended.LATE:
             assert timeout is not None
             raise late(self.name, timeout)
@@ -312,10 +318,13 @@ class Executable:
         assert frame.host is not None
         if ended == Ended.STOPPED:
             frame.host.raise_stopped()
+        if ended >= FAILED_STATUS:
+            frame.host.fail_collective(ended - FAILED_STATUS)
         frame.host.fail(self.name, ended - 1)
 
     def _frame(self) -> Frame:
-        frame = Frame(len(self._inputs), len(self._outputs), self.arena_bytes, self._outside)
+        host = None if self._outside is None else HostTable(self._outside, self._meetings)
+        frame = Frame(len(self._inputs), len(self._outputs), self.arena_bytes, host)
         frame.watch[ENTRY] = self._entry_at
         frame.watch[CONSTANTS] = self._constants.ctypes.data
         if frame.host is not None:
@@ -344,9 +353,9 @@ class Frame:
     """The state of one call: tables of addresses, the arena, and its watch."""
 
     def __init__(
-        self, arguments: int, results: int, arena_bytes: int, outside: Outside | None
+        self, arguments: int, results: int, arena_bytes: int, host: HostTable | None
     ) -> None:
-        self.host = None if outside is None else HostTable(outside)
+        self.host = host
         self.arguments = (ctypes.c_size_t * max(1, arguments))()
         self.results = (ctypes.c_size_t * max(1, results))()
         self.arena = block(arena_bytes)

@@ -11,12 +11,14 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
-from hlo.errors import HloError
+from hlo.errors import HloError, InferError
+from hlo.runtime.collectives import Collective, Together, Transport
 from hlo.runtime.jit import NativeCode, host_machine
+from hlo.runtime.rendezvous import Meetings, Rendezvous
 from hlo.values.types import ArrayShape
 
 MESSAGE_BYTES = 4096
@@ -46,30 +48,22 @@ class Function:
     keep: Any = None
 
 
-class Together(Protocol):
-    """Several devices that run concurrently.
-
-    stop_at: the address of an 8-byte word that becomes nonzero when they have to stop.
-    """
-
-    stop_at: int
-
-    def need_going(self) -> None:
-        """Raise the error that ends the run of a device, once they have to stop."""
-
-
 @dataclass(frozen=True)
 class Outside:
-    """The external functions of a program, one for each of its imports.
+    """What a program calls outside: a function for each of its imports, and collectives.
 
-    device: the replica and partition that run the program. together: the run that it is part of,
-    None for a single device.
+    ids: the replica and partition that run the program. device: its number among those of the run.
+    together: the run that it is part of, None for a single device. absent: returns the error of a
+    collective with devices that are not there.
     """
 
     imports: Sequence[Import]
     functions: Sequence[Function]
-    device: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    collectives: Sequence[Collective] = ()
+    ids: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    device: Callable[[], int] = lambda: 0
     together: Callable[[], Together | None] = lambda: None
+    absent: Callable[[Collective], HloError] | None = None
 
 
 # --- native functions ---------------------------------------------------------------------------
@@ -225,8 +219,10 @@ class _Strided:
 class HostTable:
     """The memory of an `hlo_host`: for one call at a time."""
 
-    def __init__(self, outside: Outside) -> None:
+    def __init__(self, outside: Outside, meetings: Meetings | None) -> None:
         self._outside = outside
+        self._meetings = meetings
+        self._transport: Transport | None = None
         self._message = ctypes.create_string_buffer(MESSAGE_BYTES)
         count = len(outside.functions)
 
@@ -251,15 +247,46 @@ class HostTable:
 
     def begin(self) -> int:
         """Prepare a call; returns the address of the word that stops it, or 0."""
-        self._table.replica_id, self._table.partition_id = self._outside.device()
-        self._together = self._outside.together()
-        return 0 if self._together is None else self._together.stop_at
+        outside = self._outside
+        self._table.replica_id, self._table.partition_id = outside.ids()
+        self._together = together = outside.together()
+        if together is None:
+            self._transport, self._table.collectives = None, None
+            return 0
+        if outside.collectives:
+            self._transport = together.transport(self._rendezvous)
+            table = self._transport.table(outside.device(), outside.collectives)
+            self._table.collectives = table
+        return together.stop_at
+
+    def _rendezvous(self, count: int) -> Rendezvous:
+        assert self._meetings is not None
+        return Rendezvous(self._meetings, count)
+
+    def leave(self) -> None:
+        """End what the program has started, since a call has ended early."""
+        if self._transport is not None:
+            assert self._together is not None
+            self._together.stop()
+            self._transport.leave(self._outside.device())
 
     def raise_stopped(self) -> NoReturn:
         """Raise the error of a call that was stopped."""
         assert self._together is not None
-        self._together.need_going()
+        try:
+            self._together.need_going()
+        except InferError as e:
+            raise HloError.at(e.code, e.message, None, e.hint) from None
         raise AssertionError("the devices continue")
+
+    def fail_collective(self, number: int) -> NoReturn:
+        """Raise the error of a failed collective."""
+        outside = self._outside
+        collective = outside.collectives[number]
+        if self._transport is not None:
+            self._transport.fail(outside.device(), collective)
+        assert outside.absent is not None
+        raise outside.absent(collective)
 
     def fail(self, program: str, number: int) -> NoReturn:
         """Raise the error of a failed function: a Python exception, or HloError with its message.

@@ -84,7 +84,8 @@ def split(module: LlvmModule) -> list[Part]:
     """Return the parts of a module, the largest first; all of it is one if it is small."""
     members = {f.name: _Member(f, n) for n, f in enumerate(module.functions.values())}
     for member in members.values():
-        member.uses = set(member.function.symbols & members.keys()) - {member.name}
+        named = _closure(member.function.symbols, module)
+        member.uses = (named & members.keys()) - {member.name}
     _judge(members)
     efforts = (Effort.CLEAN, Effort.VECTORIZE)
     groups = sorted((g for e in efforts for g in _groups(members, e)), key=_size, reverse=True)
@@ -100,6 +101,19 @@ def split(module: LlvmModule) -> list[Part]:
     bins = [*sorted(bins, key=_size, reverse=True), straight]
     whole = _Whole(module, members)
     return [whole.part(b) for b in bins if b]
+
+
+def _closure(symbols: Iterable[str], module: LlvmModule) -> set[str]:
+    """Return symbols, with those that the values of globals among them refer to."""
+    found: set[str] = set()
+    stack = list(symbols)
+    while stack:
+        name = stack.pop()
+        if name not in found:
+            found.add(name)
+            if name in module.globals:
+                stack += module.globals[name].symbols
+    return found
 
 
 def _size(members: Iterable[_Member]) -> int:
@@ -198,14 +212,8 @@ class _Whole:
 
     def _globals(self, functions: Sequence[Function]) -> list[str]:
         """Return the globals and declarations that functions need."""
-        module, needed = self.module, set[str]()
-        stack = [name for f in functions for name in f.symbols]
-        while stack:
-            name = stack.pop()
-            if name not in needed:
-                needed.add(name)
-                if name in module.globals:
-                    stack += module.globals[name].symbols
+        module = self.module
+        needed = _closure((name for f in functions for name in f.symbols), module)
         return [
             *(str(g) for name, g in module.globals.items() if name in needed),
             *(text for name, text in module.declarations.items() if name in needed),

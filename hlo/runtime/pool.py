@@ -40,7 +40,7 @@ _SPINS, _PATIENCE = 4000, 500
 _PIECE = 16
 
 # The pause instruction of a spin loop.
-_PAUSE = {
+PAUSE = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
@@ -260,7 +260,7 @@ end:
 
 def pool_ir(machine: Machine) -> str:
     """Return the pool's functions, `pool_start` and `pool_run`, with those of `watch`."""
-    declare, pause = _PAUSE.get(machine.triple.split("-")[0], ("", ""))
+    declare, pause = PAUSE.get(machine.triple.split("-")[0], ("", ""))
     return _IR.replace("DECLARE_PAUSE", declare).replace("PAUSE", pause)
 
 

@@ -14,6 +14,7 @@ from hlo.errors import TextError
 from hlo.io.arguments import Parameter, Path
 from hlo.io.random import Domain
 from hlo.runtime.blocks import ALIGNMENT, block
+from hlo.runtime.collectives import Collective
 from hlo.runtime.outside import Import
 from hlo.values.shape_text import parse_shape
 from hlo.values.types import ArrayShape, Shape, arrays_of
@@ -30,11 +31,12 @@ class NativeProgram:
     are `exact`. support: the object file with the functions that all programs share. is_parallel:
     some kernels are split into chunks for threads. checks: status codes that the code returns on
     an error, the error's code, and its message. imports: the external functions that the code
-    calls by number. uses_host: it needs a table of them, or its device ids. device_counts: the
-    numbers of replicas and of partitions that a run needs. domains: the valid ranges of the leaves
-    of parameters, by the parameter's number and index path. elided: names of the constants without
-    values that results depend on. unused_devices: the device annotations of a module that runs on
-    one device regardless.
+    calls by number. collectives: those of several devices. meetings: the object file with the
+    functions that they call, empty if there are none. uses_host: it needs the host's table, or its
+    device ids. device_counts: the numbers of replicas and of partitions that a run needs. domains:
+    the valid ranges of the leaves of parameters, by the parameter's number and index path. elided:
+    names of the constants without values that results depend on. unused_devices: the device
+    annotations of a module that runs on one device regardless.
     """
 
     name: str
@@ -55,6 +57,8 @@ class NativeProgram:
     unused_devices: str = ""
     is_parallel: bool = False
     checks: tuple[tuple[int, str, str], ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    meetings: bytes = b""
 
     @property
     def arguments(self) -> list[ArrayShape]:
@@ -92,14 +96,17 @@ def constant_data(size_bytes: int, pieces: Sequence[tuple[int, np.ndarray]]) -> 
 
 # --- as bytes -----------------------------------------------------------------------------------
 
-# The length of a header in JSON and the header, then the sections: the support's object file, the
-# constants, the program's object files, each at a multiple of ALIGNMENT from the start.
+# The length of a header in JSON and the header, then the sections: the object files of the support
+# and of the meetings, the constants, the program's object files, each at a multiple of ALIGNMENT
+# from the start.
 _LENGTH = struct.Struct("<Q")
 
 
 def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
     """Return a program as pieces of a byte string that `from_bytes` reads."""
-    sections: list[bytes | memoryview] = [program.support, program.constants.data, *program.code]
+    sections: list[bytes | memoryview] = [
+        program.support, program.meetings, program.constants.data, *program.code
+    ]  # fmt: skip
     header = json.dumps(
         {
             "sections": [len(section) for section in sections],
@@ -111,6 +118,7 @@ def to_bytes(program: NativeProgram) -> list[bytes | memoryview]:
             "aliases": program.aliases,
             "cost": dict(program.cost),
             "imports": [list(vars(i).values()) for i in program.imports],
+            "collectives": [c.to_json() for c in program.collectives],
             "uses_host": program.uses_host,
             "device_counts": program.device_counts,
             "domains": [[n, path, *vars(d).values()] for (n, path), d in program.domains.items()],
@@ -155,7 +163,9 @@ def _is_sound(program: NativeProgram) -> bool:
     texts = (p.name, p.symbol, p.unused_devices, *p.elided, *(x.name for x in p.parameters))
     texts += tuple(text for _, *texts_of_check in p.checks for text in texts_of_check)
     texts += tuple(text for i in p.imports for text in (i.opcode, i.target, i.text))
+    texts += tuple(text for c in p.collectives for text in c.texts)
     counts = (p.arena_bytes, *p.device_counts, *(i.api_version for i in p.imports))
+    counts += tuple(d for c in p.collectives for group in c.groups for d in group)
     places = [(len(p.results), out) for out, _ in p.aliases]
     places += [(len(p.arguments), argument) for _, argument in p.aliases]
     return (
@@ -170,8 +180,9 @@ def _is_sound(program: NativeProgram) -> bool:
 
 
 def _from_header(
-    header: dict[str, Any], support: memoryview, constants: memoryview, *code: memoryview
-) -> NativeProgram:
+    header: dict[str, Any], support: memoryview, meetings: memoryview, constants: memoryview,
+    *code: memoryview,
+) -> NativeProgram:  # fmt: skip
     return NativeProgram(
         header["name"],
         header["symbol"],
@@ -194,4 +205,6 @@ def _from_header(
         header["unused_devices"],
         header["is_parallel"],
         tuple((number, code, message) for number, code, message in header["checks"]),
+        tuple(Collective.from_json(c) for c in header["collectives"]),
+        bytes(meetings),
     )

@@ -91,6 +91,19 @@ define i32 @watch_call(ptr %watch) nounwind {{
 define void @hlo.poll() nounwind {{
   ret void
 }}
+
+define ptr @watch_here() nounwind {{
+  ret ptr null
+}}
+
+define i32 @watch_guard(ptr %watch, ptr %function, ptr %argument) nounwind {{
+  call void %function(ptr %argument)
+  ret i32 0
+}}
+
+define void @watch_jump(ptr %watch) nounwind noreturn {{
+  unreachable
+}}
 """
 
 _POSIX = f"""
@@ -115,7 +128,7 @@ define i32 @watch_start() nounwind {{
 }}
 
 ; The watch of the call that this thread works on, or null.
-define internal ptr @watch_here() nounwind {{
+define ptr @watch_here() nounwind {{
   %key = load i64, ptr @hlo.key
   %watch = call ptr @pthread_getspecific(i64 %key)
   ret ptr %watch
@@ -291,7 +304,9 @@ done:
 """
 
 IR = (_POSIX if os.name == "posix" else _PLAIN) + _ALONE
-SYMBOLS: tuple[str, ...] = ("watch_call", "hlo.poll", "hlo.alone")
+SYMBOLS: tuple[str, ...] = (
+    "watch_call", "hlo.poll", "hlo.alone", "watch_here", "watch_guard", "watch_jump"
+)  # fmt: skip
 if os.name == "posix":
     SYMBOLS += ("watch_start", "watch_main_thread")
 # The functions that programs call.

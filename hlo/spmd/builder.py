@@ -316,10 +316,6 @@ class SpmdBuilder(Builder):
                     pairs.append((group[place + by], device))
         return self.permute(x, pairs) if pairs else self.zeros(x.array_shape)
 
-    def zeros(self, shape: ArrayShape) -> Instruction:
-        """Append zeros."""
-        return self.filled(shape.element_type, shape.dims, 0)
-
     def _reducer(self, computation: Computation | str, x: Instruction) -> Computation:
         if isinstance(computation, Computation):
             return computation

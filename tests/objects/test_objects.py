@@ -1087,7 +1087,8 @@ ENTRY e { x = f32[3] parameter(0)
   ROOT y = f32[3] all-reduce(x), replica_groups={{0,1}}, to_apply=add
 }"""
     path = saved(tmp_path, text, header=str(tmp_path / "m.h"))
-    assert "0: all-reduce, replica_groups={{0,1}}, to_apply=%add" in (tmp_path / "m.h").read_text()
+    assert "0: y (all-reduce) of f32[3], devices {{0,1}}" in (tmp_path / "m.h").read_text()
+    assert (tmp_path / "hlo_collectives.h").exists()
     hosts = [hlo.Host(), hlo.Host()]
     x = np.float32([1, 2, 3])
     runs = [partial(hlo.load_library(path, host=h), (n + 1) * x) for n, h in enumerate(hosts)]

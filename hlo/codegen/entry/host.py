@@ -8,9 +8,11 @@ object has no undefined symbols and no state. Their arguments are declared in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from hlo.analysis.started import is_started, started_by
+from hlo.codegen.entry.collectives.calls import emit_collective, emit_wait, table_of
 from hlo.codegen.entry.commands import HostCall
+from hlo.codegen.entry.records import Record, Records, shape_leaves
 from hlo.codegen.entry.state import EntryState
 from hlo.codegen.llvm import Builder, ModuleBuilder, Val, i32, i64, ptr
 from hlo.codegen.plan.liveness import Path
@@ -18,8 +20,9 @@ from hlo.codegen.scalar import operations as scalar
 from hlo.errors import HloError, InferError
 from hlo.ir import Instruction
 from hlo.llvm import Function
-from hlo.ops.host.custom_targets import CHECK_SIZE
-from hlo.ops.host.ffi_attributes import API_NUMBERS, TYPE_NUMBERS, FfiAttribute, ffi_attributes
+from hlo.ops import Trait
+from hlo.ops.host.custom_targets import CHECK_SIZE, WAIT
+from hlo.ops.host.ffi_attributes import API_NUMBERS, FfiAttribute, ffi_attributes
 from hlo.ops.rules import need_one_size
 from hlo.values.scan import to_bytes
 from hlo.values.types import ArrayShape, Shape, TupleShape
@@ -48,15 +51,37 @@ def emit_host(e: EntryState, command: HostCall) -> None:
     if inst.opcode == "custom-call" and inst.custom_call_target == CHECK_SIZE:
         _emit_check(e, inst)
         return
+    if inst.opcode == "custom-call" and inst.custom_call_target == WAIT:
+        emit_wait(e, started_by(inst))
+        for buffer, operand in zip(targets.values(), inst.operands, strict=False):
+            source = _addresses(e, operand)[0]
+            if source != e.pointers[buffer]:
+                e.copy_bytes(source, e.pointers[buffer], operand.array_shape)
+        return
     e.imports.uses_host = True
     if inst.opcode in _DEVICE_IDS:
         _define_device_id(e.module)
         args = [ptr("%host"), i64(_DEVICE_IDS[inst.opcode])]
         e.scalars[inst, ()] = e.b.call("hlo.device_id", args, "i32")
         return
-    b, number = e.b, e.imports.number(inst)
     pointers = {path: e.pointers[buffer] for path, buffer in targets.items()}
     operands = _operand_addresses(e, inst)
+    if inst.spec.has(Trait.COLLECTIVE):
+        emit_collective(e, inst, operands, list(pointers.values()), is_apart=is_started(inst))
+    else:
+        _call_function(e, inst, operands, pointers)
+    for path, pointer in pointers.items():
+        leaf = inst.shape.at(path)
+        assert isinstance(leaf, ArrayShape)
+        if not leaf.dims:
+            e.scalars[inst, path] = scalar.load(e.b, leaf.element_type, pointer, 0)
+
+
+def _call_function(
+    e: EntryState, inst: Instruction, operands: list[str], pointers: Mapping[Path, str]
+) -> None:
+    """Emit the call of an external function."""
+    b, number = e.b, e.imports.number(inst)
     _check(inst)
     # Operands that the call updates in place have to be in the result's buffer.
     leaf_number = _leaf_numbers(inst.operand_shapes)
@@ -67,7 +92,7 @@ def emit_host(e: EntryState, command: HostCall) -> None:
         if operands[at] != target:
             e.copy_bytes(operands[at], target, leaf)
         operands[at] = target
-    tables = [_table(e, addresses) for addresses in (operands, list(pointers.values()))]
+    tables = [table_of(e, addresses) for addresses in (operands, list(pointers.values()))]
     _define_call_out(e.module)
     try:
         op = Description(e.module, f"hlo.op.{number}").op(inst)
@@ -82,11 +107,6 @@ def emit_host(e: EntryState, command: HostCall) -> None:
     b.place(stop)
     b.ret(i32(number + 1))
     b.place(go)
-    for path, pointer in pointers.items():
-        leaf = inst.shape.at(path)
-        assert isinstance(leaf, ArrayShape)
-        if not leaf.dims:
-            e.scalars[inst, path] = scalar.load(b, leaf.element_type, pointer, 0)
 
 
 def _check(inst: Instruction) -> None:
@@ -109,30 +129,26 @@ def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, Path], int]:
 
 
 def _operand_addresses(e: EntryState, inst: Instruction) -> list[str]:
-    """Return the addresses of all array leaves of the operands; scalars are stored first."""
+    """Return the addresses of all array leaves of the operands."""
+    return [address for operand in inst.operands for address in _addresses(e, operand)]
+
+
+def _addresses(e: EntryState, operand: Instruction) -> list[str]:
+    """Return the addresses of the array leaves of a value; scalars are stored first."""
     found = []
-    for operand in inst.operands:
-        for path, leaf in operand.shape.leaves():
-            if not isinstance(leaf, ArrayShape):
-                continue
-            buffer = e.buffer(operand, path)
-            if buffer is not None:
-                found.append(e.pointers[buffer])
-                continue
-            value = e.scalar(operand, path)
-            et = leaf.element_type
-            slot = e.b.alloca(scalar.memory_type(et), 2 if et.is_complex else 1, align=16)
-            scalar.store(e.b, et, value, slot.name, 0)
-            found.append(slot.name)
+    for path, leaf in operand.shape.leaves():
+        if not isinstance(leaf, ArrayShape):
+            continue
+        buffer = e.buffer(operand, path)
+        if buffer is not None:
+            found.append(e.pointers[buffer])
+            continue
+        value = e.scalar(operand, path)
+        et = leaf.element_type
+        slot = e.b.alloca(scalar.memory_type(et), 2 if et.is_complex else 1, align=16)
+        scalar.store(e.b, et, value, slot.name, 0)
+        found.append(slot.name)
     return found
-
-
-def _table(e: EntryState, pointers: Sequence[str]) -> str:
-    """Store addresses in a table; returns the address of the first."""
-    table = e.b.alloca("ptr", max(1, len(pointers)))
-    for n, pointer in enumerate(pointers):
-        e.b.store(ptr(pointer), e.b.element_address(table.name, "ptr", n))
-    return table.name
 
 
 def _define_call_out(module: ModuleBuilder) -> None:
@@ -189,76 +205,36 @@ def _define_device_id(module: ModuleBuilder) -> None:
 # --- descriptions of calls ----------------------------------------------------------------------
 
 
-class Description:
+class Description(Records):
     """Writes the constants that describe an instruction: shapes and attributes."""
 
     def __init__(self, module: ModuleBuilder, prefix: str) -> None:
-        self._module = module
-        self._prefix = prefix
-        self._parts = 0
+        super().__init__(module, prefix)
         # What fills a union of eight bytes up behind a pointer.
         self._pad = [("i32", "0")] if module.pointer_bits == 32 else []
 
     def op(self, inst: Instruction) -> str:
         """Return the name of the constant that describes a call."""
-        if self._prefix in self._module.globals:
-            return f"@{self._prefix}"
+        if self.prefix in self.module.globals:
+            return f"@{self.prefix}"
         attrs = inst.attrs
         typed = attrs.get("api_version") == "API_VERSION_TYPED_FFI"
         config = to_bytes(str(inst.annotations.get("backend_config", "")))
         target = to_bytes(str(attrs.get("custom_call_target", inst.opcode)))
-        results = _array_leaves([inst.shape])
-        operands = _array_leaves(inst.operand_shapes)
+        results = shape_leaves([inst.shape])
+        operands = shape_leaves(inst.operand_shapes)
         attributes = ffi_attributes(inst) if typed else {}
         fields = [
-            ("ptr", self._string(target)), ("ptr", self._string(config)), ("i64", str(len(config))),
+            ("ptr", self.string(target)), ("ptr", self.string(config)), ("i64", str(len(config))),
             ("i32", str(API_NUMBERS.get(str(attrs.get("api_version")), 0))),
             ("i32", str(int(isinstance(inst.shape, TupleShape)))),
-            ("i64", str(len(operands))), ("ptr", self._shapes(operands)),
-            ("i64", str(len(results))), ("ptr", self._shapes(results)),
+            ("i64", str(len(operands))), ("ptr", self.array(list(map(self.shape, operands)))),
+            ("i64", str(len(results))), ("ptr", self.array(list(map(self.shape, results)))),
             ("i64", str(len(attributes))), ("ptr", self._attributes(attributes)),
         ]  # fmt: skip
-        constant = _Constant(fields)
+        constant = Record(fields)
         value = f"private constant {constant}"
-        return self._module.define(self._prefix, value, constant.symbols)
-
-    def _constant(self, value: str, parts: Sequence[_Constant] = ()) -> str:
-        """Add a constant; returns its address. parts: of its value that refer to others."""
-        self._parts += 1
-        symbols = [symbol for part in parts for symbol in part.symbols]
-        name = f"{self._prefix}.{self._parts}"
-        return self._module.define(name, f"private constant {value}", symbols)
-
-    def _string(self, data: bytes) -> str:
-        body = "".join(
-            chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in (*data, 0)
-        )
-        return self._constant(f'[{len(data) + 1} x i8] c"{body}"')
-
-    def _numbers(self, type_: str, values: Sequence[str]) -> str:
-        if not values:
-            return "null"
-        items = ", ".join(f"{type_} {v}" for v in values)
-        return self._constant(f"[{len(values)} x {type_}] [{items}]")
-
-    def _shapes(self, shapes: Sequence[ArrayShape]) -> str:
-        if not shapes:
-            return "null"
-        items = []
-        for shape in shapes:
-            order = shape.layout.minor_to_major if shape.layout is not None else ()
-            items.append(
-                _Constant(
-                    [
-                        ("i32", str(TYPE_NUMBERS[shape.element_type.name])),
-                        ("i32", str(shape.rank)),
-                        ("ptr", self._numbers("i64", [str(n) for n in shape.dims])),
-                        ("ptr", self._numbers("i64", [str(d) for d in order])),
-                    ]
-                )
-            )
-        value = f"[{len(items)} x {items[0].type}] [{', '.join(map(str, items))}]"
-        return self._constant(value, items)
+        return self.module.define(self.prefix, value, constant.symbols)
 
     def _attributes(self, attributes: Mapping[str, FfiAttribute]) -> str:
         if not attributes:
@@ -266,44 +242,21 @@ class Description:
         items = [self._attribute(name, a) for name, a in attributes.items()]
         # C's union has two forms here, so that what C sees as an array is a struct.
         types = ", ".join(i.type for i in items)
-        return self._constant(f"{{ {types} }} {{ {', '.join(map(str, items))} }}", items)
+        return self.constant(f"{{ {types} }} {{ {', '.join(map(str, items))} }}", items)
 
-    def _attribute(self, name: str, a: FfiAttribute) -> _Constant:
+    def _attribute(self, name: str, a: FfiAttribute) -> Record:
         kind, count, value = a.in_c()
         data: list[tuple[str, str]]
         if isinstance(value, int):
             data = [("i64", str(value))]
         elif isinstance(value, bytes):
-            data = [("ptr", self._string(value)), *self._pad]
+            data = [("ptr", self.string(value)), *self._pad]
         elif isinstance(value, dict):
             data = [("ptr", self._attributes(value)), *self._pad]
         else:
-            data = [("ptr", self._numbers("i64", [str(x) for x in value])), *self._pad]
+            data = [("ptr", self.numbers("i64", [str(x) for x in value])), *self._pad]
         fields = [
-            ("ptr", self._string(to_bytes(name))), ("i32", str(kind)), ("i32", str(a.type_number)),
+            ("ptr", self.string(to_bytes(name))), ("i32", str(kind)), ("i32", str(a.type_number)),
             ("i64", str(count)), *data,
         ]  # fmt: skip
-        return _Constant(fields)
-
-
-@dataclass(frozen=True)
-class _Constant:
-    """A constant of a literal struct type."""
-
-    fields: Sequence[tuple[str, str]]
-
-    @property
-    def type(self) -> str:
-        return "{ " + ", ".join(t for t, _ in self.fields) + " }"
-
-    @property
-    def symbols(self) -> list[str]:
-        """The constants that it refers to."""
-        return [value[1:] for type_, value in self.fields if type_ == "ptr" and value != "null"]
-
-    def __str__(self) -> str:
-        return f"{self.type} " + "{ " + ", ".join(f"{t} {v}" for t, v in self.fields) + " }"
-
-
-def _array_leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:
-    return [s for shape in shapes for _, s in shape.leaves() if isinstance(s, ArrayShape)]
+        return Record(fields)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hlo.codegen.entry.collectives.descriptor import Described
 from hlo.ir import Instruction
-from hlo.ops import Trait
 from hlo.ops.collective.device_groups import names_devices
 
 # The status of the entry's first check; one less for each further one.
 _CHECKS = -16
+# The status of the entry for its first collective; one more for each further one.
+COLLECTIVE_FAILED = 1 << 30
 
 
 @dataclass
@@ -17,9 +19,11 @@ class Imports:
     """The external functions of a program, in the order of the table.
 
     instructions: one for each entry of the table, representing all of the same structure.
+    collectives: those of several devices, which call the table of collectives.
     """
 
     instructions: list[Instruction] = field(default_factory=list)
+    collectives: list[Described] = field(default_factory=list)
     uses_host: bool = False
     # Error code and message, keyed by the entry's status.
     checks: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -35,7 +39,7 @@ class Imports:
         """Return the number of the function that an instruction calls."""
         notes = inst.annotations
         key = f"{_structure(inst)} {notes.get('backend_config', '')}"
-        if inst.spec.has(Trait.COLLECTIVE) or names_devices(inst):
+        if names_devices(inst):
             # Instructions that wait for others are identified by name.
             key += f" {notes.get('frontend_attributes', '')} {inst.name}"
         if key not in self._numbers:

@@ -31,6 +31,8 @@ class EntryState:
     assignment: BufferAssignment
     cache: KernelCache
     linkage: str = ""
+    # The numbers of replicas and partitions that the program is for.
+    device_counts: tuple[int, int] = (1, 1)
     imports: Imports = field(default_factory=Imports)
 
     def __post_init__(self) -> None:
@@ -42,6 +44,8 @@ class EntryState:
         self.scalars: dict[Storage, Value] = {}
         # The work since the last poll: see `spend`.
         self.spent = 0.0
+        # The call, and its number, of each collective that has been started.
+        self.started: dict[Instruction, tuple[str, int]] = {}
 
     def block(self, block: Block) -> None:
         """Emit the commands of a computation."""

@@ -218,9 +218,14 @@ class Writer:
         operation = Load(type_, (address,), align, is_invariant)
         return self.op(type_, operation) if is_constant else self.effect(type_, operation)
 
-    def store(self, value: Val, address: str, align: int = 0) -> None:
-        """Store a value. align: of the address, in bytes, if it is not the type's own."""
-        self.write(Store(value.type, (value.name, address), align))
+    def store(
+        self, value: Val, address: str, align: int = 0, *, is_nontemporal: bool = False
+    ) -> None:
+        """Store a value. align: of the address, in bytes, if it is not the type's own.
+
+        is_nontemporal: nobody reads it soon.
+        """
+        self.write(Store(value.type, (value.name, address), align, is_nontemporal))
 
     def call(self, function: str, args: Sequence[Val], type_: str) -> Val:
         """Call a function, which may have effects; returns its result."""

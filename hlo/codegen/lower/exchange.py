@@ -8,7 +8,10 @@ participants it is left to the host, which knows the others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from hlo.codegen.lower.asynchronous import ends_apart
+from hlo.errors import InferError
 from hlo.expansions import Draft, expansion
 from hlo.ir import Computation, Instruction
 from hlo.ops.collective.device_groups import (
@@ -39,13 +42,17 @@ def _async_start(inst: Instruction) -> Computation:
 
 
 @expansion("async-update", "all-reduce-done")
-def _operand(inst: Instruction) -> Computation:
+def _operand(inst: Instruction) -> Computation | None:
+    if ends_apart(inst):
+        return None
     d = Draft(inst)
     return d.done(d.parameters[0])
 
 
 @expansion("async-done", "all-gather-done", "collective-permute-done")
-def _second_element(inst: Instruction) -> Computation:
+def _second_element(inst: Instruction) -> Computation | None:
+    if ends_apart(inst):
+        return None
     d = Draft(inst)
     return d.done(d.op("get-tuple-element", d.parameters[0], index=1))
 
@@ -137,22 +144,27 @@ def _all_gather_start(inst: Instruction) -> Computation | None:
 
 @expansion("collective-permute")
 def _collective_permute(inst: Instruction) -> Computation | None:
-    if _exchanges(inst):
+    if _exchanges(inst) and not inst.slice_sizes_list:
         return None
     d = Draft(inst)
+    if _exchanges(inst):
+        return d.done(d.relaid(_slices_permuted(d, inst), inst.shape))
     return d.done(_received(d, inst, inst.shape))
 
 
 @expansion("collective-permute-start")
 def _collective_permute_start(inst: Instruction) -> Computation | None:
     """The sent value, the received value, and unused contexts."""
-    if _exchanges(inst):
+    if _exchanges(inst) and not inst.slice_sizes_list:
         return None
     d = Draft(inst)
     assert isinstance(inst.shape, TupleShape)
     sent, received, *contexts = inst.shape.elements
-    source = d.parameters[:1] if inst.slice_sizes_list else d.parameters
-    parts = [_as_result(d, source, sent), _received(d, inst, received)]
+    if _exchanges(inst):
+        parts = [d.relaid(d.parameters[0], sent), d.relaid(_slices_permuted(d, inst), received)]
+    else:
+        source = d.parameters[:1] if inst.slice_sizes_list else d.parameters
+        parts = [_as_result(d, source, sent), _received(d, inst, received)]
     return d.done(d.op("tuple", *parts, *(d.zeros(s) for s in contexts)))
 
 
@@ -183,15 +195,21 @@ def _of_members(
     """Return data on devices that participate in a collective, by their ids, else `others`."""
     if not members or _all_take_part(inst, members):
         return data if members else others
+    found = _is_one_of(d, inst, members)
+    return [
+        d.op("select", d.broadcast(found, x.array_shape.with_type(PRED)), x, y)
+        for x, y in zip(data, others, strict=True)
+    ]
+
+
+def _is_one_of(d: Draft, inst: Instruction, members: Sequence[int]) -> Instruction:
+    """Return whether the id of this device, as a collective counts them, is one of some."""
     mine = _own_id(d, group_mode(inst), _device_counts(inst)[1])
     found = d.constant(PRED, False)
     for member in members:
         same = d.compare(mine, d.constant(U32, member), "EQ")
         found = d.op("or", found, same)
-    return [
-        d.op("select", d.broadcast(found, x.array_shape.with_type(PRED)), x, y)
-        for x, y in zip(data, others, strict=True)
-    ]
+    return found
 
 
 def _all_take_part(inst: Instruction, members: list[int]) -> bool:
@@ -220,40 +238,110 @@ def _updated(
 
     is_certain: they are always written, so slices outside of the buffers are errors.
     """
-    source, target, source_offsets, target_offsets = operands
-    if target.shape.is_tuple:
-        assert isinstance(target.shape, TupleShape)
-        parts = [
-            [d.op("get-tuple-element", x, index=n) for x in operands]
-            for n in range(len(target.shape.elements))
-        ]
-        return d.op("tuple", *(_updated(d, p, sizes, is_certain) for p in parts))
-    offsets = target_offsets.shape
-    assert isinstance(offsets, TupleShape)
-    pairs = [(source_offsets, target_offsets)]
-    if offsets.elements and offsets.elements[0].is_tuple:
-        pairs = [
-            (
-                d.op("get-tuple-element", source_offsets, index=n),
-                d.op("get-tuple-element", target_offsets, index=n),
-            )
-            for n in range(len(offsets.elements))
-        ]
+    target = operands[1]
+    if isinstance(target.shape, TupleShape):
+        count = len(target.shape.elements)
+        parts = [_updated(d, _element(d, operands, n), sizes, is_certain) for n in range(count)]
+        return d.op("tuple", *parts)
+    for move in _moves(d, operands, sizes):
+        if is_certain:
+            for buffer, at in ((move.source, move.starts), (target, move.places)):
+                _need_inside(d, buffer, at, move.size)
+        piece = d.op("dynamic-slice", move.source, *move.starts, dynamic_slice_sizes=move.size)
+        target = d.op("dynamic-update-slice", target, piece, *move.places, shape=target.shape)
+    return target
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A slice of a size: where it starts in its source, and where its place in the target does."""
+
+    source: Instruction
+    starts: list[Instruction]
+    places: list[Instruction]
+    size: tuple[int, ...]
+
+
+def _element(d: Draft, operands: Sequence[Instruction], index: int) -> list[Instruction]:
+    return [d.op("get-tuple-element", x, index=index) for x in operands]
+
+
+def _moves(
+    d: Draft, operands: Sequence[Instruction], sizes: Iterator[Sequence[int]]
+) -> Iterator[_Move]:
+    """Yield the slices that go from one buffer to another: one, or as many as there are tuples."""
+    source, _, *offsets = operands
+    shape = offsets[1].shape
+    assert isinstance(shape, TupleShape)
+    pairs = [offsets]
+    if shape.elements and shape.elements[0].is_tuple:
+        pairs = [_element(d, offsets, n) for n in range(len(shape.elements))]
     for from_, to in pairs:
         size = tuple(next(sizes))
         starts, places = (
             [d.op("get-tuple-element", x, index=n) for n in range(len(size))] for x in (from_, to)
         )
-        if is_certain:
-            for buffer, at in ((source, starts), (target, places)):
-                for dim, (start, n) in enumerate(zip(at, size, strict=True)):
-                    last = buffer.array_shape.dims[dim] - n
-                    bound = d.constant(start.array_shape.element_type, max(0, last))
-                    message = f"a start in dimension {dim} is outside [0, {last}]"
-                    d.need_at_most(start, bound, message)
-        piece = d.op("dynamic-slice", source, *starts, dynamic_slice_sizes=size)
-        target = d.op("dynamic-update-slice", target, piece, *places, shape=target.shape)
-    return target
+        yield _Move(source, starts, places, size)
+
+
+def _need_inside(
+    d: Draft, buffer: Instruction, starts: Sequence[Instruction], size: Sequence[int]
+) -> None:
+    """Append the end of the program for a slice that is outside of its buffer."""
+    for dim, (start, n) in enumerate(zip(starts, size, strict=True)):
+        last = buffer.array_shape.dims[dim] - n
+        bound = d.constant(start.array_shape.element_type, max(0, last))
+        d.need_at_most(start, bound, f"a start in dimension {dim} is outside [0, {last}]")
+
+
+def _slices_permuted(d: Draft, inst: Instruction) -> Instruction:
+    """Return buffers with slices that are cut out, sent as arrays, and written where they arrive.
+
+    Where to read is the sender's to say, where to write the receiver's.
+    """
+    sources, targets = (sorted({pair[n] for pair in inst.source_target_pairs}) for n in (0, 1))
+    if len(targets) < len(set(inst.source_target_pairs)):
+        raise InferError(
+            f"{inst.opcode}: several slices between the same devices are not supported",
+            attr="source_target_pairs", code="unsupported",
+        )  # fmt: skip
+    sends, receives = (_is_one_of(d, inst, ids) for ids in (sources, targets))
+    is_tuple = inst.operand_shapes[1].is_tuple
+    buffers = [d.parameters]
+    if isinstance(inst.operand_shapes[1], TupleShape):
+        count = len(inst.operand_shapes[1].elements)
+        buffers = [_element(d, d.parameters, n) for n in range(count)]
+    sizes = iter(inst.slice_sizes_list)
+    moves = [list(_moves(d, operands, sizes)) for operands in buffers]
+
+    def inside(
+        does: Instruction, buffer: Instruction, starts: list[Instruction], size: Sequence[int]
+    ) -> list[Instruction]:
+        """Return starts that are checked on devices that use them, zeros on the others."""
+        kept = [d.op("select", does, x, d.zero(x.array_shape.element_type)) for x in starts]
+        _need_inside(d, buffer, kept, size)
+        return kept
+
+    sent = []
+    for move in (m for each in moves for m in each):
+        starts = inside(sends, move.source, move.starts, move.size)
+        sent.append(d.op("dynamic-slice", move.source, *starts, dynamic_slice_sizes=move.size))
+    attrs = {k: v for k, v in inst.attrs.items() if k in ("channel_id", "source_target_pairs")}
+    shapes = TupleShape(tuple(x.shape for x in sent))
+    one = len(sent) == 1
+    arrived = d.op("collective-permute", *sent, shape=sent[0].shape if one else shapes, **attrs)
+    pieces = iter([arrived] if one else [
+        d.op("get-tuple-element", arrived, index=n) for n in range(len(sent))
+    ])  # fmt: skip
+    results = []
+    for operands, own in zip(buffers, moves, strict=True):
+        target = old = operands[1]
+        for move in own:
+            places = inside(receives, target, move.places, move.size)
+            target = d.op("dynamic-update-slice", target, next(pieces), *places, shape=target.shape)
+        mask = d.broadcast(receives, old.array_shape.with_type(PRED))
+        results.append(d.op("select", mask, target, old))
+    return d.op("tuple", *results) if is_tuple else results[0]
 
 
 @expansion("ragged-all-to-all")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hlo.codegen.lower import custom, data, exchange, movement, reduction  # noqa: F401
+from hlo.codegen.lower import asynchronous, custom, data, exchange, movement, reduction  # noqa: F401
 from hlo.codegen.lower.relayout import add_argument, add_relaid, need_addresses, plain, relaid
 from hlo.errors import HloError, InferError
 from hlo.expansions import expand
@@ -20,6 +20,8 @@ from hlo.values.types import Shape
 # limited.
 _MAX_INSTRUCTIONS = 1_000_000
 _MAX_DEPTH = 100
+# Those that are no expansions end what has been started elsewhere.
+_DONES = ("all-reduce-done", "all-gather-done", "collective-permute-done")
 
 
 def flatten(entry: Computation) -> Computation:
@@ -139,6 +141,8 @@ def _add(
     effects: set[Computation],
 ) -> Instruction:
     """Append a copy of an instruction, with copies of the computations that it calls."""
+    if inst.opcode in _DONES:
+        return asynchronous.add_done(target, inst, operands[0])
     shapes = [o.shape for o in operands]
     made: list[Computation] = []
     for n, callee in enumerate(inst.called_computations):
@@ -149,6 +153,8 @@ def _add(
             made.append(_flatten(callee, effects, [shapes[1 + n]], plain(inst.shape)))
         else:
             made.append(_flatten(callee, effects))
+    if inst.spec.starts:
+        return asynchronous.add_start(target, inst, operands, made)
     return add_relaid(target, inst, operands, made)
 
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from hlo.errors import HloError, InferError
-from hlo.ir import Computation, Instruction
+from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
 from hlo.values.layout import element_bits, physical_bytes
 from hlo.values.layout.plain import is_plain
-from hlo.values.types import ArrayShape, BufferShape, Layout, Shape, TupleShape
+from hlo.values.types import S64, ArrayShape, BufferShape, Layout, Shape, TupleShape
 
 _CHANGED_IN_PLACE = frozenset({"dynamic-update-slice", "scatter"})
 
@@ -67,6 +67,9 @@ def with_border(entry: Computation, parameters: Sequence[Shape], result: Shape) 
     ]
     made = _add(outer, entry.root, "call", entry.result_shape, args, to_apply=entry)
     outer.set_root(relaid(outer, made, result))
+    if entry.module is not None:
+        # What collectives do depends on the numbers of devices that a module is for.
+        Module(entry.module.name, attrs=entry.module.attrs).add(outer, entry=True)
     return outer
 
 
@@ -92,6 +95,8 @@ def add_relaid(
     elif opcode in _CHANGED_IN_PLACE:
         changed = [o.shape for o in operands[: len(operands) // 2]]
         shape = TupleShape(tuple(changed)) if inst.shape.is_tuple else operands[0].shape
+    elif inst.spec.has(Trait.COLLECTIVE) and not inst.spec.has(Trait.DEVICE_ID):
+        operands, shape = _met(target, inst, operands)
     elif opcode == "custom-call":
         shape = without_buffers(inst.shape)
         operands = [
@@ -107,6 +112,47 @@ def add_relaid(
         elif value is not None:
             made.attrs[key] = next(rest)
     return relaid(target, target.add(made), plain(shape))
+
+
+def _met(
+    target: Computation, inst: Instruction, operands: list[Instruction]
+) -> tuple[list[Instruction], Shape]:
+    """Return the operands of a collective, and its shape, in layouts in which it copies memory.
+
+    A result has the layout of its operand. Where parts of all operands go to one result, they have
+    one layout; where rows are moved, the first dimension is the slowest one, and numbers of rows
+    are s64.
+    """
+    shape = plain(inst.shape)
+    parts = list(shape.elements) if isinstance(shape, TupleShape) else [shape]
+    if inst.opcode == "ragged-all-to-all":
+        operands = [_in_rows(target, o, is_table=n >= 2) for n, o in enumerate(operands)]
+        return operands, _row_major(shape)
+    if inst.opcode == "all-to-all":
+        operands = [relaid(target, o, _like(operands[0].shape, o.shape)) for o in operands]
+    data = operands[: len(parts)]
+    parts = [_like(o.shape, part) for o, part in zip(data, parts, strict=True)]
+    return operands, TupleShape(tuple(parts)) if isinstance(shape, TupleShape) else parts[0]
+
+
+def _like(model: Shape, shape: Shape) -> Shape:
+    """Return a shape with the order of dimensions of another one of its rank."""
+    assert isinstance(model, ArrayShape) and isinstance(shape, ArrayShape)
+    assert model.layout is not None and shape.layout is not None
+    return shape.with_layout(replace(shape.layout, minor_to_major=model.layout.minor_to_major))
+
+
+def _row_major(shape: Shape) -> ArrayShape:
+    assert isinstance(shape, ArrayShape)
+    return shape.with_layout(Layout.default(shape.rank))
+
+
+def _in_rows(target: Computation, value: Instruction, *, is_table: bool) -> Instruction:
+    value = relaid(target, value, _row_major(value.shape))
+    shape = value.array_shape
+    if not is_table or shape.element_type is S64:
+        return value
+    return _add(target, value, "convert", replace(shape, element_type=S64), [value])
 
 
 def add_argument(target: Computation, inst: Instruction) -> Instruction:

@@ -40,6 +40,17 @@ def _collective(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
     return _sized_like(made, data, cut)
 
 
+@sized("all-reduce-done")
+def _reduced(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
+    return args[0]
+
+
+@sized("all-gather-done", "collective-permute-done")
+def _received(d: SizedDraft, inst: Instruction, args: list[Value]) -> Value:
+    assert isinstance(args[0], tuple)
+    return args[0][1]
+
+
 def _sized_like(made: Value, operands: Sequence[Sized], cut: Sequence[int]) -> Value:
     """Return results, each with the sizes of its operand but along the dimension that is cut."""
     if isinstance(made, tuple):

@@ -68,6 +68,27 @@ def exchanges(op: OpView, device_counts: tuple[int, int]) -> bool:
     return members * across > 1
 
 
+def device_groups(op: OpView, device_counts: tuple[int, int]) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of a collective as lists of devices, in group order.
+
+    None are returned where they have more members in all than can be listed.
+    """
+    replicas, partitions = device_counts
+    groups, mode = id_groups(op, device_counts), group_mode(op)
+    across = {FLATTENED: 1, CROSS_PARTITION: replicas}.get(mode or "", partitions)
+    if sum(map(len, groups)) * across > MOST_LISTED:
+        return ()
+    if mode == FLATTENED:
+        return tuple(map(tuple, groups))
+    if mode == CROSS_BOTH:
+        return tuple(
+            tuple(r * partitions + p for r in g for p in range(partitions)) for g in groups
+        )
+    if mode == CROSS_PARTITION:
+        return tuple(tuple(r * partitions + p for p in g) for r in range(replicas) for g in groups)
+    return tuple(tuple(r * partitions + p for r in g) for p in range(partitions) for g in groups)
+
+
 def device_number(ctx: EvalContext) -> int:
     """Return the number of the device that runs."""
     return int(ctx.host.replica_id * ctx.device_counts[1] + ctx.host.partition_id)
@@ -197,10 +218,15 @@ def need_devices(op: OpView, devices: Devices, ctx: EvalContext) -> None:
     has = "one device"
     if ctx.host.exchange is not None:
         has = f"{replicas} x {partitions} devices (replicas, partitions)"
+    raise absent_devices(op.opcode, devices, has)
+
+
+def absent_devices(opcode: str, devices: Devices, has: str) -> InferError:
+    """Return the error of a collective between devices that a run has not. has: what it has."""
     numbers = ", ".join(map(str, devices[:_MOST_NAMED]))
     if len(devices) > _MOST_NAMED:
         numbers += f", ... ({len(devices)} in all)"
-    raise _absent(op, f"it exchanges data between devices {numbers}, and the run has {has}")
+    return _absent(opcode, f"it exchanges data between devices {numbers}, and the run has {has}")
 
 
 def need_operand_each(op: OpView, members: int) -> None:
@@ -220,14 +246,14 @@ def wrong_result(op: OpView, members: int, found: object, declared: Shape) -> In
     """
     message = f"a group of {members} gives {found}, the result is {declared.to_string(False)}"
     if members == 1:
-        return _absent(op, message)
+        return _absent(op.opcode, message)
     return InferError(f"{op.opcode}: {message}", code="bad-replica-groups")
 
 
-def _absent(op: OpView, message: str) -> InferError:
+def _absent(opcode: str, message: str) -> InferError:
     """Return the error of a collective in which data would come from devices that are not there."""
     return InferError(
-        f"{op.opcode}: {message}", code="unsupported-participants",
+        f"{opcode}: {message}", code="unsupported-participants",
         hint="replica_count and num_partitions of the module say for how many it is; hlo-run "
         "(--num-replicas) and hlo.Client run it on several",
     )  # fmt: skip

@@ -303,6 +303,8 @@ UNINITIALIZED = "hlo.uninitialized"
 # Of a size and its bound: ends a compiled program where the size is outside; says so in its
 # `backend_config`.
 CHECK_SIZE = "hlo.check_size"
+# The end of a collective that only starts elsewhere: see `hlo.analysis.started`.
+WAIT = "hlo.wait"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Collectives of several devices: their descriptions, their definitions, and calls of the table."""
