@@ -19,7 +19,8 @@ from hlo.support.signature import checked
 from hlo.verifier import verify as verify_module
 
 # Each call and loop has computations of its own, so that shardings of different uses do not meet.
-_BEFORE = "defuser,flatten-call-graph,tuple-simplifier,dce"
+# Sums of batches, and random numbers, are operations of their own, which can be cut.
+_BEFORE = "defuser,flatten-call-graph,batchnorm-expander,rng-expander,tuple-simplifier,dce"
 # Calls are inlined when manual computations, which Shardy has as calls, are marked otherwise.
 _BETWEEN = "call-inliner,dce"
 _AFTER = "tuple-simplifier,cse,algsimp,dce"

@@ -344,6 +344,77 @@ lower={draw.choice(("true", "false"))}, transpose_a={kind}
     return Case(text, [a, y], [y.ndim], 1e-4)
 
 
+def iota(draw: random.Random) -> Case:
+    """Return an iota, among constants."""
+    dims, et = some_dims(draw), draw.choice(("f32", "s32", "u8", "s4", "bf16"))
+    shape = f"{et}[{joined(dims)}]"
+    text = f"""HloModule m
+ENTRY e {{
+  i = {shape} iota(), iota_dimension={draw.randrange(len(dims))}
+  c = {et}[] constant({draw.choice((0, 1))})
+  d = {shape} broadcast(c), dimensions={{}}
+  ROOT r = ({shape}, {shape}) tuple(i, d)
+}}"""
+    return Case(text, [], [len(dims)] * 2)
+
+
+def rng_bit_generator(draw: random.Random) -> Case:
+    """Return random bits and the state after them."""
+    dims = some_dims(draw)
+    et = draw.choice(("u32", "u32", "u64", "u8", "f32", "bf16", "s4", "u16"))
+    kind = draw.choice(("rng_three_fry", "rng_philox", "rng_default"))
+    words = 2 if kind == "rng_three_fry" else draw.choice((2, 3))
+    state = [draw.choice((7, 2**64 - draw.randint(1, 9), draw.randrange(2**64)))
+             for _ in range(words)]  # fmt: skip
+    text = f"""HloModule m
+ENTRY e {{
+  s = u64[{words}] parameter(0)
+  ROOT r = (u64[{words}], {et}[{joined(dims)}]) rng-bit-generator(s), algorithm={kind}
+}}"""
+    return Case(text, [np.array(state, np.uint64)], [1, len(dims)])
+
+
+def rng(draw: random.Random) -> Case:
+    """Return random numbers of a distribution, drawn twice."""
+    dims = some_dims(draw)
+    shape = f"f32[{joined(dims)}]"
+    text = f"""HloModule m
+ENTRY e {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  x = {shape} rng(a, b), distribution=rng_uniform
+  y = {shape} rng(a, b), distribution=rng_normal
+  ROOT r = ({shape}, {shape}) tuple(x, y)
+}}"""
+    return Case(text, [np.float32(-1), np.float32(2)], [len(dims)] * 2, 1e-5)
+
+
+def batch_norm(draw: random.Random) -> Case:
+    """Return a batch normalization, or its gradient."""
+    dims = [draw.choice(SIZES) for _ in range(draw.randint(1, 3))]
+    at = draw.randrange(len(dims))
+    kind = draw.choice(("training", "inference", "grad"))
+    whole, narrow = f"f32[{joined(dims)}]", f"f32[{dims[at]}]"
+    inputs = {
+        "training": [whole, narrow, narrow], "inference": [whole] + [narrow] * 4,
+        "grad": [whole, narrow, narrow, narrow, whole],
+    }[kind]  # fmt: skip
+    lines = "\n  ".join(f"x{n} = {shape} parameter({n})" for n, shape in enumerate(inputs))
+    result = whole if kind == "inference" else f"({whole}, {narrow}, {narrow})"
+    text = f"""HloModule m
+ENTRY e {{
+  {lines}
+  ROOT r = {result} batch-norm-{kind}({", ".join(f"x{n}" for n in range(len(inputs)))}), \
+epsilon=0.01, feature_index={at}
+}}"""
+    arguments = [np.nan_to_num(data(draw, "f32", dims if shape == whole else [dims[at]]))
+                 for shape in inputs]  # fmt: skip
+    if kind != "training":
+        at_variance = 4 if kind == "inference" else 3
+        arguments[at_variance] = np.abs(arguments[at_variance])
+    return Case(text, arguments, [len(dims)] + ([] if kind == "inference" else [1, 1]), 1e-3)
+
+
 CASES: dict[str, Callable[[random.Random], Case]] = {
     "dynamic-slice": dynamic_slice,
     "dynamic-update-slice": dynamic_update_slice,
@@ -354,4 +425,8 @@ CASES: dict[str, Callable[[random.Random], Case]] = {
     "fft": fft,
     "cholesky": cholesky,
     "triangular-solve": triangular_solve,
+    "iota": iota,
+    "rng-bit-generator": rng_bit_generator,
+    "rng": rng,
+    "batch-norm": batch_norm,
 }

@@ -11,7 +11,7 @@ from hlo.errors import InferError
 from hlo.ops import rules
 from hlo.ops.attrs import INT, enum, need
 from hlo.ops.elementwise import casts
-from hlo.ops.factors import whole
+from hlo.ops.factors import FactorKind, FactorRule, Rule, whole
 from hlo.ops.random.bits import RNG_KEY, philox_bits, threefry_bits
 from hlo.ops.spec import Category, EvalContext, OpSpec, OpView, Trait, register
 from hlo.values.types import U64, ArrayShape, ElementType, Shape, TupleShape, array
@@ -156,6 +156,14 @@ def _bits_as(values: np.ndarray, et: ElementType) -> np.ndarray:
     return low.astype(et.dtype)
 
 
+def _factors_of_bits(op: OpView) -> FactorRule:
+    """Return the rule of bits that are counted through, in the order of the whole array."""
+    rule, (_, bits) = Rule(op), [s for _, s in op.shape.leaves()]
+    assert isinstance(bits, ArrayShape)
+    rule.pointwise(range(bits.rank), (), (1,), FactorKind.PERMUTATION)
+    return rule.done("all devices have one state")
+
+
 def _evaluate_rng_bit_generator(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
     assert isinstance(op.shape, TupleShape)
     data = op.shape.elements[1]
@@ -178,7 +186,7 @@ register(
             "(u64[2], u8[9]) rng-bit-generator(u64[2] state), algorithm=rng_default",
         ),
         attrs={"algorithm": need(enum(*_ALGORITHMS, any_case=True))},
-        factors=whole("words are generated in the order of the whole array"),
+        factors=_factors_of_bits,
     )
 )  # fmt: skip
 

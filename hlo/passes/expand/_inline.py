@@ -10,6 +10,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import is_configured, replace_instruction, unfused
+from hlo.values.sharding import TupleSharding
 from hlo.values.types import ArrayShape
 
 
@@ -36,8 +37,23 @@ def expand_instructions(
                 raise HloError.at(e.code, f"{inst.name}: {e.message}", inst.span, e.hint) from None
             may_round = approximate(inst) if callable(approximate) else approximate
             if expanded is not None and rewrites.allow(rule, inst, approximate=may_round):
-                replace_instruction(inst, inline(comp, inst, expanded))
+                root = inline(comp, inst, expanded)
+                if root not in inst.operands:
+                    _hand_on_sharding(inst, root)
+                replace_instruction(inst, root)
                 comp.remove(inst)
+
+
+def _hand_on_sharding(inst: Instruction, root: Instruction) -> None:
+    """Give the sharding of an instruction to what stands for it, and to the elements of a tuple."""
+    sharding = inst.annotations.get("sharding")
+    if sharding is None:
+        return
+    root.annotations.setdefault("sharding", sharding)
+    if root.opcode == "tuple" and isinstance(sharding, TupleSharding):
+        for element, own in zip(root.operands, sharding.elements, strict=False):
+            if element.shape.is_array and element.opcode != "parameter":
+                element.annotations.setdefault("sharding", own)
 
 
 def inline(
