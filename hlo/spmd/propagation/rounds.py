@@ -60,16 +60,17 @@ def directions(edge: Edge, level: int) -> list[Direction]:
 def _run(graph: Graph, level: int, is_bold: bool) -> None:
     """Visit edges, in the order of the program and back, until none changes a value."""
     edges = graph.edges
-    allowed = [directions(e, level) for e in edges]
-    dirty = [any(any(v.dims) for v in e.arrays) and any(map(bool, allowed[e.index]))
-             for e in edges]  # fmt: skip
+    dirty = [not e.is_settled for e in edges]
     is_forward = True
     while any(dirty):
         for at in range(len(edges)) if is_forward else range(len(edges) - 1, -1, -1):
             if not dirty[at]:
                 continue
             dirty[at] = False
-            for value in visit(edges[at], allowed[at], graph.mesh, is_bold=is_bold):
+            if edges[at].is_settled:
+                continue
+            allowed = directions(edges[at], level)
+            for value in visit(edges[at], allowed, graph.mesh, is_bold=is_bold):
                 for other in value.edges:
                     dirty[other] = True
         is_forward = not is_forward
@@ -98,7 +99,7 @@ def visit(
         chosen = _choose(edge, sources, is_bold)
         if chosen is not None:
             i, axes = chosen
-            wanted.append((edge.arrays[i].shape.byte_size, factor, i, axes))
+            wanted.append((edge.arrays[i].bytes, factor, i, axes))
     if is_bold:
         wanted.sort(key=lambda w: (-w[0], w[1]))
     proposals = {factor: axes for _, factor, _, axes in wanted}
@@ -122,7 +123,7 @@ def _choose(
     if not sources:
         return None
     if is_bold:
-        return min(sources, key=lambda s: (-edge.arrays[s[0]].shape.byte_size, -len(s[1]), s[0]))
+        return min(sources, key=lambda s: (-edge.arrays[s[0]].bytes, -len(s[1]), s[0]))
     longest = max(sources, key=lambda s: (len(s[1]), -s[0]))
     length = len(longest[1])
     for _, axes in sources:
@@ -237,7 +238,7 @@ def _origin(edge: Edge, source: int, factor: int) -> str:
     """Describe where axes came from: an operand or result of an instruction."""
     is_operand = source < edge.num_operands
     where = f"operand {edge.numbers[source]} of" if is_operand else "the result of"
-    if edge.is_flow:
+    if edge.is_flow or edge.inst.spec.has(Trait.ELEMENTWISE):
         return f"from {where} {edge.inst.name}"
     kind = _KINDS[edge.table[factor].kind]
     return f"from {where} {edge.inst.name} by factor {factor}{kind}"

@@ -52,6 +52,10 @@ class Value:
     is_fixed: bool = False
     said: Sharding | None = None
     edges: list[int] = field(default_factory=list)
+    bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.bytes = self.shape.byte_size
 
     @property
     def spec(self) -> PartitionSpec:
@@ -81,6 +85,7 @@ class Edge:
         numbers: the number of each value among the operands, or the leaves of the result.
         num_operands: how many of the values are operands.
         allowed: the directions that a barrier leaves open.
+        is_uniform: all of the values have the same factors in the same dimensions.
         prefix: for each value and dimension, manual axes that come before those of the factors: of
             the array outside of a manual region; None without such.
     """
@@ -95,6 +100,18 @@ class Edge:
     is_flow: bool = False
     allowed: Direction = Direction.BOTH
     prefix: tuple[tuple[Axes, ...], ...] | None = None
+    is_uniform: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_uniform = self.prefix is None and len(set(self.factors)) == 1
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing can propagate, as all values are cut alike, or none is."""
+        if not self.is_uniform:
+            return not any(any(v.dims) for v in self.arrays)
+        first = self.arrays[0].dims
+        return all(v.dims == first for v in self.arrays)
 
 
 @dataclass(eq=False)
