@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import (
-    BAD_INPUT,
     SOURCE_FORMS,
     Tool,
     common_options,
     emit,
     emit_json,
     fail,
-    note,
     progress,
     read_source,
 )
 from .debug_options import DebugOptions
+from .op_lists import list_operations, list_unsupported
+from .partition_report import PartitionReports
 from .passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
 from .platforms import GPU_ONLY, KNOWN, note_status, stage_of
 from .printing import FORMS, print_options, print_toggles
@@ -31,7 +31,6 @@ from .stages import STAGES, is_compiled, is_hlo, runs_passes, stage_content
 if TYPE_CHECKING:
     from hlo.frontends.text import PrintOptions
     from hlo.ir import Module
-    from hlo.ops import OpSpec
 
 _SEPARATOR = "// -----"
 _VERIFY = {"verify=lenient": "--lenient", "verify=strict": "--verify"}
@@ -115,6 +114,11 @@ class _OptTool(Tool):
               "node-bandwidth=400GB/s, node-latency=1us, oversubscription=1, "
               "flops=100TFLOP/s, memory-bandwidth=2TB/s, overhead=0s, jitter=0, seed=0.",
 )  # fmt: skip
+@click.option("--report", "partition_report", metavar="FILE",
+              help="Partition the module by its shardings, before passes, and write to FILE (.txt "
+              "or .json; - for standard output, instead of the module) the sharding of each "
+              "instruction, where it came from, and what each change of distribution sends."
+)  # fmt: skip
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
               help="Print the cost of each instruction of the entry computation, the most "
@@ -143,7 +147,8 @@ def main(
     lenient: bool, form: str, limit: int | None, quiet: bool, list_ops: bool, compiled: bool,
     as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
     extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
-    input_form: str | None, network: str | None, simulate: str | None, **rest: Any,
+    input_form: str | None, network: str | None, simulate: str | None, partition_report: str | None,
+    **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
 
@@ -163,7 +168,7 @@ def main(
     if flags.list:
         return list_passes(as_json, one_line=form == "xla")
     if list_ops:
-        return _list_unsupported(as_json) if compiled else _list_operations(as_json)
+        return list_unsupported(as_json) if compiled else list_operations(as_json)
     if list_stages:
         emit(_stages(form))
         return 0
@@ -190,6 +195,7 @@ def main(
     from hlo.io.formats import is_module_file
 
     parts: list[bytes] = []
+    partitions = PartitionReports(partition_report)
     options = print_options(form, limit, rest, debug_options)
 
     def show(module: Module) -> bytes:
@@ -207,6 +213,8 @@ def main(
 
     def take(module: Module, number: int) -> None:
         _verify(module, rules=verify, lenient=lenient)
+        if partition_report is not None:
+            module = partitions.partitioned(module)
         if flags.passes is not None:
             run_passes(module, flags, number, debug_options, is_compiled=is_compiled(stage),
                        lenient=lenient)  # fmt: skip
@@ -215,14 +223,14 @@ def main(
         if output is not None and holds_one:
             parts.append(module_content(output, module))
         else:
-            parts.append(b"" if quiet else show(module))
+            parts.append(b"" if quiet or partitions.to_stdout else show(module))
 
     try:
         with progress(f"hlo-opt {' '.join(files)}"):
             for file in files:
                 for module in _modules(file, split, input_form):
                     take(module, len(parts))
-        content = _separator(form, report, stage).join(parts)
+        content = _separator(form, report, stage).join(parts) + partitions.written(as_json)
         if output not in (None, "-"):
             write_files({output: content})
     except HloError as e:
@@ -333,66 +341,3 @@ def _report(module: Module, report: str, settings: str, as_json: bool) -> str:
 
 def _shown(found: Any, text: str, as_json: bool) -> str:
     return (json.dumps(found) if as_json else text) + "\n"
-
-
-def _list_unsupported(as_json: bool) -> int:
-    """Print which operations have no native code in which types; returns 1 if there are any."""
-    from hlo.compiler.coverage import supported
-
-    missing, count = [], 0
-    with progress("compiling examples"):
-        for pair in supported():
-            count += 1
-            if pair.problem is not None:
-                missing.append(pair)
-    if as_json:
-        pairs = [{"opcode": p.opcode, "type": p.type, "problem": p.problem} for p in missing]
-        emit_json({"pairs": count, "unsupported": pairs})
-    else:
-        emit("".join(f"{p.opcode:28}{p.type:15}{p.problem}\n" for p in missing))
-        note(f"{count} pairs of operation and element type, {len(missing)} without native code")
-    return BAD_INPUT if missing else 0
-
-
-def _list_operations(as_json: bool) -> int:
-    """Print the op table."""
-    from hlo.ops import OPS
-
-    specs = [spec for _, spec in sorted(OPS.items())]
-    if as_json:
-        emit_json([_operation_json(spec) for spec in specs])
-        return 0
-    lines = [f"{'opcode':28}{'operands':10}{'category':13}attributes (! required)"]
-    for spec in specs:
-        attrs = " ".join(
-            key + ("!" if attr.required else "")
-            for key, attr in spec.attrs.items()
-            if key != spec.payload
-        )
-        line = f"{spec.name:28}{_arity(spec.arity):10}{spec.category.value:13}{attrs}"
-        lines.append(line.rstrip())
-    emit("\n".join(lines) + "\n")
-    return 0
-
-
-def _operation_json(spec: OpSpec) -> dict[str, Any]:
-    return {
-        "opcode": spec.name,
-        "operands": _arity(spec.arity),
-        "category": spec.category.value,
-        "traits": [str(t.name).lower().replace("_", "-") for t in spec.traits],
-        "attributes": {
-            key: {"form": attr.codec.name, "required": attr.required}
-            for key, attr in spec.attrs.items()
-            if key != spec.payload
-        },
-        "source": spec.source,
-        "examples": list(spec.examples),
-    }
-
-
-def _arity(arity: int | tuple[int, int | None]) -> str:
-    if isinstance(arity, int):
-        return str(arity)
-    least, most = arity
-    return f"{least}.." if most is None else f"{least}..{most}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .common import emit, emit_json, note
+from .partition_report import tell
 
 if TYPE_CHECKING:
     from hlo.ir import Module
@@ -124,6 +125,7 @@ def run_passes(
     if xla_dump is not None:
         observers += xla_dump.observers()
     runs = run_pipeline(module, pipeline, observers)
+    tell(module.name, [text for run in runs for text in run.notes])
     if xla_dump is not None:
         xla_dump.done()
     if flags.time_passes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import note
+from .partition_report import tell
 
 if TYPE_CHECKING:
     from hlo.io.arguments import Parameter, Path
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from hlo.spmd.contract import Contract
 
 _NAME = re.compile(r"device(\d+)\.(out.*)")
-# How many notes of the partitioner are shown.
-_MOST_NOTES = 5
 
 
 @dataclass
@@ -112,19 +110,12 @@ def whole_arrays(
     elif not needs_partitioning(module):
         return None
     done = partition(module)
-    _tell(name, [str(n) for n in done.notes])
+    tell(name, [str(n) for n in done.notes])
     text = str(done.module).encode()
     counts = done.module.device_counts
     return WholeArrays(
         module, text, counts, done.contract, parameters_of(module), domains_of(module)
     )
-
-
-def _tell(name: str, notes: Sequence[str]) -> None:
-    for text in notes[:_MOST_NOTES]:
-        note(f"{name}: note: {text}")
-    if len(notes) > _MOST_NOTES:
-        note(f"{name}: note: {len(notes) - _MOST_NOTES} more arrays are replicated")
 
 
 def _grid(text: str) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlo.errors import HloError, InferError
@@ -15,6 +14,7 @@ from hlo.spmd.contract import Contract, contract_of
 from hlo.spmd.mesh import DeviceMesh
 from hlo.spmd.partitioner import partition_module
 from hlo.spmd.propagation import propagate
+from hlo.spmd.report import Report, entries_of, report_of
 from hlo.support.signature import checked
 from hlo.verifier import verify as verify_module
 
@@ -36,7 +36,7 @@ class Partition:
         mesh: the devices.
         notes: replications that could not be avoided.
         reshards: all changes of distribution.
-        origins: where the sharding of each instruction of the original came from, by its name.
+        report: what was done for each instruction, as text (`str`) or JSON.
 
     >>> module = hlo.parse('''HloModule m, num_partitions=2 ENTRY e {
     ...   x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}
@@ -50,7 +50,7 @@ class Partition:
     mesh: DeviceMesh
     notes: tuple[Note, ...]
     reshards: tuple[Reshard, ...]
-    origins: Mapping[str, str]
+    report: Report
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -84,6 +84,7 @@ def partition(module: Module, devices: int | None = None) -> Partition:
     run_pipeline(module, pipeline_of(_BEFORE))
     propagation = propagate(module)
     run_pipeline(module, pipeline_of(_BETWEEN))
+    entries = entries_of(module, propagation.origins)
     try:
         program = partition_module(module)
     except InferError as e:
@@ -91,10 +92,10 @@ def partition(module: Module, devices: int | None = None) -> Partition:
     run_pipeline(module, pipeline_of(_AFTER))
     contract = contract_of(module)
     assert contract is not None
-    origins = {inst.name: origin for inst, origin in propagation.origins.items()}
     return Partition(
-        module, contract, program.mesh, tuple(program.notes), tuple(program.reshards), origins
-    )
+        module, contract, program.mesh, tuple(program.notes), tuple(program.reshards),
+        report_of(program, entries),
+    )  # fmt: skip
 
 
 def _set_devices(module: Module, devices: int) -> None:

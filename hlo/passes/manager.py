@@ -19,6 +19,7 @@ class PassRun:
     """What one run of a pass did.
 
     number: from 0, in order of running. before, after: the numbers of instructions of the module.
+    notes: what the user should know.
     """
 
     number: int
@@ -27,6 +28,7 @@ class PassRun:
     seconds: float
     before: int
     after: int
+    notes: Sequence[str] = ()
 
     @property
     def name(self) -> str:
@@ -99,7 +101,7 @@ class _Runner:
                     comp.sort()
         seconds = time.perf_counter() - start
         after = count_instructions(module)
-        run = PassRun(len(self.runs), step, rewrites.log, seconds, before, after)
+        run = PassRun(len(self.runs), step, rewrites.log, seconds, before, after, rewrites.notes)
         self.runs.append(run)
         for observer in self._observers:
             observer.after(module, run)

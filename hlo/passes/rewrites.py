@@ -25,11 +25,15 @@ class Rewrites:
     The changes of a run have numbers, so that it can be run again with only the first n of them:
     that is how `--validate` finds the rule that changed a result. A pass that changes a module
     without asking breaks that, and is taken to have changed nothing.
+
+    Attributes:
+        notes: what the user should know, a line each.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.log: list[Rewrite] = []
+        self.notes: list[str] = []
 
     def allow(self, rule: str, inst: Instruction, *, approximate: bool = False) -> bool:
         """Return whether a rule may change the module at an instruction, and count it if so.

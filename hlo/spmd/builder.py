@@ -9,8 +9,10 @@ import numpy as np
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_reducer
+from hlo.ops import Trait
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
 from hlo.spmd.value import Sharded, Unsharded, Value
+from hlo.values.sharding import Sharding
 from hlo.values.sharding.devices import DeviceGrid
 from hlo.values.sharding.replica_groups import GridGroups, ListedGroups, ReplicaGroups
 from hlo.values.types import PRED, S32, ArrayShape, ElementType, Shape, TupleShape, array
@@ -25,22 +27,35 @@ class Note:
         shape: of the array that is replicated.
         source: how it was distributed.
         reason: why.
-        bytes: what each device receives.
+        bytes: of the array, on each device.
     """
 
     instruction: str
     shape: ArrayShape
-    source: PartitionSpec
+    source: Sharding
     reason: str
     bytes: int
+
+    def __str__(self) -> str:
+        shape = self.shape.to_string(False)
+        return (f"{self.instruction}: {shape} with sharding {self.source} is replicated, "
+                f"{self.bytes} bytes on each device: {self.reason}")  # fmt: skip
 
 
 @dataclass
 class Reshard:
-    """A change of an array's distribution: which, for which instruction, and what it moves."""
+    """A change of an array's distribution.
+
+    Attributes:
+        instruction: of the original program, which the array is the result of.
+        user: the one that it is changed for; an array may be changed for itself.
+        computation: that the user is in.
+        bytes: of the results of the collectives that it takes, on one device.
+    """
 
     instruction: str
     user: str
+    computation: str
     shape: ArrayShape
     source: PartitionSpec
     target: PartitionSpec
@@ -60,6 +75,8 @@ class Program:
         resharder: writes the collectives of a change of distribution: `hlo.spmd.reshard.reshard`.
         notes: the replications that could not be avoided.
         reshards: all changes of distribution.
+        collectives: what devices exchange, with the instruction of the original program that it is
+            for.
     """
 
     module: Module
@@ -67,6 +84,7 @@ class Program:
     resharder: Resharder
     notes: list[Note] = field(default_factory=list)
     reshards: list[Reshard] = field(default_factory=list)
+    collectives: list[tuple[Instruction, Instruction]] = field(default_factory=list)
     _channel: int = 0
     _reducers: dict[tuple[str, ElementType], Computation] = field(default_factory=dict)
 
@@ -147,6 +165,11 @@ class SpmdBuilder(Builder):
             )
         spec = next(specs)
         return Sharded(whole, spec, shape) if isinstance(shape, ArrayShape) else Unsharded(whole)
+
+    def _add(self, inst: Instruction) -> Instruction:
+        if inst.spec.has(Trait.COLLECTIVE):
+            self.program.collectives.append((self.original, inst))
+        return super()._add(inst)
 
     # --- where a device is ------------------------------------------------------------------------
 
@@ -340,12 +363,17 @@ class SpmdBuilder(Builder):
         """
         spec = PartitionSpec.replicated(value.shape.rank, value.spec.manual)
         if reason and value.spec != spec:
-            total = value.shape.byte_size
-            shard = value.local.array_shape.byte_size
-            self.program.notes.append(
-                Note(self.original.name, value.shape, value.spec, reason, total - shard)
-            )
+            self.note(value, reason)
         return self.reshard(value, spec)
+
+    def note(self, value: Sharded, reason: str) -> None:
+        """Note that each device is going to have all of a value."""
+        self.program.notes.append(
+            Note(
+                self.original.name, value.shape, self.mesh.tiles(value.spec), reason,
+                value.shape.byte_size,
+            )
+        )  # fmt: skip
 
     def sharded(
         self, local: Instruction, spec: PartitionSpec, shape: ArrayShape | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from hlo.spmd.mesh import DeviceMesh, PartitionSpec
 from hlo.spmd.redistribution import plan
 from hlo.spmd.route import windows
 from hlo.spmd.steps import Kind, State, Step
-from hlo.spmd.value import Sharded
+from hlo.spmd.value import Sharded, leaves
 from hlo.values.types import S32, ArrayShape, array
 
 
@@ -38,15 +39,35 @@ def reshard(b: SpmdBuilder, value: Sharded, target: PartitionSpec) -> Sharded:
     """
     source = value.spec
     _check(source, target)
+    user = b.original
+    assert user.parent is not None
     b.program.reshards.append(
-        Reshard(value.local.name, b.original.name, value.shape, source, target,
-                moved_bytes(b.mesh, value.shape, source, target))
+        Reshard(
+            _original(b, value).name, user.name, user.parent.name, value.shape, source, target,
+            moved_bytes(b.mesh, value.shape, source, target),
+        )
     )  # fmt: skip
+    steps = plan(b.mesh, value.shape.dims, source, target).steps
+    most = max((step.after.elements for step in steps), default=0)
+    ends = (
+        value.local.array_shape.num_elements,
+        math.prod(b.mesh.local_dims(value.shape.dims, target)),
+    )
+    if most >= value.shape.num_elements > max(ends):
+        b.note(value, f"there is no cheaper way to {b.mesh.tiles(target)}")
     x = value.local
-    for step in plan(b.mesh, value.shape.dims, source, target).steps:
+    for step in steps:
         x = _WRITERS[step.kind](b, value, x, step)
         assert x.array_shape.dims == step.after.sizes, (step, x.shape)
     return Sharded(b.relaid(x, b.mesh.local_shape(value.shape, target)), target, value.shape)
+
+
+def _original(b: SpmdBuilder, value: Sharded) -> Instruction:
+    """Return the instruction of the original program that a value is the result of."""
+    for operand in b.original.operands:
+        if any(leaf.local is value.local for leaf in leaves(b.values.get(operand, ()))):
+            return operand
+    return b.original
 
 
 def _check(source: PartitionSpec, target: PartitionSpec) -> None:

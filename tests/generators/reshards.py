@@ -12,7 +12,8 @@ from hlo.spmd.builder import Program
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec
 from hlo.spmd.reshard import reshard
 from hlo.values.types import ELEMENT_TYPES, ArrayShape, array
-from tests.harness.spmd import on_devices, program, random_spec, same_shards, shards
+from tests.harness.partitioned import random_spec
+from tests.harness.spmd import on_devices, program, same_shards, shards
 
 MESHES = ((2,), (2, 2), (2, 3), (3, 2), (2, 2, 2), (2, 2, 3), (5,))
 SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 17, 24)

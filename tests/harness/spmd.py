@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -54,17 +53,6 @@ def same_shards(
         if shard.shape != local or not np.array_equal(inside, part):
             return False
     return True
-
-
-def random_spec(draw: random.Random, mesh: DeviceMesh, rank: int) -> PartitionSpec:
-    """Return a spec along any of the axes, in any order."""
-    axes = [a for a in mesh.axes if draw.random() < 0.75]
-    draw.shuffle(axes)
-    dims: list[tuple[int, ...]] = [()] * rank
-    for axis in axes if rank else ():
-        dim = draw.randrange(rank)
-        dims[dim] = (*dims[dim], axis)
-    return PartitionSpec(tuple(dims))
 
 
 def program(

@@ -16,4 +16,4 @@ def spmd_partitioning(module: Module, rewrites: Rewrites) -> None:
     takes and returns shards afterwards; its header says of which arrays.
     """
     if module.device_counts[1] > 1 and rewrites.allow("spmd-partitioning", module.entry.root):
-        partition_module(module)
+        rewrites.notes += map(str, partition_module(module).notes)
