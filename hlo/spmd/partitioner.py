@@ -23,7 +23,7 @@ from hlo.spmd.mesh import DeviceMesh, PartitionSpec, mesh_for
 from hlo.spmd.reshard import reshard
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.sharding import Sharding, TupleSharding
-from hlo.values.types import ArrayShape
+from hlo.values.types import ArrayShape, compatible
 
 FULL_TO_SHARD = "SPMDFullToShardShape"
 SHARD_TO_FULL = "SPMDShardToFullShape"
@@ -67,8 +67,23 @@ def partition_module(module: Module) -> Program:
     for comp in replaced:
         module.remove(comp)
     module.attrs.pop("entry_computation_layout", None)
+    _keep_equal_aliases(module)
     contract.record(module)
     return program
+
+
+def _keep_equal_aliases(module: Module) -> None:
+    """Drop aliases of a parameter and an output that have become shards of different sizes."""
+    aliases = module.attrs.get("input_output_alias", ())
+    parameters, result = module.entry.parameter_shapes, module.entry.result_shape
+    kept = tuple(
+        a for a in aliases
+        if compatible(parameters[a.parameter].at(a.index), result.at(a.output))
+    )  # fmt: skip
+    if kept:
+        module.attrs["input_output_alias"] = kept
+    else:
+        module.attrs.pop("input_output_alias", None)
 
 
 def _run_on_values(comp: Computation) -> Iterator[Computation]:

@@ -179,3 +179,16 @@ def test_a_device_that_is_none() -> None:
     text = LOOP.replace("{devices=[4,1]<=[4]}", "{devices=[4,1]-1,1,2,3}")
     with pytest.raises(HloError, match="names devices that are not among the 4"):
         hlo.partition(hlo.parse(text))
+
+
+def test_an_alias_is_kept_where_both_ends_are_cut_alike() -> None:
+    text = """HloModule alias, num_partitions=2, input_output_alias={ {0}: (0, {}), {1}: (1, {}) }
+ENTRY e {
+  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  y = f32[4] parameter(1), sharding={devices=[2]<=[2]}
+  ROOT t = (f32[4], f32[4]) tuple(x, y), sharding={{devices=[2]<=[2]}, {replicated}}
+}
+"""
+    module = hlo.partition(hlo.parse(text)).module
+    hlo.verify(module)
+    assert [a.output for a in module.attrs["input_output_alias"]] == [(0,)]
