@@ -24,8 +24,19 @@ from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder, resized
 from hlo.spmd.mesh import Axes
 from hlo.spmd.messages import deliver, messages_of, pairs_of, rounds_of, sent
-from hlo.spmd.slots import Fill, by_device, cut_out, index_along, is_zero, padded, scalar_of, within
+from hlo.spmd.slots import (
+    Fill,
+    by_device,
+    cut_out,
+    index_along,
+    is_zero,
+    padded,
+    place_of,
+    scalar_of,
+    within,
+)
 from hlo.spmd.value import Sharded
+from hlo.values.types import S32
 
 
 @dataclass(frozen=True)
@@ -50,14 +61,6 @@ class Reach:
         low = self.starts if periodic else np.maximum(self.starts, 0)
         high = self.starts + self.counts
         return size > 0 and bool(np.any(low < (high if periodic else np.minimum(high, size))))
-
-    def is_below(self) -> bool:
-        """True when some device needs elements before the first."""
-        return bool(np.any(self.starts[self.counts > 0] < 0))
-
-    def is_above(self, size: int) -> bool:
-        """True when some device needs elements behind the end of a dimension."""
-        return bool(np.any((self.starts + self.counts)[self.counts > 0] > size))
 
 
 def exchange(
@@ -195,6 +198,9 @@ class _Frame:
                 pieces[h] = cut_out(b, value.local, dim, hop.low, hop.size)
         for hops in self.rounds:
             self._exchange(b, value.local, dim, hops, pieces)
+        if fill is not None and not self.periodic:
+            for h in self.hops:
+                self._fill(b, pieces, dim, h, fill)
         begin = int(self.offsets.min())
         end = begin + self.extent
         outside = 0 if fill is None else fill
@@ -213,39 +219,41 @@ class _Frame:
             at = low + self.hops[h].size
         frame = parts[0] if len(parts) == 1 else b.op("concatenate", *parts, dimensions=(dim,))
         frame = padded(b, frame, dim, lead, end - at, outside)
-        window = cut_out(b, frame, dim, by_device(b, reach.axes, self.offsets - begin), reach.size)
-        if fill is None or self.periodic or self._is_filled(fill):
-            return window
-        index = index_along(b, window, dim, by_device(b, reach.axes, reach.starts))
-        inside = within(
-            b, index,
-            0 if reach.is_below() else None,
-            self.size if reach.is_above(self.size) else None,
-        )  # fmt: skip
-        filled = b.broadcast(scalar_of(b, shape.element_type, fill), window.array_shape)
-        return b.op("select", inside, window, filled, shape=window.shape)
+        return cut_out(b, frame, dim, by_device(b, reach.axes, self.offsets - begin), reach.size)
 
-    def _is_filled(self, fill: Fill) -> bool:
-        """True when needed elements outside of the dimension are what is wanted without more.
+    def _fill(
+        self, b: SpmdBuilder, pieces: dict[int, Instruction], dim: int, hop: int, fill: Fill
+    ) -> None:
+        """Append what makes needed elements of a piece `fill` where they are outside.
 
-        They are fillers of the frame, or zeros that a permute gives where it sends nothing.
+        Those in gaps of the frame are already, and zeros that come where nothing is sent.
         """
-        zeros = is_zero(fill)
-        alone = {hops[0] for hops in self.rounds if len(hops) == 1}
         count = len(self.reach.starts)
+        at = hop * self.shard
+        low, high = at + self.hops[hop].low, at + self.hops[hop].high
+        zeros = is_zero(fill) and [hop] in self.rounds
+        below = above = False
         for c, need in enumerate(self.reach.counts.tolist()):
             start = int(self.offsets[c])
-            for first, end in (
-                (start, min(start + need, -c * self.shard)),
-                (max(start, self.size - c * self.shard), start + need),
-            ):
-                for h, hop in self.hops.items():
-                    at = h * self.shard
-                    if max(first, at + hop.low) < min(end, at + hop.high):
-                        empty = not 0 <= c + h < count
-                        if not (zeros and empty and h in alone):
-                            return False
-        return True
+            first, end = max(start, low), min(start + need, high)
+            if first < end and not (zeros and not 0 <= c + hop < count):
+                below = below or first < -c * self.shard
+                above = above or end > self.size - c * self.shard
+        if not below and not above:
+            return
+        piece = pieces[hop]
+        shape = piece.array_shape
+        owners = np.arange(count) + hop
+        if self.size == count * self.shard:
+            there = by_device(b, self.reach.axes, (owners >= 0) & (owners < count))
+            one = b.compare(place_of(b, there), b.constant(S32, 0), "NE")
+            inside = b.broadcast(one, shape)
+        else:
+            starts = owners * self.shard + self.hops[hop].low
+            index = index_along(b, piece, dim, by_device(b, self.reach.axes, starts))
+            inside = within(b, index, 0 if below else None, self.size if above else None)
+        filled = b.broadcast(scalar_of(b, shape.element_type, fill), shape)
+        pieces[hop] = b.op("select", inside, piece, filled, shape=shape)
 
     def _exchange(
         self,

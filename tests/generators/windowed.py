@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
+
+from hlo.ops.attrs import WINDOW, WindowDim
 
 _TYPES = ("f32", "s32", "s8", "u16", "bf16", "pred", "f64", "c64", "s4", "f8e4m3fn")
 
@@ -118,8 +121,59 @@ def _concatenate(draw: random.Random) -> str:
     )  # fmt: skip
 
 
+def _window_dim(draw: random.Random, size: int, n: int, *, dilated: bool) -> tuple[WindowDim, int]:
+    """Return a window of a size over n elements, and the number of its positions."""
+    while True:
+        w = WindowDim(
+            size, draw.choice([1, 1, 1, 2, 3]), draw.randint(-1, size), draw.randint(-1, size),
+            draw.choice([1, 1, 1, 2, 3]) if dilated else 1,
+            draw.choice([1, 1, 1, 2]) if dilated else 1,
+        )  # fmt: skip
+        if draw.random() < 0.3:
+            w = WindowDim(size, pad_low=(size - 1) // 2, pad_high=size // 2)
+        if draw.random() < 0.15:
+            w = WindowDim(size, size)
+        if w.padded_base(n) >= 0:
+            return w, w.output_size(n)
+
+
+def _convolution(draw: random.Random) -> str:
+    et = draw.choice(["f32", "f32", "s32", "f64", "c64", "bf16"])
+    spatial = draw.randint(1, 2)
+    groups = draw.choice([1, 1, 1, 2, 4])
+    by_batch = draw.random() < 0.3
+    features, batches = (1, groups) if by_batch else (groups, 1)
+    batch = draw.choice([1, 2, 3, 4]) * batches
+    inner, outer = draw.choice([1, 2, 3, 4]), draw.choice([1, 2, 3, 4]) * groups
+    sizes, windows, positions = [], [], []
+    for _ in range(spatial):
+        n = draw.choice(_SIZES[1:])
+        k = draw.choice([1, 2, 3, 3, 5, n, n])
+        w, count = _window_dim(draw, k, n, dilated=True)
+        sizes.append(n)
+        windows.append(replace(w, reversal=draw.random() < 0.2))
+        positions.append(count)
+
+    def ordered(first: int, second: int, rest: list[int], letters: str) -> tuple[str, list[int]]:
+        named = [(letters[0], first), (letters[1], second)]
+        named += [(str(n), size) for n, size in enumerate(rest)]
+        draw.shuffle(named)
+        return "".join(c for c, _ in named), [size for _, size in named]
+
+    lhs, lhs_dims = ordered(batch, inner * features, sizes, "bf")
+    rhs, rhs_dims = ordered(inner, outer, [w.size for w in windows], "io")
+    out, out_dims = ordered(batch // batches, outer, positions, "bf")
+    return _module(
+        et, [_shape(et, lhs_dims), _shape(et, rhs_dims)],
+        f"{_shape(et, out_dims)} convolution(p0, p1), window={WINDOW.write(tuple(windows))}, "
+        f"dim_labels={lhs}_{rhs}->{out}, feature_group_count={features}, "
+        f"batch_group_count={batches}",
+    )  # fmt: skip
+
+
 GENERATORS: dict[str, Callable[[random.Random], str]] = {
     "concatenate": _concatenate,
+    "convolution": _convolution,
     "pad": _pad,
     "slice": _slice,
     "reverse": _reverse,
