@@ -225,7 +225,18 @@ class DeviceMesh:
             tuple(found[:rank]), tails.get("manual", ()), tails.get("unreduced", ())
         )
 
+    @cached_property
+    def _specs(self) -> dict[tuple[Sharding | None, int], PartitionSpec | None]:
+        return {}
+
     def _exact_spec(self, sharding: Sharding | None, rank: int) -> PartitionSpec | None:
+        """Return the spec of a sharding in the mesh's order of devices; None for another order."""
+        key = sharding, rank
+        if key not in self._specs:
+            self._specs[key] = self._find_spec(sharding, rank)
+        return self._specs[key]
+
+    def _find_spec(self, sharding: Sharding | None, rank: int) -> PartitionSpec | None:
         if sharding is None or isinstance(sharding, DeviceMeshSharding):
             return PartitionSpec.replicated(rank)
         if isinstance(sharding, WholeSharding):

@@ -27,6 +27,8 @@ def moved_bytes(
 
     shape: of the array. Raises InferError where the specs differ in their manual axes.
     """
+    if source == target:
+        return 0
     _check(source, target)
     elements = plan(mesh, shape.dims, source, target).elements
     return array(shape.element_type, (elements,)).byte_size
