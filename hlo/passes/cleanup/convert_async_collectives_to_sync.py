@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hlo.analysis.congruence import has_control_edges
-from hlo.ir import Instruction, Module
+from hlo.analysis.memory import passes_on
+from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls
-from hlo.ops import OPS, Trait
+from hlo.ops import OPS, Category, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
@@ -21,13 +22,22 @@ _START_OF = {
 
 
 @module_pass
-def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> None:
-    """Merge start and done of a collective into one synchronous operation."""
+def convert_async_collectives_to_sync(
+    module: Module, rewrites: Rewrites, *, only_adjacent: bool = False
+) -> None:
+    """Merge start and done of a collective into one synchronous operation.
+
+    only_adjacent: where the order of the text has nothing between them that computes or
+    communicates.
+    """
     calls = Calls(module)
     for comp in unfused(module):
+        work = _work_before(comp) if only_adjacent else {}
         for done in comp:
             chain = _chain(done)
-            if chain is None or not rewrites.allow("convert_async_collectives_to_sync", done):
+            if chain is None or (work and work[chain[-1]] + 1 < work[done]):
+                continue
+            if not rewrites.allow("convert_async_collectives_to_sync", done):
                 continue
             start, b = chain[-1], Builder(comp, done)
             if start.opcode == "async-start":
@@ -42,6 +52,15 @@ def convert_async_collectives_to_sync(module: Module, rewrites: Rewrites) -> Non
             done.replace_all_uses_with(b.relaid(new, done.shape))
             for inst in chain:
                 calls.remove(inst)
+
+
+def _work_before(comp: Computation) -> dict[Instruction, int]:
+    """Return how many instructions that compute or communicate stand before each."""
+    count, found = 0, {}
+    for inst in comp.in_order():
+        found[inst] = count
+        count += not passes_on(inst) and inst.spec.category is not Category.DATA
+    return found
 
 
 def _chain(done: Instruction) -> list[Instruction] | None:

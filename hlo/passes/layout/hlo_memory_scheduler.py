@@ -12,9 +12,10 @@ from hlo.analysis.list_scheduling import (
     list_order,
     reverse_list_order,
 )
-from hlo.analysis.memory import Peaks, Values
+from hlo.analysis.memory import Peaks
 from hlo.errors import HloError, did_you_mean
-from hlo.ir import Computation, Instruction, Module
+from hlo.ir import Instruction, Module
+from hlo.passes.layout._memory_graph import memory_graph
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -46,7 +47,10 @@ def hlo_memory_scheduler(
     # Callees first: the peak inside a loop counts at its position.
     for comp in module.callees_first():
         while True:
-            graph = _graph(comp, effects, peaks)
+            graph = memory_graph(
+                # Side effects and random numbers keep their order.
+                comp, peaks, lambda i: i.opcode != "parameter" and not effects.is_function(i)
+            )  # fmt: skip
             orders = [_parameters_first(_ALGORITHMS[name](graph)) for name in chosen]
             best = min(orders, key=graph.peak)
             # Equal schedules keep the current order.
@@ -64,32 +68,6 @@ def hlo_memory_scheduler(
         for comp in module.computations:
             comp.sort()
         module.attrs["is_scheduled"] = True
-
-
-def _graph(comp: Computation, effects: Effects, peaks: Peaks) -> Graph:
-    """Return the dependences of a computation's instructions, and the buffers they use."""
-    given = comp.in_order()
-    values = Values(given)
-    for p in comp.parameters:
-        values.size.update(dict.fromkeys(values.made(p), 0))
-    before = {}
-    last_acting = None
-    for inst in given:
-        before[inst] = dict.fromkeys(inst.predecessors())
-        if not effects.is_function(inst) and inst.opcode != "parameter":
-            # Side effects and random numbers keep their order.
-            if last_acting is not None:
-                before[inst][last_acting] = None
-            last_acting = inst
-    return Graph(
-        given,
-        before,
-        values.size,
-        made={i: values.made(i) for i in given},
-        uses={i: tuple(values.used(i)) for i in given},
-        inside={i: peaks.inside(i) for i in given},
-        results=values.held_by(comp.root),
-    )
 
 
 def _parameters_first(order: Sequence[Instruction]) -> Order:
