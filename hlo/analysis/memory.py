@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hlo.analysis.bitcasts import is_bitcast
 from hlo.ir import Computation, Instruction
-from hlo.ops import Trait
+from hlo.ops import Category, Trait
 from hlo.values.layout import physical_bytes
 from hlo.values.types import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape
 
@@ -25,6 +25,11 @@ _PASS_ON = frozenset(
 def passes_on(inst: Instruction) -> bool:
     """True for a result that aliases the first operand, or for a tuple all operands."""
     return inst.opcode in _PASS_ON or inst.spec.has(Trait.FORWARDS) or is_bitcast(inst)
+
+
+def computes(inst: Instruction) -> bool:
+    """True for an instruction that takes time: it forwards nothing, and is no constant."""
+    return not passes_on(inst) and inst.spec.category is not Category.DATA
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,27 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             step("reshape_mover"),
             step("dce"),
         ]),
+        # Between devices, when what is computed is as simple as it gets.
+        Fix([
+            # What a device has anyway, or needs a part of, is not exchanged as a whole.
+            step("all_reduce_simp"),
+            step("all_gather_dynamic_slice_simplifier"),
+            step("reduce_scatter_creator"),
+            # One exchange instead of two.
+            step("schedule_aware_collective_cse"),
+            step("all_reduce_folder"),
+            step("all_reduce_reassociate"),
+            step("reduce_scatter_reassociate"),
+            # Once instead of in each iteration.
+            step("while_loop_all_reduce_code_motion"),
+            step("dce"),
+        ]),
+        # Small ones cost latency, many as one cost it once. Large ones gain nothing, and would
+        # have to wait for each other.
+        step("all_reduce_combiner", combine_threshold_in_bytes=1 << 18),
+        step("all_gather_combiner", combine_threshold_in_bytes=1 << 18),
+        step("reduce_scatter_combiner", combine_threshold_in_bytes=1 << 18),
+        step("collective_permute_combiner"),
         # For schedulers and cost models, when no loop changes any more.
         step("while_loop_trip_count_annotator"),
         # Bodies and reducers that became equal; compiled once.
@@ -68,8 +89,11 @@ def default_pipeline(*, fuses: bool = True) -> list[Step | Fix]:
             # What came into a kernel from several sides.
             step("cse", only_fusion_computations=True),
             step("dce"),
-            # Values are used soon after they are made.
+            # Whatever computes while a collective is under way hides the time that it takes.
+            step("async_collective_creator", only_overlapping=True),
+            # Values are used soon after they are made, but for those that are on their way.
             step("hlo_memory_scheduler"),
+            step("latency_hiding_scheduler"),
         ]  # fmt: skip
     return stages
 

@@ -11,7 +11,7 @@ changes nothing else: what it built in vain is taken away again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from hlo.analysis.effects import Effects
@@ -85,9 +85,16 @@ class RuleSet:
 
         skip: rules that are not to be used.
         """
+        if not has_opcode(module, self._by_opcode):
+            return
         effects = Effects(module)
         for comp in unfused(module) if computations is None else computations:
             _Worklist(comp, self, rewrites, effects, skip).run()
+
+
+def has_opcode(module: Module, opcodes: Container[str]) -> bool:
+    """True if any instruction has one of some opcodes: a pass may have nothing to look for."""
+    return any(inst.opcode in opcodes for inst in module.instructions())
 
 
 def is_configured(inst: Instruction) -> bool:

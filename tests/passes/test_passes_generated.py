@@ -26,13 +26,15 @@ _COLLECTIVES = (
     "reduce-scatter-creator,all-gather-dynamic-slice-simplifier,collective-quantizer,"
     "collective-transformation-reorderer,ar-crs-combiner),all-gather-combiner{combine-by-dim=false},"
     "all-reduce-combiner,reduce-scatter-combiner{combine-by-dim=false},collective-permute-combiner,"
-    "all-reduce-contiguous,collectives-schedule-linearizer,async-collective-creator"
+    "all-reduce-contiguous,collectives-schedule-linearizer,async-collective-creator,"
+    "latency-hiding-scheduler{memory-ratio=2}"
 )
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_collectives(seed: int) -> None:
     compare_pipeline(generate_collectives(seed), _COLLECTIVES)
+    compare_pipeline(generate_collectives(seed), "default")
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hlo.analysis.congruence import has_control_edges
-from hlo.analysis.memory import passes_on
+from hlo.analysis.memory import computes
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls
-from hlo.ops import OPS, Category, Trait
+from hlo.ops import OPS, Trait
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import unfused
@@ -59,7 +59,7 @@ def _work_before(comp: Computation) -> dict[Instruction, int]:
     count, found = 0, {}
     for inst in comp.in_order():
         found[inst] = count
-        count += not passes_on(inst) and inst.spec.category is not Category.DATA
+        count += computes(inst)
     return found
 
 

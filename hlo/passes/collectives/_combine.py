@@ -11,7 +11,7 @@ from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.passes.collectives._collective import is_movable
 from hlo.passes.rewrites import Rewrites
-from hlo.passes.rules import unfused
+from hlo.passes.rules import has_opcode, unfused
 from hlo.values.types import ArrayShape, TupleShape, array
 
 # Kinds of collectives are processed one at a time: combining changes the order that the others
@@ -40,6 +40,8 @@ def combine_collectives(
     a combined one. in_loops: also in bodies of loops. Operands gathered or scattered along
     different dimensions are transposed, if their keys are equal.
     """
+    if not has_opcode(module, (opcode,)):
+        return
     congruence = Congruence(module)
     bodies = {i.body for i in module.instructions() if i.opcode == "while"}
     for comp in unfused(module):

@@ -12,7 +12,7 @@ from hlo.ops import Trait
 from hlo.ops.elementwise.casts import widens
 from hlo.passes.collectives._collective import is_movable, meeting, rounds
 from hlo.passes.rewrites import Rewrites
-from hlo.passes.rules import replace_instruction, unfused
+from hlo.passes.rules import has_opcode, replace_instruction, unfused
 
 _OPS = frozenset({"add", "multiply", "maximum", "minimum", "and", "or"})
 # What moves elements of a whole array, and does not change them.
@@ -28,6 +28,8 @@ def reassociate(
     wider type; the reduction is then in that type. Sums and products of floats may overflow
     where they did not, and the other way round.
     """
+    if not has_opcode(module, (opcode,)):
+        return
     congruence = Congruence(module)
     rule = f"{opcode.replace('-', '_')}_reassociate.reassociate"
     for comp in unfused(module):

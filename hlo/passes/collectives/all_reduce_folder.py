@@ -11,13 +11,15 @@ from hlo.ops.collective.device_groups import CROSS_BOTH, group_mode
 from hlo.passes.collectives._collective import is_movable, meeting, next_channel, rounds
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.passes.rules import replace_instruction, unfused
+from hlo.passes.rules import has_opcode, replace_instruction, unfused
 from hlo.values.sharding.replica_groups import ListedGroups
 
 
 @module_pass
 def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
     """Merge an all-reduce over rows of devices and one over columns into one over larger groups."""
+    if not has_opcode(module, ("all-reduce",)):
+        return
     congruence, channel = Congruence(module), next_channel(module)
     for comp in unfused(module):
         for inst in comp.in_order():

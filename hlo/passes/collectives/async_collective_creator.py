@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from hlo.analysis.memory import shape_bytes
-from hlo.ir import Instruction, Module
+from hlo.analysis.memory import computes, shape_bytes
+from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder, build_computation
 from hlo.ir.calls import Calls
-from hlo.ops import OPS
+from hlo.ops import OPS, Category
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.passes.rules import unfused
+from hlo.passes.rules import has_opcode, unfused
 from hlo.values.types import U32, ArrayShape, Shape, TupleShape, array
 
 # The start of each operation that has one of its own.
@@ -34,11 +34,13 @@ def async_collective_creator(
     all_gather_min_threshold_in_bytes: int = 0,
     reduce_scatter_min_threshold_in_bytes: int = 0,
     use_generic_async_start_done: bool = False,
+    only_overlapping: bool = False,
 ) -> None:
     """Split collectives into start and done, between which other work can be scheduled.
 
     The thresholds are minimum sizes of the results. use_generic_async_start_done: use
-    `async-start` also for collectives with a start opcode of their own.
+    `async-start` also for collectives with a start opcode of their own. only_overlapping: those
+    besides which there is something to compute that neither needs the result nor is needed for it.
     """
     least = {
         opcode: threshold
@@ -53,11 +55,14 @@ def async_collective_creator(
         )
         if wanted
     }
+    if not has_opcode(module, least):
+        return
     calls = Calls(module)
     for comp in unfused(module):
-        for inst in comp:
-            if not _is_large(inst, least):
-                continue
+        chosen = [inst for inst in comp if _is_large(inst, least)]
+        if only_overlapping:
+            chosen = _overlapping(comp, chosen)
+        for inst in chosen:
             if not rewrites.allow(f"async_collective_creator.{inst.opcode}", inst):
                 continue
             own = inst.opcode in _START and not use_generic_async_start_done
@@ -78,6 +83,28 @@ def _is_large(inst: Instruction, least: Mapping[str, int]) -> bool:
     if inst.opcode not in least or shape_bytes(inst.shape) < least[inst.opcode]:
         return False
     return all(isinstance(s, ArrayShape) for s in inst.operand_shapes)
+
+
+def _overlapping(comp: Computation, chosen: Sequence[Instruction]) -> list[Instruction]:
+    """Return the instructions besides which an independent one computes something."""
+    # By sets of bits, one for each that is chosen: those before and those after an instruction.
+    bit = {inst: 1 << n for n, inst in enumerate(chosen)}
+    order = comp.in_order()
+    before: dict[Instruction, int] = {}
+    after: dict[Instruction, int] = {}
+    for inst in order:
+        before[inst] = bit.get(inst, 0)
+        for p in inst.predecessors():
+            before[inst] |= before[p]
+    for inst in reversed(order):
+        after[inst] = bit.get(inst, 0)
+        for user in (*inst.users, *inst.control_successors):
+            after[inst] |= after[user]
+    independent = 0
+    for inst in order:
+        if inst.spec.category not in (Category.COLLECTIVE, Category.ASYNC) and computes(inst):
+            independent |= ~(before[inst] | after[inst])
+    return [inst for inst in chosen if independent & bit[inst]]
 
 
 def _own_start(inst: Instruction) -> tuple[Instruction, Instruction]:

@@ -10,7 +10,7 @@ from hlo.ir.builder import Builder
 from hlo.passes.collectives._collective import is_movable, meeting
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
-from hlo.passes.rules import unfused
+from hlo.passes.rules import has_opcode, unfused
 
 _OPCODES = frozenset(
     {"all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"}
@@ -26,6 +26,8 @@ def schedule_aware_collective_cse(
     distance_threshold: the maximum number of instructions between both; a longer live range would
     cost more than the communication saved.
     """
+    if not has_opcode(module, _OPCODES):
+        return
     congruence = Congruence(module)
     for comp in unfused(module):
         last: dict[Hashable, tuple[int, Instruction]] = {}

@@ -14,6 +14,7 @@ from hlo.passes.collectives._collective import is_movable, rounds
 from hlo.passes.control_flow._loops import is_element, is_tuple_loop, loops_of
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
+from hlo.passes.rules import has_opcode
 
 # What moves all elements of an array.
 _MOVES = frozenset({"reshape", "transpose"})
@@ -26,6 +27,8 @@ def while_loop_all_reduce_code_motion(module: Module, rewrites: Rewrites) -> Non
     That is where a sum over devices, moved or converted to a wider type, is added to an element of
     the loop's state in which nothing else has a part.
     """
+    if not has_opcode(module, ("all-reduce",)):
+        return
     calls = Calls(module)
     for loop in loops_of(module):
         if is_tuple_loop(loop) and _is_called_once(loop, calls):

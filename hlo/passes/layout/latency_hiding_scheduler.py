@@ -9,6 +9,7 @@ from hlo.analysis.effects import Effects
 from hlo.analysis.list_scheduling import Graph, Order
 from hlo.analysis.memory import Peaks
 from hlo.analysis.network.costs import Network
+from hlo.analysis.network.transfers import synchronous
 from hlo.analysis.simulation.durations import Durations, begun_by, is_done, is_start
 from hlo.analysis.simulation.machine import Machine
 from hlo.ir import Instruction, Module
@@ -42,6 +43,8 @@ def latency_hiding_scheduler(
     memory per second; network_bandwidth, network_latency: bytes that a device sends per second, and
     seconds of a message. schedule: mark the module as scheduled.
     """
+    if not schedule and not any(map(is_start, module.instructions())):
+        return
     machine, network = Machine(flops, memory_bandwidth), Network(network_bandwidth, network_latency)
     durations = Durations(module, machine, network)
     effects, peaks = Effects(module), Peaks()
@@ -57,18 +60,14 @@ def latency_hiding_scheduler(
             continue
         graph = memory_graph(comp, peaks, keeps_order)
         most = memory_ratio * graph.peak(graph.given)
-        best, least = graph.given, durations.makespan(graph.given) * (1 - _SAME)
-        for order in _orders(graph, durations):
-            seconds = durations.makespan(order)
-            if seconds < least and graph.peak(order) <= most:
-                best, least = order, seconds
-        if best is graph.given:
-            continue
-        if not rewrites.allow("latency_hiding_scheduler.reorder", comp.root):
-            return
-        comp.reorder(best)
-        peaks.forget(comp)
-        durations.forget(comp)
+        while (best := _better(graph, durations, most)) is not None:
+            if not rewrites.allow("latency_hiding_scheduler.reorder", comp.root):
+                return
+            comp.reorder(best)
+            peaks.forget(comp)
+            durations.forget(comp)
+            # From a better order there may be one that is better still.
+            graph = memory_graph(comp, peaks, keeps_order)
     if (
         schedule
         and not module.is_scheduled
@@ -77,6 +76,16 @@ def latency_hiding_scheduler(
         for comp in module.computations:
             comp.sort()
         module.attrs["is_scheduled"] = True
+
+
+def _better(graph: Graph, durations: Durations, most_bytes: float) -> Order | None:
+    """Return an order that takes less time than the given one, None if none is found."""
+    best, least = None, durations.makespan(graph.given) * (1 - _SAME)
+    for order in _orders(graph, durations):
+        seconds = durations.makespan(order)
+        if seconds < least and graph.peak(order) <= most_bytes:
+            best, least = order, seconds
+    return best
 
 
 def _is_collective(inst: Instruction) -> bool:
@@ -192,11 +201,10 @@ class _ListSchedule:
             self._held.clear()
         if self._durations is None:
             return
-        sending = self._durations.sending(inst)
         if is_done(inst):
             self._now = max(self._now, self._ends[begun_by(inst)])
-        elif sending:
-            self._network = max(self._now, self._network) + sending
+        elif synchronous(inst) is not None:
+            self._network = max(self._now, self._network) + self._durations.sending(inst)
             self._ends[inst] = self._network
             if not is_start(inst):
                 self._now = self._network
