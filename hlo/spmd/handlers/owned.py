@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo.ir import Instruction
+from hlo.ir.builder import Builder
 from hlo.ops import OPS
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.by_factors import Partial, reduced_over
@@ -25,14 +26,19 @@ def _joining(et: ElementType) -> tuple[str, object]:
     raise AssertionError(et)
 
 
-def no_value(b: SpmdBuilder, et: ElementType) -> Instruction:
+def joining_opcode(et: ElementType) -> str:
+    """Return the operation that reduces elements of which one device has the value to it."""
+    return _joining(et)[0]
+
+
+def no_value(b: Builder, et: ElementType) -> Instruction:
     """Return the scalar that devices have in place of elements that they do not own."""
     return b.constant(et, _joining(et)[1])
 
 
 def _join(b: SpmdBuilder, values: Sequence[Sharded], axes: Axes, wanted: Wanted) -> list[Sharded]:
     return [
-        reduced_over(b, v, axes, w, _joining(v.shape.element_type)[0])
+        reduced_over(b, v, axes, w, joining_opcode(v.shape.element_type))
         for v, w in zip(values, wanted, strict=True)
     ]
 

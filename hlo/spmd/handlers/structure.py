@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.by_factors import by_factors
+from hlo.spmd.handlers.one_device import device_of, on_one_device
 from hlo.spmd.handlers.registry import Wanted, handles
 from hlo.spmd.handlers.whole import on_whole_values
 from hlo.spmd.mesh import PartitionSpec
@@ -36,12 +37,22 @@ def after_all(
 ) -> Value:
     """Wait for the shards of a device."""
     local = b.append(inst.clone([b.packed(v) for v in operands]))
+    local.annotations.pop("sharding", None)
     return b.unpacked(local, inst.shape, iter(wanted))
 
 
+@handles("infeed", "outfeed")
+def queued(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted) -> Value:
+    """Run on the queue of each device, of whole values; or of one, if the sharding names it."""
+    device = device_of(inst)
+    if device is None or any(w.manual for w in wanted):
+        return as_written(b, inst, operands, wanted)
+    return on_one_device(b, inst, operands, device)
+
+
 @handles(
-    "async-start", "async-update", "async-done", "copy-start", "copy-done", "infeed", "outfeed",
-    "send", "send-done", "recv", "recv-done",
+    "async-start", "async-update", "async-done", "copy-start", "copy-done", "send",
+    "send-done", "recv", "recv-done",
 )  # fmt: skip
 def as_written(
     b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted

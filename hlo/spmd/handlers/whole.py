@@ -20,12 +20,7 @@ def on_whole_values(
     reason: why none of them can be cut.
     """
 
-    def whole(value: Value) -> Value:
-        if isinstance(value, tuple):
-            return tuple(map(whole, value))
-        return b.replicated(value, reason) if isinstance(value, Sharded) else value
-
-    local = inst.clone([b.packed(whole(v)) for v in operands])
+    local = inst.clone([b.packed(v) for v in whole_values(b, operands, reason)])
     local.annotations.pop("sharding", None)
     made = b.append(local)
     if inst.spec.continued_by:
@@ -35,3 +30,14 @@ def on_whole_values(
         for (_, s), w in zip(inst.shape.leaves(), wanted, strict=True)
     ]
     return b.unpacked(made, inst.shape, iter(specs))
+
+
+def whole_values(b: SpmdBuilder, values: Sequence[Value], reason: str) -> list[Value]:
+    """Return values of which each device has all. reason: why none of them can be cut."""
+
+    def whole(value: Value) -> Value:
+        if isinstance(value, tuple):
+            return tuple(map(whole, value))
+        return b.replicated(value, reason) if isinstance(value, Sharded) else value
+
+    return [whole(value) for value in values]

@@ -69,7 +69,12 @@ class _Writer:
 
     def sharding(self, inst: Instruction) -> Sharding:
         leaves = self.graph.leaves[inst]
-        found = tuple(self._of(v) for v in leaves)
+        # What is no array keeps what it says: a device on which the instruction runs alone.
+        said = inst.annotations.get("sharding", _REPLICATED)
+        before = leaf_shardings(said, inst.shape)
+        found = tuple(
+            own if v is None and own else self._of(v) for v, own in zip(leaves, before, strict=True)
+        )
         if inst.shape.is_tuple:
             return TupleSharding(found or (_REPLICATED,))
         return found[0]

@@ -1,0 +1,84 @@
+"""What partitioned programs do on the host: on each device, or on the one that a sharding names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hlo
+from tests.harness.devices import BACKENDS
+
+X = np.arange(8, dtype=np.float32)
+
+
+def run(
+    text: str, backend: str, *arguments: Any, host: hlo.Host | None = None,
+    fed: Mapping[int, Sequence[Any]] | None = None,
+) -> tuple[Any, list[list[Any]]]:  # fmt: skip
+    """Return the whole result of a module with shardings, and what each device has fed out."""
+    found = hlo.partition(hlo.parse(text))
+    client = hlo.Client(found.mesh.size, backend=backend, cache=False, host=host)
+    for device, values in (fed or {}).items():
+        for value in values:
+            client.transfer_to_infeed(value, device)
+    shards = [found.contract.split(arguments, d) for d in range(found.mesh.size)]
+    results = client.execute_replicated(found.module, shards, timeout=60)
+    values = {d: client.transfer(r).value for d, r in enumerate(results)}
+    return found.contract.join(values), [list(h.outfeed) for h in client.hosts]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("sharding", "times"), [
+    ("{maximal device=1}", 1), ("{replicated}", 4), ("{devices=[4]<=[4]}", 4),
+])  # fmt: skip
+def test_a_call_with_effects_runs_where_it_says(backend: str, sharding: str, times: int) -> None:
+    calls = []
+
+    def twice(op: Any, args: Sequence[Any]) -> np.ndarray:
+        calls.append(args)
+        return 2 * np.asarray(args[0])
+
+    text = f"""HloModule m, num_partitions=4
+ENTRY e {{
+  x = f32[8] parameter(0), sharding={{devices=[4]<=[4]}}
+  y = f32[8] custom-call(x), custom_call_target="twice", custom_call_has_side_effect=true, \
+sharding={sharding}
+  ROOT r = f32[8] negate(y), sharding={{devices=[4]<=[4]}}
+}}"""
+    result, _ = run(text, backend, X, host=hlo.Host({"twice": twice}))
+    assert result.tolist() == (-2 * X).tolist()
+    assert len(calls) == times
+    assert all(args[0].tolist() == X.tolist() for args in calls)
+
+
+QUEUES = """HloModule m, num_partitions=2
+ENTRY e {{
+  t = token[] after-all()
+  i = ((f32[8], s32[]), token[]) infeed(t){infeed}
+  d = (f32[8], s32[]) get-tuple-element(i), index=0
+  k = token[] get-tuple-element(i), index=1
+  x = f32[8] get-tuple-element(d), index=0, sharding={{devices=[2]<=[2]}}
+  o = token[] outfeed(x, k), outfeed_shape=f32[8]{outfeed}
+  ROOT r = f32[8] negate(x), sharding={{devices=[2]<=[2]}}
+}}"""
+ONE = "{maximal device=1}"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_queues_of_one_device(backend: str) -> None:
+    text = QUEUES.format(infeed=f", sharding={{{ONE}, {ONE}, {ONE}}}", outfeed=f", sharding={ONE}")
+    result, out = run(text, backend, fed={1: [(X, np.int32(3))]})
+    assert result.tolist() == (-X).tolist()
+    assert [len(queue) for queue in out] == [0, 1]
+    assert out[1][0].tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_queues_of_each_device_hold_whole_values(backend: str) -> None:
+    fed = {device: [(X, np.int32(3))] for device in range(2)}
+    result, out = run(QUEUES.format(infeed="", outfeed=""), backend, fed=fed)
+    assert result.tolist() == (-X).tolist()
+    assert [queue[0].tolist() for queue in out] == [X.tolist()] * 2
