@@ -94,7 +94,7 @@ def _named(module: Module, name: str) -> list[Instruction]:
     if not found:
         known = [*(p.name for p in entry.parameters), _RESULT]
         raise HloError.at(
-            "unknown-name",
+            "unknown-instruction",
             f"{name!r} is no instruction of the entry",
             hint=did_you_mean(name, known),
         )
