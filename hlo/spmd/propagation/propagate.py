@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from hlo.ir import Instruction, Module
 from hlo.spmd.mesh import mesh_for
-from hlo.spmd.propagation.annotations import read_annotations, shardings_of
+from hlo.spmd.propagation.annotations import RESULTS, read_annotations, shardings_of
 from hlo.spmd.propagation.graph import build_graph
 from hlo.spmd.propagation.manual import mark_manual
 from hlo.spmd.propagation.result import Allow, PropagationResult, write
@@ -28,6 +28,8 @@ def propagate(module: Module, allow: Allow = _always) -> PropagationResult:
     """
     replicas, partitions = module.device_counts
     if has_meshes(module):
+        # Shardy leaves to propagation what has no sharding; closed results have one.
+        module.attrs.setdefault(RESULTS, (True,))
         reader = ShardyReader(module)
         mesh = mesh_for(reader.shardings(), partitions, replicas)
         annotations = reader.annotations(mesh)
