@@ -8,12 +8,14 @@ branches, which may be inside each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hlo.ir import Module
 from tests.generators import op_cases, op_loops, op_sums
 from tests.generators.op_builder import Cases
+from tests.generators.op_cases import Maker
 from tests.generators.op_nesting import nest
 
 MAKERS = {**op_cases.MAKERS, **op_sums.MAKERS, **op_loops.MAKERS}
@@ -44,10 +46,15 @@ def generate_ops(seed: int, maker: str | None = None, *, nested: bool = True) ->
     names = tuple(g.rng.choice(list(MAKERS)) for _ in range(g.rng.choice((1, 1, 2))))
     if maker is not None:
         names = (maker,)
-    for name in names:
-        MAKERS[name](g)
+    return made_by([(name, MAKERS[name]) for name in names], g, nested=nested)
+
+
+def made_by(makers: Sequence[tuple[str, Maker]], g: Cases, *, nested: bool = True) -> Case:
+    """Return the module of what makers append, and its arguments."""
+    for _, make in makers:
+        make(g)
     g.comp.set_root(g.emit("tuple", g.results))
     entry = nest(g, g.comp) if nested and g.may_nest else g.comp
     entry.name = "main"  # another function of this name would be XLA's entry
     g.module.add(entry, entry=True)
-    return Case(g.module, g.args, names, g.rtol, g.on_xla)
+    return Case(g.module, g.args, tuple(name for name, _ in makers), g.rtol, g.on_xla)

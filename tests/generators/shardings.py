@@ -6,22 +6,55 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
+from hlo.values.literal import Literal
 from hlo.values.sharding import Sharding, TiledSharding, TupleSharding, WholeSharding
 from hlo.values.sharding.devices import DeviceGrid
-from hlo.values.types import ArrayShape, Shape, TupleShape
+from hlo.values.types import ArrayShape, Shape, TupleShape, array
+from tests.generators.dynamic import generate_dynamic
 from tests.generators.modules import arguments, generate
 from tests.generators.nested import generate_nested
-from tests.generators.ops import MAKERS, Case, generate_ops
+from tests.generators.op_builder import Cases
+from tests.generators.op_cases import Maker
+from tests.generators.ops import MAKERS, Case, generate_ops, made_by
+from tests.generators.rows import generate_rows
 
 MESHES = ((2,), (4,), (2, 2), (2, 3), (8,))
 _REPLICATED = WholeSharding("replicated")
 
 # What says itself for which devices it is, or asks the host, has no counterpart on other devices.
 _NOT_DISTRIBUTED = {"collective"}
-_MODULES: dict[str, Callable[[int], Module]] = {"flat": generate, "nested": generate_nested}
-KINDS = (*(m for m in MAKERS if m not in _NOT_DISTRIBUTED), *_MODULES)
+_MODULES: dict[str, Callable[[int], Module]] = {
+    "flat": generate, "nested": generate_nested, "rows": generate_rows,
+    "dynamic-sizes": generate_dynamic,
+}  # fmt: skip
+
+
+def _shuffle(g: Cases) -> None:
+    et, dims = g.type(lambda _: True), g.dims(1)
+    moved = g.rng.sample(range(len(dims)), g.rng.randint(1, len(dims)))
+    shifts = tuple(g.rng.randint(-9, 9) for _ in moved)
+    x = g.value(et, dims)
+    g.result(g.emit("shuffle", [x], dimensions=tuple(moved), mode="rotate", shifts=shifts))
+
+
+def _rng(g: Cases) -> None:
+    et, dims = g.pick("f32", "f64", "s32", "u8", "bf16"), g.dims()
+    low, high = (g.emit("constant", shape=et, literal=Literal.of(np.full((), n, et.dtype)))
+                 for n in (1, 7))  # fmt: skip
+    shape = array(et, dims)
+    normal = et.is_float and g.chance(0.5)
+    attrs = {"distribution": "rng_normal" if normal else "rng_uniform"}
+    for _ in range(g.rng.randint(1, 2)):
+        g.result(g.emit("rng", [low, high], shape=shape, **attrs), rtol=None)
+    g.result(g.emit("rng-get-and-update-state", delta=g.rng.randint(0, 5)))
+
+
+_MORE: dict[str, Maker] = {"shuffle": _shuffle, "rng": _rng}
+KINDS = (*(m for m in MAKERS if m not in _NOT_DISTRIBUTED), *_MORE, *_MODULES)
 
 
 def random_sharding(rng: random.Random, shape: ArrayShape, mesh: Sequence[int]) -> Sharding:
@@ -130,6 +163,8 @@ def generate_sharded(kind: str, seed: int) -> tuple[Case, Case, tuple[int, ...]]
     if kind in _MODULES:
         module = _MODULES[kind](seed)
         case = Case(module, arguments(seed, module), (kind,), 1e-4)
+    elif kind in _MORE:
+        case = made_by([(kind, _MORE[kind])], Cases(seed, kind), nested=False)
     else:
         case = generate_ops(seed, kind, nested=rng.random() < 0.15)
     module = case.module.clone()
