@@ -14,6 +14,7 @@ import numpy as np
 
 from hlo.errors import HloError, TextError
 from hlo.ir import Module
+from hlo.values.arrays import DynamicArray, actual
 from hlo.values.scan import Scanner
 from hlo.values.shape_text import read_shape
 from hlo.values.sharding import Sharding, TupleSharding, WholeSharding
@@ -74,10 +75,13 @@ class Contract:
 
         def join_leaf(shape: Shape, value: Any) -> Any:
             n = next(number)
-            if not isinstance(shape, ArrayShape) or shape.is_dynamic:
+            if not isinstance(shape, ArrayShape):
                 return value
-            shards = {d: parts[n] for d, parts in leaves.items()}
-            return assembled(shards, self.result_shardings[n], shape.dims)
+            shards = {d: actual(parts[n]) for d, parts in leaves.items()}
+            # Dimensions whose size is known when it runs are whole on each device.
+            sizes = zip(shape.dims, actual(value).shape, strict=True)
+            dims = [n if shape.is_dynamic_dim(d) else size for d, (size, n) in enumerate(sizes)]
+            return assembled(shards, self.result_shardings[n], tuple(dims))
 
         return _map_leaves(self.result, results[min(results)], join_leaf)
 
@@ -98,7 +102,9 @@ def _leaves(shape: Shape, value: Any) -> Iterator[Any]:
 
 
 def _shard(value: Any, sharding: Sharding, device: int) -> Any:
-    return shard_of(value, sharding, device) if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray | DynamicArray):
+        return value
+    return shard_of(actual(value), sharding, device)
 
 
 def contract_of(module: Module) -> Contract | None:

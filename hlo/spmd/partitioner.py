@@ -23,7 +23,7 @@ from hlo.spmd.mesh import DeviceMesh, PartitionSpec, mesh_for
 from hlo.spmd.reshard import reshard
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.sharding import Sharding, TupleSharding
-from hlo.values.types import ArrayShape, compatible
+from hlo.values.types import ArrayShape, TupleShape, compatible
 
 FULL_TO_SHARD = "SPMDFullToShardShape"
 SHARD_TO_FULL = "SPMDShardToFullShape"
@@ -54,6 +54,8 @@ def partition_module(module: Module) -> Program:
     load_handlers()
     program = Program(module, module_mesh(module), reshard)
     program.reserve_channels(max((i.channel_id or 0 for i in module.instructions()), default=0))
+    for inst in module.instructions():
+        _leave_dynamic_whole(inst, program.mesh)
     old = module.entry
     contract = Contract(
         tuple(old.parameter_shapes),
@@ -84,6 +86,26 @@ def _keep_equal_aliases(module: Module) -> None:
         module.attrs["input_output_alias"] = kept
     else:
         module.attrs.pop("input_output_alias", None)
+
+
+def _leave_dynamic_whole(inst: Instruction, mesh: DeviceMesh) -> None:
+    """Take out of a sharding what cuts a dimension whose size is known when it runs."""
+    found = []
+    changed = False
+    for (_, shape), sharding in zip(inst.shape.leaves(), leaf_shardings(inst), strict=True):
+        found.append(sharding or REPLICATED)
+        if sharding is None or not isinstance(shape, ArrayShape) or not shape.is_dynamic:
+            continue
+        sharding.check_leaf(shape, mesh.size)
+        spec = mesh.spec(sharding, shape.rank)
+        kept = tuple(
+            () if shape.is_dynamic_dim(d) else axes for d, axes in enumerate(spec.dims)
+        )  # fmt: skip
+        if kept != spec.dims:
+            found[-1], changed = mesh.tiles(replace(spec, dims=kept)), True
+    if changed:
+        whole = TupleSharding(tuple(found)) if isinstance(inst.shape, TupleShape) else found[0]
+        inst.annotations["sharding"] = whole
 
 
 def _run_on_values(comp: Computation) -> Iterator[Computation]:
@@ -262,7 +284,7 @@ class _Partitioner:
     # --- values -----------------------------------------------------------------------------------
 
     def specs(self, inst: Instruction) -> list[PartitionSpec]:
-        """Return the spec of each leaf of an instruction's result. Dynamic dimensions are whole."""
+        """Return the spec of each leaf of an instruction's result."""
         found = []
         shapes = [s for _, s in inst.shape.leaves()]
         for shape, sharding in zip(shapes, leaf_shardings(inst), strict=True):
@@ -271,11 +293,7 @@ class _Partitioner:
                 continue
             if sharding is not None:
                 sharding.check_leaf(shape, self.mesh.size)
-            spec = self.mesh.spec(sharding, shape.rank)
-            for dim in range(shape.rank):
-                if shape.is_dynamic_dim(dim):
-                    spec = spec.with_dim(dim, ())
-            found.append(spec)
+            found.append(self.mesh.spec(sharding, shape.rank))
         return found
 
     def _parameter(self, b: SpmdBuilder, inst: Instruction, specs: Wanted) -> Value:

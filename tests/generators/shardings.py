@@ -70,9 +70,8 @@ def random_sharding(rng: random.Random, shape: ArrayShape, mesh: Sequence[int]) 
     dims: list[list[int]] = [[] for _ in range(shape.rank)]
     rest: list[int] = []
     for axis in axes:
-        long = [d for d, size in enumerate(shape.dims) if size > 1 and not shape.is_dynamic_dim(d)]
-        every = [d for d in range(shape.rank) if not shape.is_dynamic_dim(d)]
-        choices = long if long and rng.random() < 0.95 else every
+        long = [d for d, size in enumerate(shape.dims) if size > 1]
+        choices = long if long and rng.random() < 0.95 else range(shape.rank)
         if choices and rng.random() < 0.8:
             dims[rng.choice(choices)].append(axis)
         else:

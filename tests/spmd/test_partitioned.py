@@ -8,6 +8,7 @@ import pytest
 import hlo
 from hlo.eval import interpret
 from hlo.testing.sampling import random_value
+from hlo.values.arrays import actual
 from tests.generators.shardings import KINDS
 from tests.harness.oracle import leaves
 from tests.sweeps.compare_generated import compare_results
@@ -24,7 +25,7 @@ def test_a_generated_module_is_partitioned_and_compiled(kind: str) -> None:
     compare_partitioned(kind, 1, native=True)
 
 
-HANDED_ON = {
+PROGRAMS = {
     "a tuple behind a barrier": """
   x = f32[4,3] parameter(0), sharding={devices=[2,1]<=[2]}
   y = s32[5] parameter(1), sharding={devices=[2]1,0}
@@ -40,6 +41,17 @@ sharding={{devices=[1,2]<=[2]}, {devices=[2]<=[2]}}""",
   s = ((f32[4]), f32[4], u32[]) async-start(x), calls=wrapped
   u = ((f32[4]), f32[4], u32[]) async-update(s)
   ROOT d = f32[4] async-done(u), sharding={devices=[2]<=[2]}""",
+    "an array of dynamic size, cut along its other dimension": """
+  x = f32[5,3] parameter(0), sharding={devices=[2,1]<=[2]}
+  n = s32[] constant(2)
+  ROOT d = f32[5,<=3] set-dimension-size(x, n), dimensions={1}, \
+sharding={devices=[2,1]<=[2]}""",
+    "a dynamic dimension, which stays whole": """
+  x = f32[5,3] parameter(0)
+  n = s32[] constant(2)
+  d = f32[5,<=3] set-dimension-size(x, n), dimensions={1}, sharding={devices=[1,2]<=[2]}
+  t = f32[<=3,5] transpose(d), dimensions={1,0}, sharding={devices=[1,2]1,0}
+  ROOT m = f32[<=3,5] negate(t), sharding={devices=[2,1]<=[2]}""",
     "a token that orders": """
   x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
   n = f32[4] negate(x)
@@ -48,14 +60,15 @@ sharding={{devices=[1,2]<=[2]}, {devices=[2]<=[2]}}""",
 }
 
 
-@pytest.mark.parametrize("name", HANDED_ON)
-def test_what_only_hands_on_values(name: str) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_that_are_not_plain_arrays(name: str) -> None:
     module = hlo.parse(
         "HloModule m, num_partitions=2 "
         "wrapped { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) } "
-        f"ENTRY e {{{HANDED_ON[name]} }}"
+        f"ENTRY e {{{PROGRAMS[name]} }}"
     )
     rng = np.random.default_rng(0)
     args = [random_value(rng, s) for s in module.entry.parameter_shapes]
-    want = leaves(interpret(module, args))
-    compare_results(run(hlo.partition(module), args), want, 0.0)
+    want = [actual(leaf) for leaf in leaves(interpret(module, args))]
+    got = [actual(leaf) for leaf in run(hlo.partition(module), args)]
+    compare_results(got, want, 0.0)
