@@ -14,9 +14,12 @@ from llvmlite.binding import ffi
 
 from hlo.errors import HloError, did_you_mean
 from hlo.llvm import LlvmModule
+from hlo.runtime.nearby import contiguous_space
 from hlo.runtime.parts import Effort, Part, split
 from hlo.support.memory import check_address_space, threads_that_fit
 
+# What loading maps besides twice the size of the object files.
+_LOADED_SLACK = 1 << 20
 # Memory that LLVM needs for the smallest module, threads included.
 _LLVM_BYTES = 32 << 20
 
@@ -232,7 +235,10 @@ class NativeCode:
             builder.add_object_img(object_file)
         for symbol in symbols:
             builder.export_symbol(symbol)
-        self._library = builder.link(_lljit(), f"hlo{next(_numbers)}")
+        # Sections are as large as the file, but for what is rounded up to pages, and for stubs.
+        size = _LOADED_SLACK + 2 * sum(map(len, object_files))
+        with contiguous_space(size):
+            self._library = builder.link(_lljit(), f"hlo{next(_numbers)}")
         self.addresses: dict[str, int] = {s: self._library[s] for s in symbols}
 
 
