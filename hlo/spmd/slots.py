@@ -32,8 +32,10 @@ def scalar_of(b: SpmdBuilder, et: ElementType, fill: Fill) -> Instruction:
 def is_zero(fill: Fill) -> bool:
     """True for a constant that is zero, and not a negative one."""
     if isinstance(fill, Instruction):
-        return fill.opcode == "constant" and not any(np.asarray(fill.literal.value).tobytes())
-    return fill == 0 and not np.signbit(fill)
+        if fill.opcode != "constant":
+            return False
+        fill = fill.literal.value
+    return not any(np.asarray(fill).tobytes())
 
 
 def place_of(b: SpmdBuilder, place: Place) -> Instruction:

@@ -171,10 +171,78 @@ def _convolution(draw: random.Random) -> str:
     )  # fmt: skip
 
 
+def _reducer(draw: random.Random, et: str, name: str) -> tuple[str, int]:
+    """Return a reduction function, and how many arrays it takes."""
+    head = f"{name} {{\n  a = {et}[] parameter(0)\n  b = {et}[] parameter(1)\n"
+    kind = draw.choice(["plain", "plain", "plain", "mixed", "pair"])
+    if et in ("pred", "c64") or (kind == "mixed" and et not in ("s32", "s8", "u16")):
+        kind = "plain"
+    if kind == "plain":
+        choices = {"pred": ["and", "or", "xor"], "c64": ["add"]}.get(et, ["add", "maximum"])
+        if et in ("s32", "s8", "u16"):
+            choices = ["add", "multiply", "minimum", "and", "xor"]
+        return f"{head}  ROOT c = {et}[] {draw.choice(choices)}(a, b)\n}}\n", 1
+    if kind == "mixed":  # (1 + a)(1 + b) - 1
+        return (
+            f"{head}  ab = {et}[] multiply(a, b)\n  c = {et}[] add(a, b)\n"
+            f"  ROOT d = {et}[] add(ab, c)\n}}\n", 1,
+        )  # fmt: skip
+    return (
+        f"{name} {{\n  a = {et}[] parameter(0)\n  i = s32[] parameter(1)\n"
+        f"  b = {et}[] parameter(2)\n  j = s32[] parameter(3)\n"
+        "  g = pred[] compare(a, b), direction=GE\n"
+        f"  v = {et}[] select(g, a, b)\n  k = s32[] select(g, i, j)\n"
+        f"  ROOT t = ({et}[], s32[]) tuple(v, k)\n}}\n", 2,
+    )  # fmt: skip
+
+
+def _windows(
+    draw: random.Random, sizes: list[int], *, dilated: bool
+) -> tuple[list[WindowDim], list[int]]:
+    windows, positions = [], []
+    for n in sizes:
+        kind = draw.random()
+        if kind < 0.25:
+            w = WindowDim()
+        elif kind < 0.35:
+            w = WindowDim(max(n, 1), pad_low=max(n, 1) - 1)
+        elif kind < 0.45:
+            w = WindowDim(max(n, 1), pad_high=max(n, 1) - 1)
+        elif kind < 0.55 and n:
+            w = WindowDim(n)
+        else:
+            w, _ = _window_dim(draw, draw.choice([1, 2, 3, 5]), n, dilated=dilated)
+        windows.append(w)
+        positions.append(w.output_size(n))
+    return windows, positions
+
+
+def _reduce_window(draw: random.Random) -> str:
+    et = draw.choice(["f32", "s32", "s8", "u16", "bf16", "pred", "f64", "c64"])
+    dims = [draw.choice(_SIZES) for _ in range(draw.randint(1, 3))]
+    windows, positions = _windows(draw, dims, dilated=True)
+    function, count = _reducer(draw, et, "f")
+    types = [et, "s32"][:count]
+    inits = "".join(
+        f"  i{n} = {t}[] constant({draw.choice([0, 1])})\n" if t != "c64"
+        else f"  i{n} = c64[] constant((0, 1))\n"
+        for n, t in enumerate(types)
+    )  # fmt: skip
+    results = [_shape(t, positions) for t in types]
+    shape = results[0] if count == 1 else f"({', '.join(results)})"
+    names = [f"p{n}" for n in range(count)] + [f"i{n}" for n in range(count)]
+    return _module(
+        et, [_shape(t, dims) for t in types],
+        f"{shape} reduce-window({', '.join(names)}), window={WINDOW.write(tuple(windows))}, "
+        "to_apply=f", inits, function,
+    )  # fmt: skip
+
+
 GENERATORS: dict[str, Callable[[random.Random], str]] = {
     "concatenate": _concatenate,
     "convolution": _convolution,
     "pad": _pad,
+    "reduce-window": _reduce_window,
     "slice": _slice,
     "reverse": _reverse,
     "shuffle": _shuffle,

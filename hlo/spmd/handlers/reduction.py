@@ -32,7 +32,7 @@ def _reduce(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted
     types = {v.shape.element_type for v in values}
     if len(arrays) == 1 and op is not None and len(types) == 1:
         (et,) = types
-        identity = _identity(op, et)
+        identity = identity_of(op, et)
         if identity is not None:
             return _by_identity(b, inst, op, identity, (arrays[0], inits[0]), wanted)
     if picks_an_argument(inst.to_apply):
@@ -41,7 +41,7 @@ def _reduce(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted
     return by_factors(b, inst, [*arrays, *inits], wanted)
 
 
-def _identity(op: str, et: ElementType) -> Any:
+def identity_of(op: str, et: ElementType) -> Any:
     """Return the value that changes nothing under an operation; None where there is none."""
     spec = OPS[op]
     return spec.identity(et) if spec.identity is not None else None
@@ -56,7 +56,7 @@ def _by_identity(
     et = x.shape.element_type
     none = b.constant(et, identity)
     partial = Partial.by(inst.to_apply, none)
-    if _is_neutral(init.local, op, identity):
+    if is_neutral(init.local, op, identity):
         return by_factors(b, inst, [x, init], wanted, partial)
     start = Sharded(none, PartitionSpec((), x.spec.manual), array(et, ()))
     total = by_factors(b, inst, [x, start], wanted, partial)
@@ -66,7 +66,7 @@ def _by_identity(
     return replace(total, local=b.op(op, first, local, shape=local.shape))
 
 
-def _is_neutral(init: Instruction, op: str, identity: Any) -> bool:
+def is_neutral(init: Instruction, op: str, identity: Any) -> bool:
     """True for a constant that may be taken in any number of times."""
     if init.opcode != "constant":
         return False
