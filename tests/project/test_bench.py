@@ -67,3 +67,18 @@ ENTRY e {
 """)
     want = models.Counts(instructions=8, outside=5, kernels=2, bytes=64, peak=48, operations=8)
     assert models.count(module) == want
+
+
+@pytest.mark.parametrize("devices", [2, 8])
+def test_programs_of_the_simulator_run_and_are_simulated(bench: None, devices: int) -> None:
+    from hlo.analysis.simulation.machine import Machine
+    from hlo.analysis.simulation.topology import Links
+
+    scaling = importlib.import_module("scaling")
+    for make in scaling.PROGRAMS.values():
+        run = scaling.simulated(make(devices), devices, Machine(), Links())
+        assert run.exact and run.waiting > 0
+        assert all(c.count == scaling.ITERATIONS for c in run.collectives)
+    took = scaling.measured(scaling.probes(devices), devices, 1)
+    machine, links = scaling.peaks(devices, took)
+    assert machine.flops > 0 and links.bandwidth > 0

@@ -10,6 +10,7 @@ from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.builder import Builder
 from hlo.ir.calls import Calls, copy_cone
+from hlo.ops import Trait
 from hlo.passes.control_flow._loops import (
     State,
     invariant_elements,
@@ -31,13 +32,19 @@ _NEVER = frozenset({"parameter", "after-all", "opt-barrier", "domain"})
 
 @module_pass
 def while_loop_invariant_code_motion(
-    module: Module, rewrites: Rewrites, *, hoist_size_inflation_ratio: float = 2.0
+    module: Module,
+    rewrites: Rewrites,
+    *,
+    hoist_size_inflation_ratio: float = 2.0,
+    hoist_collectives: bool = True,
 ) -> None:
     """Hoist loop-invariant instructions out of loops.
 
     Only functions of what the body does not change, that surely end, are moved, so that nothing
     happens if the loop never runs. hoist_size_inflation_ratio: the size of a value that is moved
     over that of its operands, at the most; what is moved lives as long as the loop.
+    hoist_collectives: also collectives, of any size, such as all-gathers of weights. All devices
+    run the loop, and to them the operands are the same in every iteration, too.
     """
     calls, effects, known = Calls(module), Effects(module), _Known(module)
 
@@ -45,7 +52,7 @@ def while_loop_invariant_code_motion(
         return (
             inst.opcode not in _NEVER
             and not has_control_edges(inst)
-            and effects.is_function(inst)
+            and (effects.is_function(inst) or (hoist_collectives and _is_collective(inst)))
             and effects.surely_ends(inst)
         )
 
@@ -117,7 +124,9 @@ def _moved(
             sources[inst] = {inst}
         elif not _is_data(inst.shape):
             continue
-        elif _bytes(inst.shape) > ratio * sum(_bytes(s.shape) for s in needed):
+        elif not _is_collective(inst) and _bytes(inst.shape) > ratio * sum(
+            _bytes(s.shape) for s in needed
+        ):
             sources[inst] = needed
         else:
             sources[inst] = {inst}
@@ -128,6 +137,12 @@ def _moved(
         if inst not in sources or (inst not in worth and not left.isdisjoint(inst.users)):
             left.add(inst)
     return [i for i in worth if not left.isdisjoint(i.users)]
+
+
+def _is_collective(inst: Instruction) -> bool:
+    return inst.spec.has(Trait.COLLECTIVE) and not inst.spec.has(
+        Trait.SIDE_EFFECT | Trait.DEVICE_ID
+    )
 
 
 def _is_cheap(inst: Instruction) -> bool:
