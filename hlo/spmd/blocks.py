@@ -38,10 +38,8 @@ def gather(b: SpmdBuilder, x: Instruction, along: Sequence[Along]) -> Instructio
     every = tuple(a for _, axes in along for a in axes)
     blocks = b.all_gather(b.reshape(x, (1, *dims)), 0, every)
     counts = [b.mesh.count(axes) for _, axes in along]
-    parts = b.reshape(blocks, (*counts, *dims))
-    return _joined(
-        b, parts, [(dim, n) for n, (dim, _) in enumerate(along)], range(len(along) + len(dims))
-    )
+    numbers = [(dim, n) for n, (dim, _) in enumerate(along)]
+    return _joined(b, blocks, (*counts, *dims), numbers, range(len(along) + len(dims)))
 
 
 def scatter(b: SpmdBuilder, x: Instruction, along: Sequence[Along]) -> Instruction:
@@ -52,12 +50,11 @@ def scatter(b: SpmdBuilder, x: Instruction, along: Sequence[Along]) -> Instructi
     every = tuple(a for _, axes in along for a in axes)
     if all(dim == along[0].dim for dim, _ in along):
         return b.reduce_scatter(x, along[0].dim, every)
-    blocks, places = _cut(b, x, [(dim, b.mesh.count(axes)) for dim, axes in along])
-    rest = [d for n, d in enumerate(blocks.array_shape.dims) if n not in places]
-    others = [n for n in range(blocks.array_shape.rank) if n not in places]
-    moved = transposed(b, blocks, (*places, *others))
-    parts = b.reduce_scatter(b.reshape(moved, (b.mesh.count(every), *rest)), 0, every)
-    return b.reshape(parts, rest)
+    dims, places = _cut(x.array_shape.dims, [(dim, b.mesh.count(axes)) for dim, axes in along])
+    others = [n for n in range(len(dims)) if n not in places]
+    rest = [dims[n] for n in others]
+    blocks = transposed(b, x, dims, (*places, *others), (b.mesh.count(every), *rest))
+    return b.reshape(b.reduce_scatter(blocks, 0, every), rest)
 
 
 def all_to_all(b: SpmdBuilder, x: Instruction, crossings: Sequence[Crossing]) -> Instruction:
@@ -72,67 +69,70 @@ def all_to_all(b: SpmdBuilder, x: Instruction, crossings: Sequence[Crossing]) ->
     crossings = [c for _, c in numbered]
     counts = [b.mesh.count(c.axes) for c in crossings]
     every = tuple(a for c in crossings for a in c.axes)
-    blocks, places = _cut(
-        b, x, [(c.cut, count) for c, count in zip(crossings, counts, strict=True)]
-    )
-    dims = blocks.array_shape.dims
+    parts = [(c.cut, count) for c, count in zip(crossings, counts, strict=True)]
+    dims, places = _cut(x.array_shape.dims, parts)
     others = [n for n in range(len(dims)) if n not in places]
-    first = places[0]
-    if places[-1] - first >= len(places):
-        blocks = transposed(b, blocks, (*places, *others))
-        first = 0
     rest = [dims[n] for n in others]
-    total = b.mesh.count(every)
-    sent = b.reshape(blocks, (*rest[:first], total, *rest[first:]))
-    received = b.exchange(sent, first, every)
-    parts = b.reshape(received, (*rest[:first], *counts, *rest[first:]))
-    taken = range(first, first + len(counts))
-    order = (*taken, *(n for n in range(len(dims)) if n not in taken))
-    return _joined(b, parts, [(c.joined, -n) for n, c in numbered], order)
+    first = places[0] if places[-1] - places[0] < len(places) else 0
+    perm = (*others[:first], *places, *others[first:])
+    blocks = transposed(b, x, dims, perm, (*rest[:first], b.mesh.count(every), *rest[first:]))
+    received = b.exchange(blocks, first, every)
+    numbers = range(first, first + len(counts))
+    order = (*numbers, *(n for n in range(len(dims)) if n not in numbers))
+    return _joined(
+        b, received, (*rest[:first], *counts, *rest[first:]),
+        [(c.joined, -n) for n, c in numbered], order,
+    )  # fmt: skip
 
 
-def transposed(b: SpmdBuilder, x: Instruction, perm: Sequence[int]) -> Instruction:
-    """Append a transpose, or a reshape where it only moves dimensions of size 1."""
-    dims = x.array_shape.dims
+def transposed(
+    b: SpmdBuilder, x: Instruction, dims: Sequence[int], perm: Sequence[int], result: Sequence[int]
+) -> Instruction:
+    """Append a transpose between reshapes, or one reshape where it only moves dimensions of size 1.
+
+    dims: what is transposed. result: the dimensions that it has at last.
+    """
     order = [n for n in perm if dims[n] != 1]
     if order == sorted(order) or 0 in dims:
-        return b.reshape(x, [dims[n] for n in perm])
-    return b.op("transpose", x, dimensions=tuple(perm))
+        return b.reshape(x, result)
+    return b.reshape(b.op("transpose", b.reshape(x, dims), dimensions=tuple(perm)), result)
 
 
-def _cut(
-    b: SpmdBuilder, x: Instruction, parts: Sequence[tuple[int, int]]
-) -> tuple[Instruction, list[int]]:
-    """Return an array with dimensions for the number of a block, and which these are.
+def _cut(dims: Sequence[int], parts: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Return dimensions among which are the numbers of blocks, and which these are.
 
     parts: dimensions, and into how many parts; of one dimension, the major ones first.
     """
-    dims: list[int] = []
+    found: list[int] = []
     places = [0] * len(parts)
-    for dim, size in enumerate(x.array_shape.dims):
+    for dim, size in enumerate(dims):
         for n, (cut, count) in enumerate(parts):
             if cut == dim:
-                places[n] = len(dims)
-                dims.append(count)
+                places[n] = len(found)
+                found.append(count)
                 size //= count
-        dims.append(size)
-    return b.reshape(x, dims), places
+        found.append(size)
+    return found, places
 
 
 def _joined(
-    b: SpmdBuilder, blocks: Instruction, joined: Sequence[tuple[int, int]], order: Sequence[int]
+    b: SpmdBuilder,
+    x: Instruction,
+    dims: Sequence[int],
+    joined: Sequence[tuple[int, int]],
+    order: Sequence[int],
 ) -> Instruction:
     """Return an array whose dimensions are put together of blocks.
 
+    dims: those of the blocks.
     joined: for each dimension that numbers blocks, the dimension of the result that it belongs to,
         and a number that is greater for more minor ones.
-    order: the dimensions of `blocks`, those that number blocks first.
+    order: the dimensions of the blocks, those that number them first.
     """
-    dims = blocks.array_shape.dims
     perm: list[int] = []
     result: list[int] = []
     for dim, place in enumerate(order[len(joined) :]):
         mine = sorted((minor, order[n]) for n, (into, minor) in enumerate(joined) if into == dim)
         perm += [*(n for _, n in mine), place]
         result.append(math.prod(dims[n] for n in (*(n for _, n in mine), place)))
-    return b.reshape(transposed(b, blocks, perm), result)
+    return transposed(b, x, dims, perm, result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo.ir import Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
+from hlo.spmd.contract import contract_of
 from hlo.spmd.propagation import has_meshes, propagate
 
 
@@ -13,7 +14,8 @@ def sharding_propagation(module: Module, rewrites: Rewrites) -> None:
     """Give each instruction a sharding, from those that are annotated.
 
     Custom calls that only annotate become what they annotate. A module with Shardy's meshes is one
-    for `shardy-xla`, and left as it is.
+    for `shardy-xla`, and left as it is; so is one that has been partitioned.
     """
-    if module.device_counts[1] > 1 and not has_meshes(module):
-        propagate(module, rewrites.allow)
+    if module.device_counts[1] == 1 or has_meshes(module) or contract_of(module) is not None:
+        return
+    propagate(module, rewrites.allow)

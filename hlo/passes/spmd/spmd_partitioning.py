@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo.ir import Module
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
+from hlo.spmd.contract import contract_of
 from hlo.spmd.partitioner import partition_module
 
 
@@ -13,7 +14,9 @@ def spmd_partitioning(module: Module, rewrites: Rewrites) -> None:
     """Make a module with shardings the program that each of its partitions runs.
 
     Instructions without a sharding are replicated: `sharding-propagation` goes before. The module
-    takes and returns shards afterwards; its header says of which arrays.
+    takes and returns shards afterwards; its header says of which arrays, and that it is done.
     """
-    if module.device_counts[1] > 1 and rewrites.allow("spmd-partitioning", module.entry.root):
+    if module.device_counts[1] == 1 or contract_of(module) is not None:
+        return
+    if rewrites.allow("spmd-partitioning", module.entry.root, approximate=True):
         rewrites.notes += map(str, partition_module(module).notes)
