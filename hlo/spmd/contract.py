@@ -18,7 +18,7 @@ from hlo.values.arrays import DynamicArray, actual
 from hlo.values.scan import Scanner
 from hlo.values.shape_text import read_shape
 from hlo.values.sharding import Sharding, TupleSharding, WholeSharding
-from hlo.values.sharding.shards import assembled, shard_of
+from hlo.values.sharding.shards import assembled, shard_dims, shard_of
 from hlo.values.sharding.text import read_sharding
 from hlo.values.types import ArrayShape, Shape, TupleShape
 
@@ -78,10 +78,14 @@ class Contract:
             if not isinstance(shape, ArrayShape):
                 return value
             shards = {d: actual(parts[n]) for d, parts in leaves.items()}
-            # Dimensions whose size is known when it runs are whole on each device.
-            sizes = zip(shape.dims, actual(value).shape, strict=True)
-            dims = [n if shape.is_dynamic_dim(d) else size for d, (size, n) in enumerate(sizes)]
-            return assembled(shards, self.result_shardings[n], tuple(dims))
+            sharding = self.result_shardings[n]
+            # What is not cut may be smaller than the shape says: its size is known when it runs.
+            local, sizes = shard_dims(sharding, shape.dims), actual(value).shape
+            dims = [
+                size if cut != size else found
+                for size, cut, found in zip(shape.dims, local, sizes, strict=True)
+            ]
+            return assembled(shards, sharding, tuple(dims))
 
         return _map_leaves(self.result, results[min(results)], join_leaf)
 
