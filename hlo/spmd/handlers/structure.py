@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlo.errors import InferError
 from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.by_factors import by_factors
@@ -51,11 +52,26 @@ def queued(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted:
 
 
 @handles(
-    "async-start", "async-update", "async-done", "copy-start", "copy-done", "send",
-    "send-done", "recv", "recv-done",
+    "async-start", "async-update", "async-done", "copy-start", "copy-done", "send", "send-done",
+    "recv", "recv-done", "all-gather-start", "all-gather-done", "all-reduce-start",
+    "all-reduce-done", "collective-permute-start", "collective-permute-done",
 )  # fmt: skip
 def as_written(
     b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted
 ) -> Value:
     """Run on whole values: what the operation exchanges with others is one of these."""
     return on_whole_values(b, inst, operands, wanted, inst.spec.factors(inst).reason)
+
+
+@handles("partition-id")
+def partition_id(
+    b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted
+) -> Value:
+    """Return the number of the device, where the program is one of each device."""
+    if not wanted[0].manual and b.mesh.size > 1:
+        raise InferError(
+            f"{inst.name}: partition-id outside of a manual computation: it is another one on each "
+            "device, and the program is one for all of them",
+            code="bad-sharding", hint="a program that is written for each device has no shardings",
+        )  # fmt: skip
+    return by_factors(b, inst, operands, wanted)
