@@ -60,21 +60,23 @@ def _carry(b: SpmdBuilder, total: Instruction, part: Instruction) -> Instruction
 
 def _begin(
     b: SpmdBuilder, dims: Sequence[int], shard: Sequence[int], spec: PartitionSpec
-) -> Instruction | None:
-    """Return where a shard begins in the row-major order of the whole array: u64[].
+) -> tuple[Instruction, int] | None:
+    """Return where a shard begins in the row-major order of the whole array, u64[], and a number of
+    which that is a multiple on all devices.
 
     None unless its elements follow each other there.
     """
     pivot = max(d for d, axes in enumerate(spec.dims) if b.mesh.count(axes) > 1)
     if any(n != 1 for n in shard[:pivot]):
         return None
-    total = b.constant(U64, 0)
+    total, unit = b.constant(U64, 0), 0
     for d, axes in enumerate(spec.dims[: pivot + 1]):
         if b.mesh.count(axes) > 1:
             step = shard[d] * math.prod(dims[d + 1 :])
             place = b.convert(b.coordinate(axes), U64)
             total = b.op("add", total, b.op("multiply", place, b.constant(U64, step)))
-    return total
+            unit = math.gcd(unit, step)
+    return total, unit
 
 
 def _philox(
@@ -86,9 +88,10 @@ def _philox(
     """
     dims, et = shape.dims, shape.element_type
     shard = b.mesh.local_dims(dims, spec)
-    begin = _begin(b, dims, shard, spec)
-    if begin is None:
+    found = _begin(b, dims, shard, spec)
+    if found is None:
         return None
+    begin, unit = found
     each = 2 if et.bits == 64 else 4
     steps = b.constant(U64, each)
     low = b.op("add", words[1], b.op("divide", begin, steps))
@@ -98,14 +101,17 @@ def _philox(
         "concatenate", *(b.reshape(w, (1,)) for w in (words[0], low, high)), dimensions=(0,)
     )
     # A shard may begin with any of the words of a counter.
+    margin = each - 1 if unit % each else 0
     count = math.prod(shard)
-    flat = array(et, (count + each - 1,))
+    flat = array(et, (count + margin,))
     made = b.op(
         "rng-bit-generator", state, shape=TupleShape((array(U64, (3,)), flat)),
         algorithm="rng_philox",
     )  # fmt: skip
-    first = b.op("remainder", begin, steps)
-    bits = b.op("dynamic-slice", b.element(made, 1), first, dynamic_slice_sizes=(count,))
+    bits = b.element(made, 1)
+    if margin:
+        first = b.op("remainder", begin, steps)
+        bits = b.op("dynamic-slice", bits, first, dynamic_slice_sizes=(count,))
     return b.reshape(bits, shard), -(-math.prod(dims) // each)
 
 
@@ -125,10 +131,10 @@ def _threefry(
         if b.mesh.count(spec.dims[split]) > 1 and shard[split] % 2:
             return None
         shard[split] = -(-shard[split] // 2)
-    begin = _begin(b, dims, shard, spec)
-    if begin is None:
+    found = _begin(b, dims, shard, spec)
+    if found is None:
         return None
-    counter = b.op("add", words[1], begin)
+    counter = b.op("add", words[1], found[0])
     state = b.op("concatenate", *(b.reshape(w, (1,)) for w in (words[0], counter)), dimensions=(0,))
     flat = array(U64, (math.prod(shard),))
     made = b.op(
