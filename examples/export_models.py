@@ -5,6 +5,8 @@
 resnet20.hlo     ResNet-20 for 32x32 images, inference, batch 8
 gpt_block.hlo    two causal transformer blocks with loss and gradient
 rnn_scan.hlo     a recurrent cell in a loop over time
+mlp_2x2.hlo      a training step of two layers for 2x2 devices: data along one axis, features along
+                 the other
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 HERE = Path(__file__).parent
 
@@ -114,12 +117,38 @@ def rnn(h, xs, w, u):
     return lax.scan(step, h, xs)
 
 
+GRID = AbstractMesh((2, 2), ("data", "model"))
+
+
+def cut(*dims: int, axes: tuple[str | None, ...]) -> jax.ShapeDtypeStruct:
+    """Return an argument whose dimensions are cut along axes of the grid of devices."""
+    sharding = NamedSharding(GRID, PartitionSpec(*axes))
+    return jax.ShapeDtypeStruct(dims, jnp.float32, sharding=sharding)
+
+
+def mlp_step(weights, x, y):
+    """One step of gradient descent; returns the loss and the new weights."""
+
+    def loss(weights):
+        up, down = weights
+        return jnp.mean((jax.nn.relu(x @ up) @ down - y) ** 2)
+
+    value, gradient = jax.value_and_grad(loss)(weights)
+    return value, jax.tree.map(lambda w, g: w - 0.01 * g, weights, gradient)
+
+
+MLP = (
+    (cut(128, 512, axes=(None, "model")), cut(512, 128, axes=("model", None))),
+    cut(256, 128, axes=("data", None)),
+    cut(256, 128, axes=("data", None)),
+)
 MODELS = {
     "resnet20": (resnet20, (spec(8, 32, 32, 3), resnet20_weights())),
     "gpt_block": (
         jax.value_and_grad(gpt_loss), (gpt_weights(), spec(2, 64, dtype=jnp.int32)),
     ),
     "rnn_scan": (rnn, (spec(4, 32), spec(50, 4, 16), spec(32, 32), spec(16, 32))),
+    "mlp_2x2": (mlp_step, MLP),
 }  # fmt: skip
 
 
@@ -127,7 +156,12 @@ def main(folder: Path) -> None:
     # Source paths in the metadata end at this file's name, wherever it is run.
     jax.config.update("jax_hlo_source_file_canonicalization_regex", r".*/")
     for name, (function, args) in MODELS.items():
-        text = jax.jit(function).lower(*args).compiler_ir("hlo").as_hlo_text()
+        traced = jax.jit(function).trace(*args)
+        text = traced.lower(lowering_platforms=("cpu",)).compiler_ir("hlo").as_hlo_text()
+        if args is MLP:
+            # What JAX hands to the compiler beside the module, and the compiler's dumps say.
+            header, _, rest = text.partition("\n")
+            text = f"{header}, num_partitions={GRID.size}\n{rest}"
         (folder / f"{name}.hlo").write_text(text)
         print(f"{name}.hlo: {len(text)} characters")
 

@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.run import main
 
+from tests.harness.paths import ROOT
+
 MATMUL = """HloModule matmul, num_partitions=4
 ENTRY e {
   x = f32[6,8] parameter(0), sharding={devices=[2,2]<=[4]}
@@ -97,3 +99,9 @@ def test_a_sharding_over_other_devices_is_an_error() -> None:
     told = run(text=MATMUL.replace("num_partitions=4", "num_partitions=2"), status=1)
     assert "over 4 devices, there are 2" in told.stderr
     assert told.stdout == ""
+
+
+def test_the_example_of_the_page() -> None:
+    told = CliRunner().invoke(main, [str(ROOT / "examples" / "mlp_2x2.hlo"), "--check"])
+    assert told.exit_code == 0
+    assert "3 of 3 results are the interpreter's" in told.stderr
