@@ -5,15 +5,16 @@
     sums = client.execute_replicated(computation, [[x], [y]])  # of a cross_replica_sum, say
     print(client.transfer(sums[0]))
 
-Devices are threads of this process. Each has queues, random state and data of its own; all share
-the processors. Sources: document 004 (`Client`, `GlobalData`), XLA's `client.h`.
+Devices are threads of this process, or of several (`world`). Each has queues, random state and data
+of its own; all share the processors. Sources: document 004 (`Client`, `GlobalData`), XLA's
+`client.h`.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from math import prod
 from typing import Any, TypeVar
@@ -34,6 +35,7 @@ from hlo.frontends.builder.data import literal_of, literal_of_result
 from hlo.host import Host, run_together
 from hlo.io.arguments import Parameter, bind_arguments
 from hlo.ir import Module
+from hlo.mpi.world import World
 from hlo.support.deadline import check_timeout
 from hlo.support.signature import checked
 from hlo.values.literal import Literal
@@ -96,7 +98,7 @@ class LoadedExecutable:
     def on(self, device: int) -> Run:
         """Return the function that runs the program on a device, on bound arguments."""
         if device not in self._started:
-            self._started[device] = self._start(self.client.hosts[device])
+            self._started[device] = self._start(self.client.host_of(device))
         return self._started[device]
 
     def __repr__(self) -> str:
@@ -126,9 +128,14 @@ class Client:
         threads: as for `hlo.compile`.
         cache: as for `hlo.compile`.
         passes: as for `hlo.compile`.
+        world: the ranks of an MPI run, `hlo.mpi.World()`: the client has their devices, and every
+            rank runs the same program on those of its own, with its own data. All ranks make the
+            client, compile, and execute the same in the same order.
 
     Attributes:
-        hosts: what each device has: its queues, for one.
+        device_count: how many devices there are, on all ranks.
+        devices: the numbers of those of this process.
+        hosts: what each device of this process has: its queues, for one.
 
     Raises:
         HloError: as all methods do.
@@ -146,8 +153,10 @@ class Client:
     def __init__(
         self, device_count: int = 1, *, backend: str = "compiled", host: Host | None = None,
         threads: int | None = None, cache: bool = True,
-        passes: str | Sequence[object] = "default",
+        passes: str | Sequence[object] = "default", world: World | None = None,
     ) -> None:  # fmt: skip
+        if world is not None:
+            device_count = world.device_count
         if not 1 <= device_count <= _MOST_DEVICES:
             raise HloError.at(
                 "bad-device", f"a client has 1 to {_MOST_DEVICES} devices, not {device_count}"
@@ -155,9 +164,11 @@ class Client:
         need_name(backend)
         shared = host or Host()
         self.device_count = device_count
+        self.devices = range(device_count) if world is None else world.devices
+        self._world = world
         self.backend = backend
-        self.hosts = [Host(shared.custom_calls, shared.libraries) for _ in range(device_count)]
-        self._busy = [threading.Lock() for _ in range(device_count)]
+        self.hosts = [Host(shared.custom_calls, shared.libraries) for _ in self.devices]
+        self._busy = {device: threading.Lock() for device in self.devices}
         self._options: dict[str, Any] = {"threads": threads, "cache": cache, "passes": passes}
         self._compiled: WeakKeyDictionary[
             XlaComputation, dict[tuple[int, int], LoadedExecutable]
@@ -243,7 +254,7 @@ class Client:
         Literal((s32[2], token[]) {...})
         """
         data = self.transfer_to_server(value, device)
-        self.hosts[device].infeed.append(data._value)
+        self.host_of(device).infeed.append(data._value)
 
     @checked
     def transfer_from_outfeed(self, device: int = 0) -> Literal:
@@ -258,7 +269,7 @@ class Client:
         Literal(s32[] 7)
         """
         self._need_device(device)
-        outfeed = self.hosts[device].outfeed
+        outfeed = self.host_of(device).outfeed
         if not outfeed:
             raise HloError.at("empty-queue", f"the outfeed of device {device} has no value")
         return literal_of_result(outfeed.pop(0))
@@ -290,7 +301,8 @@ class Client:
         for key, count in (("replica_count", num_replicas), ("num_partitions", num_partitions)):
             if count is not None:
                 module.attrs[key] = count
-        verify(module)
+        with nullcontext() if self._world is None else self._world.settled(program=str(module)):
+            verify(module)
         if self.backend == "compiled":
             start = _compiled(module, self._options, self.hosts[0])
         else:
@@ -324,7 +336,9 @@ class Client:
         <GlobalData f32[2] on device 1>
         """
         if device is None:
-            device = next((a.device for a in arguments if isinstance(a, GlobalData)), 0)
+            device = next(
+                (a.device for a in arguments if isinstance(a, GlobalData)), self.devices.start
+            )
         self._need_device(device)
         loaded = self._loaded(program, None)
         if not loaded.runs_alone:
@@ -358,7 +372,8 @@ class Client:
             program: what a builder built runs on as many replicas as there are arguments; a module
                 on as many devices as its header says, which its `replica_count` and
                 `num_partitions` are.
-            arguments: those of each device, from device 0 on, as for `execute`.
+            arguments: those of each device, from device 0 on, as for `execute`; with other ranks
+                those of the devices of this one, `Client.devices`, whose results are returned.
             timeout: as for `execute`, for all devices.
 
         Raises:
@@ -370,7 +385,11 @@ class Client:
         >>> [int(np.asarray(x)) for x in client.execute_replicated(program, [[1], [10], [100]])]
         [111, 111, 111]
         """
-        count = len(arguments)
+        count, devices = len(arguments), range(len(arguments))
+        if self._world is not None:
+            devices = self.devices
+            self._world.need_same(number_of_arguments=(count, len(devices)))
+            count = self.device_count if count == len(devices) else count
         loaded = self._loaded(program, (max(1, count), 1))
         if count != prod(loaded.device_counts):
             raise HloError.at(
@@ -379,7 +398,7 @@ class Client:
             )  # fmt: skip
         self._need_devices(count, loaded.device_counts)
         counts = loaded.device_counts
-        return self._run([loaded] * count, arguments, range(count), counts, timeout)
+        return self._run([loaded] * len(devices), arguments, devices, counts, timeout)
 
     @checked
     def execute_sharded(
@@ -442,6 +461,11 @@ class Client:
         >>> [int(np.asarray(x)) for x in client.execute_parallel([(add, [1, 2]), (neg, [3])])]
         [3, -3]
         """
+        if self._world is not None:
+            raise HloError.at(
+                "unsupported", "devices of several ranks run one program", hint="with branches on "
+                "partition-id or replica-id",
+            )  # fmt: skip
         if not instances or any(len(instance) != 2 for instance in instances):
             raise HloError.at(
                 "argument-count", "execute_parallel takes programs, each beside its arguments"
@@ -522,8 +546,10 @@ class Client:
                 partial(p.on(d), v, timeout)
                 for p, d, v in zip(loaded, devices, values, strict=True)
             ]
-            hosts = [self.hosts[d] for d in devices]
-            results = run_together(hosts, counts, runs)
+            hosts = [self.host_of(d) for d in devices]
+            # What runs alone does so on this rank.
+            others = None if counts == (1, 1) else self._world
+            results = run_together(hosts, counts, runs, others)
         return [
             GlobalData(self, d, _actual(p.result_shape, r), r)
             for p, d, r in zip(loaded, devices, results, strict=True)
@@ -553,7 +579,16 @@ class Client:
                 hint=f"hlo.Client(device_count={count})",
             )  # fmt: skip
 
+    def host_of(self, device: int) -> Host:
+        """Return what a device of this process has."""
+        return self.hosts[device - self.devices.start]
+
     def _need_device(self, device: int) -> None:
+        if 0 <= device < self.device_count and device not in self.devices:
+            raise HloError.at(
+                "bad-device", f"device {device} is on another rank, this one has "
+                f"{self.devices.start} to {self.devices.stop - 1}",
+            )  # fmt: skip
         if not 0 <= device < self.device_count:
             raise HloError.at(
                 "bad-device", f"there is no device {device}, the client has {self.device_count}"

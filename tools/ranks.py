@@ -27,14 +27,26 @@ def be_quiet_unless_first() -> None:
     """Lead the output of this process nowhere, unless it is the first rank or runs alone."""
     from hlo.mpi.library import launched_ranks
 
-    if launched_ranks()[1] == 0:
+    if launched_ranks()[1] == 0 or _errors:
         return
+    if sys.stderr is not None:
+        _errors.append(os.dup(sys.stderr.fileno()))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
             os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+# The standard error of a rank that is quiet.
+_errors: list[int] = []
+
+
+def _be_heard() -> None:
+    """Undo that for standard error: the first rank is lost."""
+    for kept in _errors:
+        os.dup2(kept, sys.stderr.fileno())
 
 
 @contextlib.contextmanager
@@ -53,7 +65,11 @@ def joined(
         return
     from hlo.mpi.world import World
 
-    world = World(devices_per_process or 1, patience_s=patience_s, show=show)
+    def show_anyway(error: HloError) -> None:
+        _be_heard()
+        show(error)
+
+    world = World(devices_per_process or 1, patience_s=patience_s, show=show_anyway)
     try:
         yield world
     except BaseException:

@@ -90,7 +90,7 @@ def bind(imports: Sequence[Import], host: Host, collectives: Sequence[Collective
     def absent(collective: Collective) -> HloError:
         groups = collective.groups
         devices = next((g for g in groups if host.device in g), groups[0] if groups else ())
-        has = "one device" if host.exchange is None else f"{len(host.exchange.devices)} devices"
+        has = "one device" if host.exchange is None else f"{host.exchange.count} devices"
         e = absent_devices(collective.opcode, devices, has)
         return HloError.at(e.code, f"{collective.name}: {e.message}", None, e.hint)
 

@@ -78,11 +78,12 @@ def _that_may_end(waits: Mapping[int, _Wait], going: set[int]) -> list[int]:
 class Exchange:
     """The rendezvous and connections of one run; thread-safe.
 
-    devices: those that run here.
+    devices: those that run here. count: how many there are, if others run elsewhere.
     """
 
-    def __init__(self, devices: range) -> None:
+    def __init__(self, devices: range, count: int | None = None) -> None:
         self.devices = devices
+        self.count = len(devices) if count is None else count
         self._lock = threading.Condition()
         self._waits: dict[int, _Wait] = {}
         self._ended: set[int] = set()

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class NativeState(NamedTuple):
+    """What a device does in native code.
+
+    moves: grows with everything that it does. met: how often it has come to each place. current:
+    where it is now, with the name of the operation and its members; None if nowhere.
+    """
+
+    moves: int
+    met: Mapping[str, int]
+    current: tuple[str, str, tuple[int, ...]] | None
 
 
 @dataclass
@@ -21,6 +34,21 @@ class _Device:
     what: str = ""
     members: tuple[int, ...] = ()
     has_ended: bool = False
+    native: Callable[[], NativeState] | None = None
+
+    def status(self) -> dict[str, Any]:
+        """Return it as JSON has it, native code included."""
+        found: dict[str, Any] = {
+            "steps": self.steps, "met": dict(self.met), "place": self.place, "what": self.what,
+            "members": self.members, "ended": self.has_ended,
+        }  # fmt: skip
+        if self.native is not None:
+            moves, met, current = self.native()
+            found["steps"] += moves
+            found["met"] = dict(self.met + Counter(met))
+            if current is not None:
+                found["place"], found["what"], found["members"] = current
+        return found
 
 
 class Board:
@@ -40,6 +68,11 @@ class Board:
         with self._lock:
             self._run += 1
             self._devices = {device: _Device() for device in self._devices}
+
+    def watch(self, device: int, native: Callable[[], NativeState]) -> None:
+        """Have the status of a device say what it does in native code."""
+        with self._lock:
+            self._devices[device].native = native
 
     def come(self, device: int, place: str) -> None:
         """Record that a device comes to a place, without waiting."""
@@ -75,14 +108,8 @@ class Board:
         with self._lock:
             return {
                 "run": self._run,
-                "devices": {
-                    device: {
-                        "steps": s.steps, "met": dict(s.met), "place": s.place, "what": s.what,
-                        "members": s.members, "ended": s.has_ended,
-                    }
-                    for device, s in self._devices.items()
-                },
-            }  # fmt: skip
+                "devices": {device: s.status() for device, s in self._devices.items()},
+            }
 
 
 def deadlock(devices: dict[int, dict[str, Any]]) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 
 # Tags of MPI are at least 15 bits.
 _TAGS = 1 << 15
+# Libraries have some 2000 for each process. Beyond this many, purposes share those of a group.
+_MOST_COMMUNICATORS = 1000
 
 
 class Communicators:
@@ -31,24 +33,33 @@ class Communicators:
         self.devices_per_process = devices_per_process
         first = self.rank * devices_per_process
         self.devices = range(first, first + devices_per_process)
-        self._groups: dict[tuple[int, ...], Any] = {}
+        self._groups: dict[tuple[object, ...], Any] = {}
         self._lock = threading.Lock()
+
+    @property
+    def device_count(self) -> int:
+        """How many devices all ranks have."""
+        return self.size * self.devices_per_process
 
     def rank_of(self, device: int) -> int:
         """Return the rank that has a device."""
         return device // self.devices_per_process
 
-    def group(self, devices: Sequence[int]) -> Any:
+    def group(self, devices: Sequence[int], *purpose: object) -> Any:
         """Return the communicator of the ranks of some devices, made when it is first needed.
 
-        All these ranks call this. The ranks are in increasing order; each group of devices has a
-        communicator of its own, so that two groups of the same ranks never meet.
+        All these ranks call this. They are in the order in which their first devices come. Each
+        group of devices has a communicator of its own for each purpose, so that what does not
+        belong together never meets.
         """
-        key = tuple(devices)
+        key = (tuple(devices), *purpose)
         with self._lock:
+            if len(self._groups) >= _MOST_COMMUNICATORS:
+                key = key[:1]
             if key in self._groups:
                 return self._groups[key]
-        members = self.comm.group.Incl(sorted({self.rank_of(d) for d in key}))
+        ranks = dict.fromkeys(self.rank_of(d) for d in devices)
+        members = self.comm.group.Incl(list(ranks))
         comm = self.comm.Create_group(members, zlib.crc32(repr(key).encode()) % _TAGS)
         members.Free()
         with self._lock:

@@ -15,6 +15,7 @@ from hlo.errors import HloError, InferError
 from hlo.host.exchange import Exchange, kind_of, named_op, need_alike
 from hlo.mpi.board import Board
 from hlo.mpi.communicators import Communicators
+from hlo.mpi.transport import MpiTransport
 from hlo.ops.collective.device_groups import Line
 from hlo.ops.spec import OpView
 
@@ -24,19 +25,25 @@ Arrived = Mapping[int, tuple[OpView, Sequence[Any]]]
 class MpiExchange(Exchange):
     """Communication of the devices of this rank, with each other and those of other ranks.
 
-    board: where it says who waits. fail: ends all ranks with the error of a device.
+    board: where it says who waits. native: makes what collectives of native code go through. fail:
+    ends all ranks with the error of a device.
     """
 
     def __init__(
-        self, ranks: Communicators, board: Board, fail: Callable[[HloError, int], None]
-    ) -> None:
-        super().__init__(ranks.devices)
-        self._ranks, self._board, self._fail = ranks, board, fail
+        self, ranks: Communicators, board: Board, native: Callable[[], MpiTransport],
+        fail: Callable[[HloError, int], None],
+    ) -> None:  # fmt: skip
+        super().__init__(ranks.devices, ranks.device_count)
+        self._ranks, self._board, self._native, self._fail = ranks, board, native, fail
         self._board.begin()
         # What has come for a connection, in order; one thread at a time asks MPI for more.
         self._come: defaultdict[Line, deque[Any]] = defaultdict(deque)
         self._asking = threading.Lock()
         self._requests: list[Any] = []
+
+    def transport(self, make: Callable[[int], Any]) -> MpiTransport:
+        with self._lock:
+            return self._native()
 
     def end(self, device: int) -> None:
         self._board.end(device)

@@ -234,7 +234,7 @@ class _Hub:
                     for rank in self._ranks.values():
                         rank.line.send({"beat": True})
                     self._look(now)
-                if self._failures and now - self._failed_at > _COLLECT_S:
+                if self._failures and now - self._failed_at >= _COLLECT_S:
                     self._finish()
                     return
 
@@ -252,6 +252,8 @@ class _Hub:
         rank.heard = time.monotonic()
         if message is None:
             self._fail(self._lost(number, "ended without a word"), 1 << 62)
+            # The launcher is about to end us as well.
+            self._failed_at -= _COLLECT_S
             return False
         if "bye" in message:
             del self._ranks[number]

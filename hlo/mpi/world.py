@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -13,10 +15,15 @@ from hlo.mpi.board import Board
 from hlo.mpi.communicators import Communicators
 from hlo.mpi.exchange import MpiExchange
 from hlo.mpi.library import library
+from hlo.mpi.transport import MpiTransport
 from hlo.mpi.watch import Watch
 
 # A larger number than that of any device.
 _NO_DEVICE = 1 << 61
+
+
+def _show(error: HloError) -> None:
+    print(error, file=sys.stderr, flush=True)
 
 
 class World:
@@ -31,12 +38,12 @@ class World:
 
     def __init__(
         self, devices_per_process: int = 1, *, patience_s: float = 60.0,
-        show: Callable[[HloError], None] | None = None,
+        show: Callable[[HloError], None] = _show,
     ) -> None:  # fmt: skip
         """Begin MPI, if nobody has, and the watch over all ranks.
 
         patience_s: after how many seconds a rank that says nothing is lost. show: shows the error
-        that ends all ranks. Raises HloError.
+        that ends all ranks, by default on standard error. Raises HloError.
         """
         mpi = library(several_threads=devices_per_process > 1)
         self.communicators = Communicators(mpi, devices_per_process)
@@ -71,8 +78,7 @@ class World:
         self._watch.fail(error, device)
 
     def _end(self, error: HloError) -> None:
-        if self._show is not None:
-            self._show(error)
+        self._show(error)
         self._mpi.COMM_WORLD.Abort(1)
 
     @contextlib.contextmanager
@@ -121,6 +127,11 @@ class World:
         """The numbers of the devices of this rank."""
         return self.communicators.devices
 
+    @property
+    def device_count(self) -> int:
+        """How many devices all ranks have."""
+        return self.communicators.device_count
+
     def need_counts(self, counts: tuple[int, int]) -> None:
         """Raise HloError unless the ranks have as many devices as replicas times partitions."""
         count = prod(counts)
@@ -139,7 +150,11 @@ class World:
 
     def exchange(self) -> MpiExchange:
         """Return what connects the devices of this rank with all others in a run."""
-        return MpiExchange(self.communicators, self._board, self.fail)
+        return MpiExchange(self.communicators, self._board, lambda: self._native, self.fail)
+
+    @cached_property
+    def _native(self) -> MpiTransport:
+        return MpiTransport(self.communicators, self._board)
 
     def everywhere(self, value: Any) -> list[Any]:
         """Return the values of all ranks."""

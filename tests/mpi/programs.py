@@ -85,9 +85,9 @@ def _awkward() -> dict[str, Program]:
             "f32[100003] all-reduce(x0), replica_groups={}, to_apply=add", (2, 1),
             [_values(f32, 2, 100003)]),
         "send and receive": program(
-            "(f32[6], token[]) recv-done(r), channel_id=1", (2, 1), [_values(f32, 2, 6)],
+            "(f32[6], token[]) recv-done(got), channel_id=1", (1, 2), [_values(f32, 2, 6)],
             before=f"""t = token[] after-all()
-r = (f32[6], u32[], token[]) recv(t), channel_id=1, {_SWAP}
+got = (f32[6], u32[], token[]) recv(t), channel_id=1, {_SWAP}
 s = (f32[6], u32[], token[]) send(x0, t), channel_id=1, {_SWAP}
 d = token[] send-done(s), channel_id=1"""),
         "started": program(
