@@ -163,7 +163,13 @@ class MpiTransport:
         ranks = {self._ranks.rank_of(d) for d in devices}
         if len(ranks) < len(devices) or len(devices) == 1:
             return None
+        place, what, members = described(op, devices)
+        # Making a communicator waits for the others too.
+        first = f"first {place}"
+        self._board.come(device, first)
+        self._board.wait(device, first, what, members)
         comm = self._ranks.group(devices, op.channel_id, op.signature)
+        self._board.leave(device)
         return Planner(self._ranks.MPI, self.functions, comm, begins=begins).plan(op)
 
     def call(
