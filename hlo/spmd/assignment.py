@@ -40,7 +40,7 @@ class Choices:
         best: dict[int, Axes] | None = None
         least = 0.0
         for candidate in self.candidates():
-            cost = self._cost(candidate)
+            cost = self.cost(candidate)
             if best is None or cost < least:
                 best, least = candidate, cost
         assert best is not None
@@ -155,7 +155,7 @@ class Choices:
 
     # --- cost -------------------------------------------------------------------------------------
 
-    def _cost(self, assignment: Assignment) -> float:
+    def cost(self, assignment: Assignment) -> float:
         """Return the bytes that a device receives, and what it computes in their measure."""
         rule, mesh = self.rule, self.mesh
         cost = 0.0
@@ -171,7 +171,7 @@ class Choices:
                 scattered = scatter_target(mesh, shape, spec, wanted, reduced)
                 if reduced:
                     whole = mesh.local_shape(shape, spec).byte_size
-                    cost += whole if scattered is None else whole / mesh.count(reduced)
+                    cost += 2 * whole if scattered is None else whole
                 cost += moved_bytes(mesh, shape, scattered or spec, wanted)
         work = 2.0 if any(f.kind is FactorKind.REDUCTION for f in rule.factors) else 1.0
         for number, factor in enumerate(rule.factors):

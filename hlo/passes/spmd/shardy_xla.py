@@ -9,11 +9,12 @@ from hlo.spmd.propagation import has_meshes, propagate
 
 
 @module_pass
-def shardy_xla(module: Module, rewrites: Rewrites) -> None:
+def shardy_xla(module: Module, rewrites: Rewrites, *, by_cost: bool = True) -> None:
     """Give each instruction a sharding, from Shardy's axes in its frontend attributes.
 
-    Manual computations become what is between `SPMDFullToShardShape` and `SPMDShardToFullShape`.
-    A module without Shardy's meshes is left as it is.
+    by_cost: as for `sharding-propagation`. Manual computations become what is between
+    `SPMDFullToShardShape` and `SPMDShardToFullShape`. A module without Shardy's meshes is left as
+    it is.
     """
     if has_meshes(module) and rewrites.allow("shardy-xla", module.entry.root):
-        propagate(module, rewrites.allow)
+        propagate(module, rewrites.allow, by_cost=by_cost)

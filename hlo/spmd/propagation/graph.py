@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
-from hlo.ops.factors import DimFactors, FactorKind
+from hlo.ops.factors import DimFactors
 from hlo.spmd.mesh import Axes, DeviceMesh
 from hlo.spmd.propagation.annotations import (
     ANNOTATION,
@@ -216,6 +216,7 @@ class _Builder:
         value = Value(len(values), inst, number, shape, [()] * rank, [True] * rank, [""] * rank)
         said = self.said[root]
         if said is not None:
+            value.is_bound = True
             value.manual = said.spec.manual
             value.keep_off((*said.spec.manual, *said.spec.unreduced, *said.replicated))
             value.open = list(said.open)
@@ -250,7 +251,7 @@ class _Builder:
         if inst.opcode in _STRUCTURE or inst.spec.has(_CALLS):
             return
         rule = inst.spec.factors(inst)
-        if all(f.kind is FactorKind.NEED_REPLICATION or f.size == 1 for f in rule.factors):
+        if rule.structural:
             return
         arrays: list[Value] = []
         dims: list[DimFactors] = []
@@ -267,7 +268,7 @@ class _Builder:
                     dims.append(factors)
                     numbers.append(number)
             counts.append(len(arrays))
-        if len(arrays) > 1:
+        if arrays:
             self.graph.connect(inst, arrays, dims, rule.factors, numbers, counts[0])
 
     def _connect_mark(self, inst: Instruction) -> None:
@@ -278,6 +279,9 @@ class _Builder:
             allowed = _DIRECTIONS.get(number, Direction.NONE)
         for operand in inst.operands[:1]:
             for a, b in zip(self.graph.leaves[operand], self.graph.leaves[inst], strict=False):
+                for value in (a, b) if allowed is not Direction.BOTH else ():
+                    if value is not None:
+                        value.is_bound = True
                 if a is not None and b is not None and len(a.dims) == len(b.dims):
                     self.graph.flow(inst, a, b, allowed)
 
@@ -317,6 +321,8 @@ class _Builder:
                         groups.setdefault(("sdy", int(word)), []).append((inst, value))
         for members in groups.values():
             _, first = members[0]
+            for _, value in members:
+                value.is_bound = True
             for inst, other in members[1:]:
                 if other.shape.dims == first.shape.dims:
                     self.graph.flow(inst, first, other)
@@ -332,17 +338,19 @@ class _Builder:
             number, count = (at, len(places)) if by_leaf else (
                 inst.parameter_number, len(entry.parameters)
             )  # fmt: skip
-            if not is_allowed(self.module, PARAMETERS, number, count):
-                self._close(inst, leaf, "the parameter's header: it stays replicated")
+            is_open = is_allowed(self.module, PARAMETERS, number, count)
+            self._bind(inst, leaf, "the parameter's header: it stays replicated", is_open=is_open)
         root = entry.root
         count = len(leaf_shapes(root.shape))
         for leaf in range(count):
-            if not is_allowed(self.module, RESULTS, leaf, count):
-                self._close(root, leaf, "the result's header: it stays replicated")
+            is_open = is_allowed(self.module, RESULTS, leaf, count)
+            self._bind(root, leaf, "the result's header: it stays replicated", is_open=is_open)
 
-    def _close(self, inst: Instruction, leaf: int, origin: str) -> None:
+    def _bind(self, inst: Instruction, leaf: int, origin: str, *, is_open: bool) -> None:
         value = self.graph.leaves[inst][leaf]
-        if value is None or self.said[self._find(self.first[inst] + leaf)] is not None:
+        if value is not None:
+            value.is_bound = True
+        if is_open or value is None or self.said[self._find(self.first[inst] + leaf)] is not None:
             return
         value.open = [False] * len(value.dims)
         value.is_fixed = True

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from hlo.ir import Instruction, Module
 from hlo.spmd.mesh import mesh_for
 from hlo.spmd.propagation.annotations import RESULTS, read_annotations, shardings_of
+from hlo.spmd.propagation.choose import choose_shardings
 from hlo.spmd.propagation.graph import build_graph
 from hlo.spmd.propagation.manual import mark_manual
 from hlo.spmd.propagation.result import Allow, PropagationResult, write
@@ -18,8 +19,10 @@ def _always(rule: str, inst: Instruction) -> bool:
     return True
 
 
-def propagate(module: Module, allow: Allow = _always) -> PropagationResult:
+def propagate(module: Module, allow: Allow = _always, *, by_cost: bool = True) -> PropagationResult:
     """Give each instruction of a module a sharding: its annotation, or one that follows from those.
+
+    by_cost: choose what is not annotated by what it costs, where that is less than what propagates.
 
     Custom calls that only annotate are replaced by their operands. Afterwards the text of Shardy's
     shardings is gone: all of them are in the form of GSPMD.
@@ -40,6 +43,8 @@ def propagate(module: Module, allow: Allow = _always) -> PropagationResult:
     graph = build_graph(module, mesh, annotations)
     mark_manual(module, graph)
     propagate_shardings(graph)
+    if by_cost:
+        choose_shardings(module, graph)
     return write(module, graph, allow)
 
 

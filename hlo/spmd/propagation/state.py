@@ -34,9 +34,11 @@ class Value:
         open: the dimensions that propagation may cut further.
         taken: the axes that cannot cut it any more, as a bit mask: those of `dims`, manual axes,
             and those that an annotation keeps it replicated along.
+        off: the axes that never cut it, as a bit mask.
         edges: the numbers of the edges that it is in.
         origins: for each dimension, where its axes came from; empty for none.
         is_fixed: an annotation says all of it: nothing may change it.
+        is_bound: only propagation may change it, costs may not: it is annotated, or outside.
         said: the sharding that the annotation has, where it says all.
     """
 
@@ -49,7 +51,9 @@ class Value:
     origins: list[str]
     manual: Axes = ()
     taken: int = 0
+    off: int = 0
     is_fixed: bool = False
+    is_bound: bool = False
     said: Sharding | None = None
     edges: list[int] = field(default_factory=list)
     bytes: int = field(init=False)
@@ -73,6 +77,7 @@ class Value:
         """Never cut the value along axes."""
         for axis in axes:
             self.taken |= 1 << axis
+            self.off |= 1 << axis
 
 
 @dataclass(eq=False, slots=True)
