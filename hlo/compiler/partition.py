@@ -20,10 +20,8 @@ from hlo.verifier import verify as verify_module
 
 # Each call and loop has computations of its own, so that shardings of different uses do not meet.
 # Sums of batches, and random numbers, are operations of their own, which can be cut.
-_BEFORE = "defuser,flatten-call-graph,batchnorm-expander,rng-expander,tuple-simplifier,dce"
-# Calls are inlined when manual computations, which Shardy has as calls, are marked otherwise.
-_BETWEEN = "call-inliner,dce"
-_AFTER = "tuple-simplifier,cse,algsimp,dce"
+_BEFORE = "defuser,flatten-call-graph,batchnorm-expander,rng-expander,dce"
+_AFTER = "call-inliner,tuple-simplifier,cse,algsimp,dce"
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,6 @@ def partition(module: Module, devices: int | None = None) -> Partition:
         _set_devices(module, devices)
     run_pipeline(module, pipeline_of(_BEFORE))
     propagation = propagate(module)
-    run_pipeline(module, pipeline_of(_BETWEEN))
     entries = entries_of(module, propagation.origins)
     try:
         program = partition_module(module)

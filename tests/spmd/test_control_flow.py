@@ -192,3 +192,14 @@ ENTRY e {
     module = hlo.partition(hlo.parse(text)).module
     hlo.verify(module)
     assert [a.output for a in module.attrs["input_output_alias"]] == [(0,)]
+
+
+def test_a_result_that_only_its_root_annotates() -> None:
+    module = hlo.parse("""HloModule root, num_partitions=2
+ENTRY e {
+  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  t = (f32[4]) tuple(x)
+  ROOT y = f32[4] get-tuple-element(t), index=0, sharding={devices=[2]<=[2]}
+}
+""")
+    assert hlo.partition(module).module.entry.result_shape.dims == (2,)
