@@ -18,8 +18,11 @@ from hlo.values.types import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleSha
 
 _PASS_ON = frozenset(
     "get-tuple-element tuple while copy-done async-done async-update send-done recv-done "
-    "after-all".split()
+    "all-reduce-done all-gather-done collective-permute-done after-all".split()
 )
+# Their starts return what they send, and then the result.
+_SECOND = frozenset({"async-done", "all-gather-done", "collective-permute-done"})
+_BESIDE_OPERANDS = frozenset({"async-start", "all-gather-start", "collective-permute-start"})
 
 
 def passes_on(inst: Instruction) -> bool:
@@ -92,16 +95,22 @@ class Values:
         if passes_on(inst):
             self._held[inst] = self._passed_on(inst, len(elements))
             return
+        held = [frozenset(((inst, n),)) for n in range(len(elements))]
+        if inst.opcode in _BESIDE_OPERANDS:
+            held[0] = _union(self.held_by(o) for o in inst.operands)
         for n, shape in enumerate(elements):
-            self.size[inst, n] = shape_bytes(shape)
-        self._held[inst] = tuple(frozenset(((inst, n),)) for n in range(len(elements)))
+            if (inst, n) in held[n]:
+                self.size[inst, n] = shape_bytes(shape)
+        self._held[inst] = tuple(held)
 
     def _passed_on(self, inst: Instruction, count: int) -> tuple[frozenset[Value], ...]:
         if inst.opcode == "get-tuple-element":
             return (self._held[inst.operands[0]][inst.tuple_index],) * count
         if inst.opcode == "tuple":
-            return tuple(_union(self._held[o]) for o in inst.operands)
+            return tuple(self.held_by(o) for o in inst.operands)
         first = self._held[inst.operands[0]] if inst.operands else ()
+        if inst.opcode in _SECOND and len(first) > 1:
+            return (first[1],) * count
         if len(first) == count:
             return first
         return (_union(h for o in inst.operands for h in self._held[o]),) * count
@@ -110,7 +119,7 @@ class Values:
         """Return the values whose live ranges begin at an instruction."""
         if passes_on(inst):
             return []
-        return [value for held in self._held[inst] for value in held]
+        return [value for held in self._held[inst] for value in held if value[0] is inst]
 
     def held_by(self, inst: Instruction) -> frozenset[Value]:
         """Return the values that the result of an instruction consists of."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hlo
+from hlo.analysis.memory import peak_memory
 from hlo.analysis.network.algorithms import algorithms_for
 from hlo.analysis.network.costs import CollectiveCost, Network, collective_costs
 
@@ -123,3 +124,15 @@ def test_doubling_brings_every_block_to_every_member(members: int) -> None:
         assert all(came[m] <= have[(m - distance) % members] for m in range(members))
         have = [h | c for h, c in zip(have, came, strict=True)]
     assert all(h == set(range(members)) for h in have)
+
+
+def test_a_pair_of_start_and_done_takes_the_memory_of_the_result() -> None:
+    plain = f"x = f32[64] parameter(0)  ROOT g = f32[256] all-gather(x), {ALL}, dimensions={{0}}"
+    pair = f"""x = f32[64] parameter(0)
+      s = (f32[64], f32[256]) all-gather-start(x), {ALL}, dimensions={{0}}
+      ROOT d = f32[256] all-gather-done(s)"""
+    peaks = [
+        peak_memory(hlo.parse(f"HloModule m, num_partitions=4\nENTRY e {{ {body} }}").entry).bytes
+        for body in (plain, pair)
+    ]
+    assert peaks == [(64 + 256) * 4] * 2
