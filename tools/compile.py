@@ -184,6 +184,7 @@ def _compile(
     passes: str, verify: str, constants: str | None, weights: tuple[str, ...],
 ) -> tuple[dict[str, bytes], Code]:  # fmt: skip
     """Return what to write, by path."""
+    from hlo.analysis.devices import needs_partitioning, unused_devices
     from hlo.compiler.constants import fill
     from hlo.compiler.pipeline import translate
     from hlo.compiler.weights import bake, read_weights
@@ -201,6 +202,11 @@ def _compile(
             fill(module, constants)
         if weights:
             bake(module, read_weights(weights), ", ".join(weights))
+        if needs_partitioning(module) and unused_devices(module):
+            note(
+                f"{file}: note: the code is for one device, on whole arrays: hlo-opt --passes="
+                "shardy-xla,sharding-propagation,spmd-partitioning writes the program of each"
+            )
         located = _source(file) if debug_info else None
         code = translate(module, machine, symbol, source=located, passes=passes, verify=verify)
         written = {}

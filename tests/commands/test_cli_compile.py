@@ -275,3 +275,12 @@ def test_an_output_is_replaced_whole() -> None:
     result = run("other.hlo", "-o", "m.o", "-o", "missing/m.s")
     assert result.exit_code == 1 and Path("m.o").read_bytes() == first
     assert good("other.hlo", "-o", "m.o") == "" and Path("m.o").read_bytes() != first
+
+
+def test_a_module_with_shardings_is_compiled_for_whole_arrays_and_says_so() -> None:
+    sharded = MODULE.replace("scale_module", "m, num_partitions=2").replace(
+        "parameter(0)", "parameter(0), sharding={devices=[2,1]<=[2]}"
+    )
+    noted = "the code is for one device, on whole arrays"
+    assert noted in run("-", "-o", "m.o", text=sharded).stderr
+    assert noted not in run("scale.hlo", "-o", "m.o").stderr
