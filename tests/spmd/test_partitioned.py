@@ -52,6 +52,9 @@ sharding={devices=[2,1]<=[2]}""",
   d = f32[5,<=3] set-dimension-size(x, n), dimensions={1}, sharding={devices=[1,2]<=[2]}
   t = f32[<=3,5] transpose(d), dimensions={1,0}, sharding={devices=[1,2]1,0}
   ROOT m = f32[<=3,5] negate(t), sharding={devices=[2,1]<=[2]}""",
+    "the largest of unsigned numbers": """
+  x = u16[9] parameter(0), sharding={devices=[2]<=[2]}
+  ROOT t = (u16[3], s32[3]) topk(x), k=3, largest=true""",
     "a token that orders": """
   x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
   n = f32[4] negate(x)
@@ -61,7 +64,7 @@ sharding={devices=[2,1]<=[2]}""",
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_values_that_are_not_plain_arrays(name: str) -> None:
+def test_a_program_is_partitioned(name: str) -> None:
     module = hlo.parse(
         "HloModule m, num_partitions=2 "
         "wrapped { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) } "
@@ -70,5 +73,8 @@ def test_values_that_are_not_plain_arrays(name: str) -> None:
     rng = np.random.default_rng(0)
     args = [random_value(rng, s) for s in module.entry.parameter_shapes]
     want = [actual(leaf) for leaf in leaves(interpret(module, args))]
-    got = [actual(leaf) for leaf in run(hlo.partition(module), args)]
+    found = hlo.partition(module)
+    text = str(found.module)
+    assert str(hlo.parse(text)) == text
+    got = [actual(leaf) for leaf in run(found, args)]
     compare_results(got, want, 0.0)

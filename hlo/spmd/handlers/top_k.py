@@ -82,7 +82,7 @@ def top_k(
 
 def _comes_first(et: ElementType, largest: bool) -> Computation:
     """Return the function that tells whether one value comes before another, beside positions."""
-    kind = "TOTALORDER" if et.is_float else "SIGNED" if et.is_signed else "UNSIGNED"
+    kind = "TOTALORDER" if et.is_float else None
     scalars = [array(et, ())] * 2 + [array(S32, ())] * 2
 
     def body(b: Builder, x: Instruction, y: Instruction, *positions: Instruction) -> Instruction:
