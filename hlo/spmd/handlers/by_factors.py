@@ -6,11 +6,11 @@ part, and partial results are reduced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from hlo.ir import Computation, Instruction
-from hlo.ops.factors import FactorKind, FactorRule
+from hlo.ops.factors import DimFactors, FactorKind, FactorRule
 from hlo.spmd.assignment import Choices, scatter_target
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.registry import Wanted
@@ -92,7 +92,7 @@ def by_factors(
             parts.append(value)
             continue
         spec = choices.spec(dims, chosen, value.spec.manual)
-        if value.spec.axes and spec.is_replicated and rule.reason:
+        if spec.is_replicated and _has_to_be_whole(rule, dims, value.spec, kinds):
             value = b.replicated(value, rule.reason)
         value = b.reshard(value, spec)
         if reduced and share is None:
@@ -129,6 +129,16 @@ def by_factors(
         assert len(arrays) == len(values)
         values = list(partial.combine(b, arrays, reduced, wanted))
     return tuple(values) if isinstance(inst.shape, TupleShape) else values[0]
+
+
+def _has_to_be_whole(
+    rule: FactorRule, dims: DimFactors, spec: PartitionSpec, kinds: Collection[FactorKind]
+) -> bool:
+    """True where a dimension is cut whose factors cannot be; others are whole by choice."""
+    return any(
+        axes and all(rule.factors[f].kind not in kinds for f in factors)
+        for factors, axes in zip(dims, spec.dims, strict=True)
+    )
 
 
 def reduced_over(
