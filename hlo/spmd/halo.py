@@ -102,12 +102,11 @@ def exchange(
                 return frame.emit(b, value, dim, fill)
         if sent(rounds) <= limit:
             return deliver(b, value.local, dim, reach.axes, messages, reach.size, fill)
+    local = cut_out(b, b.all_gather(value.local, dim, reach.axes), dim, 0, size)
     spec = value.spec.with_dim(dim, ())
     if spec.is_replicated:
-        whole = b.replicated(value, "its devices need elements of all others")
-    else:
-        whole = b.reshard(value, spec)
-    return _from_whole(b, whole, dim, reach, fill, periodic)
+        b.note(value, "devices need all of it")
+    return _from_whole(b, Sharded(local, spec, value.shape), dim, reach, fill, periodic)
 
 
 def _from_whole(

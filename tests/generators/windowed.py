@@ -238,6 +238,25 @@ def _reduce_window(draw: random.Random) -> str:
     )  # fmt: skip
 
 
+def _select_and_scatter(draw: random.Random) -> str:
+    et = draw.choice(["f32", "s32", "s8", "bf16", "f64"])
+    dims = [draw.choice(_SIZES) for _ in range(draw.randint(1, 3))]
+    windows, positions = _windows(draw, dims, dilated=draw.random() < 0.2)
+    direction, combine = draw.choice(["GE", "GT", "LE"]), draw.choice(["add", "add", "maximum"])
+    functions = (
+        f"sel {{\n  a = {et}[] parameter(0)\n  b = {et}[] parameter(1)\n"
+        f"  ROOT c = pred[] compare(a, b), direction={direction}\n}}\n"
+        f"f {{\n  a = {et}[] parameter(0)\n  b = {et}[] parameter(1)\n"
+        f"  ROOT c = {et}[] {combine}(a, b)\n}}\n"
+    )
+    return _module(
+        et, [_shape(et, dims), _shape(et, positions)],
+        f"{_shape(et, dims)} select-and-scatter(p0, p1, init), "
+        f"window={WINDOW.write(tuple(windows))}, select=sel, scatter=f",
+        f"  init = {et}[] constant({draw.choice([0, 1])})\n", functions,
+    )  # fmt: skip
+
+
 GENERATORS: dict[str, Callable[[random.Random], str]] = {
     "concatenate": _concatenate,
     "convolution": _convolution,
@@ -245,5 +264,6 @@ GENERATORS: dict[str, Callable[[random.Random], str]] = {
     "reduce-window": _reduce_window,
     "slice": _slice,
     "reverse": _reverse,
+    "select-and-scatter": _select_and_scatter,
     "shuffle": _shuffle,
 }
