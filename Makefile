@@ -58,6 +58,7 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.compare_layouts --count 10
 	$(BIN)/python -m tests.sweeps.compare_protos --count 100
 	$(BIN)/python -m tests.sweeps.compare_stablehlo
+	$(BIN)/python -m tests.sweeps.compare_exchanges --count 300
 	$(BIN)/python -m tests.sweeps.compare_partitioned --count 100 --native 10
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300 --quick --threads 4
@@ -65,6 +66,7 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/passes.py
+	$(BIN)/python bench/collectives.py
 
 models: $(BIN)/pytest  ## instructions, traffic and peak memory of the examples, beside XLA's
 	$(BIN)/python bench/models.py

@@ -15,7 +15,8 @@ def is_started(collective: Instruction) -> bool:
     """True for a collective whose results are complete after a `WAIT` only."""
     users = list(collective.users)
     users += [u for user in users if user.opcode == "get-tuple-element" for u in user.users]
-    return any(map(is_wait, users))
+    # What a collective only reads is an operand of its end as well.
+    return any(is_wait(user) and started_by(user) is collective for user in users)
 
 
 def is_wait(inst: Instruction) -> bool:
