@@ -170,4 +170,6 @@ def generate_sharded(kind: str, seed: int) -> tuple[Case, Case, tuple[int, ...]]
         case = generate_ops(seed, kind, nested=rng.random() < 0.15)
     module = case.module.clone()
     annotate(rng, module, mesh, rng.choice((0.15, 0.4, 0.8)))
+    if rng.random() < 0.08 and kind != "rng":  # replicas draw numbers of their own
+        module.attrs["replica_count"] = 2
     return case, replace(case, module=module), mesh

@@ -72,7 +72,7 @@ def run(found: Partition, args: list[Any], *, native: bool = False) -> list[Any]
 
     The padding of parameters is of values that no result should show.
     """
-    contract, count = found.contract, found.mesh.size
+    contract, (replicas, count) = found.contract, found.module.device_counts
     per_device = []
     for device in range(count):
         shardings = iter(contract.parameter_shardings)
@@ -82,13 +82,15 @@ def run(found: Partition, args: list[Any], *, native: bool = False) -> list[Any]
                 for s, a in zip(contract.parameters, args, strict=True)
             ]
         )
+    per_device *= replicas
     if native:
-        client = hlo.Client(count, cache=False)
+        client = hlo.Client(replicas * count, cache=False)
         results = client.execute_replicated(found.module, per_device)
         values = [client.transfer(r).value for r in results]
     else:
-        values = interpret_devices(found.module, per_device, (1, count))
-    return leaves(contract.join(dict(enumerate(values))))
+        values = interpret_devices(found.module, per_device, (replicas, count))
+    last = values[-count:]  # of a replica, which are alike
+    return leaves(contract.join(dict(enumerate(last))))
 
 
 def _shards(shape: Shape, value: Any, shardings: Iterator[Sharding], device: int) -> Any:
