@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from typing import Any
 
 from hlo.errors import HloError
@@ -38,8 +40,8 @@ def library(several_threads: bool) -> Any:
     try:
         import mpi4py
 
-        if "mpi4py.MPI" not in __import__("sys").modules:
-            mpi4py.rc.thread_level = "multiple" if several_threads else "serialized"
+        if "mpi4py.MPI" not in sys.modules:
+            mpi4py.rc.initialize = False
         from mpi4py import MPI
     except ImportError as e:
         raise HloError.at(
@@ -52,6 +54,12 @@ def library(several_threads: bool) -> Any:
             "missing-extra", f"mpi4py finds no MPI library: {first}",
             hint="pip install mpich, or put the directory of libmpi into LD_LIBRARY_PATH",
         ) from None  # fmt: skip
+    needed, name = (
+        (MPI.THREAD_MULTIPLE, "MULTIPLE") if several_threads else
+        (MPI.THREAD_SERIALIZED, "SERIALIZED")
+    )  # fmt: skip
+    if not MPI.Is_initialized():
+        _begin(MPI, needed)
     size, _ = launched_ranks()
     if size > 1 and MPI.COMM_WORLD.size != size:
         name = MPI.Get_library_version().splitlines()[0].strip("\0 ")
@@ -59,10 +67,6 @@ def library(several_threads: bool) -> Any:
             "mpi-failed", f"the launcher has started {size} ranks, the MPI library of mpi4py sees "
             f"{MPI.COMM_WORLD.size}", hint=f"use the mpiexec of that library: {name}",
         )  # fmt: skip
-    needed, name = (
-        (MPI.THREAD_MULTIPLE, "MULTIPLE") if several_threads else
-        (MPI.THREAD_SERIALIZED, "SERIALIZED")
-    )  # fmt: skip
     if MPI.Query_thread() < needed:
         raise HloError.at(
             "mpi-failed", f"MPI was begun without MPI_THREAD_{name}",
@@ -70,3 +74,12 @@ def library(several_threads: bool) -> Any:
             "begin it at that level: mpi4py.rc.thread_level",
         )  # fmt: skip
     return MPI
+
+
+def _begin(mpi: Any, level: int) -> None:
+    """Begin MPI, which waits for all ranks. mpi4py would keep Python's other threads waiting too,
+    one of which is to end this process if some never come."""
+    provided = ctypes.c_int()
+    ctypes.CDLL(mpi.__file__).MPI_Init_thread(None, None, level, ctypes.byref(provided))
+    for comm in (mpi.COMM_SELF, mpi.COMM_WORLD):
+        comm.Set_errhandler(mpi.ERRORS_RETURN)

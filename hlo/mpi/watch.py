@@ -80,6 +80,8 @@ class Watch:
         self._patience_s, self._end = patience_s, end
         self._line: _Line | None = None
         self._is_over = threading.Event()
+        # Set by rank 0 once all ranks are gone.
+        self._all_are_gone = threading.Event()
         self._ending = threading.Lock()
         self._hub: _Hub | None = None
 
@@ -122,13 +124,17 @@ class Watch:
         time.sleep(_GRACE_S)
         os._exit(1)
 
+    def say_done(self) -> None:
+        """Tell the others that the devices of this rank come to nothing any more."""
+        assert self._line is not None
+        self._line.send({"done": True})
+
     def close(self) -> None:
-        """End the watch: all ranks are done."""
+        """End the watch, when all ranks do."""
+        assert self._line is not None
+        self._line.send({"gone": True})
+        self._all_are_gone.wait()
         self._is_over.set()
-        if self._line is not None:
-            self._line.send({"bye": True})
-        if self._hub is not None:
-            self._hub.close()
 
     def _once(self, error: HloError) -> None:
         if not self._ending.acquire(blocking=False) or self._is_over.is_set():
@@ -158,6 +164,9 @@ class Watch:
                             # Rank 0 shows the error, and ends us.
                             time.sleep(_GRACE_S)
                             os._exit(1)
+                        if "over" in message:
+                            self._all_are_gone.set()
+                            return
                     heard = time.monotonic()
                 if time.monotonic() - heard > self._patience_s:
                     self._lost(f"has not answered for {self._patience_s:g} s")
@@ -178,6 +187,7 @@ class _Rank:
         self.line, self.where = line, where
         self.heard = time.monotonic()
         self.status: dict[str, Any] | None = None
+        self.is_done = self.is_gone = False
 
 
 class _Hub:
@@ -191,7 +201,6 @@ class _Hub:
         self._strangers: dict[_Line, float] = {}
         self._failures: list[tuple[int, HloError]] = []
         self._failed_at = 0.0
-        self._is_over = False
         # The status in which a deadlock was seen before.
         self._seen: dict[int, tuple[int, int]] = {}
         self._seen_at = 0.0
@@ -208,14 +217,14 @@ class _Hub:
         others = sorted(a for a in found if not a.startswith("127."))
         return [*others, name], self._server.getsockname()[1], self._secret
 
-    def close(self) -> None:
-        self._is_over = True
-
     def _serve(self) -> None:
         beat = 0.0
         with selectors.DefaultSelector() as selector, self._server:
             selector.register(self._server, selectors.EVENT_READ, None)
-            while not self._is_over:
+            while not (
+                len(self._ranks) == self._size
+                and all(rank.is_gone for rank in self._ranks.values())
+            ):
                 for key, _ in selector.select(_BEAT_S / 5):
                     if key.data is None:
                         connection, _ = self._server.accept()
@@ -237,6 +246,8 @@ class _Hub:
                 if self._failures and now - self._failed_at >= _COLLECT_S:
                     self._finish()
                     return
+            for rank in self._ranks.values():
+                rank.line.send({"over": True})
 
     def _take(self, line: _Line, message: dict[str, Any] | None) -> bool:
         """Take a message in; returns whether the connection stays."""
@@ -255,9 +266,8 @@ class _Hub:
             # The launcher is about to end us as well.
             self._failed_at -= _COLLECT_S
             return False
-        if "bye" in message:
-            del self._ranks[number]
-            return False
+        rank.is_done |= "done" in message
+        rank.is_gone |= "gone" in message
         if "failed" in message:
             self._fail(_unpacked(message["failed"]), message["device"])
         if "status" in message:
@@ -279,10 +289,19 @@ class _Hub:
 
     def _devices(self) -> dict[int, dict[str, Any]]:
         """Return what all devices do, by their numbers; nothing unless all are in one run."""
-        found = [r.status for r in self._ranks.values() if r.status is not None]
-        if len(found) < self._size or len({s["run"] for s in found}) > 1:
+        ranks = [r for r in self._ranks.values() if r.status is not None]
+        if len(ranks) < self._size:
             return {}
-        return {int(d): s for status in found for d, s in status["devices"].items()}
+        if len({r.status["run"] for r in ranks if r.status and not r.is_done}) > 1:
+            return {}
+        found = {}
+        for rank in ranks:
+            assert rank.status is not None
+            for device, status in rank.status["devices"].items():
+                # What is done is in none of the runs of others.
+                gone = {**status, "ended": True, "met": {}, "place": None}
+                found[int(device)] = gone if rank.is_done else status
+        return found
 
     def _look(self, now: float) -> None:
         """Find ranks that are lost, and devices that can never continue."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -14,7 +17,7 @@ from hlo.errors import HloError
 from hlo.mpi.board import Board
 from hlo.mpi.communicators import Communicators
 from hlo.mpi.exchange import MpiExchange
-from hlo.mpi.library import library
+from hlo.mpi.library import launched_ranks, library
 from hlo.mpi.transport import MpiTransport
 from hlo.mpi.watch import Watch
 
@@ -45,10 +48,14 @@ class World:
         patience_s: after how many seconds a rank that says nothing is lost. show: shows the error
         that ends all ranks, by default on standard error. Raises HloError.
         """
+        self._show = show
+        started = threading.Event()
+        threading.Thread(target=self._need_start, args=(started, patience_s), daemon=True).start()
+        self._began = "mpi4py.MPI" not in sys.modules
         mpi = library(several_threads=devices_per_process > 1)
         self.communicators = Communicators(mpi, devices_per_process)
         self.rank, self.size = self.communicators.rank, self.communicators.size
-        self._mpi, self._comm, self._show = mpi, self.communicators.comm, show
+        self._mpi, self._comm = mpi, self.communicators.comm
         self._board = Board(self.devices)
         self._watch = Watch(self.rank, self._board, patience_s, self._end)
         address = self._watch.listen(self.size) if self.rank == 0 else None
@@ -57,14 +64,39 @@ class World:
         assert address is not None
         with self.settled():
             self._watch.connect(address, same_machine=here == there)
+        started.set()
+        atexit.register(self._leave)
+
+    def _need_start(self, started: threading.Event, patience_s: float) -> None:
+        """End this process, and the others with it, unless all begin in time: the watch does not
+        run yet."""
+        size, rank = launched_ranks()
+        # The first rank says it, unless it is the one that is lost.
+        if not started.wait(patience_s + min(rank, 1) * 2 + rank * 0.5):
+            self._show(HloError.at(
+                "lost-rank", f"not all of {size} ranks have started within {patience_s:g} s",
+                hint="--rank-timeout of hlo-run sets another limit",
+            ))  # fmt: skip
+            os._exit(1)
 
     def close(self) -> None:
-        """End the watch. Raises nothing: ranks that have failed do not come here."""
-        self._comm.Barrier()
+        """End the run of all ranks, and MPI if it was begun here; this is done at exit as well."""
+        atexit.unregister(self._leave)
+        self._watch.say_done()
+        if self._began:
+            self._mpi.Finalize()
         self._watch.close()
+
+    def _leave(self) -> None:
+        """End with the process: well, unless an exception ends it, of which the others know
+        nothing."""
+        if hasattr(sys, "last_value"):
+            self._mpi.COMM_WORLD.Abort(1)
+        self.close()
 
     def abandon(self) -> None:
         """Have this process end without waiting for the others, which end with it."""
+        atexit.unregister(self._leave)
         # What `python -m mpi4py` does for an exception that nobody catches.
         self._mpi._set_abort_status(1)
 
@@ -79,7 +111,9 @@ class World:
 
     def _end(self, error: HloError) -> None:
         self._show(error)
-        self._mpi.COMM_WORLD.Abort(1)
+        if not self._mpi.Is_finalized():
+            self._mpi.COMM_WORLD.Abort(1)
+        os._exit(1)
 
     @contextlib.contextmanager
     def settled(self, **facts: object) -> Iterator[None]:

@@ -34,7 +34,7 @@ needs_mpi = pytest.mark.skipif(
 
 
 def mpiexec(
-    ranks: int, *command: str, timeout: float = 120, cwd: Path = ROOT, **env: str
+    ranks: int, *command: str, timeout: float = 400, cwd: Path = ROOT, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of Python's (`-m hlo run ...`) on several ranks."""
     assert MPIEXEC is not None

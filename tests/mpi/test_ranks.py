@@ -142,3 +142,38 @@ def test_who_waits_for_whom() -> None:
     assert deadlock({0: device("g", g=1), 1: device("h", h=1)}) == (
         "deadlock: device 0 in r for device 1; device 1 in r for device 0"
     )
+
+
+@needs_mpi
+def test_whole_arrays_are_cut_on_every_rank_and_put_together_by_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "cut.hlo"
+    path.write_text(
+        "HloModule m, num_partitions=2\nENTRY e {\n"
+        "  x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}\n"
+        "  ROOT y = f32[2,4] transpose(x), dimensions={1,0}, sharding={devices=[2,1]<=[2]}\n}\n"
+    )
+    x, out = tmp_path / "x.npy", tmp_path / "out.npy"
+    np.save(x, np.arange(8, dtype=np.float32).reshape(4, 2))
+    done = mpiexec(2, "-m", "hlo", "run", str(path), "--input", str(x), "-o", str(out))
+    assert done.returncode == 0, done.stderr
+    assert np.load(out).tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+@needs_mpi
+def test_a_client_has_the_devices_of_all_ranks(tmp_path: Path) -> None:
+    script = tmp_path / "client.py"
+    script.write_text(
+        "import numpy as np\nimport hlo\nfrom hlo.mpi import World\n"
+        "client = hlo.Client(world=World(2))\n"
+        "b = hlo.XlaBuilder('sums')\n"
+        "program = b.build(b.cross_replica_sum(b.parameter(0, 's32[]')))\n"
+        "module = program.module()\nmodule.attrs['replica_count'] = client.device_count\n"
+        "loaded = client.compile(module)\n"
+        "sums = client.execute_replicated(loaded, [[np.int32(10**d)] for d in client.devices])\n"
+        "print(client.devices, [int(np.asarray(x)) for x in sums])\n"
+    )
+    done = mpiexec(2, str(script))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        "range(0, 2) [1111, 1111]", "range(2, 4) [1111, 1111]",
+    ]  # fmt: skip

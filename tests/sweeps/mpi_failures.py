@@ -25,9 +25,9 @@ from tests.harness.mpi import MPIEXEC
 from tests.harness.paths import ROOT
 
 _ITERATIONS = 40
-_PATIENCE_S = 4
+_PATIENCE_S = 8
 # How long a rank that fails may take to end all: a stopped one is waited for first.
-_LIMIT_S = {"kill": 10.0, "stop": _PATIENCE_S + 12.0}
+_LIMIT_S = {"kill": 10.0, "stop": _PATIENCE_S + 30.0}
 _OUTSIDE = ("kill", "stop")
 _INSIDE = ("raise", "leave", "kill itself", "stop itself")
 _APART = ("another program", "other flags")
