@@ -27,6 +27,13 @@ def plan(
     return _Reduced(mesh, dims, source, target).plan()
 
 
+def moved_elements(
+    mesh: DeviceMesh, dims: Sequence[int], source: PartitionSpec, target: PartitionSpec
+) -> int:
+    """Return the number of elements in the results of the collectives of a plan."""
+    return _Reduced(mesh, dims, source, target).elements()
+
+
 class _Reduced:
     """A problem without what does not change, in a form that equal problems share."""
 
@@ -69,9 +76,13 @@ class _Reduced:
         )  # fmt: skip
 
     def plan(self) -> Plan:
-        steps, elements = solve(self.problem)
+        steps, _ = solve(self.problem)
+        return Plan(tuple(map(self._whole, steps)), self.elements())
+
+    def elements(self) -> int:
+        _, elements = solve(self.problem)
         rest = math.prod(s for dim, s in enumerate(self.sizes) if dim not in self.active)
-        return Plan(tuple(map(self._whole, steps)), elements * rest)
+        return elements * rest
 
     def _whole(self, step: Step) -> Step:
         return Step(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from functools import lru_cache
 
 from hlo.errors import InferError
 from hlo.ir import Instruction
@@ -13,11 +14,11 @@ from hlo.spmd.blocks import Along, Crossing, all_to_all, gather, scatter
 from hlo.spmd.builder import Reshard, SpmdBuilder
 from hlo.spmd.halo import Reach, exchange
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec
-from hlo.spmd.redistribution import plan
+from hlo.spmd.redistribution import moved_elements, plan
 from hlo.spmd.route import windows
 from hlo.spmd.steps import Kind, State, Step
 from hlo.spmd.value import Sharded, leaves
-from hlo.values.types import S32, ArrayShape, array
+from hlo.values.types import S32, ArrayShape, ElementType, array
 
 
 def moved_bytes(
@@ -29,9 +30,18 @@ def moved_bytes(
     """
     if source == target:
         return 0
+    if source == target:
+        return 0
     _check(source, target)
-    elements = plan(mesh, shape.dims, source, target).elements
-    return array(shape.element_type, (elements,)).byte_size
+    return _moved(mesh, shape.element_type, shape.dims, source, target)
+
+
+@lru_cache(maxsize=1 << 16)
+def _moved(
+    mesh: DeviceMesh, et: ElementType, dims: tuple[int, ...], source: PartitionSpec,
+    target: PartitionSpec,
+) -> int:  # fmt: skip
+    return array(et, (moved_elements(mesh, dims, source, target),)).byte_size
 
 
 def reshard(b: SpmdBuilder, value: Sharded, target: PartitionSpec) -> Sharded:
