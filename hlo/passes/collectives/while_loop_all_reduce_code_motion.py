@@ -15,24 +15,28 @@ from hlo.passes.control_flow._loops import is_element, is_tuple_loop, loops_of
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 from hlo.passes.rules import has_opcode
+from hlo.values.types import ArrayShape, TupleShape
 
 # What moves all elements of an array.
 _MOVES = frozenset({"reshape", "transpose"})
 
 
 @module_pass
-def while_loop_all_reduce_code_motion(module: Module, rewrites: Rewrites) -> None:
+def while_loop_all_reduce_code_motion(
+    module: Module, rewrites: Rewrites, *, enable_reduce_scatter: bool = False
+) -> None:
     """Hoist all-reduces that accumulate in a loop: accumulate locally, reduce once after it.
 
     That is where a sum over devices, moved or converted to a wider type, is added to an element of
-    the loop's state in which nothing else has a part.
+    the loop's state in which nothing else has a part. enable_reduce_scatter: also reduce-scatters;
+    the loop's state then has whole arrays, as many times larger as there are devices in a group.
     """
-    if not has_opcode(module, ("all-reduce",)):
+    if not has_opcode(module, ("all-reduce", "reduce-scatter")):
         return
     calls = Calls(module)
     for loop in loops_of(module):
         if is_tuple_loop(loop) and _is_called_once(loop, calls):
-            for found in _accumulations(loop):
+            for found in _accumulations(loop, enable_reduce_scatter):
                 name = "while_loop_all_reduce_code_motion"
                 if rewrites.allow(name, found.total, approximate=rounds([found.total])):
                     loop = _moved(loop, found, calls)
@@ -55,7 +59,7 @@ def _is_called_once(loop: Instruction, calls: Calls) -> bool:
     return all(calls.counts[c] == 1 for c in loop.called_computations)
 
 
-def _accumulations(loop: Instruction) -> list[_Accumulation]:
+def _accumulations(loop: Instruction, scatters: bool) -> list[_Accumulation]:
     body, condition = loop.body, loop.condition
     tested = {u.tuple_index for u in condition.parameters[0].users}
     found = []
@@ -67,6 +71,8 @@ def _accumulations(loop: Instruction) -> list[_Accumulation]:
         for old, addend in (total.operands, total.operands[::-1]):
             if _is_only_added(body, old, index):
                 chain, reduction = _reduced(addend)
+                if reduction is None and scatters and "sharding" not in loop.annotations:
+                    chain, reduction = [], _scattered(addend)
                 if reduction is not None:
                     found.append(_Accumulation(index, total, tuple(chain), reduction))
                 break
@@ -95,6 +101,13 @@ def _reduced(value: Instruction) -> tuple[list[Instruction], Instruction | None]
     return chain, None
 
 
+def _scattered(value: Instruction) -> Instruction | None:
+    if value.opcode != "reduce-scatter" or value.num_users > 1 or has_control_edges(value):
+        return None
+    is_sum = single_binary_op(value.to_apply) == "add"
+    return value if is_sum and is_movable(value) else None
+
+
 def _is_wider(value: Instruction) -> bool:
     if value.opcode != "convert":
         return False
@@ -107,16 +120,26 @@ def _moved(loop: Instruction, found: _Accumulation, calls: Calls) -> Instruction
     comp, index = loop.parent, found.index
     assert comp is not None
     body = loop.body
-    found.reduction.replace_all_uses_with(found.reduction.operands[0])
+    addend = found.reduction.operands[0]
+    part = found.total.array_shape
+    scatters = found.reduction.opcode == "reduce-scatter"
+    if scatters:
+        _enlarge(loop, found, addend.array_shape)
+    found.reduction.replace_all_uses_with(addend)
     calls.dropped([found.reduction])
     b = Builder(comp, loop)
     init = loop.operands[0]
     shape = found.total.array_shape
     state = [b.element(init, n) for n in range(len(body.root.operands))]
     # -0 + x = x for all x, which 0 + -0 is not.
-    zeros = b.relaid(b.filled(shape.element_type, shape.dims, _zero(found)), state[index].shape)
+    zeros = b.relaid(
+        b.filled(shape.element_type, shape.dims, _zero(found)),
+        shape if scatters else state[index].shape,
+    )
     begin = b.tuple(*(zeros if n == index else s for n, s in enumerate(state)))
     new = loop.clone([begin])
+    if scatters:
+        new.shape = body.root.shape
     comp.add(new)
     calls.added([new])
     sums = b.op("get-tuple-element", new, index=index)
@@ -124,8 +147,8 @@ def _moved(loop: Instruction, found: _Accumulation, calls: Calls) -> Instruction
     if shape.element_type is not found.reduction.array_shape.element_type:
         name = f"{found.reduction.to_apply.name}.{shape.element_type}"
         attrs["to_apply"] = build_reducer("add", shape.element_type, loop, name)
-    over_devices = b.op("all-reduce", sums, shape=sums.shape, **attrs)
-    total = b.op("add", state[index], over_devices, shape=sums.shape)
+    over_devices = b.op(found.reduction.opcode, sums, shape=part, **attrs)
+    total = b.op("add", state[index], over_devices, shape=part)
     calls.added([over_devices])
     for user in loop.users:
         if user.opcode == "get-tuple-element" and user.tuple_index == index:
@@ -140,6 +163,23 @@ def _moved(loop: Instruction, found: _Accumulation, calls: Calls) -> Instruction
             comp.remove(dead) if dead is not loop else calls.remove(dead)
     body.remove(found.reduction)
     return new
+
+
+def _enlarge(loop: Instruction, found: _Accumulation, whole: ArrayShape) -> None:
+    """Let the element of the loop's state that is accumulated be a whole array."""
+    body = loop.body
+    assert isinstance(loop.shape, TupleShape)
+    elements = list(loop.shape.elements)
+    elements[found.index] = whole
+    state = TupleShape(tuple(elements))
+    for comp in loop.called_computations:
+        (argument,) = comp.parameters
+        argument.shape = state
+        for user in argument.users:
+            if user.tuple_index == found.index:
+                user.shape = whole
+    found.total.shape = whole
+    body.root.shape = state
 
 
 def _zero(found: _Accumulation) -> float:
