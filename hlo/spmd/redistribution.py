@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
 from hlo.spmd.route import Problem, solve
@@ -21,10 +20,8 @@ class Plan:
     elements: int
 
 
-# Layers of a model repeat, and each way of cutting an operation is costed.
-@lru_cache(1 << 16)
 def plan(
-    mesh: DeviceMesh, dims: tuple[int, ...], source: PartitionSpec, target: PartitionSpec
+    mesh: DeviceMesh, dims: Sequence[int], source: PartitionSpec, target: PartitionSpec
 ) -> Plan:
     """Return how an array changes from one spec to another one. Their manual axes are the same."""
     return _Reduced(mesh, dims, source, target).plan()
