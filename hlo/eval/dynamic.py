@@ -87,10 +87,34 @@ def evaluate(op: OpView, args: Sequence[Any], ctx: EvalContext) -> Any:
         if isinstance(s, ArrayShape)
     ]
     record = OpRecord.of(op, shapes, {**op.attrs, **case.attrs})
+    if op.opcode in _IN_PARTS:
+        record.shape = _with_parts(op, shapes[0])
     record.shape = (
         spec.infer(record) if case.dims is None else array(array_result(op).element_type, case.dims)
     )
     return _stored(op, spec.evaluate(record, arrays, ctx), op.shape)
+
+
+# Collectives whose number of parts is the ratio of an operand's and the result's dimension.
+_IN_PARTS = frozenset({"all-gather", "all-gather-start", "reduce-scatter"})
+
+
+def _with_parts(op: OpView, operand: ArrayShape) -> Shape:
+    """Return the result of a collective for an operand of a smaller size, in as many parts."""
+    (dim,) = op.dimensions
+    first = op.operand_shapes[0]
+    assert isinstance(first, ArrayShape)
+    size, bound = operand.dims[dim], first.dims[dim]
+
+    def scaled(shape: Shape) -> Shape:
+        if isinstance(shape, TupleShape):
+            return TupleShape(tuple(map(scaled, shape.elements)))
+        if not isinstance(shape, ArrayShape) or shape.rank <= dim or bound <= 0:
+            return shape
+        dims = (*shape.dims[:dim], shape.dims[dim] * size // bound, *shape.dims[dim + 1 :])
+        return array(shape.element_type, dims)
+
+    return scaled(op.shape)
 
 
 def _varies(value: Any, shape: Shape) -> bool:

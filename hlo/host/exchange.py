@@ -1,8 +1,10 @@
 """Communication of the devices of one run: collectives, and point-to-point connections.
 
 Each device runs in a thread of its own. It arrives at a rendezvous with its operands and waits for
-the other members; the last to arrive computes the results of all. Deadlocks are detected: whenever
-a device begins to wait, or ends, devices that can never continue get an error.
+the other members; the last to arrive computes the results of all. Collectives of native code go
+through a transport of its own. Deadlocks are detected: whenever a device begins to wait, or ends,
+devices that can never continue get an error; who waits in native code is looked at from time to
+time.
 """
 
 from __future__ import annotations

@@ -159,6 +159,42 @@ def test_arrays_of_dynamic_size_meet_as_if_of_that_size(backend: str, line: str)
         assert_equal(run_here(got, backend), run_here(want, "reference"))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f32[<=8,2] all-gather(x), replica_groups={}, dimensions={0}",
+        "f32[<=8,2] all-gather-done(g)",
+        "(f32[<=8,2], f32[<=8,2]) all-gather(x, x), replica_groups={}, dimensions={0}",
+        "f32[<=4,2] all-to-all(x), replica_groups={{1,0}}, dimensions={0}",
+        "f32[<=2,2] reduce-scatter(x), replica_groups={}, dimensions={0}, to_apply=sum",
+        "f32[<=4,2] collective-permute(x), source_target_pairs={{0,1},{1,0}}",
+    ],
+)
+def test_parts_of_dynamic_size_are_put_together(backend: str, line: str) -> None:
+    functions = "sum" + ADD.removeprefix("add")
+    whole = np.arange(16, dtype=np.float32).reshape(2, 4, 2)
+    gather = "g = (f32[<=4,2], f32[<=8,2]) all-gather-start(x), replica_groups={}, dimensions={0}"
+    for n in (0, 2, 4):
+        more = f"\n{gather}" if "(g)" in line else ""
+        cut = f"n = s32[] constant({n})\nx = f32[<=4,2] set-dimension-size(x0, n), dimensions={{0}}"
+        before, static, static_before = cut + more, line, "x = f32[<=4,2] copy(x0)" + more
+        for text, size in {"<=8": 2 * n, "<=4": n, "<=2": n // 2}.items():
+            static, static_before = (t.replace(text, str(size)) for t in (static, static_before))
+        got = program(line, (2, 1), [whole], more=functions, before=before)
+        fixed = program(static, (2, 1), [whole[:, :n]], more=functions, before=static_before)
+        assert_equal(run_here(got, backend), run_here(fixed, "reference"))
+
+
+def test_parts_of_a_size_that_does_not_divide_are_an_error(backend: str) -> None:
+    case = program(
+        "f32[<=4,2] all-to-all(x), replica_groups={{0,1}}, dimensions={0}", (2, 1),
+        [np.zeros((2, 4, 2), np.float32)],
+        before="n = s32[] constant(3)\nx = f32[<=4,2] set-dimension-size(x0, n), dimensions={0}",
+    )  # fmt: skip
+    with pytest.raises(hlo.HloError, match="does not divide into 2 equal parts"):
+        run_here(case, backend)
+
+
 def test_rows_go_to_several_members_in_several_updates(backend: str) -> None:
     rows = np.arange(16, dtype=np.float32).reshape(2, 4, 2)
     empty = np.full((2, 5, 2), -1, np.float32)
