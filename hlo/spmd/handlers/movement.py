@@ -9,13 +9,17 @@ import numpy as np
 
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim, WindowDim
+from hlo.ops.factors import FactorKind
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.handlers.owned import OWNED, no_value
 from hlo.spmd.handlers.registry import Wanted, handles
 from hlo.spmd.localize import localized
 from hlo.spmd.mesh import Axes, PartitionSpec
+from hlo.spmd.slots import by_device, cut_out, place_of
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.spmd.windows import array_of, by_windows, elements_at, positions_of
+from hlo.values.types import S32
 
 _Parts = Sequence[Sharded | Unsharded]
 _Specs = Sequence[PartitionSpec]
@@ -48,12 +52,21 @@ def _pad(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: W
 @handles("slice")
 def _slice(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted) -> Value:
     shape = inst.array_shape
+    operand = inst.operands[0].array_shape
+    # One element that all devices want: its owner has it, and shares it.
+    single = {
+        d for d, (size, axes) in enumerate(zip(shape.dims, wanted[0].dims, strict=True))
+        if size == 1 < operand.dims[d] and not axes
+    }  # fmt: skip
 
     def share(parts: _Parts, specs: _Specs, _: Axes) -> list[Instruction]:
         value = array_of(parts[0])
         ranges = list(inst.slice)
         for d, axes in enumerate(specs[0].dims):
             r = ranges[d]
+            if d in single and value.spec.dims[d]:
+                value = replace(value, local=_of_owner(b, value, d, r.start))
+                ranges[d] = SliceDim(0, 1)
             if not axes:
                 continue
             if r != SliceDim(0, value.shape.dims[d]):
@@ -66,7 +79,28 @@ def _slice(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted:
             return [value.local]
         return [b.op("slice", value.local, shape=result, slice=tuple(ranges))]
 
-    return by_windows(b, inst, operands, wanted, share)
+    rule = inst.spec.factors(inst)
+    moved = {f: operand.dims[d] for d in single for f in rule.operands[0][d]}
+    factors = tuple(
+        replace(f, kind=FactorKind.REDUCTION, size=moved[n]) if n in moved else f
+        for n, f in enumerate(rule.factors)
+    )
+    results = tuple(() if moved.keys() & set(old) else old for old in rule.results[0])
+    rule = replace(rule, factors=factors, results=(results,))
+    return by_windows(b, inst, operands, wanted, share, OWNED, rule)
+
+
+def _of_owner(b: SpmdBuilder, value: Sharded, dim: int, index: int) -> Instruction:
+    """Append one element of a dimension on the device that has it, and no value on others."""
+    axes = value.spec.dims[dim]
+    part = value.local.array_shape.dims[dim]
+    at = index - np.arange(b.mesh.count(axes)) * part
+    local = cut_out(b, value.local, dim, by_device(b, axes, np.clip(at, 0, part - 1)), 1)
+    owns = place_of(b, by_device(b, axes, (at >= 0) & (at < part)))
+    shape = local.array_shape
+    mine = b.broadcast(b.compare(owns, b.constant(S32, 0), "NE"), shape)
+    others = b.broadcast(no_value(b, shape.element_type), shape)
+    return b.op("select", mine, local, others, shape=shape)
 
 
 @handles("reverse")
