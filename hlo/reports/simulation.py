@@ -155,10 +155,11 @@ def simulated_run(module: Module, setup: Setup) -> SimulatedRun:
     numbers of devices that do not fit it.
     """
     unused = unused_devices(module)
-    if unused:
+    # Without shardings, and without collectives, the devices just do not need each other.
+    if "shardings" in unused:
         raise HloError.at(
             "bad-value", f"the module describes whole arrays ({unused}), not a device's part",
-            None, "partition it first",
+            None, "partition it first: --passes=sharding-propagation,spmd-partitioning,default",
         )  # fmt: skip
     replicas, partitions = module.device_counts
     devices = replicas * partitions if setup.devices is None else setup.devices

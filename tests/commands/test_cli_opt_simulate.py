@@ -70,6 +70,23 @@ ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]}  ROOT y = f32[8] 
     assert "the module describes whole arrays (num_partitions=4, shardings)" in err
 
 
+def test_an_annotated_module_is_partitioned_by_passes() -> None:
+    text = """HloModule m, num_partitions=4
+ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
+  ROOT y = f32[8] negate(x), sharding={replicated} }"""
+    passes = "--passes=sharding-propagation,spmd-partitioning,default"
+    code, out, err = run(passes, "--simulate=topology=ring", text=text)
+    assert code == 0, err
+    assert "4 devices (1 x 4, replicas and partitions)" in out
+    assert out.splitlines()[-1].split()[0] == "all-gather"
+    # What needs no other device has no collectives, and is for as many devices.
+    code, out, err = run(
+        passes, "--simulate=topology=ring", text=text.replace("replicated", "devices=[4]<=[4]")
+    )
+    assert code == 0, err
+    assert "4 devices" in out and "waiting     0 s" in out
+
+
 def test_two_reports() -> None:
     code, _, err = run("--simulate=devices=8", "--stats", text=TEXT)
     assert (code, "one at a time" in err) == (2, True)
