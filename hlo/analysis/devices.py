@@ -36,8 +36,46 @@ def unused_devices(module: Module) -> str:
 
 
 def needs_partitioning(module: Module) -> bool:
-    """True for a module on whole arrays whose shardings distribute them over its partitions."""
-    return module.device_counts[1] > 1 and any(map(_is_cut, module.instructions()))
+    """True for a module on whole arrays whose shardings distribute them over its partitions.
+
+    Not for one that a compiler has partitioned and left shardings in, as XLA does.
+    """
+    if module.device_counts[1] == 1 or module.is_scheduled:
+        return False
+    return any(map(_is_cut, module.instructions())) and partitioned_at(module) is None
+
+
+def partitioned_at(module: Module) -> Instruction | None:
+    """Return an instruction by which a module is the program of one partition already.
+
+    It exchanges data with other partitions, or is the number of its own, and no part of the program
+    is said to be manual.
+    """
+    _, partitions = module.device_counts
+    found = None
+    for inst in module.instructions():
+        if _is_manual(inst):
+            return None
+        if found is None and partitions > 1 and _tells_partitions_apart(inst, partitions):
+            found = inst
+    return found
+
+
+def _is_manual(inst: Instruction) -> bool:
+    """True where a program begins to be written per device: GSPMD's mark, or Shardy's."""
+    target = inst.attrs.get("custom_call_target", "")
+    return (
+        target in ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
+        or "xla.sdy.manual_axes" in inst.annotations.get("frontend_attributes", ())
+    )  # fmt: skip
+
+
+def _tells_partitions_apart(inst: Instruction, partitions: int) -> bool:
+    if inst.opcode == "partition-id":
+        return True
+    if not inst.spec.has(Trait.COLLECTIVE) or inst.channel_id is None:
+        return False
+    return _tells_devices_apart(inst, (1, partitions))
 
 
 def _is_cut(inst: Instruction) -> bool:

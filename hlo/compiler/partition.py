@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hlo.analysis.devices import partitioned_at
 from hlo.errors import HloError, InferError
 from hlo.io.arguments import Parameter
 from hlo.ir import Module
@@ -79,6 +80,13 @@ def partition(module: Module, devices: int | None = None) -> Partition:
     module = module.clone()
     if devices is not None:
         _set_devices(module, devices)
+    if (inst := partitioned_at(module)) is not None:
+        raise HloError.at(
+            "bad-sharding", f"{module.name} is partitioned already: {inst.name} is {inst.opcode} "
+            "between partitions, outside of a manual computation",
+            inst.span,
+            "hlo-run --per-device runs it on shards",
+        )  # fmt: skip
     run_pipeline(module, pipeline_of(_BEFORE))
     propagation = propagate(module)
     entries = entries_of(module, propagation.origins)

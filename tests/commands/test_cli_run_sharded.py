@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.run import main
 
+import hlo
 from tests.harness.paths import ROOT
 
 MATMUL = """HloModule matmul, num_partitions=4
@@ -105,3 +106,20 @@ def test_the_example_of_the_page() -> None:
     told = CliRunner().invoke(main, [str(ROOT / "examples" / "mlp_2x2.hlo"), "--check"])
     assert told.exit_code == 0
     assert "3 of 3 results are the interpreter's" in told.stderr
+
+
+# As XLA leaves it: scheduled or not, the parameters' shardings are those of the whole arrays.
+PARTITIONED = """HloModule done, num_partitions=2
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  ROOT y = f32[4] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true,
+    to_apply=add
+}
+"""
+
+
+def test_a_module_that_was_partitioned_elsewhere_runs_per_device() -> None:
+    assert "device1.out0 = f32[4] {2, 4, 6, 8}" in run("-i", "{1,2,3,4}", text=PARTITIONED).stdout
+    with pytest.raises(hlo.HloError, match="partitioned already: y is all-reduce"):
+        hlo.partition(hlo.parse(PARTITIONED))
