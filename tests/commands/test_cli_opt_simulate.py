@@ -74,7 +74,7 @@ def test_an_annotated_module_is_partitioned_by_passes() -> None:
     text = """HloModule m, num_partitions=4
 ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
   ROOT y = f32[8] negate(x), sharding={replicated} }"""
-    passes = "--passes=sharding-propagation,spmd-partitioning,default"
+    passes = "--passes=sharding-propagation,shardy-xla,spmd-partitioning,default"
     code, out, err = run(passes, "--simulate=topology=ring", text=text)
     assert code == 0, err
     assert "4 devices (1 x 4, replicas and partitions)" in out
