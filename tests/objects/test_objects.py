@@ -1097,6 +1097,81 @@ ENTRY e { x = f32[3] parameter(0)
         hlo.load_library(path)(x)
 
 
+THREADS_IN_C = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include "m.h"
+#include "hlo_collectives.h"
+
+static pthread_barrier_t barrier;
+static const hlo_collective_call *calls[2];
+
+/* Members share memory: each does its part of the definition. */
+static int32_t run(hlo_collective_call *call) {
+  const int64_t *devices;
+  int64_t place;
+  int64_t n = hlo_collective_group(call->op, call->device, &devices, &place);
+  int32_t status;
+  if (n != 2) return hlo_collective_fail(call, "a group of two is needed");
+  calls[place] = call;
+  pthread_barrier_wait(&barrier);
+  status = call->op->combine(call->op, calls, n, place);
+  pthread_barrier_wait(&barrier);
+  return status;
+}
+static int32_t start(hlo_collective_call *call) { (void)call; return 0; }
+
+static void *device(void *number) {
+  static float in[2][3] = {{1, 2, 3}, {10, 20, 30}}, out[2][6];
+  const hlo_collectives table = {sizeof table, NULL, run, start, run};
+  hlo_host host = {0};
+  int n = *(int *)number;
+  host.replica_id = (uint32_t)n;
+  host.collectives = &table;
+  static unsigned char space[2][m_WORKSPACE_BYTES + 64];
+  char *work = (char *)space[n] + (64 - (size_t)space[n] % 64) % 64;
+  const int status = m(in[n], out[n], work, &host);
+  pthread_barrier_wait(&barrier);
+  if (n == 0)
+    for (int d = 0; d < 2; d++)
+      printf("%d: %g %g %g %g\n", status, out[d][0], out[d][2], out[d][3], out[d][5]);
+  return NULL;
+}
+
+int main(void) {
+  pthread_t threads[2];
+  int numbers[2] = {0, 1};
+  hlo_host nobody = {0};
+  float in[3] = {0}, out[6];
+  static char space[m_WORKSPACE_BYTES + 64];
+  char *work = space + (64 - (size_t)space % 64) % 64;
+  printf("%d\n", m(in, out, work, &nobody) - HLO_COLLECTIVE_FAILED);
+  pthread_barrier_init(&barrier, NULL, 2);
+  for (int n = 0; n < 2; n++) pthread_create(&threads[n], NULL, device, &numbers[n]);
+  for (int n = 0; n < 2; n++) pthread_join(threads[n], NULL);
+}
+"""
+
+
+def test_threads_of_a_c_program_are_devices(tmp_path: Path) -> None:
+    text = """HloModule m, replica_count=2
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[3] parameter(0)
+  y = f32[3] all-reduce(x), replica_groups={{0,1}}, to_apply=add
+  s = (f32[3], f32[6]) all-gather-start(y), replica_groups={{1,0}}, dimensions={0}
+  ROOT z = f32[6] all-gather-done(s)
+}"""
+    NATIVE.need()
+    code = NATIVE.code(text, "m")
+    for name, data in headers(code.interface, "m.hlo", str(tmp_path / "m.h")).items():
+        Path(name).write_bytes(data)
+    (tmp_path / "m.o").write_bytes(code.write(".o", ""))
+    (tmp_path / "use.c").write_text(THREADS_IN_C)
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    run_command(["cc", *flags, "use.c", "m.o", "-o", "use"], tmp_path)
+    assert run_command(["./use"], tmp_path) == "0\n" + "0: 11 33 11 33\n" * 2
+
+
 def test_several_functions_in_one_library(tmp_path: Path) -> None:
     NATIVE.need()
     for name in ("one", "two"):

@@ -45,6 +45,17 @@ def test_bf16_rounds_at_each_step(backend: str) -> None:
     assert_equal(run_here(case, backend), [[[256.0]]] * 4)
 
 
+def test_a_reducer_of_another_precision_computes_in_that(backend: str) -> None:
+    # (1 + 256) - 256 is 1 in f32, and 0 in bf16.
+    more = """f { a = f32[] parameter(0)  b = f32[] parameter(1)  s = f32[] add(a, b)
+  ROOT r = f32[] subtract(s, b) }"""
+    case = program(
+        "f32[1] convert(y)", (2, 1), [np.float32([[1], [256]])], more=more,
+        before="b = bf16[1] convert(x0)\ny = bf16[1] all-reduce(b), replica_groups={}, to_apply=f",
+    )  # fmt: skip
+    assert_equal(run_here(case, backend), [[[1.0]]] * 2)
+
+
 def test_a_broadcast_is_of_the_first_or_of_the_one_that_is_said(backend: str) -> None:
     case = program("f32[2] collective-broadcast(x0), replica_groups={{2,1},{3,0}}", (4, 1), [X])
     assert_equal(run_here(case, backend), [[X[3]], [X[2]], [X[2]], [X[3]]])

@@ -112,12 +112,19 @@ def _all_gather_start(op: OpView, members: Members, ctx: EvalContext) -> list[An
 
 def _reduced(op: OpView, members: Members, ctx: EvalContext) -> list[np.ndarray]:
     totals = list(members[0])
+    # A reducer may have a different precision than its operands.
+    types = [_dtype(shape) for shape in op.to_apply.parameter_shapes]
     for member in members[1:]:
-        for n, (total, value) in enumerate(zip(totals, member, strict=True)):
-            found = ctx.apply(op.to_apply, [total, value])
-            # A reducer may have a different precision than its operands.
-            totals[n] = np.asarray(found).astype(total.dtype, copy=False)
+        for n, pair in enumerate(zip(totals, member, strict=True)):
+            args = [np.asarray(x).astype(t, copy=False) for x, t in zip(pair, types, strict=True)]
+            found = ctx.apply(op.to_apply, args)
+            totals[n] = np.asarray(found).astype(pair[0].dtype, copy=False)
     return totals
+
+
+def _dtype(shape: Shape) -> np.dtype[Any]:
+    assert isinstance(shape, ArrayShape)
+    return shape.element_type.dtype
 
 
 def _all_reduce(op: OpView, members: Members, ctx: EvalContext) -> list[Any]:
