@@ -159,7 +159,8 @@ def simulated_run(module: Module, setup: Setup) -> SimulatedRun:
     if "shardings" in unused:
         raise HloError.at(
             "bad-value", f"the module describes whole arrays ({unused}), not a device's part",
-            None, "partition it first: --passes=sharding-propagation,shardy-xla,spmd-partitioning,default",
+            None,
+            "partition it first: --passes=sharding-propagation,shardy-xla,spmd-partitioning,default",
         )  # fmt: skip
     replicas, partitions = module.device_counts
     devices = replicas * partitions if setup.devices is None else setup.devices
