@@ -27,8 +27,8 @@ _ADD = """add {
 }
 """
 # All-reduces in a program that is timed: starting its threads takes some tenths of a millisecond.
-_CHAIN = 8
-_TURNS = 20000
+CHAIN = 8
+TURNS = 20000
 
 
 def chain(devices: int, elements: int) -> str:
@@ -36,7 +36,7 @@ def chain(devices: int, elements: int) -> str:
     shape = f"f32[{elements}]"
     lines = [
         f"y{n} = {shape} all-reduce({f'y{n - 1}' if n else 'x'}), replica_groups={{}}, to_apply=add"
-        for n in range(_CHAIN)
+        for n in range(CHAIN)
     ]
     lines[-1] = f"ROOT {lines[-1]}"
     body = "\n".join(f"  {line}" for line in (f"x = {shape} parameter(0)", *lines))
@@ -51,7 +51,7 @@ def loop(devices: int, elements: int) -> str:
 {_ADD}go {{
   p = {state} parameter(0)
   i = s32[] get-tuple-element(p), index=0
-  n = s32[] constant({_TURNS})
+  n = s32[] constant({TURNS})
   ROOT r = pred[] compare(i, n), direction=LT
 }}
 turn {{
@@ -92,7 +92,7 @@ def copies(devices: int, size_bytes: int) -> Callable[[], float]:
 
         def work(source: np.ndarray, target: np.ndarray) -> None:
             barrier.wait()
-            for _ in range(_CHAIN):
+            for _ in range(CHAIN):
                 ctypes.memmove(target.ctypes.data, source.ctypes.data, size_bytes)
             barrier.wait()
 
@@ -100,7 +100,7 @@ def copies(devices: int, size_bytes: int) -> Callable[[], float]:
         for thread in threads:
             thread.start()
         barrier.wait()
-        seconds = timed(barrier.wait) / _CHAIN
+        seconds = timed(barrier.wait) / CHAIN
         for thread in threads:
             thread.join()
         return seconds
@@ -121,7 +121,7 @@ def main() -> None:
     copy = copies(devices, size)
     reduced, copied = [], []
     for _ in range(options.rounds):
-        reduced.append(timed(lambda: client.execute_replicated(large, arguments)) / _CHAIN)
+        reduced.append(timed(lambda: client.execute_replicated(large, arguments)) / CHAIN)
         copied.append(copy())
     moved = 2 * devices * size / 1e9
     ratio = min(copied) / min(reduced)
@@ -136,7 +136,7 @@ def main() -> None:
             timed(lambda p=small, v=values: client.execute_replicated(p, v))
             for _ in range(options.rounds)
         ]
-        print(f"all-reduce of {elements} elements: {min(times) / _TURNS * 1e6:.1f} us")
+        print(f"all-reduce of {elements} elements: {min(times) / TURNS * 1e6:.1f} us")
 
 
 if __name__ == "__main__":

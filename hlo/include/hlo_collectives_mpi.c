@@ -19,11 +19,9 @@ typedef struct group {
   struct group *next;
 } group;
 
-/* What a call has begun: requests to wait for, and what remains to be done after that. */
+/* What a call has begun. */
 typedef struct pending {
-  group *in;
   int count;
-  MPI_Datatype type; /* to be freed, unless it is MPI_DATATYPE_NULL */
   MPI_Request requests[];
 } pending;
 
@@ -537,7 +535,6 @@ static int32_t start(hlo_collective_call *call) {
   if (p == NULL) {
     return finish(call, NO_MEMORY);
   }
-  p->in = g;
   p->count = (int)room;
   for (int64_t k = 0; k < room; ++k) {
     p->requests[k] = MPI_REQUEST_NULL;

@@ -2,9 +2,7 @@
  *
  *     MPI_Init(&argc, &argv);
  *     hlo_collectives *table = hlo_collectives_mpi(MPI_COMM_WORLD);
- *     hlo_host host = {...};
- *     host.collectives = table;
- *     host.replica_id = rank / partitions; host.partition_id = rank % partitions;
+ *     hlo_host host = {message, sizeof message, rank / partitions, rank % partitions, table, ...};
  *     ... call the program, on every rank ...
  *     hlo_collectives_mpi_free(table);
  *     MPI_Finalize();

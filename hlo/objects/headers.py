@@ -25,7 +25,8 @@ def headers(interface: Interface, source: str, path: str) -> dict[str, bytes]:
         path = str(c_header)
     found[path] = header(interface, name, c_header.name).encode()
     shipped = ["hlo_ffi.h"] if interface.uses_host else []
-    shipped += ["hlo_collectives.h"] if interface.collectives else []
+    if interface.collectives:
+        shipped += ["hlo_collectives.h", "hlo_collectives_mpi.h", "hlo_collectives_mpi.c"]
     for name in shipped:
         if c_header.name == name:
             raise HloError.at("bad-output", f"{path} would be written twice: it includes this name")
