@@ -62,11 +62,13 @@ sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, 
 	$(BIN)/python -m tests.sweeps.compare_partitioned --count 100 --native 10
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300
 	$(BIN)/python -m tests.sweeps.guard_pages --count 300 --quick --threads 4
+	$(BIN)/python -m tests.sweeps.mpi_failures --count 200
 
 bench: $(BIN)/pytest  ## timings beside XLA's in the same run
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/passes.py
 	$(BIN)/python bench/collectives.py
+	$(BIN)/python bench/mpi.py
 
 models: $(BIN)/pytest  ## instructions, traffic and peak memory of the examples, beside XLA's
 	$(BIN)/python bench/models.py
