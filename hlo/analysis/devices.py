@@ -42,7 +42,8 @@ def needs_partitioning(module: Module) -> bool:
     """
     if module.device_counts[1] == 1 or module.is_scheduled:
         return False
-    return any(map(_is_cut, module.instructions())) and partitioned_at(module) is None
+    says = any(_is_cut(inst) or _is_manual(inst) for inst in module.instructions())
+    return says and partitioned_at(module) is None
 
 
 def partitioned_at(module: Module) -> Instruction | None:

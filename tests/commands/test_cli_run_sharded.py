@@ -123,3 +123,32 @@ def test_a_module_that_was_partitioned_elsewhere_runs_per_device() -> None:
     assert "device1.out0 = f32[4] {2, 4, 6, 8}" in run("-i", "{1,2,3,4}", text=PARTITIONED).stdout
     with pytest.raises(hlo.HloError, match="partitioned already: y is all-reduce"):
         hlo.partition(hlo.parse(PARTITIONED))
+
+
+# What JAX's `shard_map` becomes: nothing else of the program has a sharding.
+MANUAL = r"""HloModule manual, num_partitions=2,
+  frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["a"=2]>}}
+xla.sdy.manual_computation_body {
+  x = f32[2] parameter(0)
+  i = u32[] partition-id()
+  f = f32[] convert(i)
+  b = f32[2] broadcast(f), dimensions={}
+  ROOT y = f32[2] add(x, b)
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  part = f32[2] custom-call(x), custom_call_target="xla.sdy.GlobalToLocalShape",
+    custom_call_has_side_effect=true, frontend_attributes={
+    xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\"a\"}]>]>",
+    xla.sdy.manual_axes="#sdy<manual_axes{\"a\"}>"}
+  y = f32[2] call(part), to_apply=xla.sdy.manual_computation_body
+  ROOT r = f32[4] custom-call(y), custom_call_target="xla.sdy.LocalToGlobalShape",
+    custom_call_has_side_effect=true, frontend_attributes={
+    xla.sdy.manual_axes="#sdy<manual_axes{\"a\"}>",
+    xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"a\"}]>]>"}
+}
+"""
+
+
+def test_a_manual_computation_is_partitioned() -> None:
+    assert "out0 = f32[4] {1, 2, 4, 5}" in run("-i", "{1,2,3,4}", text=MANUAL).stdout
