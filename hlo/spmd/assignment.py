@@ -171,7 +171,7 @@ class Choices:
                 scattered = scatter_target(mesh, shape, spec, wanted, reduced)
                 if reduced:
                     whole = mesh.local_shape(shape, spec).byte_size
-                    cost += 2 * whole if scattered is None else whole
+                    cost += whole if scattered is None else whole / mesh.count(reduced)
                 cost += moved_bytes(mesh, shape, scattered or spec, wanted)
         work = 2.0 if any(f.kind is FactorKind.REDUCTION for f in rule.factors) else 1.0
         for number, factor in enumerate(rule.factors):
