@@ -160,7 +160,7 @@ def simulated_run(module: Module, setup: Setup) -> SimulatedRun:
         raise HloError.at(
             "bad-value", f"the module describes whole arrays ({unused}), not a device's part",
             None,
-            "partition it first: --passes=sharding-propagation,shardy-xla,spmd-partitioning,default",
+            "partition first: --passes=sharding-propagation,shardy-xla,spmd-partitioning,default",
         )  # fmt: skip
     replicas, partitions = module.device_counts
     devices = replicas * partitions if setup.devices is None else setup.devices
