@@ -269,6 +269,32 @@ dimensions={{{at}}}, is_stable=true, to_apply=f
     return Case(text, [data(draw, et, dims) for _ in range(count)], [len(dims)] * count)
 
 
+def argsort(draw: random.Random) -> Case:
+    """Return the positions that sort an array, which are counted or broadcast."""
+    dims = some_dims(draw)
+    at = draw.randrange(len(dims))
+    shape = joined(dims)
+    positions = f"p = s32[{shape}] iota(), iota_dimension={at}"
+    if draw.random() < 0.5:
+        positions = f"""q = s32[{dims[at]}] iota(), iota_dimension=0
+  p = s32[{shape}] broadcast(q), dimensions={{{at}}}"""
+    text = f"""HloModule m
+f {{
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT
+}}
+ENTRY e {{
+  x = s32[{shape}] parameter(0)
+  {positions}
+  s = (s32[{shape}], s32[{shape}]) sort(x, p), dimensions={{{at}}}, is_stable=true, to_apply=f
+  ROOT r = s32[{shape}] get-tuple-element(s), index=1
+}}"""
+    return Case(text, [data(draw, "s32", dims) % 5], [len(dims)])
+
+
 def top_k(draw: random.Random) -> Case:
     """Return a topk, as an operation or as a custom call."""
     dims, et = some_dims(draw), draw.choice([t for t in TYPES if t != "c64"])
@@ -421,6 +447,7 @@ CASES: dict[str, Callable[[random.Random], Case]] = {
     "gather": gather,
     "scatter": scatter,
     "sort": sort,
+    "argsort": argsort,
     "topk": top_k,
     "fft": fft,
     "cholesky": cholesky,

@@ -27,7 +27,7 @@ def _iota(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: 
         # Added up in a type that holds every index, whatever the result's rounds to.
         index = b.index(Sharded(along, spec, shape), inst.iota_dimension)
         along = b.convert(index, shape.element_type)
-    return b.sharded(along, spec)
+    return b.sharded(along, spec, shape)
 
 
 @handles("constant")

@@ -32,7 +32,7 @@ def _custom_call(
     rule = inst.spec.factors(inst)
     if any(isinstance(v, tuple) for v in operands) or not _is_flat(inst):
         return on_whole_values(b, inst, operands, wanted, rule.reason)
-    return by_factors(b, inst, with_moved_cuts(b, rule, operands), wanted)
+    return by_factors(b, inst, with_moved_cuts(b, inst, rule, operands), wanted)
 
 
 def _is_flat(inst: Instruction) -> bool:

@@ -13,15 +13,17 @@ from hlo.ir import Instruction
 from hlo.ops.factors import DimFactors, FactorKind, FactorRule
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.by_factors import by_factors
-from hlo.spmd.handlers.registry import Wanted, handles
+from hlo.spmd.handlers.registry import HANDLERS, Wanted, handles
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
 from hlo.spmd.value import Sharded, Value
 
 
-def with_moved_cuts(b: SpmdBuilder, rule: FactorRule, operands: Sequence[Value]) -> list[Value]:
+def with_moved_cuts(
+    b: SpmdBuilder, inst: Instruction, rule: FactorRule, operands: Sequence[Value]
+) -> list[Value]:
     """Return operands whose dimensions that have to be whole are, others being cut in their place.
 
-    They stay as they are where no other dimension can be cut that far.
+    rule: of the instruction. Operands stay where no other dimension can be cut that far.
     """
     assignment: dict[int, Axes] = {}
     homeless: list[int] = []
@@ -41,9 +43,34 @@ def with_moved_cuts(b: SpmdBuilder, rule: FactorRule, operands: Sequence[Value])
     if not homeless or not _housed(b.mesh, rule, assignment, homeless):
         return list(operands)
     return [
-        b.reshard(v, _spec(v.spec, dims, assignment)) if isinstance(v, Sharded) else v
-        for v, dims in zip(operands, rule.operands, strict=True)
+        _moved(b, origin, v, _spec(v.spec, dims, assignment)) if isinstance(v, Sharded) else v
+        for origin, v, dims in zip(inst.operands, operands, rule.operands, strict=True)
     ]
+
+
+def _moved(b: SpmdBuilder, origin: Instruction, value: Sharded, spec: PartitionSpec) -> Sharded:
+    """Return an operand by another spec. Numbers that an iota counts are counted anew.
+
+    Such are the positions that a sort takes along.
+    """
+    if value.spec == spec or not _counts(origin):
+        return b.reshard(value, spec)
+    if origin.opcode == "broadcast":
+        (source,) = origin.operands
+        inner = PartitionSpec(tuple(spec.dims[d] for d in origin.dimensions), spec.manual)
+        counted = HANDLERS["iota"](b, source, [], [inner])
+        made = by_factors(b, origin, [counted], [spec])
+    else:
+        made = HANDLERS["iota"](b, origin, [], [spec])
+    assert isinstance(made, Sharded)
+    return b.reshard(made, spec)
+
+
+def _counts(inst: Instruction) -> bool:
+    if inst.shape.is_dynamic:
+        return False
+    source = inst.operands[0] if inst.opcode == "broadcast" else inst
+    return source.opcode == "iota"
 
 
 def _passes(rule: FactorRule, factor: int) -> bool:
@@ -80,7 +107,7 @@ def _whole_matrices(
     b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: Wanted
 ) -> Value:
     rule = inst.spec.factors(inst)
-    return by_factors(b, inst, with_moved_cuts(b, rule, operands), wanted)
+    return by_factors(b, inst, with_moved_cuts(b, inst, rule, operands), wanted)
 
 
 @handles("sort")
@@ -93,4 +120,4 @@ def _sort(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wanted: 
         }),
         reason="elements change places along a dimension, and no other one can be cut in its place",
     )  # fmt: skip
-    return by_factors(b, inst, with_moved_cuts(b, rule, operands), wanted, rule=rule)
+    return by_factors(b, inst, with_moved_cuts(b, inst, rule, operands), wanted, rule=rule)
