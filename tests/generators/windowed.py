@@ -257,12 +257,31 @@ def _select_and_scatter(draw: random.Random) -> str:
     )  # fmt: skip
 
 
+def _reshape(draw: random.Random) -> str:
+    et = draw.choice(_TYPES)
+    primes = [draw.choice([2, 2, 3, 5, 7]) for _ in range(draw.randint(1, 5))]
+
+    def dims() -> list[int]:
+        found = [1]
+        for prime in primes:
+            if draw.random() < 0.5:
+                found.append(1)
+            found[-1] *= prime
+        return found
+
+    before = dims()
+    if draw.random() < 0.3:
+        draw.shuffle(primes)
+    return _module(et, [_shape(et, before)], f"{_shape(et, dims())} reshape(p0)")
+
+
 GENERATORS: dict[str, Callable[[random.Random], str]] = {
     "concatenate": _concatenate,
     "convolution": _convolution,
     "pad": _pad,
     "reduce-window": _reduce_window,
     "slice": _slice,
+    "reshape": _reshape,
     "reverse": _reverse,
     "select-and-scatter": _select_and_scatter,
     "shuffle": _shuffle,

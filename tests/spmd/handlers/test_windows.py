@@ -7,7 +7,7 @@ import random
 import pytest
 
 import hlo
-from hlo.spmd.mesh import DeviceMesh
+from hlo.spmd.mesh import DeviceMesh, PartitionSpec
 from tests.generators.windowed import GENERATORS
 from tests.harness.partitioned import MESHES, annotate, random_spec, run_partitioned
 
@@ -40,3 +40,23 @@ def _tolerance(module: hlo.Module) -> float:
 @pytest.mark.parametrize("opcode", sorted(GENERATORS))
 def test_random_operations(opcode: str, seed: int) -> None:
     check(opcode, seed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("10,8", "5,16"), ("7,6", "14,3"), ("12", "3,4"), ("3,4", "12"), ("1,9,2,5", "18,5,1")],
+)
+@pytest.mark.parametrize("count", [2, 4, 6])
+def test_reshapes_that_do_not_line_up(before: str, after: str, count: int) -> None:
+    text = f"HloModule m\nENTRY e {{\n  x = s32[{before}] parameter(0)\n"
+    module = hlo.parse(f"{text}  ROOT r = s32[{after}] reshape(x)\n}}")
+    mesh = DeviceMesh((count,) if count < 4 else (2, count // 2))
+
+    def rows(dims: str) -> PartitionSpec:
+        sizes = dims.split(",")
+        first = next(n for n, size in enumerate(sizes) if size != "1")
+        return PartitionSpec(((),) * len(sizes)).with_dim(first, mesh.axes)
+
+    annotate(module, mesh, [rows(before)], [rows(after)])
+    found = run_partitioned(module, hlo.random_inputs(module, seed=1))
+    assert not found.notes
