@@ -203,3 +203,12 @@ ENTRY e {
 }
 """)
     assert hlo.partition(module).module.entry.result_shape.dims == (2,)
+
+
+def test_shardings_by_shardys_axes_are_read_first() -> None:
+    module = hlo.parse("""HloModule m, num_partitions=2,
+  frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["a"=2]>}}
+ENTRY e { ROOT x = f32[4] parameter(0) }
+""")
+    with pytest.raises(HloError, match="shardy-xla"):
+        hlo.optimize(module, "sharding-propagation,spmd-partitioning")
