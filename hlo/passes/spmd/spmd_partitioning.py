@@ -22,9 +22,11 @@ def spmd_partitioning(module: Module, rewrites: Rewrites) -> None:
         return
     if has_meshes(module):
         raise HloError.at(
-            "bad-sharding", f"{module.name} has shardings by axes of Shardy's meshes: spmd-partitioning "
-            "reads those that shardy-xla makes of them", hint="--passes=shardy-xla,spmd-partitioning",
-        )  # fmt: skip
+            "bad-sharding",
+            f"{module.name} has shardings by axes of Shardy's meshes: spmd-partitioning reads "
+            "those that shardy-xla makes of them",
+            hint="--passes=shardy-xla,spmd-partitioning",
+        )
     if rewrites.allow("spmd-partitioning", module.entry.root, approximate=True):
         try:
             rewrites.notes += map(str, partition_module(module).notes)
