@@ -7,11 +7,12 @@ goes up by the size of the group each time, so that nothing is ever reset. A gro
 meetings, taken in turn, for collectives that start before earlier ones end; where a member comes
 to one whose last call it has not ended yet, it ends that one first.
 
-A wait spins, then yields, then sleeps for longer and longer, an eighth of the time it has taken so
-far. Long waits for others to come say so in the state of their device, where `rendezvous` finds
-deadlocks, and look whether to go on (`hlo.poll`). One that has to end takes back its arrival, if
-it is not too late; if it is, all members are there, and it does its share first. So nobody reads
-operands of a call that has ended early.
+A wait spins, then sleeps for longer and longer, an eighth of the time it has taken so far; on a
+busy machine a yield would take longer, since it lets all others have a turn. Long waits for others
+to come say so in the state of their device, where `rendezvous` finds deadlocks, and look whether to
+go on (`hlo.poll`). One that has to end takes back its arrival, if it is not too late; if it is, all
+members are there, and it does its share first. So nobody reads operands of a call that has ended
+early.
 
 These functions are LLVM IR, so that no compiler is needed where the package is installed.
 """
@@ -46,8 +47,7 @@ MISMATCHED, FAILED, NO_GROUP, NO_DEVICES = 1, 2, 3, 4
 # What stands in an entry in place of a place: results are zeros, and the last two errors.
 ZEROS_PLACE, NO_GROUP_PLACE, NO_DEVICES_PLACE = -1, -NO_GROUP, -NO_DEVICES
 
-_YIELDS = 60
-_FIRST_SLEEP, _LONGEST_SLEEP = 20, 1000  # microseconds
+_FIRST_SLEEP, _LONGEST_SLEEP = 10, 1000  # microseconds
 
 _CALL = "{ i64, ptr, ptr, ptr, ptr, ptr, ptr, i64, i64 }"
 _OP = (
@@ -132,7 +132,6 @@ no:
 define internal void @await(ptr %counter, i64 %target, i64 %spins, ptr %device, i64 %number,
                             ptr %meeting, ptr %own) nounwind {{
 entry:
-  %patience = add i64 %spins, {_YIELDS}
   %shown = add i64 %number, 1
   %comes = icmp ne ptr %device, null
 {_at("epoch", "%device", EPOCH)}
@@ -140,22 +139,16 @@ entry:
 {_at("where", "%device", MEETING)}
   br label %spin
 spin:
-  %turn = phi i64 [ 0, %entry ], [ %turns, %pause ], [ %turns, %yield ]
+  %turn = phi i64 [ 0, %entry ], [ %turns, %pause ]
   %now = load atomic i64, ptr %counter seq_cst, align 8
   %over = icmp sge i64 %now, %target
   br i1 %over, label %done, label %again
 again:
   %turns = add i64 %turn, 1
   %quick = icmp slt i64 %turn, %spins
-  br i1 %quick, label %pause, label %slow
+  br i1 %quick, label %pause, label %long
 pause:
   PAUSE
-  br label %spin
-slow:
-  %short = icmp slt i64 %turn, %patience
-  br i1 %short, label %yield, label %long
-yield:
-  call void @rest(i64 0)
   br label %spin
 long:
   br i1 %comes, label %tell, label %sleep
@@ -505,10 +498,9 @@ done:
 
 # Lets others have the processor, for some microseconds.
 _REST = {
-    "posix": ("declare i32 @sched_yield()\ndeclare void @usleep(i32)", "sched_yield", "usleep", 1),
-    "nt": ("declare i32 @SwitchToThread()\ndeclare void @Sleep(i32)", "SwitchToThread", "Sleep",
-           1000),
-}  # fmt: skip
+    "posix": ("declare void @usleep(i32)", "usleep", 1),
+    "nt": ("declare void @Sleep(i32)", "Sleep", 1000),
+}
 
 SYMBOLS = ("meeting_run", "meeting_start", "meeting_wait", "meeting_leave")
 # The functions of `hlo.runtime.watch` that they call.
@@ -518,15 +510,9 @@ CALLED = ("watch_here", "watch_guard", "watch_jump", "hlo.poll")
 @cache
 def meeting_code(machine: Machine) -> bytes:
     """Return the object file of these functions."""
-    declared, give, sleep, unit = _REST["posix" if os.name == "posix" else "nt"]
+    declared, sleep, unit = _REST["posix" if os.name == "posix" else "nt"]
     rest = f"""{declared}
 define internal void @rest(i64 %time) nounwind {{
-  %none = icmp eq i64 %time, 0
-  br i1 %none, label %yield, label %nap
-yield:
-  %yielded = call i32 @{give}()
-  ret void
-nap:
   %whole = udiv i64 %time, {unit}
   %short = trunc i64 %whole to i32
   call void @{sleep}(i32 %short)

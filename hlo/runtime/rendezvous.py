@@ -17,9 +17,9 @@ from hlo.runtime.pool import default_threads
 
 _WORD = 8
 _LINE = 64
-# Turns of a spin loop before a member yields, where there is a processor for each device; else it
+# Turns of a spin loop before a member sleeps, where there is a processor for each device; else it
 # would take one from those it waits for.
-_SPINS = 2000
+_SPINS = 300
 
 
 class Meetings:
