@@ -103,12 +103,22 @@ class ShardyReader:
                 region = regions.get(inst, ())
                 for leaf, annotation in self._of(inst, _SHARDING, shardings, inst.shape, mesh):
                     found[inst, leaf] = _in_region(annotation, region)
+        self._results(found)
         for inst, region in regions.items():
             if is_call_of(inst, _ENTER):
                 self._enter(inst, mesh, region, found)
             elif is_call_of(inst, _LEAVE):
                 self._leave(inst, mesh, region, found)
         return found
+
+    def _results(self, found: Annotations) -> None:
+        """Give the elements of the entry's result the annotations that their operands are."""
+        root = self.module.entry.root
+        leaf = 0
+        for operand in root.operands if root.opcode == "tuple" else ():
+            if is_call_of(operand, _RESULT) and (operand, 0) in found:
+                found[root, leaf] = found[operand, 0]
+            leaf += len(leaf_shapes(operand.shape))
 
     def _of(
         self, inst: Instruction, key: str, shardings: Sequence[AxisSharding], shape: Shape,
