@@ -173,10 +173,15 @@ class Choices:
                     whole = mesh.local_shape(shape, spec).byte_size
                     cost += whole if scattered is None else whole / mesh.count(reduced)
                 cost += moved_bytes(mesh, shape, scattered or spec, wanted)
+        return cost + self.work(assignment)
+
+    def work(self, assignment: Assignment) -> float:
+        """Return what a device computes, in bytes that it could receive in that time."""
+        rule = self.rule
         work = 2.0 if any(f.kind is FactorKind.REDUCTION for f in rule.factors) else 1.0
         for number, factor in enumerate(rule.factors):
-            work *= mesh.shard_size(factor.size, assignment.get(number, ()))
-        return cost + work / _OPERATIONS_PER_BYTE
+            work *= self.mesh.shard_size(factor.size, assignment.get(number, ()))
+        return work / _OPERATIONS_PER_BYTE
 
     def reduced_axes(self, assignment: Assignment) -> Axes:
         """Return the axes over which partial results have to be reduced."""

@@ -21,7 +21,7 @@ from hlo.ir import Computation, Module
 from hlo.spmd.mesh import Axes
 from hlo.spmd.propagation.costs import Dims, EdgeCosts
 from hlo.spmd.propagation.graph import running_computations
-from hlo.spmd.propagation.labelling import Table, least_labels, total_cost
+from hlo.spmd.propagation.labelling import least_labels, total_cost
 from hlo.spmd.propagation.state import Edge, Graph, Value
 
 # How much less all of it has to cost for other shardings than those that propagated.
@@ -29,6 +29,8 @@ _GAIN = 0.02
 # Operations with more variables are counted operand by operand.
 _MOST_VARIABLES = 3
 _MOST_ROUNDS = 3
+# How much computing counts: if less of it costs more bytes, then hardly.
+_WORK = (1.0, 1 / 16)
 # A device computes so many operations in the time in which it receives a byte.
 _OPERATIONS_PER_BYTE = 64
 
@@ -142,15 +144,40 @@ class _Problem:
     def decide(self, block: Axes) -> bool:
         """Choose the dimensions that a group of axes cuts; returns whether any changed."""
         labels = [self._labels(v, block) for v in self.variables]
-        tables = [*self._work(labels), *self._tables(labels)]
-        found = least_labels(list(map(len, labels)), tables)
-        before = total_cost(tables, [0] * len(labels))
-        if not any(found) or total_cost(tables, found) > (1 - _GAIN) * before:
+        costs = list(self._tables(labels))
+        now = [0] * len(labels)
+        for share in _WORK:
+            tables = [(names, bytes_ + share * work) for names, bytes_, work in costs]
+            found = least_labels(list(map(len, labels)), tables)
+            gains = total_cost(tables, found) <= (1 - _GAIN) * total_cost(tables, now)
+            if gains and self._moved(labels, found) <= self._moved(labels, now):
+                break
+        else:
             return False
         for variable, choices, label in zip(self.variables, labels, found, strict=True):
             for value in variable.values if label else ():
                 value.dims = list(choices[label])
         return True
+
+    def _moved(self, labels: Sequence[Sequence[Dims]], chosen: Sequence[int]) -> float:
+        """Return the bytes that a device receives.
+
+        A change of distribution that several instructions need is made once.
+        """
+        total = 0.0
+        shared: dict[tuple[int, Dims], float] = {}
+        for edge, weight, kind in self.edges:
+            numbers = [self.of[v.index].number if v.index in self.of else -1 for v in edge.arrays]
+            cut = tuple(
+                labels[n][chosen[n]] if n >= 0 else tuple(v.dims)
+                for n, v in zip(numbers, edge.arrays, strict=True)
+            )
+            cost = self.costs.cost(edge, kind, cut)
+            total += weight * (cost.moved - sum(bytes_ for *_, bytes_ in cost.operands))
+            for i, target, bytes_ in cost.operands:
+                key = edge.arrays[i].index, target
+                shared[key] = max(shared.get(key, 0.0), weight * bytes_)
+        return total + sum(shared.values())
 
     def _labels(self, variable: _Variable, block: Axes) -> list[Dims]:
         """Return the ways to cut a variable along a group of axes: the present one first."""
@@ -179,20 +206,20 @@ class _Problem:
                 return block[:length]
         return block if size >= 2 * self.mesh.count((*have, *block)) else ()
 
-    def _work(self, labels: Sequence[Sequence[Dims]]) -> Iterator[Table]:
+    def _tables(
+        self, labels: Sequence[Sequence[Dims]]
+    ) -> Iterator[tuple[tuple[int, ...], np.ndarray, np.ndarray]]:
+        """Yield variables, the bytes that combinations of their labels move, and their work."""
         for variable in self.variables:
-            if variable.work and len(labels[variable.number]) > 1:
-                costs = [
-                    variable.work / _OPERATIONS_PER_BYTE / self.mesh.count(a for d in o for a in d)
-                    for o in labels[variable.number]
-                ]
-                yield (variable.number,), np.array(costs)
-
-    def _tables(self, labels: Sequence[Sequence[Dims]]) -> Iterator[Table]:
-        known: dict[object, np.ndarray] = {}
+            options = labels[variable.number]
+            if variable.work and len(options) > 1:
+                parts = [self.mesh.count(a for axes in o for a in axes) for o in options]
+                work = variable.work / _OPERATIONS_PER_BYTE / np.array(parts)
+                yield (variable.number,), np.zeros(len(options)), work
+        known: dict[object, tuple[np.ndarray, np.ndarray]] = {}
         for edge, weight, kind in self.edges:
             for part, number in self._parts(edge, kind):
-                options = [
+                options_of = [
                     tuple(labels[self.of[v.index].number]) if v.index in self.of
                     else (tuple(v.dims),)
                     for v in part.arrays
@@ -202,21 +229,24 @@ class _Problem:
                 order = tuple(sorted(set(names) - {-1}))
                 if all(len(labels[n]) == 1 for n in order):
                     continue
-                key = number, tuple(options), tuple(order.index(n) if n >= 0 else -1 for n in names)
+                places = tuple(order.index(n) if n >= 0 else -1 for n in names)
+                key = number, tuple(options_of), places
                 if key not in known:
-                    known[key] = self._table(part, number, options, names, order, labels)
-                yield order, known[key] * weight
+                    sizes = [len(labels[n]) for n in order]
+                    known[key] = self._table(part, number, options_of, places, sizes)
+                moved, work = known[key]
+                yield order, moved * weight, work * weight
 
     def _table(
-        self, edge: Edge, kind: int, options: Sequence[Sequence[Dims]], names: Sequence[int],
-        order: Sequence[int], labels: Sequence[Sequence[Dims]],
-    ) -> np.ndarray:  # fmt: skip
-        table = np.empty([len(labels[n]) for n in order])
-        for at in product(*(range(s) for s in table.shape)):
-            chosen = dict(zip(order, at, strict=True))
-            cut = tuple(o[chosen.get(n, 0)] for o, n in zip(options, names, strict=True))
-            table[at] = self.costs.cost(edge, kind, cut)
-        return table
+        self, edge: Edge, kind: int, options: Sequence[Sequence[Dims]], places: Sequence[int],
+        sizes: Sequence[int],
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        moved, work = np.empty(sizes), np.empty(sizes)
+        for at in product(*map(range, sizes)):
+            cut = tuple(o[at[p] if p >= 0 else 0] for o, p in zip(options, places, strict=True))
+            cost = self.costs.cost(edge, kind, cut)
+            moved[at], work[at] = cost.moved, cost.work
+        return moved, work
 
     def _parts(self, edge: Edge, kind: int) -> Iterator[tuple[Edge, int]]:
         """Yield an edge, or where it has many variables, each of its operands with the result."""
