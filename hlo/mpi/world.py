@@ -73,11 +73,13 @@ class World:
         size, rank = launched_ranks()
         # The first rank says it, unless it is the one that is lost.
         if not started.wait(patience_s + min(rank, 1) * 2 + rank * 0.5):
-            self._show(HloError.at(
-                "lost-rank", f"not all of {size} ranks have started within {patience_s:g} s",
-                hint="--rank-timeout of hlo-run sets another limit",
-            ))  # fmt: skip
-            os._exit(1)
+            try:
+                self._show(HloError.at(
+                    "lost-rank", f"not all of {size} ranks have started within {patience_s:g} s",
+                    hint="--rank-timeout of hlo-run sets another limit",
+                ))  # fmt: skip
+            finally:  # whoever reads our output may be gone
+                os._exit(1)
 
     def close(self) -> None:
         """End the run of all ranks, and MPI if it was begun here; this is done at exit as well."""
