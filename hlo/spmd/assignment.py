@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hlo.ops.factors import DimFactors, FactorKind, FactorRule
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
-from hlo.spmd.reshard import moved_bytes
+from hlo.spmd.redistribution.reshard import moved_bytes
 from hlo.values.types import ArrayShape
 
 Assignment = Mapping[int, Axes]

@@ -72,7 +72,8 @@ class Program:
     Attributes:
         module: the module being written.
         mesh: its devices.
-        resharder: writes the collectives of a change of distribution: `hlo.spmd.reshard.reshard`.
+        resharder: writes the collectives of a change of distribution:
+            `hlo.spmd.redistribution.reshard`.
         notes: the replications that could not be avoided.
         reshards: all changes of distribution.
         collectives: what devices exchange, with the instruction of the original program that it is
@@ -314,7 +315,7 @@ class SpmdBuilder(Builder):
         """Send part n of a dimension to the nth device along axes: an all-to-all.
 
         The dimension, whose size is a multiple of their number, has the parts received, in the
-        order of the devices. `hlo.spmd.blocks.all_to_all` joins another dimension.
+        order of the devices. `hlo.spmd.redistribution.blocks.all_to_all` joins another dimension.
         """
         if self.mesh.count(axes) == 1:
             return x

@@ -20,7 +20,7 @@ from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.registry import HANDLERS, Wanted
 from hlo.spmd.handlers.structure import forwarded
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec, mesh_for
-from hlo.spmd.reshard import reshard
+from hlo.spmd.redistribution.reshard import reshard
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.sharding import Sharding, TupleSharding
 from hlo.values.types import ArrayShape, TupleShape, compatible

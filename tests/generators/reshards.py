@@ -10,7 +10,7 @@ import numpy as np
 
 from hlo.spmd.builder import Program
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec
-from hlo.spmd.reshard import reshard
+from hlo.spmd.redistribution.reshard import reshard
 from hlo.values.types import ELEMENT_TYPES, ArrayShape, array
 from tests.harness.partitioned import random_spec
 from tests.harness.spmd import on_devices, program, same_shards, shards

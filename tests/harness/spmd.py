@@ -11,7 +11,7 @@ from hlo.ir import Computation, Module
 from hlo.ir.builder import Builder
 from hlo.spmd.builder import Program, SpmdBuilder
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec
-from hlo.spmd.reshard import reshard
+from hlo.spmd.redistribution.reshard import reshard
 from hlo.spmd.value import Sharded
 from hlo.values.types import ArrayShape
 

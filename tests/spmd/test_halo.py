@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hlo.ir import Module
-from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.halo.exchange import Reach, exchange
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
 from hlo.spmd.value import Sharded
 from hlo.values.types import array

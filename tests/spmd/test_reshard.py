@@ -8,8 +8,8 @@ import pytest
 
 from hlo.errors import InferError
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec
-from hlo.spmd.redistribution import plan
-from hlo.spmd.reshard import moved_bytes, reshard
+from hlo.spmd.redistribution.plan import plan
+from hlo.spmd.redistribution.reshard import moved_bytes, reshard
 from hlo.values.types import S32, array
 from tests.generators.reshards import COLLECTIVES, check, generate
 from tests.harness.spmd import program

@@ -15,13 +15,13 @@ from hlo.ir import Instruction
 from hlo.ops.attrs import SliceDim
 from hlo.ops.factors import Factor, FactorKind, FactorRule
 from hlo.spmd.builder import SpmdBuilder, resized
+from hlo.spmd.halo.messages import Message, deliver, joined, messages_of, rounds_of, sent
+from hlo.spmd.halo.slots import cut_out
 from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.registry import Wanted, handles
+from hlo.spmd.handlers.windows import array_of, by_windows, varies_in_size
 from hlo.spmd.mesh import Axes, PartitionSpec
-from hlo.spmd.messages import Message, deliver, joined, messages_of, rounds_of, sent
-from hlo.spmd.slots import cut_out
 from hlo.spmd.value import Sharded, Unsharded, Value
-from hlo.spmd.windows import array_of, by_windows, varies_in_size
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,7 @@ from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.contraction import sums
 from hlo.spmd.handlers.registry import Wanted, handles
-from hlo.spmd.mesh import Axes, PartitionSpec
-from hlo.spmd.value import Sharded, Unsharded, Value
-from hlo.spmd.windows import (
+from hlo.spmd.handlers.windows import (
     Positions,
     array_of,
     by_windows,
@@ -26,6 +24,8 @@ from hlo.spmd.windows import (
     positions_of,
     varies_in_size,
 )
+from hlo.spmd.mesh import Axes, PartitionSpec
+from hlo.spmd.value import Sharded, Unsharded, Value
 
 
 @handles("convolution")

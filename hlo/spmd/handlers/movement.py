@@ -11,14 +11,14 @@ from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim, WindowDim
 from hlo.ops.factors import FactorKind
 from hlo.spmd.builder import SpmdBuilder
-from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.halo.exchange import Reach, exchange
+from hlo.spmd.halo.slots import by_device, cut_out, place_of
 from hlo.spmd.handlers.owned import OWNED, no_value
 from hlo.spmd.handlers.registry import Wanted, handles
+from hlo.spmd.handlers.windows import array_of, by_windows, elements_at, positions_of
 from hlo.spmd.localize import localized
 from hlo.spmd.mesh import Axes, PartitionSpec
-from hlo.spmd.slots import by_device, cut_out, place_of
 from hlo.spmd.value import Sharded, Unsharded, Value
-from hlo.spmd.windows import array_of, by_windows, elements_at, positions_of
 from hlo.values.types import S32
 
 _Parts = Sequence[Sharded | Unsharded]

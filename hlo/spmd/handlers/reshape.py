@@ -10,12 +10,12 @@ import numpy as np
 
 from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder
-from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.halo.exchange import Reach, exchange
 from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.registry import Wanted, handles
+from hlo.spmd.handlers.windows import array_of, varies_in_size
 from hlo.spmd.mesh import Axes, PartitionSpec
 from hlo.spmd.value import Sharded, Value
-from hlo.spmd.windows import array_of, varies_in_size
 from hlo.values.types import array
 
 

@@ -18,13 +18,11 @@ from hlo.ir.builder import Builder, build_computation
 from hlo.ops.attrs import WindowDim
 from hlo.ops.factors import Factor, FactorKind, FactorRule
 from hlo.spmd.builder import SpmdBuilder
-from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.halo.exchange import Reach, exchange
+from hlo.spmd.halo.slots import by_device, cut_out, index_along, padded, within
 from hlo.spmd.handlers.by_factors import by_factors
 from hlo.spmd.handlers.registry import Wanted, handles
-from hlo.spmd.mesh import Axes, PartitionSpec
-from hlo.spmd.slots import by_device, cut_out, index_along, padded, within
-from hlo.spmd.value import Sharded, Unsharded, Value
-from hlo.spmd.windows import (
+from hlo.spmd.handlers.windows import (
     Elements,
     Positions,
     array_of,
@@ -33,6 +31,8 @@ from hlo.spmd.windows import (
     presence,
     varies_in_size,
 )
+from hlo.spmd.mesh import Axes, PartitionSpec
+from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.types import PRED, S32, ElementType, TupleShape, array
 
 

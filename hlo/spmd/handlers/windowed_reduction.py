@@ -17,13 +17,11 @@ from hlo.ir.builder import Builder, build_computation
 from hlo.ops.attrs import WindowDim
 from hlo.ops.factors import FactorKind, FactorRule
 from hlo.spmd.builder import SpmdBuilder, resized
+from hlo.spmd.halo.slots import cut_out, index_along, place_of
 from hlo.spmd.handlers.by_factors import Partial, by_factors
 from hlo.spmd.handlers.reduction import identity_of, is_neutral
 from hlo.spmd.handlers.registry import Wanted, handles
-from hlo.spmd.mesh import Axes, PartitionSpec
-from hlo.spmd.slots import cut_out, index_along, place_of
-from hlo.spmd.value import Sharded, Unsharded, Value
-from hlo.spmd.windows import (
+from hlo.spmd.handlers.windows import (
     Elements,
     Positions,
     array_of,
@@ -33,6 +31,8 @@ from hlo.spmd.windows import (
     presence,
     varies_in_size,
 )
+from hlo.spmd.mesh import Axes, PartitionSpec
+from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.types import PRED, ArrayShape, TupleShape, array
 
 

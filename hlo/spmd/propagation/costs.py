@@ -9,7 +9,7 @@ from hlo.ops.factors import FactorKind, FactorRule
 from hlo.spmd.assignment import Choices
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
 from hlo.spmd.propagation.state import Edge
-from hlo.spmd.reshard import moved_bytes
+from hlo.spmd.redistribution.reshard import moved_bytes
 
 # Cut along a dimension that elements move along, these exchange what is near the ends of shards.
 _HALOS = frozenset(

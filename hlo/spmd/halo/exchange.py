@@ -22,9 +22,8 @@ import numpy as np
 
 from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder, resized
-from hlo.spmd.mesh import Axes
-from hlo.spmd.messages import deliver, messages_of, pairs_of, rounds_of, sent
-from hlo.spmd.slots import (
+from hlo.spmd.halo.messages import deliver, messages_of, pairs_of, rounds_of, sent
+from hlo.spmd.halo.slots import (
     Fill,
     by_device,
     cut_out,
@@ -35,6 +34,7 @@ from hlo.spmd.slots import (
     scalar_of,
     within,
 )
+from hlo.spmd.mesh import Axes
 from hlo.spmd.value import Sharded
 from hlo.values.types import S32
 

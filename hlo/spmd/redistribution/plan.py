@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlo.spmd.mesh import Axes, DeviceMesh, PartitionSpec
-from hlo.spmd.route import Problem, solve
-from hlo.spmd.steps import Move, State, Step
+from hlo.spmd.redistribution.route import Problem, solve
+from hlo.spmd.redistribution.steps import Move, State, Step
 
 
 @dataclass(frozen=True, slots=True)

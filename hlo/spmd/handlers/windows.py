@@ -15,11 +15,11 @@ from hlo.ir import Instruction
 from hlo.ops.attrs import WindowDim
 from hlo.ops.factors import FactorKind, FactorRule
 from hlo.spmd.builder import SpmdBuilder
-from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.halo.exchange import Reach, exchange
+from hlo.spmd.halo.slots import Fill, by_device, cut_out, index_along, padded
 from hlo.spmd.handlers.by_factors import Partial, Share, by_factors
 from hlo.spmd.handlers.registry import Wanted
 from hlo.spmd.mesh import Axes
-from hlo.spmd.slots import Fill, by_device, cut_out, index_along, padded
 from hlo.spmd.value import Sharded, Unsharded, Value
 from hlo.values.types import PRED, S32, ArrayShape
 

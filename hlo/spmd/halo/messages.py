@@ -13,8 +13,7 @@ import numpy as np
 
 from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder, resized
-from hlo.spmd.mesh import Axes
-from hlo.spmd.slots import (
+from hlo.spmd.halo.slots import (
     Fill,
     by_device,
     cut_out,
@@ -24,6 +23,7 @@ from hlo.spmd.slots import (
     scalar_of,
     within,
 )
+from hlo.spmd.mesh import Axes
 
 
 @dataclass(frozen=True, slots=True)

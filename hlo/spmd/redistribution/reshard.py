@@ -10,13 +10,13 @@ from functools import lru_cache
 from hlo.errors import InferError
 from hlo.ir import Instruction
 from hlo.ops.attrs import PadDim, SliceDim
-from hlo.spmd.blocks import Along, Crossing, all_to_all, gather, scatter
 from hlo.spmd.builder import Reshard, SpmdBuilder
-from hlo.spmd.halo import Reach, exchange
+from hlo.spmd.halo.exchange import Reach, exchange
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec
-from hlo.spmd.redistribution import moved_elements, plan
-from hlo.spmd.route import windows
-from hlo.spmd.steps import Kind, State, Step
+from hlo.spmd.redistribution.blocks import Along, Crossing, all_to_all, gather, scatter
+from hlo.spmd.redistribution.plan import moved_elements, plan
+from hlo.spmd.redistribution.route import windows
+from hlo.spmd.redistribution.steps import Kind, State, Step
 from hlo.spmd.value import Sharded, leaves
 from hlo.values.types import S32, ArrayShape, ElementType, array
 

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hlo.spmd.halo.messages import messages_of, rounds_of, sent
 from hlo.spmd.mesh import Axes
-from hlo.spmd.messages import messages_of, rounds_of, sent
-from hlo.spmd.steps import Kind, Move, State, Step
+from hlo.spmd.redistribution.steps import Kind, Move, State, Step
 
 # A search that has looked at so many distributions settles for the best that it has found.
 _MOST_STATES = 300
