@@ -580,7 +580,11 @@ class Client:
             )  # fmt: skip
 
     def host_of(self, device: int) -> Host:
-        """Return what a device of this process has."""
+        """Return what a device of this process has besides arguments: its queues, for one.
+
+        >>> hlo.Client(device_count=2).host_of(1).infeed
+        deque([])
+        """
         return self.hosts[device - self.devices.start]
 
     def _need_device(self, device: int) -> None:

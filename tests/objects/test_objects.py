@@ -1197,7 +1197,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         "text.so": (b"text", "not a library written by hlo-compile"),
         "other.so": (other, "compiled for aarch64-unknown-linux-gnu"),
         "cut.so": (good[: len(good) // 2], "written by hlo-compile|cannot be loaded"),
-        "newer.so": (good.replace(b'"format": 2', b'"format": 9'), "format 9"),
+        "newer.so": (good.replace(b'"format": 3', b'"format": 9'), "format 9"),
         "broken.so": (good.replace(b'"parameters"', b'"paranoters"'), "signature is broken"),
         "needs.so": (good.replace(b'"avx2"', b'"sse5"'), ""),
     }

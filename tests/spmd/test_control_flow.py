@@ -177,7 +177,7 @@ def test_a_region_that_is_manual_along_one_axis(backend: str) -> None:
 
 def test_a_device_that_is_none() -> None:
     text = LOOP.replace("{devices=[4,1]<=[4]}", "{devices=[4,1]-1,1,2,3}")
-    with pytest.raises(HloError, match="names devices that are not among the 4"):
+    with pytest.raises(HloError, match="names a device that is not there: there are 4"):
         hlo.partition(hlo.parse(text))
 
 

@@ -282,7 +282,7 @@ def native(
             return [actual(v) for r in results for v in leaves(client.transfer(r).value)]
         machine = quick_machine() if options.quick else host_machine("")
         program = build(module, machine, Clock(), passes)
-        outside = bind(program.imports, Host()) if program.uses_host else None
+        outside = bind(program.imports, Host(), program.collectives) if program.uses_host else None
         return _outcome(lambda a: Executable(program, threads=2, outside=outside)(*a[0]), args)
     except HloError as e:
         return e

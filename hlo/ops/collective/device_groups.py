@@ -222,8 +222,11 @@ def need_devices(op: OpView, devices: Devices, ctx: EvalContext) -> None:
 
 
 def absent_devices(opcode: str, devices: Devices, has: str) -> InferError:
-    """Return the error of a collective between devices that a run has not. has: what it has."""
-    numbers = ", ".join(map(str, devices[:_MOST_NAMED]))
+    """Return the error of a collective between devices that a run has not. has: what it has.
+
+    devices: none where they are too many.
+    """
+    numbers = ", ".join(map(str, devices[:_MOST_NAMED])) or "(more than can be listed)"
     if len(devices) > _MOST_NAMED:
         numbers += f", ... ({len(devices)} in all)"
     return _absent(opcode, f"it exchanges data between devices {numbers}, and the run has {has}")

@@ -146,7 +146,7 @@ def _shuffle(b: SpmdBuilder, inst: Instruction, operands: Sequence[Value], wante
             return [value.local]
         dimensions, shifts = zip(*inside, strict=True)
         return [
-            b.op("shuffle", value.local, shape=value.local.shape, mode=inst.attrs["mode"],
+            b.op("shuffle", value.local, shape=value.local.shape, mode=inst.mode,
                  dimensions=dimensions, shifts=shifts)
         ]  # fmt: skip
 

@@ -144,7 +144,7 @@ class _Builder:
                     here += size
             case "get-tuple-element":
                 source = inst.operands[0]
-                at = _element(source, inst.attrs["index"])
+                at = _element(source, inst.tuple_index)
                 self._forward(inst, self.first[source] + at, here, count)
             case "opt-barrier" | "add-dependency" | "domain" | "async-update" | "copy-done":
                 self._forward(inst, self.first[inst.operands[0]], here, count)

@@ -265,7 +265,7 @@ def _take_place(inst: Instruction, parts: list[Instruction]) -> None:
     else:
         for user in inst.users:
             if user.opcode == "get-tuple-element":
-                user.replace_all_uses_with(parts[user.attrs["index"]])
+                user.replace_all_uses_with(parts[user.tuple_index])
                 if not user.is_root:
                     comp.remove(user)
         if inst.num_users or inst.is_root:

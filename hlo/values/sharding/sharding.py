@@ -109,7 +109,9 @@ class TiledSharding(Sharding):
         if num_devices is None:
             return
         if ids and not 0 <= min(ids) <= max(ids) < num_devices:
-            raise _fail(f"sharding {self} names devices that are not among the {num_devices}")
+            raise _fail(
+                f"sharding {self} names a device that is not there: there are {num_devices}"
+            )
         if self.grid.size != num_devices:
             raise _fail(
                 f"sharding {self} is over {self.grid.size} devices, there are {num_devices}"
