@@ -80,6 +80,7 @@ class Watch:
         self._patience_s, self._end = patience_s, end
         self._line: _Line | None = None
         self._is_over = threading.Event()
+        self._is_leaving = threading.Event()
         # Set by rank 0 once all ranks are gone.
         self._all_are_gone = threading.Event()
         self._ending = threading.Lock()
@@ -132,6 +133,7 @@ class Watch:
     def close(self) -> None:
         """End the watch, when all ranks do."""
         assert self._line is not None
+        self._is_leaving.set()
         self._line.send({"gone": True})
         self._all_are_gone.wait()
         self._is_over.set()
@@ -158,7 +160,11 @@ class Watch:
                 if selector.select(_BEAT_S):
                     for message in line.receive():
                         if message is None:
-                            self._lost("ended without a word")
+                            if self._is_leaving.is_set():
+                                # Nothing is wanted of rank 0 any more.
+                                self._all_are_gone.set()
+                            else:
+                                self._lost("ended without a word")
                             return
                         if "end" in message:
                             # Rank 0 shows the error, and ends us.
@@ -246,8 +252,9 @@ class _Hub:
                 if self._failures and now - self._failed_at >= _COLLECT_S:
                     self._finish()
                     return
-            for rank in self._ranks.values():
-                rank.line.send({"over": True})
+            # Rank 0 last: this thread ends with its process.
+            for number in sorted(self._ranks, reverse=True):
+                self._ranks[number].line.send({"over": True})
 
     def _take(self, line: _Line, message: dict[str, Any] | None) -> bool:
         """Take a message in; returns whether the connection stays."""
