@@ -212,3 +212,16 @@ ENTRY e { ROOT x = f32[4] parameter(0) }
 """)
     with pytest.raises(HloError, match="shardy-xla"):
         hlo.optimize(module, "sharding-propagation,spmd-partitioning")
+
+
+def test_partial_sums_of_a_narrow_type_are_wide() -> None:
+    module = hlo.parse("""HloModule narrow, num_partitions=2
+ENTRY e {
+  x = f8e4m3fn[1,2] parameter(0), sharding={devices=[1,2]<=[2]}
+  y = f8e4m3fn[2,1] parameter(1), sharding={devices=[2,1]<=[2]}
+  ROOT z = f8e4m3fn[1,1] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+""")
+    # Each half is 800, more than the type has.
+    found = hlo.compile(module, devices=2)([[400, -400]], [[2], [2]])
+    assert found.astype(np.float32).tolist() == [[0.0]]
