@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from .whole import WholeArrays, whole_arrays
 if TYPE_CHECKING:
     from hlo.compiler.constants import Constants
     from hlo.host import Host
+    from hlo.ir import Module
     from hlo.mpi.world import World
     from hlo.testing.compare import Comparison
     from hlo.values.literal import Literal
@@ -324,8 +325,6 @@ def _compared_whole(
     That runs the module as it was before the partitioner, on one device, if it is one for that.
     """
     from hlo.analysis.devices import devices_of
-    from hlo.analysis.rounding import rounded_digits
-    from hlo.testing.compare import compare, nudged, spread
 
     other = replace(job, backend=job.against, passes=job.reference_passes, world=None)
     alone = devices_of(whole.module) == (1, 1)
@@ -345,31 +344,16 @@ def _compared_whole(
             results |= {of + n: v for n, v in named.items()}
         return results
 
-    want = wanted(arguments)
-    results = outcome.results
-    found = {n: compare(results[n], w, *job.tolerances()) for n, w in want.items()}
-    if job.tolerances() != (None, None) or all(c.same for c in found.values()):
-        return found
-    digits = rounded_digits(whole.module)
-    near = wanted([[nudged(v, digits) for v in own] for own in arguments])
-    for n, c in found.items():
-        if not c.same:
-            found[n] = compare(results[n], want[n], sensitivity=spread(want[n], near[n]))
-    return found
+    # Only the first rank comes here.
+    return _judged(outcome.results, wanted, arguments, lambda: whole.module, other)
 
 
 def _compared(
     outcome: Outcome, source: bytes, name: str, job: Job, values: list[list[Any]],
     counts: tuple[int, int] | None, queue: list[Any],
 ) -> dict[str, Comparison]:  # fmt: skip
-    """Compare results with those of the other backend.
-
-    Where they differ it runs again, on inputs that differ in their last places: results may be off
-    by a few times what that changes, unless it was said what they may be off by.
-    """
-    from hlo.analysis.rounding import rounded_digits
+    """Compare results with those of the other backend."""
     from hlo.frontends.sources import read_module
-    from hlo.testing.compare import compare, nudged, spread
 
     other = replace(job, backend=job.against, passes=job.reference_passes)
     results = outcome.results | outcome.outfeed
@@ -385,11 +369,27 @@ def _compared(
         named = named_results(module.result, found, module.device_counts, first)
         return named | _fed_out(module, first)
 
+    return _judged(results, wanted, values, lambda: read_module(source, name), job)
+
+
+def _judged(
+    results: Mapping[str, Any], wanted: Callable[[list[list[Any]]], dict[str, Any]],
+    values: list[list[Any]], module: Callable[[], Module], job: Job,
+) -> dict[str, Comparison]:  # fmt: skip
+    """Compare results with those that are wanted for some inputs.
+
+    Where they differ it runs again, on inputs that differ in their last places: results may be off
+    by a few times what that changes, unless it was said what they may be off by. On the ranks of
+    the job's world it does so on all, or on none.
+    """
+    from hlo.analysis.rounding import rounded_digits
+    from hlo.testing.compare import compare, nudged, spread
+
     want = wanted(values)
     found = {n: compare(results[n], w, *job.tolerances()) for n, w in want.items()}
     if job.tolerances() != (None, None) or all(all_of(job.world, [c.same for c in found.values()])):
         return found
-    digits = rounded_digits(read_module(source, name))
+    digits = rounded_digits(module())
     near = wanted([[nudged(v, digits) for v in own] for own in values])
     for n, c in found.items():
         if not c.same:

@@ -51,8 +51,7 @@ class WholeArrays:
 
         results: those of all devices, `device0.out0`, ...
         """
-        from hlo.values.sharding.shards import assembled
-        from hlo.values.types import ArrayShape
+        from hlo.spmd.contract import join_shards
 
         replicas, partitions = self.counts
         by_name: dict[tuple[int, str], dict[int, Any]] = {}
@@ -65,10 +64,7 @@ class WholeArrays:
         for (replica, leaf), shards in by_name.items():
             shape, sharding = leaves[leaf]
             name = leaf if replicas == 1 else f"replica{replica}.{leaf}"
-            if isinstance(shape, ArrayShape) and not shape.is_dynamic:
-                whole[name] = assembled(shards, sharding, shape.dims)
-            else:
-                whole[name] = shards[0]
+            whole[name] = join_shards(shape, sharding, shards)
         return whole
 
 

@@ -136,7 +136,9 @@ class SpmdBuilder(Builder):
         self._original = self.like = inst
 
     def append(self, inst: Instruction) -> Instruction:
-        """Append an instruction that has been made already."""
+        """Append an instruction that has been made already. Its sharding is that of the whole, and
+        goes."""
+        inst.annotations.pop("sharding", None)
         return self._add(inst)
 
     # --- tuples -----------------------------------------------------------------------------------

@@ -75,19 +75,27 @@ class Contract:
 
         def join_leaf(shape: Shape, value: Any) -> Any:
             n = next(number)
-            if not isinstance(shape, ArrayShape):
-                return value
-            shards = {d: actual(parts[n]) for d, parts in leaves.items()}
-            sharding = self.result_shardings[n]
-            # What is not cut may be smaller than the shape says: its size is known when it runs.
-            local, sizes = shard_dims(sharding, shape.dims), actual(value).shape
-            dims = [
-                size if cut != size else found
-                for size, cut, found in zip(shape.dims, local, sizes, strict=True)
-            ]
-            return assembled(shards, sharding, tuple(dims))
+            shards = {d: parts[n] for d, parts in leaves.items()}
+            return join_shards(shape, self.result_shardings[n], shards)
 
         return _map_leaves(self.result, results[min(results)], join_leaf)
+
+
+def join_shards(shape: Shape, sharding: Sharding, shards: Mapping[int, Any]) -> Any:
+    """Return one leaf of a result from the shards of devices; of what is no array, any one.
+
+    shape: of the whole leaf.
+    """
+    first = shards[min(shards)]
+    if not isinstance(shape, ArrayShape):
+        return first
+    # What is not cut may be smaller than the shape says: its size is known when it runs.
+    local, sizes = shard_dims(sharding, shape.dims), actual(first).shape
+    dims = tuple(
+        size if cut != size else found
+        for size, cut, found in zip(shape.dims, local, sizes, strict=True)
+    )
+    return assembled({d: actual(shard) for d, shard in shards.items()}, sharding, dims)
 
 
 def _map_leaves(shape: Shape, value: Any, f: Callable[[Shape, Any], Any]) -> Any:

@@ -21,7 +21,7 @@ from hlo.spmd.handlers.registry import HANDLERS, Wanted
 from hlo.spmd.handlers.structure import forwarded
 from hlo.spmd.mesh import DeviceMesh, PartitionSpec, mesh_for
 from hlo.spmd.redistribution.reshard import reshard
-from hlo.spmd.value import Sharded, Unsharded, Value
+from hlo.spmd.value import Sharded, Unsharded, Value, map_leaves
 from hlo.values.sharding import Sharding, TupleSharding
 from hlo.values.types import ArrayShape, TupleShape, compatible
 
@@ -213,7 +213,6 @@ class _Partitioner:
         loop = b.append(
             inst.clone([state], shape=state.shape, attrs={"body": body, "condition": condition})
         )
-        loop.annotations.pop("sharding", None)
         return b.unpacked(loop, parameter.shape, iter(wanted))
 
     def _conditional(
@@ -231,7 +230,6 @@ class _Partitioner:
         shape = next(iter(branches.values())).root.shape
         local = inst.clone([b.replicated(which).local, *passed], shape=shape)
         local.replace_called(branches)
-        local.annotations.pop("sharding", None)
         return b.unpacked(b.append(local), inst.shape, iter(wanted))
 
     def _call(
@@ -241,7 +239,6 @@ class _Partitioner:
         passed = [b.packed(self._resharded(b, v, s)) for v, s in zip(operands, specs, strict=True)]
         callee = self.called(inst.to_apply, specs, wanted)
         local = inst.clone(passed, shape=callee.root.shape, attrs={"to_apply": callee})
-        local.annotations.pop("sharding", None)
         return b.unpacked(b.append(local), inst.shape, iter(wanted))
 
     def _regional(
@@ -299,16 +296,13 @@ class _Partitioner:
     def _parameter(self, b: SpmdBuilder, inst: Instruction, specs: Wanted) -> Value:
         shapes = iter(specs)
         local = inst.clone([], shape=b.local_shape(inst.shape, shapes))
-        local.annotations.pop("sharding", None)
         return b.unpacked(b.append(local), inst.shape, iter(specs))
 
     def _resharded(self, b: SpmdBuilder, value: Value, wanted: Wanted) -> Value:
         """Return a value in the specs of its leaves."""
         specs = iter(wanted)
 
-        def leaf(v: Value) -> Value:
-            if isinstance(v, tuple):
-                return tuple(map(leaf, v))
+        def leaf(v: Sharded | Unsharded) -> Value:
             spec = next(specs)
             if not isinstance(v, Sharded):
                 return v
@@ -316,7 +310,7 @@ class _Partitioner:
             assert isinstance(value, Sharded)
             return b.reshard(value, spec)
 
-        return leaf(value)
+        return map_leaves(value, leaf)
 
     def _placed(
         self, b: SpmdBuilder, value: Value, shardings: list[Sharding | None], *, inward: bool
@@ -324,9 +318,7 @@ class _Partitioner:
         """Move shards to the devices of the mesh from those of their shardings, or back."""
         order = iter(shardings)
 
-        def leaf(v: Value) -> Value:
-            if isinstance(v, tuple):
-                return tuple(map(leaf, v))
+        def leaf(v: Sharded | Unsharded) -> Value:
             sharding = next(order)
             if not isinstance(v, Sharded):
                 return v
@@ -336,4 +328,4 @@ class _Partitioner:
             pairs = [(d, s) if inward else (s, d) for d, s in enumerate(sources)]
             return replace(v, local=b.permute(v.local, pairs))
 
-        return leaf(value)
+        return map_leaves(value, leaf)

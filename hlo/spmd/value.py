@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hlo.ir import Instruction
@@ -43,3 +43,8 @@ def leaves(value: Value) -> Iterator[Sharded | Unsharded]:
             yield from leaves(element)
     else:
         yield value
+
+
+def map_leaves(value: Value, f: Callable[[Sharded | Unsharded], Value]) -> Value:
+    """Return a value with each leaf, in order, replaced by what a function returns for it."""
+    return tuple(map_leaves(v, f) for v in value) if isinstance(value, tuple) else f(value)

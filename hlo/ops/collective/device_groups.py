@@ -78,15 +78,7 @@ def device_groups(op: OpView, device_counts: tuple[int, int]) -> tuple[tuple[int
     across = {FLATTENED: 1, CROSS_PARTITION: replicas}.get(mode or "", partitions)
     if sum(map(len, groups)) * across > MOST_LISTED:
         return ()
-    if mode == FLATTENED:
-        return tuple(map(tuple, groups))
-    if mode == CROSS_BOTH:
-        return tuple(
-            tuple(r * partitions + p for r in g for p in range(partitions)) for g in groups
-        )
-    if mode == CROSS_PARTITION:
-        return tuple(tuple(r * partitions + p for p in g) for r in range(replicas) for g in groups)
-    return tuple(tuple(r * partitions + p for r in g) for p in range(partitions) for g in groups)
+    return tuple(map(tuple, _everywhere(groups, mode, device_counts)))
 
 
 def device_number(ctx: EvalContext) -> int:
@@ -137,11 +129,17 @@ def all_groups(op: OpView, device_counts: tuple[int, int]) -> list[Devices]:
 
     Of a permutation, each pair of source and target is a group.
     """
-    replicas, partitions = device_counts
-    mode = group_mode(op)
     ids: Sequence[Devices] = id_groups(op, device_counts)
     if "source_target_pairs" in op.attrs:
         ids = [tuple(pair) for pair in op.source_target_pairs]
+    return _everywhere(ids, group_mode(op), device_counts)
+
+
+def _everywhere(
+    ids: Sequence[Devices], mode: str | None, device_counts: tuple[int, int]
+) -> list[Devices]:
+    """Return the groups of devices that groups of ids mean, on all devices of a run."""
+    replicas, partitions = device_counts
     # The devices between whose ids the groups do not tell apart have the same groups each.
     rows = range(replicas) if mode == CROSS_PARTITION else range(1)
     everywhere = mode in (CROSS_PARTITION, CROSS_BOTH, FLATTENED)

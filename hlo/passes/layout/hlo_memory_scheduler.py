@@ -16,6 +16,7 @@ from hlo.analysis.memory import Peaks
 from hlo.errors import HloError, did_you_mean
 from hlo.ir import Instruction, Module
 from hlo.passes.layout._memory_graph import memory_graph
+from hlo.passes.layout._scheduled import mark_scheduled
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -60,14 +61,8 @@ def hlo_memory_scheduler(
                 return
             comp.reorder(best)
             peaks.forget(comp)
-    if (
-        schedule
-        and not module.is_scheduled
-        and rewrites.allow("hlo_memory_scheduler.mark", module.entry.root)
-    ):
-        for comp in module.computations:
-            comp.sort()
-        module.attrs["is_scheduled"] = True
+    if schedule:
+        mark_scheduled(module, rewrites, "hlo_memory_scheduler.mark")
 
 
 def _parameters_first(order: Sequence[Instruction]) -> Order:

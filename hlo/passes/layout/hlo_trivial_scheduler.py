@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hlo.ir import Module
+from hlo.passes.layout._scheduled import mark_scheduled
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -10,7 +11,4 @@ from hlo.passes.rewrites import Rewrites
 @module_pass
 def hlo_trivial_scheduler(module: Module, rewrites: Rewrites) -> None:
     """Mark the module as scheduled in its current order."""
-    if not module.is_scheduled and rewrites.allow("hlo_trivial_scheduler.mark", module.entry.root):
-        for comp in module.computations:
-            comp.sort()
-        module.attrs["is_scheduled"] = True
+    mark_scheduled(module, rewrites, "hlo_trivial_scheduler.mark")

@@ -15,6 +15,7 @@ from hlo.analysis.simulation.machine import Machine
 from hlo.ir import Instruction, Module
 from hlo.ops import Trait
 from hlo.passes.layout._memory_graph import memory_graph
+from hlo.passes.layout._scheduled import mark_scheduled
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
 
@@ -68,14 +69,8 @@ def latency_hiding_scheduler(
             durations.forget(comp)
             # From a better order there may be one that is better still.
             graph = memory_graph(comp, peaks, keeps_order)
-    if (
-        schedule
-        and not module.is_scheduled
-        and rewrites.allow("latency_hiding_scheduler.mark", module.entry.root)
-    ):
-        for comp in module.computations:
-            comp.sort()
-        module.attrs["is_scheduled"] = True
+    if schedule:
+        mark_scheduled(module, rewrites, "latency_hiding_scheduler.mark")
 
 
 def _better(graph: Graph, durations: Durations, most_bytes: float) -> Order | None:

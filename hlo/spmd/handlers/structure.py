@@ -28,7 +28,6 @@ def forwarded(
         [b.packed(value), *(b.packed(v) for v in others)],
         shape=b.local_shape(inst.shape, iter(specs)),
     )
-    local.annotations.pop("sharding", None)
     return b.unpacked(b.append(local), inst.shape, iter(specs))
 
 
@@ -38,7 +37,6 @@ def after_all(
 ) -> Value:
     """Wait for the shards of a device."""
     local = b.append(inst.clone([b.packed(v) for v in operands]))
-    local.annotations.pop("sharding", None)
     return b.unpacked(local, inst.shape, iter(wanted))
 
 

@@ -8,7 +8,7 @@ from hlo.ir import Instruction
 from hlo.spmd.builder import SpmdBuilder
 from hlo.spmd.handlers.registry import Wanted
 from hlo.spmd.mesh import PartitionSpec
-from hlo.spmd.value import Sharded, Unsharded, Value
+from hlo.spmd.value import Sharded, Unsharded, Value, map_leaves
 from hlo.values.types import ArrayShape
 
 
@@ -21,7 +21,6 @@ def on_whole_values(
     """
 
     local = inst.clone([b.packed(v) for v in whole_values(b, operands, reason)])
-    local.annotations.pop("sharding", None)
     made = b.append(local)
     if inst.spec.continued_by:
         return Unsharded(made)  # for the operation that continues it, as it is
@@ -35,9 +34,7 @@ def on_whole_values(
 def whole_values(b: SpmdBuilder, values: Sequence[Value], reason: str) -> list[Value]:
     """Return values of which each device has all. reason: why none of them can be cut."""
 
-    def whole(value: Value) -> Value:
-        if isinstance(value, tuple):
-            return tuple(map(whole, value))
+    def whole(value: Sharded | Unsharded) -> Value:
         return b.replicated(value, reason) if isinstance(value, Sharded) else value
 
-    return [whole(value) for value in values]
+    return [map_leaves(value, whole) for value in values]
