@@ -45,7 +45,15 @@ ALLOWED: dict[str, set[str]] = {
     "compiler": _IR
     | {"io", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "codegen"}
     | {"runtime", "objects"},
-    "api": _IR | {"io", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "compiler"},
+    "api": _IR
+    | {"io", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "compiler"}
+    | {"debug", "profiler", "reports"},
+    "profiler": _IR
+    | {"io", "llvm", "analysis", "frontends", "passes", "codegen", "runtime", "compiler"},
+    "debug": _IR
+    | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
+    | {"codegen", "runtime", "compiler"},
+    "editor": _IR | {"verifier", "analysis", "frontends"},
     "builder": {"frontends"},
     "client": _IR
     | {"io", "host", "mpi", "analysis", "eval", "frontends", "spmd", "compiler", "api"},

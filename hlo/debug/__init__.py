@@ -1,0 +1,1 @@
+"""What finds the instruction that is wrong: traces, divergence, reduction, differences."""

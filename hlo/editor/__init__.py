@@ -1,0 +1,1 @@
+"""HLO text while it is written: diagnostics, definitions, completion, formatting."""

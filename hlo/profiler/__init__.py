@@ -1,0 +1,1 @@
+"""Where time and memory go: profiles of runs and compilations, live buffers, measurements."""
