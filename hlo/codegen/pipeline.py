@@ -19,6 +19,7 @@ from hlo.codegen.entry.assignment import BufferAssignment, assign_buffers
 from hlo.codegen.entry.calls import KernelCache
 from hlo.codegen.entry.collectives.descriptor import Described
 from hlo.codegen.entry.emitter import EntryEmitter
+from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.codegen.entry.kernel_plans import KernelPlan, plan_kernels
 from hlo.codegen.llvm import ModuleBuilder
 from hlo.codegen.loops.function import Function
@@ -181,11 +182,13 @@ def write_program(
     *,
     is_located: bool = False,
     is_watched: bool = False,
+    instrumentation: Instrumentation | None = None,
 ) -> Program:
     """Return a program in LLVM IR, with an entry function of the given name.
 
     is_located: let the code say which HLO it is for. is_watched: have it look from time
-    to time whether to go on, which takes the functions of `hlo.runtime.watch`.
+    to time whether to go on, which takes the functions of `hlo.runtime.watch`. instrumentation:
+    writes code around the commands of the entry.
     """
     live, assignment = planned.live, planned.assignment
     module = ModuleBuilder(
@@ -196,7 +199,7 @@ def write_program(
     functions = _Functions(module, target)
     emitter = EntryEmitter(
         module, symbol, target, live, assignment, functions.cache,
-        device_counts=planned.device_counts,
+        device_counts=planned.device_counts, instrumentation=instrumentation or Instrumentation(),
     )  # fmt: skip
     emitter.emit()
     constants, imports = assignment.constants, emitter.imports

@@ -7,6 +7,7 @@ import mmap
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -49,7 +50,7 @@ class Library(Executable):
     # It contains its constants: the arguments after them move up.
     _threads_word, _host_word = CONSTANTS, THREADS
 
-    def _load(self, program: NativeProgram) -> int:
+    def _load(self, program: NativeProgram, called: Mapping[str, int]) -> int:
         call = getattr(self._native, f"{self._interface.symbol}_call")
         address = ctypes.cast(call, ctypes.c_void_p).value
         assert address is not None

@@ -30,6 +30,7 @@ from hlo.version import __version__
 # What reads, checks and translates modules is imported where it is used: running what is in the
 # cache needs none of it, and starts in half the time.
 if TYPE_CHECKING:
+    from hlo.codegen.entry.instrumentation import Instrumentation
     from hlo.codegen.pipeline import Observer, Program
     from hlo.codegen.targets.base import LlvmTarget
     from hlo.compiler.backends import LoadedModule, Run
@@ -338,6 +339,31 @@ def _compile(
     return executable
 
 
+def compile_instrumented(
+    module: Module, instrumentation: Instrumentation, *, kind: type[Executable] = Executable,
+    threads: int | None = None, features: str = "", host: Host | None = None,
+    passes: str = "default", verify: str = "strict", clock: Clock | None = None,
+) -> Executable:  # fmt: skip
+    """Return a module as native code with code of an instrumentation, which is kept nowhere.
+
+    Raises HloError. kind: the class of the result. clock: where the duration of each stage is
+    added up. Else as `compile`.
+    """
+    if host is not None and host.custom_calls:
+        from hlo.compiler.binding import need_no_replacement
+
+        need_no_replacement(host)
+    clock = clock or Clock()
+    _check_targets(module, host)
+    program = build(module, host_machine(features), clock, passes, verify, instrumentation)
+    with clock("load"):
+        outside = _outside(program, host) if program.uses_host else None
+        executable = kind(program, threads=threads, outside=outside, called=instrumentation.called)
+    executable.trees = module.usable_trees
+    executable.compile_seconds = clock.seconds
+    return executable
+
+
 def _check_targets(module: Module, host: Host | None) -> None:
     """Raise HloError if there is a custom call of which the host knows nothing."""
     if any(inst.opcode == "custom-call" for inst in module.instructions()):
@@ -361,18 +387,27 @@ def on_host(executable: Executable, host: Host) -> Executable:
 
 
 def build(
-    module: Module, machine: Machine, clock: Clock, passes: str = "default", verify: str = "strict"
-) -> NativeProgram:
-    """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError."""
+    module: Module, machine: Machine, clock: Clock, passes: str = "default", verify: str = "strict",
+    instrumentation: Instrumentation | None = None,
+) -> NativeProgram:  # fmt: skip
+    """Return the native code of a module: the whole pipeline, stage by stage. Raises HloError.
+
+    instrumentation: see `write_program`; loading the program takes the addresses that it names.
+    """
     from hlo.analysis.devices import devices_of, unused_devices
     from hlo.analysis.domains import domains_of
     from hlo.analysis.elided import elided_constants
     from hlo.codegen.targets.cpu import cpu_target
 
     target = cpu_target(machine.triple, machine.data_layout, machine.features)
-    emitted = emit(module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify)
+    emitted = emit(
+        module, _ENTRY, target, clock, is_watched=True, passes=passes, verify=verify,
+        instrumentation=instrumentation,
+    )  # fmt: skip
     with clock("compile"):
         code = machine.compile(emitted.module, default_threads())
+        if instrumentation is not None and instrumentation.ir:
+            code += (machine.object_code(machine.optimize(instrumentation.ir)),)
     return NativeProgram(
         module.name,
         emitted.entry,
@@ -523,18 +558,22 @@ def save(
 def emit(
     module: Module, symbol: str, target: LlvmTarget, clock: Clock, *, is_located: bool = False,
     is_watched: bool = False, passes: str = "default", verify: str = "strict",
-    observe: Observer | None = None,
+    observe: Observer | None = None, instrumentation: Instrumentation | None = None,
 ) -> Program:  # fmt: skip
     """Verify and optimize a module, and return it as LLVM IR. Raises HloError. It stays as it is.
 
     symbol: name of the entry function. is_located: with the lines of the HLO file. is_watched: see
     `write_program`. observe: see `plan_program`. passes, verify: as for `compile`.
+    instrumentation: see `write_program`.
     """
     from hlo.codegen.pipeline import write_program
 
     planned = plan(module, target, clock, passes=passes, verify=verify, observe=observe)
     with clock("emit"):
-        return write_program(planned, symbol, target, is_located=is_located, is_watched=is_watched)
+        return write_program(
+            planned, symbol, target, is_located=is_located, is_watched=is_watched,
+            instrumentation=instrumentation,
+        )  # fmt: skip
 
 
 # --- the cache's keys ---------------------------------------------------------------------------

@@ -89,11 +89,13 @@ class Executable:
         *,
         threads: int | None = None,
         outside: Outside | None = None,
+        called: Mapping[str, int] = {},
     ) -> None:
         """Load a program.
 
         threads: how many may work on a call, by default one per processor. outside: the external
-        functions that the program calls, if any.
+        functions that the program calls, if any. called: addresses of what its code refers to by
+        symbol besides.
         """
         self.name = program.name
         self.parameters: tuple[Parameter, ...] = program.parameters
@@ -120,7 +122,7 @@ class Executable:
         addresses = self._support.addresses
         self._meetings = meetings(program.meetings, addresses) if program.meetings else None
         self._call = self._support.call
-        self._entry_at = self._load(program)
+        self._entry_at = self._load(program, called)
         self._pool = pool_of(self.threads, addresses) if program.is_parallel else None
         self._constants = program.constants
         self._checks = {number: (code, message) for number, code, message in program.checks}
@@ -137,9 +139,10 @@ class Executable:
     # The parts of the entry's arguments that change from call to call.
     _threads_word, _host_word = THREADS, HOST
 
-    def _load(self, program: NativeProgram) -> int:
+    def _load(self, program: NativeProgram, called: Mapping[str, int]) -> int:
         """Return the address of the native entry: a function of six addresses."""
-        self._code = NativeCode(program.code, program.symbol, called=self._support.called)
+        known = {**self._support.called, **called}
+        self._code = NativeCode(program.code, program.symbol, called=known)
         return self._code.addresses[program.symbol]
 
     def _no_frames(self) -> deque[Frame]:

@@ -79,6 +79,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
             error = endless(inst)
             b.ret(i32(e.imports.check(error.code, f"{inst.name}: {error.message}")))
             b.place(b.new_label("never"))
+        e.iteration(loop)
         e.block(loop.body)
         e.moves(loop.carry)
         new = {path: e.scalar(body.root, path) for path in slots}

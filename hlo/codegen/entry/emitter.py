@@ -13,6 +13,8 @@ is in registers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from hlo.codegen import kernels  # noqa: F401  (kernels registers its emitters)
 from hlo.codegen.entry.buffers import Origin
 from hlo.codegen.entry.commands import (
@@ -26,6 +28,7 @@ from hlo.codegen.entry.commands import (
 )
 from hlo.codegen.entry.control import emit_conditional, emit_while
 from hlo.codegen.entry.host import emit_host
+from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.codegen.entry.state import EntryState
 from hlo.codegen.llvm import POLLED_COST, i32
 from hlo.codegen.loops.address import Indices, load
@@ -37,8 +40,11 @@ from hlo.ir import Instruction
 from hlo.llvm import Function
 
 
+@dataclass
 class EntryEmitter(EntryState):
     """Writes the commands of an entry as a function of an LLVM module."""
+
+    instrumentation: Instrumentation = field(default_factory=Instrumentation)
 
     # --- the function ---------------------------------------------------------------------------
 
@@ -56,8 +62,10 @@ class EntryEmitter(EntryState):
                 stored, leaf = a.arguments[buffer.number]
                 if not leaf.dims:
                     self.scalars[stored] = load(b, leaf, self.pointers[buffer], ())
+        self.instrumentation.begin(self)
         self.block(a.entry)
         self.moves(a.moves)
+        self.instrumentation.end(self)
         b.ret(i32(0))
         self.kernels.launcher.finish()
         function = Function(
@@ -78,8 +86,10 @@ class EntryEmitter(EntryState):
 
     def block(self, block: Block) -> None:
         """Emit the commands of a computation."""
+        self.instrumentation.enter(self, block)
         for command in block.commands:
             self.b.locate(command.inst.span)
+            self.instrumentation.before(self, command)
             match command:
                 case KernelCall():
                     self._kernel(command)
@@ -97,6 +107,12 @@ class EntryEmitter(EntryState):
                     emit_while(self, command)
                 case Branches():
                     emit_conditional(self, command)
+            self.instrumentation.after(self, command)
+        self.instrumentation.leave(self, block)
+
+    def iteration(self, loop: Loop) -> None:
+        """Emit what precedes the body of a loop."""
+        self.instrumentation.iteration(self, loop)
 
     def _computed(self, inst: Instruction) -> Value:
         def read(leaf: Instruction, indices: Indices) -> Value:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hlo.codegen.entry.assignment import BufferAssignment
 from hlo.codegen.entry.buffers import Buffer
 from hlo.codegen.entry.calls import KernelCache, Kernels
-from hlo.codegen.entry.commands import Block, Move, StoreScalar
+from hlo.codegen.entry.commands import Block, Loop, Move, StoreScalar
 from hlo.codegen.entry.imports import Imports
 from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, ModuleBuilder, i64, ptr
 from hlo.codegen.loops.address import num_positions, store, store_position, store_prefix
@@ -49,6 +49,10 @@ class EntryState:
 
     def block(self, block: Block) -> None:
         """Emit the commands of a computation."""
+        raise NotImplementedError
+
+    def iteration(self, loop: Loop) -> None:
+        """Emit what precedes the body of a loop."""
         raise NotImplementedError
 
     def buffer(self, inst: Instruction, path: Path = ()) -> Buffer | None:
