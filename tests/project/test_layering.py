@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"io", "llvm", "analysis", "frontends", "passes", "codegen", "runtime", "compiler"},
     "debug": _IR
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
-    | {"codegen", "runtime", "compiler"},
+    | {"codegen", "runtime", "compiler", "reports"},
     "editor": _IR | {"verifier", "analysis", "frontends"},
     "builder": {"frontends"},
     "client": _IR

@@ -58,9 +58,10 @@ def _check_contents(wheel: Path, source: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
         about = email.message_from_bytes(packed.read(next(n for n in names if "METADATA" in n)))
-    assert about["License-Expression"] == "Apache-2.0"
+    assert about["License-Expression"] == "Apache-2.0 AND MIT"
     assert about["Requires-Python"] == ">=3.11"
-    assert any(n.endswith("licenses/LICENSE") for n in names)
+    for licence in ("licenses/LICENSE", "page/static/dagre/LICENSE"):
+        assert any(n.endswith(licence) for n in names)
     assert {n.split("/")[0].split("-")[0] for n in names} == {"hlo", "hlo_tools"}
     with tarfile.open(source) as packed_source:
         members = {n.partition("/")[2] for n in packed_source.getnames()}
@@ -93,6 +94,8 @@ def test_the_archives_are_whole_and_the_wheel_works_in_a_fresh_environment(tmp_p
     assert "s32[2]" in _run(str(binaries / "hlo-layout"), "s32[2]", cwd=tmp_path)
     # What no import needs.
     assert (site / "hlo" / "py.typed").exists()
+    for static in ("page.js", "page.css", "dagre/dagre.min.js", "dagre/LICENSE"):
+        assert (site / "hlo" / "reports" / "page" / "static" / static).exists()
     for header in ("hlo_ffi.h", "hlo_collectives.h"):
         assert (site / "hlo" / "include" / header).exists()
     shared = tmp_path / "env" / "share"
