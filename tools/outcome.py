@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import TYPE_CHECKING, Any
+
+from .results import aligned
 
 if TYPE_CHECKING:
     from hlo.io.random import Domain
-    from hlo.testing.compare import Comparison
+    from hlo.testing.compare import Comparison, Mismatch
 
 _NAMED_INPUTS = 6
 
@@ -34,8 +37,8 @@ class Outcome:
     checks: dict[str, dict[str, Comparison]] = field(default_factory=dict)
     # What was fed out, by device and place in its queue.
     outfeed: dict[str, Any] = field(default_factory=dict)
-    # How many elements of results are NaN, where there are to be none.
-    rejected: dict[str, int] = field(default_factory=dict)
+    # How many elements of results are NaN, where there are to be none; None if there may be.
+    rejected: dict[str, int] | None = None
     # By device: the arguments, the result, and that of what it was compared with, if asked for.
     arguments: Sequence[Sequence[Any]] = ()
     whole: Sequence[Any] = ()
@@ -77,7 +80,9 @@ def verdicts(outcome: Outcome) -> list[str]:
     """Return how each result compares with others, and how many are the same."""
     lines = []
     for whose, checks in outcome.checks.items():
-        lines += [f"{n}: {c}" for n, c in checks.items()]
+        for n, c in checks.items():
+            lines.append(f"{n}: {c}")
+            lines[-1] += "".join(f"\n  {row}" for row in mismatch_table(c))
         lines += [
             f"warning: all of {n} is NaN, so nothing was compared"
             for n, c in checks.items()
@@ -86,6 +91,20 @@ def verdicts(outcome: Outcome) -> list[str]:
         same = sum(c.same for c in checks.values())
         lines.append(f"{same} of {len(checks)} results are {whose}")
     return [f"{outcome.file}: {line}" for line in lines]
+
+
+def mismatch_table(c: Comparison) -> list[str]:
+    """Return the lines of a table of those elements that are furthest off, if any are."""
+    if not c.worst:
+        return []
+    rows = [["index", "expected", "found", "difference", "relative", "ulp"]]
+    for m in c.worst:
+        ulps = "-" if m.ulps is None else str(m.ulps)
+        place = f"[{','.join(map(str, m.index))}]"
+        rows.append(
+            [place, str(m.want), str(m.got), f"{m.difference:.6g}", f"{m.relative:.3g}", ulps]
+        )
+    return aligned(rows, begin=1)
 
 
 def times(outcome: Outcome) -> str:
@@ -133,6 +152,18 @@ def comparison(c: Comparison) -> dict[str, Any]:
     }
     if c.sensitivity:
         found["sensitivity"] = c.sensitivity
-    if not c.same:
-        found |= {"worst": c.worst, "got": str(c.got), "want": str(c.want)}
+    if c.worst:
+        first = c.worst[0]
+        found |= {"worst": first.index, "got": str(first.got), "want": str(first.want)}
+        found["mismatched"] = [mismatch(m) for m in c.worst]
     return found
+
+
+def mismatch(m: Mismatch) -> dict[str, Any]:
+    """Return the JSON object of an element that differs."""
+    return {
+        "index": m.index, "got": str(m.got), "want": str(m.want),
+        "difference": m.difference if isfinite(m.difference) else None,
+        "relative": m.relative if isfinite(m.relative) else None,
+        "ulps": m.ulps,
+    }  # fmt: skip

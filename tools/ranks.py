@@ -123,15 +123,18 @@ def collected(outcome: Outcome, world: World) -> Outcome:
     found = world.gathered(outcome)
     if found is None:
         return outcome
-    whole = replace(outcome, results={}, outfeed={}, rejected={}, checks={}, arguments=[], whole=[],
+    rejected: dict[str, int] = {}
+    whole = replace(outcome, results={}, outfeed={}, checks={}, arguments=[], whole=[],
                     whole_reference=[])  # fmt: skip
     for part in found:
         whole.results |= part.results
         whole.outfeed |= part.outfeed
-        whole.rejected |= part.rejected
+        rejected |= part.rejected or {}
         for whose, checks in part.checks.items():
             whole.checks.setdefault(whose, {}).update(checks)
         whole.arguments = [*whole.arguments, *part.arguments]
         whole.whole = [*whole.whole, *part.whole]
         whole.whole_reference = [*whole.whole_reference, *part.whole_reference]
+    if outcome.rejected is not None:
+        whole.rejected = rejected
     return whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Results of more elements are shown by what is in them.
@@ -37,16 +37,21 @@ def _table(results: Mapping[str, Any]) -> str:
         found = summarize(value)
         numbers = ["-" if n is None else f"{n:.6g}" for n in (found.low, found.high, found.mean)]
         rows.append([name, found.shape, *numbers, str(found.nans), str(found.infinities)])
+    # Names and shapes begin, numbers end in a column.
+    return "".join(line + "\n" for line in aligned(rows, begin=2))
+
+
+def aligned(rows: Sequence[Sequence[str]], begin: int) -> list[str]:
+    """Return the lines of a table. Its first `begin` columns are aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        # Names and shapes begin, numbers end in a column.
         cells = [
-            text.ljust(width) if n < 2 else text.rjust(width)
+            text.ljust(width) if n < begin else text.rjust(width)
             for n, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append("  ".join(cells).rstrip() + "\n")
-    return "".join(lines)
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def entries(results: Mapping[str, Any], literals: bool | None) -> list[dict[str, Any]]:

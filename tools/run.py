@@ -24,6 +24,7 @@ from .common import (
     verify_option,
 )
 from .debug_options import DebugOptions
+from .expect_options import Verdicts, verdict_options
 from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
 from .passes import check_pipeline
@@ -97,6 +98,7 @@ class _RunTool(Tool):
     help="Compare results with an npz or safetensors file by name (out0, ...), an npy, or a text "
     "of literals as -o - writes; exit 1 if they differ.",
 )  # fmt: skip
+@verdict_options
 @click.option("--rtol", type=click.FloatRange(0), metavar="X",
               help="Relative tolerance of floats for --check and --expect.  "
               "[default: by its type]")  # fmt: skip
@@ -225,7 +227,7 @@ def _run(
     from hlo.errors import HloError
     from hlo.support.memory import enough_memory
 
-    flags = ModuleFlags.take(rest)
+    flags, told = ModuleFlags.take(rest), Verdicts.take(rest, files)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
     with settled(job.world):
         flags.apply(job)
@@ -245,8 +247,9 @@ def _run(
             if len(jobs) > 1:
                 note(f"\n=== Iteration {n + 1}")
             if flags.isolate_instructions:
-                bad += _run_isolated(file, one, reports, as_json=as_json)
+                bad += _run_isolated(file, one, reports, told, as_json=as_json)
                 continue
+            suffix = f" in iteration {n + 1}" if len(jobs) > 1 else ""
             try:
                 with enough_memory(file):
                     source = source or source_of(one.world, file)
@@ -255,12 +258,14 @@ def _run(
                         _deliver(outcome, one, quiet=as_json)
             except HloError as e:
                 bad += 1
+                told.add_error(file, e, suffix)
                 if as_json:
                     reports.append({"file": file, "errors": diagnostics_json(e)})
                 else:
                     show_error(e)
                 continue
             bad += outcome.failed
+            told.add(outcome, source, one.form, suffix)
             if as_json:
                 reports.append(_report(outcome, one))
             else:
@@ -271,6 +276,8 @@ def _run(
             failed.append(file)
         if is_first(job.world):
             flags.conclude(outcomes, bad)
+    if is_first(job.world):
+        told.conclude()
     if as_json:
         emit_json(reports if job.many or flags.isolate_instructions else reports[0])
     elif len(files) > 1:
@@ -282,8 +289,8 @@ def _run(
 
 
 def _run_isolated(
-    file: str, job: Job, reports: list[dict[str, Any]], *, as_json: bool
-) -> int:  # fmt: skip
+    file: str, job: Job, reports: list[dict[str, Any]], told: Verdicts, *, as_json: bool
+) -> int:
     """Run each instruction of a module alone; returns how many fail."""
     from hlo.errors import HloError
     from hlo.support.memory import enough_memory
@@ -294,6 +301,7 @@ def _run_isolated(
     alone = replace(job, quiet=True, form=None, debug_options=None)
 
     def failed(error: HloError, name: str) -> None:
+        told.add_error(file, error, f": {name}" if name else "")
         if as_json:
             reports.append({"file": file, "instruction": name, "errors": diagnostics_json(error)})
         else:
@@ -311,6 +319,7 @@ def _run_isolated(
                 failed(e, name)
                 continue
             bad += outcome.failed
+            told.add(replace(outcome, file=file), None, None, f": {name}")
             if as_json:
                 reports.append({**_report(outcome, alone), "file": file, "instruction": name})
             elif outcome.failed:
@@ -328,7 +337,7 @@ def _tell(outcome: Outcome, job: Job, *, show_time: bool) -> None:
     """Write what there is to say of a run besides its results."""
     for line in verdicts(outcome):
         note(line)
-    for name, count in outcome.rejected.items():
+    for name, count in (outcome.rejected or {}).items():
         size = outcome.results[name].size
         note(f"{outcome.file}: {name}: {count} of {size} elements are NaN")
     if show_time or job.compile_only:

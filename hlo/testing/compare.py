@@ -2,35 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from hlo.testing.ulps import ulps_between
+
 # A float may be off by this power of its type's epsilon: 7e-5 for f32, 0.05 for bf16. Two orders of
 # the same long sum differ by that much, a wrong program by more.
 _POWER = 0.6
 
 
+# How many of the elements that differ are kept.
+_KEPT = 5
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """An element that differs: its index, what was found there, and what was wanted.
+
+    difference: how far it is off; infinite or NaN where one of them is. relative: that by the
+    wanted value. ulps: how many numbers of the type lie between, None for those that are no floats
+    and next to NaN.
+    """
+
+    index: tuple[int, ...]
+    got: Any
+    want: Any
+
+    @property
+    def difference(self) -> float:
+        if not is_inexact(self.want.dtype):
+            return abs(int(self.got) - int(self.want))
+        with np.errstate(all="ignore"):
+            return float(abs(_wide(self.got) - _wide(self.want)))
+
+    @property
+    def relative(self) -> float:
+        size = float(abs(_wide(self.want)))
+        if size:
+            return self.difference / size
+        return math.inf if self.difference else 0.0
+
+    @property
+    def ulps(self) -> int | None:
+        return ulps_between(self.got, self.want) if is_inexact(self.want.dtype) else None
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """How two arrays compare. Indices are of the element that is furthest off.
+    """How two arrays compare.
 
-    relative, absolute: what an element may be off by, of itself and in all. error, relative_error:
-    the largest that an element is off by, among those that are finite in both arrays, and the
-    largest such share of the wanted element. nans: how many of the wanted elements are NaN.
-    sensitivity: how far results are off when the inputs differ in their last places, if that was
-    looked at.
+    worst: those elements that are furthest off, the first of them most. relative, absolute: what an
+    element may be off by, of itself and in all. error, relative_error: the largest that an element
+    is off by, among those that are finite in both arrays, and the largest such share of the wanted
+    element. nans: how many of the wanted elements are NaN. sensitivity: how far results are off
+    when the inputs differ in their last places, if that was looked at.
     """
 
     elements: int
     mismatches: int
     relative: float
     absolute: float
-    worst: tuple[int, ...] | None = None
-    got: object = None
-    want: object = None
+    worst: tuple[Mismatch, ...] = ()
     error: float = 0.0
     relative_error: float = 0.0
     nans: int = 0
@@ -48,11 +85,13 @@ class Comparison:
     def __str__(self) -> str:
         nans = f", {self.nans} are NaN" if self.nans else ""
         allowed = f"{self.relative:.3g} of the value + {self.absolute:.3g}"
-        if self.worst is not None:
+        if self.worst:
+            worst = self.worst[0]
+            place = ",".join(map(str, worst.index))
             by = f" by more than {allowed}" if self.relative or self.absolute else ""
             return (
                 f"{self.mismatches} of {self.elements} elements differ{by}{nans}; "
-                f"worst at [{','.join(map(str, self.worst))}]: {self.got!s}, {self.want!s} expected"
+                f"worst at [{place}]: {worst.got!s}, {worst.want!s} expected"
             )
         count = f"{self.elements} element{'' if self.elements == 1 else 's'}"
         if not (self.relative or self.absolute):
@@ -187,6 +226,19 @@ def _result(
     count = int(np.count_nonzero(wrong))
     if not count:
         return Comparison(wrong.size, 0, relative, absolute)
-    flat = int(np.argmax(np.where(wrong, off, -1)))
-    at = tuple(int(i) for i in np.unravel_index(flat, wrong.shape))
-    return Comparison(wrong.size, count, relative, absolute, at, got[at], want[at])
+    key = np.where(wrong, off, -1).reshape(-1)
+    if key.size > _KEPT:
+        least = np.partition(key, key.size - _KEPT)[key.size - _KEPT]
+        flat = np.flatnonzero((key >= least) & wrong.reshape(-1))
+    else:
+        flat = np.flatnonzero(wrong)
+    # The first of those that are equally far off, by their places.
+    flat = flat[np.argsort(-key[flat], kind="stable")][:_KEPT]
+    places = (tuple(int(i) for i in np.unravel_index(n, wrong.shape)) for n in flat)
+    worst = tuple(Mismatch(at, got[at], want[at]) for at in places)
+    return Comparison(wrong.size, count, relative, absolute, worst)
+
+
+def _wide(value: Any) -> Any:
+    """Return an element as a double, or two."""
+    return value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
