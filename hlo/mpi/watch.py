@@ -25,7 +25,7 @@ from hlo.mpi.board import Board, deadlock, named
 _BEAT_S = 0.5
 _COLLECT_S = 0.3
 # How long the process may take to be ended by MPI_Abort before it ends itself.
-_GRACE_S = 5.0
+_GRACE_S = 20.0
 # A connection says who it is within this time.
 _HELLO_S = 30.0
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import os
+import stat
 import sys
+import termios
 import threading
+import time
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -23,10 +28,31 @@ from hlo.mpi.watch import Watch
 
 # A larger number than that of any device.
 _NO_DEVICE = 1 << 61
+# How long the launcher may take to read what a rank has written.
+_READING_S = 3.0
 
 
 def _show(error: HloError) -> None:
     print(error, file=sys.stderr, flush=True)
+
+
+def _wait_until_read() -> None:
+    """Wait until the launcher has read what is in the pipes of our output.
+
+    MPI_Abort has it end us at once, and what it has not read by then is lost.
+    """
+    until = time.monotonic() + _READING_S
+    unread = array("i", [0])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            number = stream.fileno()
+            while stat.S_ISFIFO(os.fstat(number).st_mode) and time.monotonic() < until:
+                fcntl.ioctl(number, termios.FIONREAD, unread)
+                if not unread[0]:
+                    break
+                time.sleep(0.005)
+        except (AttributeError, OSError, ValueError):
+            continue  # closed, or no file: there is nothing to lose
 
 
 class World:
@@ -78,6 +104,7 @@ class World:
                     "lost-rank", f"not all of {size} ranks have started within {patience_s:g} s",
                     hint="--rank-timeout of hlo-run sets another limit",
                 ))  # fmt: skip
+                _wait_until_read()
             finally:  # whoever reads our output may be gone
                 os._exit(1)
 
@@ -113,6 +140,7 @@ class World:
 
     def _end(self, error: HloError) -> None:
         self._show(error)
+        _wait_until_read()
         if not self._mpi.Is_finalized():
             self._mpi.COMM_WORLD.Abort(1)
         os._exit(1)
