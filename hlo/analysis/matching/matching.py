@@ -1,0 +1,81 @@
+"""The result of matching two modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from hlo.analysis.matching.contents import Contents
+from hlo.ir import Computation, Instruction, Module
+
+
+@dataclass
+class Matching:
+    """Which instructions of two modules are the same one, perhaps changed.
+
+    Attributes:
+        left, right: the modules.
+        pairs: the matched instructions, of the left and of the right module, each at most once.
+        computations: the matched computations. One that has several copies on the other side is in
+            several pairs; the instructions of the first one have partners.
+
+    >>> from hlo.analysis.matching import match_modules
+    >>> a = hlo.parse("HloModule a ENTRY e { x = f32[] parameter(0) ROOT y = f32[] tanh(x) }")
+    >>> b = hlo.parse("HloModule b ENTRY f { p = f32[] parameter(0) ROOT q = f32[] tanh(p) }")
+    >>> match_modules(a, b).of(a["y"])
+    <Instruction q = f32[] tanh(p)>
+    """
+
+    left: Module
+    right: Module
+    pairs: Sequence[tuple[Instruction, Instruction]]
+    computations: Sequence[tuple[Computation, Computation]]
+    _contents: Contents
+
+    @cached_property
+    def _partners(self) -> Mapping[Instruction, Instruction]:
+        found = dict(self.pairs)
+        found.update((b, a) for a, b in self.pairs)
+        return found
+
+    def of(self, inst: Instruction) -> Instruction | None:
+        """Return the partner of an instruction of either module, or None."""
+        return self._partners.get(inst)
+
+    @cached_property
+    def only_left(self) -> list[Instruction]:
+        """The instructions of the left module that have no partner."""
+        return self._alone(self.left, {a for a, _ in self.computations})
+
+    @cached_property
+    def only_right(self) -> list[Instruction]:
+        """The instructions of the right module that have no partner."""
+        return self._alone(self.right, {b for _, b in self.computations})
+
+    def _alone(self, module: Module, matched: set[Computation]) -> list[Instruction]:
+        """Return what has no partner; of copies of a matched computation, which have, nothing."""
+        copies = {c for c in matched if not any(i in self._partners for i in c)}
+        return [
+            i
+            for c in module.computations
+            if c not in copies
+            for i in c.in_order()
+            if i not in self._partners
+        ]
+
+    @cached_property
+    def exact(self) -> set[tuple[Instruction, Instruction]]:
+        """The pairs that differ in nothing but names, order and metadata.
+
+        Their operands and control predecessors are partners too, and the computations that they
+        call have equal contents.
+        """
+        return {(a, b) for a, b in self.pairs if self._is_exact(a, b)}
+
+    def _is_exact(self, a: Instruction, b: Instruction) -> bool:
+        if self._contents.whole(a) != self._contents.whole(b):
+            return False
+        if [self.of(o) for o in a.operands] != b.operands:
+            return False
+        return {self.of(p) for p in a.control_predecessors} == set(b.control_predecessors)
