@@ -64,10 +64,10 @@ def read(report: Report) -> ModuleRecord:
                 return whole
             try:
                 expected = parser.accepts()
-                at = _place(e, text)
+                at = place(e, text)
                 # Make progress if parsing fails right at the synchronization point.
-                beyond = _next_line(text, at) if at == resume else _line_of(text, at)
-                resume = _recover(report, state, expected, at, beyond, dropped)
+                beyond = next_line(text, at) if at == resume else line_of(text, at)
+                resume = recover(report, state, expected, at, beyond, dropped)
             except TooManyErrors:
                 resume = None
             if resume is None:
@@ -77,7 +77,7 @@ def read(report: Report) -> ModuleRecord:
 
 def _read_with_long_strings(text: str) -> ModuleRecord | None:
     """Return the records of a text if it is valid with multi-line strings, or None."""
-    if not any(map(_leaves_a_string_open, text.split("\n"))):
+    if not any(map(leaves_a_string_open, text.split("\n"))):
         return None
     try:
         record: ModuleRecord = grammar(long_strings=True).parse(text)  # type: ignore[assignment]
@@ -86,13 +86,13 @@ def _read_with_long_strings(text: str) -> ModuleRecord | None:
     return record
 
 
-def _leaves_a_string_open(line: str) -> bool:
+def leaves_a_string_open(line: str) -> bool:
     m = _CLOSED.match(line)
     assert m is not None
     return '"' in line[m.end() :] or "'" in line[m.end() :]
 
 
-def _place(e: UnexpectedInput, text: str) -> int:
+def place(e: UnexpectedInput, text: str) -> int:
     """Return the offset of a syntax error."""
     if isinstance(e, UnexpectedToken) and e.token.type == "$END":
         return len(text)
@@ -100,7 +100,7 @@ def _place(e: UnexpectedInput, text: str) -> int:
     return e.pos_in_stream
 
 
-def _recover(
+def recover(
     report: Report,
     state: ParserState[Any],
     expected: set[str],
@@ -130,7 +130,7 @@ def _recover(
             for m in _DEFINITION.finditer(text, begin, resume.start()):
                 dropped.add(m[1].removeprefix("%"))
             return resume.start(kind)
-        resume = _RESUME.search(text, _next_line(text, resume.start(kind)))
+        resume = _RESUME.search(text, next_line(text, resume.start(kind)))
     return None
 
 
@@ -160,13 +160,13 @@ def _opener(state: ParserState[Any]) -> int | None:
     return None
 
 
-def _line_of(text: str, at: int) -> int:
+def line_of(text: str, at: int) -> int:
     """Return where the line of `at` begins if only blanks precede it, else the next line."""
     begin = text.rfind("\n", 0, at) + 1
-    return _next_line(text, at) if text[begin:at].strip() else begin
+    return next_line(text, at) if text[begin:at].strip() else begin
 
 
-def _next_line(text: str, at: int) -> int:
+def next_line(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end + 1
 

@@ -16,10 +16,11 @@ class TooManyErrors(Exception):
 
 
 class Report:
-    """Collects diagnostics with their locations."""
+    """Collects diagnostics with their locations. limit: how many, at most; None for all."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, limit: int | None = MAX_ERRORS) -> None:
         self.source = source
+        self._limit = limit
         self.diagnostics: list[Diagnostic] = []
 
     def __len__(self) -> int:
@@ -42,7 +43,7 @@ class Report:
         span = Span(self.source, start, end)
         notes = (note,) if note else ()
         self.diagnostics.append(Diagnostic(code, message, span, hint, notes))
-        if len(self.diagnostics) >= MAX_ERRORS:
+        if self._limit is not None and len(self.diagnostics) >= self._limit:
             raise TooManyErrors
 
     def text_error(self, e: TextError, start: int, what: str = "") -> None:
