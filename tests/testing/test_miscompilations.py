@@ -44,7 +44,7 @@ def test_a_program_is_embedded() -> None:
     verify(copy)
     assert bad.parent is not None and bad.parent.name == "planted.step"
     register()
-    wrong = hlo.optimize(copy, "miscompile")
+    wrong = hlo.optimize(copy.clone(), "miscompile")
     args = [np.linspace(-2, 2, 64).reshape(8, 8).astype(module["x"].array_shape.element_type.dtype)]
     first, second = interpret(copy, args), interpret(wrong, args)
     assert compare(second[0], first[0]).same and not compare(second[1], first[1]).same
