@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.trips import trip_count
-from hlo.ir import Computation, Instruction
+from hlo.ir import Computation, Instruction, Module
+from hlo.ir.calls import applied_computations
 from hlo.ops import Category, Trait
 from hlo.ops.attrs import WindowDim
 from hlo.values.types import ArrayShape, Shape, TupleShape
@@ -65,6 +66,26 @@ def instruction_costs(comp: Computation) -> list[tuple[Instruction, Cost]]:
 def cost_of_instruction(inst: Instruction) -> Cost:
     """Return the cost of running one instruction, including its callees."""
     return _Costs(lambda _: False).instruction(inst)
+
+
+def costs_of_module(module: Module) -> dict[Instruction, Cost]:
+    """Return the cost of one run of each instruction of a module, including its callees.
+
+    What is inside a fusion accesses no memory, and neither do applications to scalars.
+    """
+    outside, inside = _Costs(lambda _: False), _Costs(lambda _: True)
+    applied = set(applied_computations(module))
+    within: set[Computation] = set()
+    for comp in reversed(module.callees_first()):
+        if comp in within:
+            within.update(c for inst in comp for c in inst.called_computations)
+        else:
+            within.update(inst.calls for inst in comp if inst.opcode == "fusion")
+    return {
+        inst: (inside if comp in within or comp in applied else outside).instruction(inst)
+        for comp in module.computations
+        for inst in comp
+    }
 
 
 class _Costs:

@@ -32,12 +32,13 @@ def page(
     data: Mapping[str, Any] | None = None,
     scripts: Sequence[str] = (),
     styles: Sequence[str] = (),
+    whole: bool = False,
 ) -> str:
     """Return a page.
 
     title: plain text. body: HTML, in which text of modules is `escaped`. data: values that are
     JSON, which scripts get by `hlo.data(NAME)`; without NaN and infinities. scripts, styles: files
-    of `static/`, in their order.
+    of `static/`, in their order. whole: the body fills the window, its parts scroll.
     """
     sources = [_script(name) for name in ("page.js", *scripts)]
     css = "\n".join(static(name) for name in ("page.css", *styles))
@@ -51,7 +52,8 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
         '<meta name="color-scheme" content="light dark">\n',
-        f"<title>{escaped(title)}</title>\n<style>\n{css}</style>\n</head>\n<body>\n{body}\n",
+        f"<title>{escaped(title)}</title>\n<style>\n{css}</style>\n</head>\n",
+        f'<body class="{"whole" if whole else ""}">\n{body}\n',
         *(_embedded(name, value) for name, value in (data or {}).items()),
         *(f"<script>{source}</script>\n" for source in sources),
         "</body>\n</html>\n",
