@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from hlo.frontends.text import PrintOptions, print_module
     from hlo.ir import Computation, Instruction, Module
     from hlo.ops import OPS
+    from hlo.profiler.measure import profile
     from hlo.values.layout.physical import pack, parse_shape, unpack
     from hlo.values.literal import Literal
     from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
@@ -84,6 +85,7 @@ __all__ = [
     "parse_shape",
     "partition",
     "print_module",
+    "profile",
     "random_inputs",
     "save",
     "to_proto",
@@ -111,6 +113,7 @@ _HOMES = {
     "hlo.client": ("Client", "GlobalData"),
     "hlo.compiler.partition": ("Partition", "partition"),
     "hlo.compiler.pipeline": ("compile",),
+    "hlo.profiler.measure": ("profile",),
     "hlo.errors": ("Diagnostic", "ElidedConstantsWarning", "HloError"),
     "hlo.eval": ("Host",),
     "hlo.frontends.jax": ("from_jax",),

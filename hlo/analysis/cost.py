@@ -57,6 +57,14 @@ def cost_of(comp: Computation, fused: Fused = lambda _: False) -> Cost:
     return _Costs(fused).of(comp)
 
 
+def costs_of_instructions(fused: Fused) -> Callable[[Instruction], Cost]:
+    """Return the function that gives the cost of running one instruction, including its callees.
+
+    fused: as of `cost_of`.
+    """
+    return _Costs(fused).instruction
+
+
 def instruction_costs(comp: Computation) -> list[tuple[Instruction, Cost]]:
     """Return the cost of each instruction of a computation, including its callees, in order."""
     costs = _Costs(lambda _: False)

@@ -59,16 +59,16 @@ def kernels(plans: Mapping[Instruction, KernelPlan]) -> str:
     """Return what each kernel computes and reads, its steps, and its workspace."""
     lines = []
     for inst, kernel in plans.items():
-        fused = "".join(f" {i.opcode}" for i in _fused(inst, kernel.reads))
+        fused = "".join(f" {i.opcode}" for i in fused_in(inst, kernel.reads))
         lines.append(f"{inst.name} = {inst.shape} {inst.opcode}{fused and ' of' + fused}")
         lines.append(f"  reads {', '.join(i.name for i in kernel.reads) or 'nothing'}")
-        lines += [f"  step  {_step(step)}" for step in kernel.plan.steps]
+        lines += [f"  step  {step_name(step)}" for step in kernel.plan.steps]
         lines += [f"  scratch {n} bytes" for n in kernel.plan.scratch_bytes]
         lines += [f"  table {t.dtype}{list(t.shape)}" for t in kernel.plan.tables]
     return _lines(lines)
 
 
-def _fused(inst: Instruction, reads: Sequence[Instruction]) -> list[Instruction]:
+def fused_in(inst: Instruction, reads: Sequence[Instruction]) -> list[Instruction]:
     """Return the fused operations of a kernel, each once."""
     found: dict[Instruction, None] = {}
     stack = list(inst.operands)
@@ -80,7 +80,8 @@ def _fused(inst: Instruction, reads: Sequence[Instruction]) -> list[Instruction]
     return list(found)
 
 
-def _step(step: KernelEmitter) -> str:
+def step_name(step: KernelEmitter) -> str:
+    """Return what a step of a kernel is called."""
     while isinstance(step, partial):
         step = step.func
     return getattr(step, "__name__", type(step).__name__).strip("_")

@@ -340,14 +340,15 @@ def _compile(
 
 
 def compile_instrumented(
-    module: Module, instrumentation: Instrumentation, *, kind: type[Executable] = Executable,
+    module: Module, instrumentation: Instrumentation, *,
+    kind: Callable[..., Executable] = Executable,
     threads: int | None = None, features: str = "", host: Host | None = None,
     passes: str = "default", verify: str = "strict", clock: Clock | None = None,
 ) -> Executable:  # fmt: skip
     """Return a module as native code with code of an instrumentation, which is kept nowhere.
 
-    Raises HloError. kind: the class of the result. clock: where the duration of each stage is
-    added up. Else as `compile`.
+    Raises HloError. kind: makes the result, as the class does. clock: where the duration of each
+    stage is added up. Else as `compile`.
     """
     if host is not None and host.custom_calls:
         from hlo.compiler.binding import need_no_replacement

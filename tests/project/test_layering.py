@@ -49,7 +49,8 @@ ALLOWED: dict[str, set[str]] = {
     | {"io", "verifier", "analysis", "eval", "frontends", "passes", "spmd", "compiler"}
     | {"debug", "profiler", "reports"},
     "profiler": _IR
-    | {"io", "llvm", "analysis", "frontends", "passes", "codegen", "runtime", "compiler"},
+    | {"io", "host", "llvm", "verifier", "analysis", "eval", "frontends", "passes", "codegen"}
+    | {"runtime", "compiler"},
     "debug": _IR
     | {"io", "testing", "host", "verifier", "analysis", "eval", "frontends", "passes", "spmd"}
     | {"codegen", "runtime", "compiler", "reports"},

@@ -1,0 +1,98 @@
+"""Profiles of runs of a module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hlo.compiler.pipeline import compile_instrumented
+from hlo.errors import HloError
+from hlo.host import Host
+from hlo.io.arguments import bind_call
+from hlo.io.inputs import Sampler
+from hlo.ir import Module
+from hlo.profiler.assemble import assemble
+from hlo.profiler.executable import ProfiledExecutable
+from hlo.profiler.profile import Profile, with_peak
+from hlo.profiler.roofline import machine_peak, measured_like
+from hlo.profiler.sections import Sections
+from hlo.runtime.jit import host_machine
+from hlo.support.signature import checked
+
+if TYPE_CHECKING:
+    from hlo.compiler.lowering import Clock
+
+
+@checked
+def profile(
+    module: Module, *args: Any, repeat: int = 10, warmup: int = 1, threads: int | None = None,
+    passes: str = "default", host: Host | None = None, verify: str = "strict", peak: bool = True,
+    **named: Any,
+) -> Profile:  # fmt: skip
+    """Run a module as native code, and return where the time went, kernel by kernel.
+
+    Args:
+        module: the module; it stays as it is.
+        args: as of `hlo.interpret`, or none at all for random ones.
+        repeat: the number of runs, which the profile has the average of.
+        warmup: runs before these, which are not measured.
+        threads: how many may work on a run, by default one a processor.
+        passes: the pipeline that runs first, as for `hlo.optimize`.
+        host: custom calls, queues and random state that the module uses; by default a fresh one.
+        verify: as for `hlo.verify`.
+        peak: compare with what the machine can do, which is measured once and kept on disk.
+        named: parameters by name, as of `hlo.interpret`.
+
+    Raises:
+        HloError: for an invalid module or arguments, and where a run fails.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e { x = f32[512,512] parameter(0)
+    ...   y = f32[512,512] tanh(x)
+    ...   ROOT z = f32[512,512] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }''')
+    >>> found = hlo.profile(module, threads=1, peak=False)
+    >>> [e.name for e in found.entries if e.kind == "kernel"]
+    ['y', 'z']
+    >>> abs(sum(e.self_s for e in found.entries) - found.wall_s.mean) < 1e-9
+    True
+    """
+    if repeat < 1 or warmup < 0:
+        raise HloError.at("bad-value", "hlo.profile: a profile is of one run or more")
+    executable = compile_profiled(module, threads=threads, passes=passes, host=host, verify=verify)
+    if args or named or not executable.parameters:
+        values = bind_call(executable.parameters, args, named, module.usable_trees)
+    else:
+        values = Sampler(domains=executable.domains).values(list(executable.parameters))
+    for _ in range(warmup):
+        executable.run_values(values)
+    executable.forget()
+    for _ in range(repeat):
+        executable.run_values(values)
+    found = assemble(executable)
+    return beside_peak([found])[0] if peak else found
+
+
+def compile_profiled(
+    module: Module, *, threads: int | None = None, features: str = "", host: Host | None = None,
+    passes: str = "default", verify: str = "strict", clock: Clock | None = None,
+) -> ProfiledExecutable:  # fmt: skip
+    """Return a module as native code whose runs leave a profile; options as of `hlo.compile`.
+
+    Raises HloError.
+    """
+    triple = host_machine(features).triple
+    sections = Sections(triple, has_threads=os.name == "posix")
+    executable = compile_instrumented(
+        module, sections, kind=partial(ProfiledExecutable, sections), threads=threads,
+        features=features, host=host, passes=passes, verify=verify, clock=clock,
+    )  # fmt: skip
+    assert isinstance(executable, ProfiledExecutable)
+    return executable
+
+
+def beside_peak(profiles: Sequence[Profile]) -> list[Profile]:
+    """Return profiles that say which part of the machine's peak each kernel reaches."""
+    types = {e.element_type for p in profiles for e in p.entries if e.operations}
+    peak = machine_peak(profiles[0].threads, types | {"f32"})
+    return [with_peak(p, peak, measured_like) for p in profiles]

@@ -1,0 +1,351 @@
+"""What the time of an entry function is divided into, and the code that divides it.
+
+Each kernel, loop, conditional and call outside is a section; scalars belong to the section around
+them. Outside of loops, consecutive kernels that are too short to be timed each make a group, a
+section of its own: its members are timed in some runs only, like the iterations of loops (see
+`hlo.profiler.recorder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hlo.analysis.cost import Cost, costs_of_instructions
+from hlo.analysis.fusion.operations import is_multi_output
+from hlo.analysis.fusion.roles import Role
+from hlo.codegen.entry.commands import (
+    Block,
+    Branches,
+    Command,
+    ComputeScalar,
+    HostCall,
+    KernelCall,
+    Loop,
+    UseConstant,
+)
+from hlo.codegen.entry.instrumentation import Instrumentation
+from hlo.codegen.entry.state import EntryState
+from hlo.codegen.llvm import Val, i64
+from hlo.codegen.report import fused_in, step_name
+from hlo.ir import Instruction
+from hlo.ops.host.custom_targets import CHECK_SIZE
+from hlo.profiler.recorder import (
+    COUNTDOWN,
+    FLAG,
+    HEADER_WORDS,
+    LOOP_WORDS,
+    RECORD,
+    SECTION_WORDS,
+    recorder_ir,
+)
+
+# Kernels shorter than this, in seconds, are timed together: reading the counter is to take about a
+# hundredth of the time at most.
+_SHORT_S = 1.5e-6
+# What a kernel takes at least, and for each operation, transcendental function and byte.
+_CALL_S, _OPERATION_S, _FUNCTION_S, _BYTE_S = 3e-8, 5e-11, 5e-10, 5e-11
+
+
+@dataclass(frozen=True)
+class Executions:
+    """How often a section runs: once a run, or as a word of the record says.
+
+    word: of a counter, or of the words of a loop. is_loop: its iterations; is_test: and once more
+    for each time that it is entered.
+    """
+
+    word: int = 0
+    is_loop: bool = False
+    is_test: bool = False
+
+
+@dataclass(eq=False)
+class Section:
+    """A part of the time of an entry function.
+
+    word: the place of its words in the record. kind: `entry`, `results`, `kernel`, `group`, `host`,
+    `while` or `conditional`. inst: the instruction of a command. cost: of running it once. steps:
+    the names of the steps of a kernel. fused: what it computes besides. loop: the place of the
+    words of a loop of which iterations are timed; iterations: the place of the counter of
+    any other loop.
+    """
+
+    word: int
+    kind: str
+    parent: Section | None
+    executions: Executions
+    inst: Instruction | None = None
+    cost: Cost = field(default_factory=Cost)
+    steps: tuple[str, ...] = ()
+    fused: tuple[Instruction, ...] = ()
+    loop: int | None = None
+    iterations: int | None = None
+
+
+@dataclass
+class _Frame:
+    """A computation whose commands are being written."""
+
+    owner: Section
+    # Of each command: the group that it is in, and the section of its time.
+    plan: Sequence[tuple[Section | None, Section]]
+    # Whether its code tests if it is timed.
+    is_guarded: bool
+    next: int = 0
+    group: Section | None = None
+
+    def __post_init__(self) -> None:
+        self.current = self.owner
+
+
+class Sections(Instrumentation):
+    """Writes what divides the time of an entry into sections, which it lists."""
+
+    def __init__(self, triple: str, *, has_threads: bool) -> None:
+        """Begin a program for a machine. has_threads: kernels may be shared by POSIX threads."""
+        self.ir = recorder_ir(triple, has_threads=has_threads)
+        self.has_threads = has_threads
+        self.words = HEADER_WORDS
+        self.all: list[Section] = []
+        self.loops: list[int] = []
+        self._frames: list[_Frame] = []
+        self._owners: list[Section] = []
+        # What is to be restored of FLAG after each loop that has been entered.
+        self._around: list[Val] = []
+
+    # --- memory ---------------------------------------------------------------------------------
+
+    def _reserve(self, words: int) -> int:
+        at = self.words
+        self.words += words
+        return at
+
+    def _section(
+        self, kind: str, parent: Section | None, executions: Executions,
+        inst: Instruction | None = None,
+    ) -> Section:  # fmt: skip
+        # A loop has a second section, of what is not timed.
+        word = self._reserve(SECTION_WORDS * (2 if kind == "while" else 1))
+        section = Section(word, kind, parent, executions, inst)
+        self.all.append(section)
+        return section
+
+    # --- the function ---------------------------------------------------------------------------
+
+    def begin(self, entry: EntryState) -> None:
+        """Declare what the code calls, and start the clock."""
+        module = entry.module
+        module.define(RECORD, "external global i64")
+        for name, count in (("switch", 1), ("begin", 1), ("end", 0), ("turn", 2)):
+            module.declare(f"hlo.profile.{name}", "void", ["i64"] * count)
+        for name in ("enter", "leave"):
+            module.declare(f"hlo.profile.{name}", "void", ["i64"] * 3)
+        roles = entry.live.roles
+        unstored = (Role.FUSED, Role.SCALAR)
+        self._roles = roles
+        self._cost = costs_of_instructions(
+            lambda i: roles.get(i) in unstored and not any(map(is_multi_output, i.users))
+        )
+        root = self._section("entry", None, Executions())
+        self._owners.append(root)
+        self._call(entry, "begin", root.word)
+
+    def end(self, entry: EntryState) -> None:
+        """Stop the clock."""
+        self._call(entry, "end")
+
+    def enter(self, entry: EntryState, block: Block) -> None:
+        """Choose the sections of a computation's commands."""
+        owner = self._owners[-1]
+        outer = self._frames[-1] if self._frames else None
+        is_guarded = (outer is not None and outer.is_guarded) or owner.loop is not None
+        executions = self._executions(entry, owner, block)
+        plan = self._plan(block, owner, executions, is_guarded=is_guarded)
+        self._frames.append(_Frame(owner, plan, is_guarded))
+
+    def leave(self, entry: EntryState, block: Block) -> None:
+        """Go back to the section around a computation."""
+        frame = self._frames.pop()
+        if not self._frames and entry.assignment.moves:
+            results = self._section("results", frame.owner, Executions())
+            self._switch(entry, results, is_guarded=False)
+        elif frame.current is not frame.owner:
+            self._switch(entry, frame.owner, is_guarded=frame.is_guarded)
+
+    def before(self, entry: EntryState, command: Command) -> None:
+        """Begin the section of a command."""
+        frame = self._frames[-1]
+        group, section = frame.plan[frame.next]
+        frame.next += 1
+        if isinstance(command, Loop) and section.loop is not None:
+            self._enter_loop(entry, section, frame)
+        elif group is not frame.group or section is not frame.current:
+            if group is not None and group is not frame.group:
+                self._switch(entry, group, is_guarded=frame.is_guarded)
+                frame.current = group
+            if section is not frame.current:
+                self._switch(entry, section, is_guarded=frame.is_guarded or group is not None)
+        frame.group, frame.current = group, section
+        if isinstance(command, Loop | Branches):
+            self._owners.append(section)
+
+    def after(self, entry: EntryState, command: Command) -> None:
+        """Leave a loop; the time of other commands ends when the next one's begins."""
+        if not isinstance(command, Loop | Branches):
+            return
+        section = self._owners.pop()
+        if section.loop is not None:
+            frame = self._frames[-1]
+            around = self._around.pop()
+            args = [i64(section.loop), i64(frame.owner.word), around]
+            entry.b.call_void("hlo.profile.leave", args)
+            frame.current = frame.owner
+
+    def iteration(self, entry: EntryState, loop: Loop) -> None:
+        """Count an iteration, and time it if it is due."""
+        section, b = self._owners[-1], entry.b
+        if section.iterations is not None:
+            self._add(entry, section.iterations, 1)
+        if section.loop is not None:
+            left = self._add(entry, section.loop + COUNTDOWN, -1)
+            with b.when(b.icmp("sle", left, 0)):
+                self._call(entry, "turn", section.loop, section.word)
+
+    def _enter_loop(self, entry: EntryState, section: Section, frame: _Frame) -> None:
+        assert section.loop is not None
+        around = entry.b.load("i64", self._address(entry, FLAG))
+        self._around.append(around)
+        # Code that is not in a loop is always timed.
+        outer = around if frame.is_guarded else i64(1)
+        entry.b.call_void("hlo.profile.enter", [i64(section.loop), i64(section.word), outer])
+
+    def _executions(self, entry: EntryState, owner: Section, block: Block) -> Executions:
+        """Return how often a computation runs; branches count that themselves."""
+        inst = owner.inst
+        if owner.kind == "while" and inst is not None:
+            if owner.loop is None:
+                return Executions()
+            is_test = block.comp is inst.condition and block.comp is not inst.body
+            return Executions(owner.loop, is_loop=True, is_test=is_test)
+        if owner.kind == "conditional" and any(map(_is_timed, block.commands)):
+            counter = self._reserve(1)
+            self._add(entry, counter, 1)
+            return Executions(counter)
+        return owner.executions
+
+    # --- code -----------------------------------------------------------------------------------
+
+    def _call(self, entry: EntryState, function: str, *args: int) -> None:
+        entry.b.call_void(f"hlo.profile.{function}", [i64(a) for a in args])
+
+    def _switch(self, entry: EntryState, section: Section, *, is_guarded: bool) -> None:
+        b = entry.b
+        if not is_guarded:
+            self._call(entry, "switch", section.word)
+            return
+        flag = b.load("i64", self._address(entry, FLAG))
+        with b.when(b.icmp("ne", flag, 0)):
+            self._call(entry, "switch", section.word)
+
+    def _add(self, entry: EntryState, word: int, amount: int) -> Val:
+        """Write the addition to a word of the record; returns the sum."""
+        at = self._address(entry, word)
+        total = entry.b.binary("add", entry.b.load("i64", at), amount)
+        entry.b.store(total, at)
+        return total
+
+    def _address(self, entry: EntryState, word: int) -> str:
+        return entry.b.element_address(f"@{RECORD}", "i64", word)
+
+    # --- sections -------------------------------------------------------------------------------
+
+    def _plan(
+        self, block: Block, owner: Section, executions: Executions, *, is_guarded: bool
+    ) -> list[tuple[Section | None, Section]]:
+        """Return the group of each command, if it is in one, and its section."""
+        plan: list[tuple[Section | None, Section]] = []
+        commands = list(block.commands)
+        while commands:
+            count = 0 if is_guarded else self._short(commands)
+            if count:
+                group = self._section("group", owner, executions)
+                for command in commands[:count]:
+                    section = group
+                    if _is_timed(command):
+                        section = self._section_of(command, group, executions)
+                    plan.append((group, section))
+                group.cost = sum((s.cost for s in self.all if s.parent is group), start=Cost())
+            else:
+                count = 1
+                timed = _is_timed(commands[0])
+                plan.append(
+                    (None, self._section_of(commands[0], owner, executions) if timed else owner)
+                )
+            commands = commands[count:]
+        return plan
+
+    def _short(self, commands: Sequence[Command]) -> int:
+        """Return how many of the first commands make a group, zero for less than two kernels."""
+        seconds, kernels, count = 0.0, 0, 0
+        for n, command in enumerate(commands):
+            if isinstance(command, ComputeScalar | UseConstant):
+                continue
+            if not isinstance(command, KernelCall) or seconds > _SHORT_S:
+                break
+            own = _seconds(self._cost_of(command))
+            if own > _SHORT_S:
+                break
+            seconds, kernels, count = seconds + own, kernels + 1, n + 1
+        return count if kernels > 1 else 0
+
+    def _section_of(self, command: Command, parent: Section, executions: Executions) -> Section:
+        inst = command.inst
+        match command:
+            case KernelCall():
+                section = self._section("kernel", parent, executions, inst)
+                section.steps = tuple(map(step_name, command.plan.plan.steps))
+                section.fused = tuple(self._fused(command))
+                section.cost = self._cost_of(command)
+            case Loop():
+                section = self._section("while", parent, executions, inst)
+                blocks = (command.condition, command.body)
+                if any(_is_timed(c) for block in blocks for c in block.commands):
+                    section.loop = self._reserve(LOOP_WORDS)
+                    self.loops.append(section.loop)
+                else:
+                    section.cost = self._cost(inst)
+                    section.iterations = self._reserve(1)
+            case Branches():
+                section = self._section("conditional", parent, executions, inst)
+            case _:
+                section = self._section("host", parent, executions, inst)
+                section.cost = self._cost(inst)
+        return section
+
+    def _fused(self, command: KernelCall) -> list[Instruction]:
+        """Return what a kernel computes besides its root, as it is computed inside of it."""
+        inside = fused_in(command.inst, command.plan.reads)
+        return [i for i in inside if i.opcode not in ("parameter", "constant")]
+
+    def _cost_of(self, command: KernelCall) -> Cost:
+        return sum(map(self._cost, self._fused(command)), start=self._cost(command.inst))
+
+
+def _is_timed(command: Command) -> bool:
+    """True for what has a section of its own."""
+    match command:
+        case KernelCall() | Loop():
+            return True
+        case HostCall(inst):
+            is_check = inst.opcode == "custom-call" and inst.custom_call_target == CHECK_SIZE
+            return not is_check and inst.opcode not in ("replica-id", "partition-id")
+        case Branches(_, branches):
+            return any(moves or any(map(_is_timed, block.commands)) for block, moves in branches)
+    return False
+
+
+def _seconds(cost: Cost) -> float:
+    """Return about how long a kernel takes."""
+    arithmetic = cost.operations * _OPERATION_S + cost.transcendentals * _FUNCTION_S
+    return _CALL_S + max(arithmetic, cost.bytes * _BYTE_S)

@@ -1,0 +1,103 @@
+"""Profiles as text tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo.profiler.records import KernelTime, ProfileData
+
+_HEADINGS = (
+    "time", "share", "sum", "calls", "a call", "Gop/s", "GB/s", "of peak", "threads", "what",
+    "where",
+)  # fmt: skip
+# How many columns are numbers, aligned to the right.
+_NUMBERS = 9
+_MOST_FUSED = 4
+_MOST_NAME = 60
+
+
+def table(profile: ProfileData, limit: int | None) -> str:
+    """Return a profile as a table, those that took most time first."""
+    entries = profile.by_time()
+    shown = entries if limit is None else entries[:limit]
+    whole = profile.wall_s.mean or 1.0
+    rows, total = [list(_HEADINGS)], 0.0
+    for e in shown:
+        total += e.self_s
+        rows.append(_row(e, whole, total))
+    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEADINGS))]
+    lines = [_line(row, widths) for row in rows]
+    if len(shown) < len(entries):
+        rest = sum(e.self_s for e in entries[limit:])
+        lines.append(f"and {len(entries) - len(shown)} more: {duration(rest)}")
+    return "\n".join([*_head(profile), *lines]) + "\n"
+
+
+def _head(profile: ProfileData) -> list[str]:
+    p = profile
+    device = f", device {p.device}" if p.device else ""
+    runs = "1 run" if p.runs == 1 else f"{p.runs} runs"
+    lines = [
+        f"{p.module}: {runs} on {_threads(p.threads)}, {duration(p.wall_s.mean)} a run{device}"
+    ]
+    if p.runs > 1:
+        lines[0] += f" (min {duration(p.wall_s.min)}, median {duration(p.wall_s.median)})"
+    if p.threads > 1 and p.wall_s.mean:
+        share = p.idle_s / (p.threads * p.wall_s.mean)
+        lines.append(f"threads idle: {duration(p.idle_s)} of {_threads(p.threads)}, {share:.1%}")
+    if p.peak is not None:
+        flops = ", ".join(f"{t} {x * 1e-9:.4g}" for t, x in p.peak.flops.items())
+        lines.append(f"peak of {p.peak.cpu}: {flops} Gop/s, {p.peak.bytes * 1e-9:.4g} GB/s")
+    return lines
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
+def _row(e: KernelTime, whole: float, total: float) -> list[str]:
+    work = e.operations + e.transcendentals
+    return [
+        duration(e.self_s),
+        f"{e.self_s / whole:.1%}",
+        f"{total / whole:.1%}",
+        f"{e.calls:.6g}",
+        duration(e.self_s / e.calls) if e.calls else "",
+        f"{work / e.self_s * 1e-9:.3g}" if work else "",
+        f"{e.bytes / e.self_s * 1e-9:.3g}" if e.bytes else "",
+        f"{e.peak_share:.0%} {e.bound}" if e.bound else "",
+        f"{e.busy_threads:.2g}" if e.busy_threads > 1 else "",
+        _what(e),
+        str(e.location),
+    ]
+
+
+def _what(e: KernelTime) -> str:
+    """Return what an entry computes: its name, the operation, and what is fused into it."""
+    if e.label != e.name or e.kind in ("entry", "call", "results"):
+        return e.label
+    name = e.name if len(e.name) <= _MOST_NAME else e.name[: _MOST_NAME - 3] + "..."
+    text = f"{name} = {e.opcode}" if e.kind != "group" else name
+    if e.kind == "while":
+        text += f" ({e.iterations:.6g} iterations)"
+    elif e.fused and e.kind != "group":
+        more = ", ..." if len(e.fused) > _MOST_FUSED else ""
+        text += f" of {', '.join(e.fused[:_MOST_FUSED])}{more}"
+    return text + (" ~" if e.is_sampled else "")
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        cell.rjust(width) if n < _NUMBERS else cell.ljust(width)
+        for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that fits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        count = seconds / size
+        if count >= 1:
+            return f"{count:.3g} {unit}" if count < 999 else f"{count:.0f} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

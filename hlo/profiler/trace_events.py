@@ -1,0 +1,131 @@
+"""Profiles as Chrome trace events, the timeline that Perfetto and speedscope show.
+
+All are complete events, with begin and duration in microseconds. A device is a process; thread 0
+is the one that called the program, with loops, iterations and kernels nested as they ran, the
+others show their shares of kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hlo.profiler.records import KernelTime, ProfileData, Slice
+
+# An open event: what it is of, and its place in the list. An iteration has the place of its loop.
+_Frame = tuple[str, int]
+
+
+def chrome_trace(profiles: Sequence[ProfileData]) -> dict[str, Any]:
+    """Return the timelines of one program on some devices, in the format's object form."""
+    events: list[dict[str, Any]] = []
+    for profile in profiles:
+        lanes = sorted({s.thread for s in profile.timeline} | {0})
+        events.append(_name("process_name", profile.device, 0, _process(profile)))
+        for lane in lanes:
+            name = "caller" if lane == 0 else f"shares of kernels, thread {lane}"
+            events.append(_name("thread_name", profile.device, lane, name))
+        events += _Nested(profile).events()
+        events += [_share(profile, s) for s in profile.timeline if s.thread]
+    first = profiles[0]
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ns",
+        "otherData": {"module": first.module, "backend": first.backend, "runs": first.runs},
+    }
+
+
+def _process(profile: ProfileData) -> str:
+    return f"{profile.module}, device {profile.device}"
+
+
+def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _share(profile: ProfileData, s: Slice) -> dict[str, Any]:
+    entry = profile.entries[s.entry]
+    return _complete(profile, entry.label, "share", s.thread, s.begin_s, s.duration_s, {})
+
+
+def _complete(
+    profile: ProfileData, name: str, category: str, thread: int, begin_s: float, duration_s: float,
+    args: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "ph": "X", "name": name, "cat": category, "pid": profile.device, "tid": thread,
+        "ts": begin_s * 1e6, "dur": max(0.0, duration_s) * 1e6, "args": args,
+    }  # fmt: skip
+
+
+def describe(entry: KernelTime) -> dict[str, Any]:
+    """Return what an event says of an entry besides its name."""
+    place = entry.location
+    known = {
+        "hlo": entry.hlo, "op_name": place.op_name, "source": place.source, "line": place.hlo,
+        "fused": ", ".join(entry.fused), "steps": ", ".join(entry.steps),
+    }  # fmt: skip
+    return {name: text for name, text in known.items() if text}
+
+
+class _Nested:
+    """Makes nested events of the slices of the calling thread, which follow one another."""
+
+    def __init__(self, profile: ProfileData) -> None:
+        self.profile = profile
+        self.found: list[dict[str, Any]] = []
+        # The open events, outermost first.
+        self.open: list[tuple[_Frame, dict[str, Any]]] = []
+        self.end = 0.0
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events in the order of their beginning."""
+        for s in self.profile.timeline:
+            if s.thread == 0:
+                self._add(s)
+        self._close(0)
+        return self.found
+
+    def _add(self, s: Slice) -> None:
+        if s.mark == "run":
+            self._close(0)
+        is_turn = s.mark in ("iteration", "untimed")
+        wanted: list[_Frame] = []
+        number = s.entry
+        while number >= 0:
+            wanted.append(("entry", number))
+            number = self.profile.entries[number].parent
+        wanted.reverse()
+        for place, (frame, _) in enumerate(self.open):
+            kind, loop = frame
+            # An iteration is open for as long as what runs is inside of its loop.
+            inside = place <= len(wanted) and wanted[place - 1] == ("entry", loop)
+            if kind == "iteration" and inside and not (is_turn and s.entry == loop):
+                wanted.insert(place, frame)
+        if is_turn:
+            wanted.append((s.mark, s.entry))
+        same = 0
+        for (frame, _), want in zip(self.open, wanted, strict=False):
+            if frame != want or (is_turn and same == len(wanted) - 1):
+                break
+            same += 1
+        self._close(same)
+        for frame in wanted[same:]:
+            self._begin(frame, s)
+        self.end = s.begin_s + s.duration_s
+
+    def _begin(self, frame: _Frame, s: Slice) -> None:
+        kind, number = frame
+        entry = self.profile.entries[number]
+        name = {"iteration": "iteration", "untimed": "iterations"}.get(kind, entry.label)
+        category = entry.kind if kind == "entry" else "loop"
+        args = describe(entry) if kind == "entry" else {}
+        event = _complete(self.profile, name, category, 0, s.begin_s, 0.0, args)
+        self.found.append(event)
+        self.open.append((frame, event))
+
+    def _close(self, count: int) -> None:
+        """End all open events but the first ones."""
+        while len(self.open) > count:
+            _, event = self.open.pop()
+            event["dur"] = max(0.0, self.end * 1e6 - event["ts"])
