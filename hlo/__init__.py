@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hlo.api import (
         bake_weights,
         fill_constants,
+        find_nan,
         from_proto,
         interpret,
         load,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         save,
         to_proto,
         to_stablehlo,
+        trace,
         verify,
     )
     from hlo.client import Client, GlobalData
@@ -73,6 +75,7 @@ __all__ = [
     "bake_weights",
     "compile",
     "fill_constants",
+    "find_nan",
     "from_jax",
     "from_proto",
     "from_stablehlo",
@@ -90,6 +93,7 @@ __all__ = [
     "save",
     "to_proto",
     "to_stablehlo",
+    "trace",
     "unpack",
     "verify",
 ]
@@ -98,6 +102,7 @@ _HOMES = {
     "hlo.api": (
         "bake_weights",
         "fill_constants",
+        "find_nan",
         "from_proto",
         "interpret",
         "load",
@@ -107,6 +112,7 @@ _HOMES = {
         "save",
         "to_proto",
         "to_stablehlo",
+        "trace",
         "verify",
     ),
     "hlo.frontends.builder": ("XlaBuilder", "XlaComputation", "XlaOp"),

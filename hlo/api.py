@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
 from hlo.compiler import constants
 from hlo.compiler.weights import bake_given
+from hlo.debug.trace.finding import Finding
+from hlo.debug.trace.record import Trace
 from hlo.eval import Host, run_values
 from hlo.frontends.sources import read_module, write_module
 from hlo.frontends.text import parse as parse_text
@@ -19,7 +22,7 @@ from hlo.io.inputs import Sampler
 from hlo.io.random import Distributions
 from hlo.ir import Module
 from hlo.passes import run_pipeline
-from hlo.passes.default import pipeline_of
+from hlo.passes.default import pipeline_of, pipeline_text
 from hlo.passes.validate import Validate
 from hlo.support.deadline import check_timeout
 from hlo.support.signature import checked
@@ -335,3 +338,95 @@ def interpret(
     trees = module.usable_trees
     values = bind_call(parameters_of(module), args, named, trees)
     return given_by(trees, run_values(module, values, host, timeout))
+
+
+@checked
+def trace(
+    module: Module, *args: Any, backend: str = "compiled",
+    passes: str | Sequence[object] = "default",
+    select: Sequence[str] = (), arrays: bool = False, host: Host | None = None,
+    threads: int | None = None, verify: str = "strict", **named: Any,
+) -> Trace:  # fmt: skip
+    """Run a module and return what its instructions computed, in order, in loops by iteration.
+
+    Args:
+        module: the module; it stays as it is.
+        args: as for `interpret`; several devices get the same.
+        backend: `compiled`, native code, or `reference`, the interpreter.
+        passes: as for `compile`: the trace is of the module that they make; none if empty.
+        select: patterns of names, with * and ?, or of other kinds, `opcode=exp*`, `computation=`,
+            `op_name=`, and `iteration=3:5` of the innermost loop; all if empty.
+        arrays: keep the values, too, not only what is in them.
+        host: as for `interpret`; it stays as it is.
+        threads: as for `compile`.
+        verify: as for `verify`.
+        named: parameters by name.
+
+    Returns:
+        An `hlo.debug.trace.record.Trace`: `values`, each with `path`, `statistics` and `array`;
+        `save` and `load` keep it in an npz.
+
+    Raises:
+        HloError: as `compile` and `interpret`, and for a selection that is none.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2] parameter(0)  y = f32[2] log(x)  ROOT z = f32[2] negate(y) }''')
+    >>> found = hlo.trace(module, [1, 0], backend="reference", select=["opcode=log"])
+    >>> [(v.path, v.statistics.max, v.statistics.infs) for v in found.values]
+    [('y', 0.0, 1)]
+    """
+    from hlo.debug.trace.selection import Selection  # compiles: not before it is needed
+    from hlo.debug.trace.tracing import trace_values
+
+    values = bind_call(parameters_of(module), args, named, module.usable_trees)
+    return trace_values(
+        module, [values] * math.prod(module.device_counts), backend=backend,
+        passes=pipeline_text(passes),  # type: ignore[arg-type]
+       
+        select=Selection.of(select), arrays=arrays, host=host, threads=threads, verify=verify,
+    )  # fmt: skip
+
+
+@checked
+def find_nan(
+    module: Module, *args: Any, backend: str = "compiled",
+    passes: str | Sequence[object] = "default",
+    host: Host | None = None, threads: int | None = None, verify: str = "strict", **named: Any,
+) -> Finding | None:  # fmt: skip
+    """Run a module and return the first instruction that makes a NaN or an infinity.
+
+    A NaN counts where no operand has a NaN, an infinity where all operands are finite.
+
+    Args:
+        module: the module; it stays as it is.
+        args: as for `interpret`; several devices get the same.
+        backend: `compiled`, native code, or `reference`, the interpreter.
+        passes: as for `compile`; if only what they make of the module has a NaN, that is found.
+        host: as for `interpret`; it stays as it is.
+        threads: as for `compile`.
+        verify: as for `verify`.
+        named: parameters by name.
+
+    Returns:
+        An `hlo.debug.trace.finding.Finding`: `path`, `operands`, `value`, `location`, a runnable
+        `module` of the instruction and its `inputs`; None if nothing makes any. Where none is
+        made, but a parameter or constant has a NaN, it is that.
+
+    Raises:
+        HloError: as `compile` and `interpret`.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2] parameter(0)  y = f32[2] log(x)  ROOT z = f32[2] negate(y) }''')
+    >>> found = hlo.find_nan(module, [1, -3], backend="reference")
+    >>> found.path, found.kind, found.index, hlo.interpret(found.module, *found.inputs)
+    ('y', 'nan', (1,), array([ 0., nan], dtype=float32))
+    """
+    from hlo.debug.trace.nan import find_nan_values
+
+    values = bind_call(parameters_of(module), args, named, module.usable_trees)
+    return find_nan_values(
+        module, [values] * math.prod(module.device_counts), backend=backend,
+        passes=pipeline_text(passes),  # type: ignore[arg-type]
+       
+        host=host, threads=threads, verify=verify,
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -94,18 +94,25 @@ class _Plan(NamedTuple):
     root: int
 
 
+# Gets an instruction that has run, the values of its operands, and its own.
+Observe = Callable[[Instruction, Sequence[Any], Any], None]
+
+
 class Interpreter:
     """Evaluates computations. Implements `ops.spec.EvalContext`."""
 
     def __init__(
         self, host: Host | None = None, counts: tuple[int, int] = (1, 1),
-        deadline: Deadline | None = None,
+        deadline: Deadline | None = None, observe: Observe | None = None,
     ) -> None:  # fmt: skip
         """Begin with nothing evaluated.
 
         host: what a run depends on besides its arguments. counts: the numbers of replicas and
         partitions, for computations outside any module. deadline: checked before each operation.
+        observe: gets each instruction that runs, with the values of its operands and its own; of
+        computations that are applied to elements those of many elements at once.
         """
+        self._observe = observe
         self._host = host or Host()
         self._deadline = deadline
         self._plans: dict[Computation, _Plan] = {}
@@ -176,6 +183,8 @@ class Interpreter:
 
     def known_op(self, computation: Computation) -> str | None:
         """Return the opcode of a body that is `op(p0, p1)` on scalars of one type, else None."""
+        if self._observe is not None:
+            return None  # its instruction is to be seen
         if computation not in self._known:
             self._known[computation] = single_binary_op(computation)
         return self._known[computation]
@@ -273,6 +282,8 @@ class Interpreter:
                 step = _Step(slot, None, inst, (*operands, inst.tuple_index), dying)
             else:
                 evaluate = dynamic.evaluate if self._is_dynamic(comp) else inst.spec.evaluate
+                if self._observe is not None:
+                    evaluate = _observed(evaluate, self._observe)
                 step = _Step(slot, evaluate, inst, operands, dying)
             steps.append(step)
         plan = self._plans[comp] = _Plan(initial, parameters, steps, slots, slots[comp.root])
@@ -394,6 +405,17 @@ class Interpreter:
                 except (InferError, MemoryError) as e:
                     raise _at(inst, e) from None
         return values
+
+
+def _observed(evaluate: Evaluate, observe: Observe) -> Evaluate:
+    """Return the evaluation of an instruction that tells of it."""
+
+    def run(inst: Any, args: Sequence[Any], ctx: Any) -> Any:
+        value = evaluate(inst, args, ctx)
+        observe(inst, args, value)
+        return value
+
+    return run
 
 
 def _at(inst: Instruction, error: InferError | MemoryError | RecursionError) -> HloError:

@@ -1,0 +1,1 @@
+"""What instructions compute while a program runs: traces, and the first NaN or infinity."""

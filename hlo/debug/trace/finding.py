@@ -1,0 +1,52 @@
+"""What `hlo.find_nan` finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hlo.analysis.source_location import SourceLocation
+from hlo.debug.trace.record import Frame
+from hlo.ir import Module
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A NaN or an infinity, and where it comes from; `hlo.find_nan` returns it.
+
+    kind: `nan` or `inf`. source: `instruction`, which made it; or `parameter` or `constant`, which
+    had a NaN, where no instruction made one. instruction, opcode, computation: of the given module.
+    frames: the callers, the outermost first. leaf: the index path in a result that is a tuple.
+    index: of the first such element; count: how many of the result there are. operands: their names
+    and values. value: the result. module: runnable, with that instruction alone; its parameters
+    are the operands, `inputs`. given: parameters and constants that have a NaN of their own.
+    pass_made: the instruction of the optimized module, where only that one makes it.
+    """
+
+    kind: str
+    source: str
+    instruction: str
+    opcode: str
+    computation: str
+    frames: tuple[Frame, ...] = ()
+    leaf: tuple[int, ...] = ()
+    index: tuple[int, ...] = ()
+    count: int = 0
+    operands: tuple[tuple[str, Any], ...] = ()
+    value: Any = None
+    location: SourceLocation = field(default_factory=SourceLocation)
+    device: int = 0
+    module: Module | None = None
+    inputs: tuple[Any, ...] = ()
+    given: tuple[str, ...] = ()
+    pass_made: str = ""
+
+    @property
+    def iteration(self) -> int | None:
+        """The iteration of the innermost loop, None outside of loops."""
+        return next((f.iteration for f in reversed(self.frames) if f.iteration is not None), None)
+
+    @property
+    def path(self) -> str:
+        """The callers and the instruction, as `while[3]/fusion/dot.1`."""
+        return "/".join([*map(str, self.frames), self.instruction])
