@@ -10,3 +10,7 @@ from hlo.analysis.matching.matching import Matching
 from hlo.analysis.matching.modules import match_modules
 
 __all__ = ["Labels", "Matching", "comparable", "is_note", "match_modules"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
