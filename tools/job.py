@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hlo.values.literal import Literal
 
     from .debug_options import DebugOptions
+    from .trace_options import TraceFlags
 
 # Whose results are compared, as verdicts say it.
 WHOSE = {"reference": "the interpreter's", "compiled": "those of native code"}
@@ -80,6 +81,8 @@ class Job:
     per_device: bool = False
     partition: str | None = None
     shards: tuple[str, ...] = ()
+    # What is looked for inside of the run, instead of results.
+    inspects: TraceFlags | None = None
     # The ranks that it runs with; None where it runs in this process alone.
     world: World | None = None
 
@@ -186,6 +189,12 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
         _note_what_is_made_up(outcome, job)
     with settled(world):
         queue = _queue(job)
+    if job.inspects is not None:
+        with progress(f"running {file}"):
+            outcome.inspection = job.inspects.inspect(
+                file, _module(source, name, job), values, job, queue
+            )
+        return outcome
     with progress(f"running {file}"):
         for _ in range(job.repeat):
             _feed(module, queue)
@@ -219,6 +228,16 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
     if job.expect is not None:
         outcome.checks[f"those of {job.expect}"] = _expected(outcome.results, job)
     return outcome
+
+
+def _module(source: bytes, name: str, job: Job) -> Module:
+    """Return the module itself, with its constants."""
+    from hlo.frontends.sources import read_module
+
+    module, filler = read_module(source, name), job.filler()
+    if filler is not None:
+        filler.fill(module)
+    return module
 
 
 def _note_what_is_made_up(outcome: Outcome, job: Job) -> None:
@@ -306,6 +325,9 @@ def _as_text(source: bytes, name: str, form: str) -> tuple[bytes, str]:
 
 
 def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None) -> Runnable:
+    if job.inspects is not None:
+        # It runs with probes: all that is needed is what the module takes.
+        job = replace(job, backend="reference")
     if job.backend != "compiled":
         return loaded(
             source, name, job.backend, job.host, job.passes, job.verify, counts, job.filler(),

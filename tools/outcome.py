@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from hlo.io.random import Domain
     from hlo.testing.compare import Comparison, Mismatch
 
+    from .trace_options import Inspection
+
 _NAMED_INPUTS = 6
 
 
@@ -43,10 +45,14 @@ class Outcome:
     arguments: Sequence[Sequence[Any]] = ()
     whole: Sequence[Any] = ()
     whole_reference: Sequence[Any] = ()
+    # What was looked for inside of the run, instead of results.
+    inspection: Inspection | None = None
 
     @property
     def failed(self) -> bool:
         compared = [c for found in self.checks.values() for c in found.values()]
+        if self.inspection is not None and self.inspection.failed:
+            return True
         return bool(self.rejected) or not all(c.same for c in compared)
 
 

@@ -32,6 +32,7 @@ from .ranks import be_quiet_unless_first, is_first, joined, settled, source_of, 
 from .results import entries, shown
 from .run_module import HEADING, ModuleFlags, XlaOption, module_options
 from .time_limit import time_limit
+from .trace_options import TraceFlags, trace_options, with_values
 
 if TYPE_CHECKING:
     from hlo.errors import HloError
@@ -43,7 +44,7 @@ class _RunTool(Tool):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         be_quiet_unless_first()
-        ctx.obj, rest = DebugOptions.take(args)
+        ctx.obj, rest = DebugOptions.take(with_values(args))
         return super().parse_args(ctx, rest)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -175,6 +176,7 @@ class _RunTool(Tool):
               type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
               help="The format of FILE, instead of detecting it by content and name.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print results or errors as JSON on stdout.")
+@trace_options
 @module_options
 @common_options
 @click.pass_obj
@@ -196,6 +198,8 @@ def main(
       hlo-run model.hlo --input x=image.npy --input '{1, 2, 3}' -o result.npz
       hlo-run parts.hlo --num-partitions 2 --inputs part0.npz --inputs part1.npz --check
       hlo-run model.hlo --partition devices=2,2 --shard x=0 --shard w=-,1 --check
+      hlo-run model.hlo --trace --trace-only opcode=dot --trace-only iteration=:3
+      hlo-run model.hlo --find-nan
     """
     from hlo.errors import HloError
 
@@ -227,8 +231,10 @@ def _run(
     from hlo.errors import HloError
     from hlo.support.memory import enough_memory
 
+    inspects = TraceFlags.take(rest, files)
     flags, told = ModuleFlags.take(rest), Verdicts.take(rest, files)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
+    job.inspects = inspects
     with settled(job.world):
         flags.apply(job)
         flags.need_places(files)
@@ -400,6 +406,10 @@ def _deliver(outcome: Outcome, job: Job, quiet: bool) -> None:
     output, results = job.output, outcome.results
     if job.compile_only:
         return
+    if outcome.inspection is not None:
+        if not quiet:
+            emit(outcome.inspection.text)
+        return
     if job.outfeed is not None:
         names = {name.replace("outfeed", "", 1): v for name, v in outcome.outfeed.items()}
         write_npz(job.outfeed, names)
@@ -441,4 +451,6 @@ def _report(outcome: Outcome, job: Job) -> dict[str, Any]:
     for whose, checks in outcome.checks.items():
         key = "check" if whose in WHOSE.values() else "expect"
         report[key] = {name: comparison(c) for name, c in checks.items()}
+    if outcome.inspection is not None:
+        report |= outcome.inspection.json
     return report

@@ -18,9 +18,10 @@ class Finding:
     had a NaN, where no instruction made one. instruction, opcode, computation: of the given module.
     frames: the callers, the outermost first. leaf: the index path in a result that is a tuple.
     index: of the first such element; count: how many of the result there are. operands: their names
-    and values. value: the result. module: runnable, with that instruction alone; its parameters
-    are the operands, `inputs`. given: parameters and constants that have a NaN of their own.
-    pass_made: the instruction of the optimized module, where only that one makes it.
+    and values. value: the result. module: runnable, with that instruction alone, or the one that
+    applies the function that it is in; its parameters are the operands, `inputs`. given: parameters
+    and constants that have a NaN of their own. pass_made: the instruction of the optimized module,
+    where only that one makes it.
     """
 
     kind: str

@@ -8,7 +8,7 @@ found then is theirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +48,7 @@ def find_nan_values(
     need_backend(backend)
     optimized(module, "", verify)
     given = _given(module, values)
-    search = _Search(values, backend, host, threads, tuple(name for name, _ in given))
+    search = _Search(values, backend, host, threads, tuple(name for name, _ in given), module.attrs)
     found = search.first(module)
     if found is None and backend == "compiled" and passes:
         found = search.first(optimized(module, passes, verify), module)
@@ -88,6 +88,10 @@ def _computation(inst: Instruction) -> str:
     return inst.parent.name if inst.parent is not None else ""
 
 
+# The header's attributes that an instruction's own module needs.
+_DEVICE_COUNTS = ("replica_count", "num_partitions")
+
+
 @dataclass
 class _Search:
     """Runs a module to find what makes the first NaN or infinity."""
@@ -97,6 +101,7 @@ class _Search:
     host: Host | None
     threads: int | None
     given: tuple[str, ...]
+    attrs: Mapping[str, Any]
     _suspects: set[Instruction] = field(default_factory=set)
 
     def first(self, module: Module, source: Module | None = None) -> Finding | None:
@@ -146,18 +151,20 @@ class _Search:
         frames: tuple[Frame, ...], device: int, source: Module | None,
     ) -> Finding:  # fmt: skip
         """Return the finding, in the function that the instruction applies to elements, if any."""
+        alone = extract(inst, 0)
+        alone.attrs |= {k: v for k, v in self.attrs.items() if k in _DEVICE_COUNTS}
+        inputs = _inputs(alone, inst, operands)
         inner = _inside(inst, operands)
         if inner is not None:
             frames = (*frames, Frame(inst.name))
             inst, operands, value, made = inner
-        alone = extract(inst, 0) if inner is None else None
         named = inst if source is None else origin(inst, source)
         return Finding(
             made.kind, "instruction", named.name, named.opcode, _computation(named), frames,
             made.leaf, made.index, made.count,
             tuple((o.name, v) for o, v in zip(inst.operands, operands, strict=True)), value,
             source_location(named), device, alone,
-            () if alone is None else _inputs(alone, inst, operands), self.given,
+            inputs, self.given,
             "" if source is None else f"{inst.name} = {inst.shape} {inst.opcode}",
         )  # fmt: skip
 

@@ -70,7 +70,7 @@ class Selection:
             (self.computations, inst.parent.name if inst.parent is not None else ""),
             (self.op_names, metadata.op_name if metadata is not None else ""),
         )
-        if inst.opcode in _SILENT and not (self.names or self.opcodes):
+        if _is_silent(inst) and not (self.names or self.opcodes):
             return False
         return all(not patterns or _matches(patterns, text) for patterns, text in asked)
 
@@ -82,6 +82,14 @@ class Selection:
             begin <= iteration and (end is None or iteration < end)
             for begin, end in self.iterations
         )
+
+
+def _is_silent(inst: Instruction) -> bool:
+    """True for what is traced only if it is asked for: its value is there under another name."""
+    if inst.opcode == "parameter":
+        comp = inst.parent
+        return comp is not None and comp.module is not None and comp is not comp.module.entry
+    return inst.opcode in _SILENT
 
 
 def _matches(patterns: Sequence[str], text: str) -> bool:

@@ -1,0 +1,287 @@
+"""The flags of `hlo-run` that show what instructions compute, and what makes the first NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import note
+from .results import aligned
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hlo.debug.trace.finding import Finding
+    from hlo.debug.trace.record import Trace
+    from hlo.ir import Module
+
+    from .job import Job
+
+# What follows a flag without a value.
+_HERE = "-"
+
+
+def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --trace, --trace-only and --find-nan."""
+    for option in (
+        click.option(
+            "--find-nan", is_flag=False, flag_value=_HERE, metavar="[=DIR/]",
+            help="Run for the first instruction that makes a NaN or an infinity from operands "
+            "without; exit 1 if there is one. The instruction as a module and its inputs are "
+            "written to DIR, by default FILE's name with .nan.",
+        ),
+        click.option(
+            "--trace-only", multiple=True, metavar="[KIND=]PATTERN",
+            help="Trace what matches, with * and ?: names, or opcode=, computation=, op_name=; "
+            "iteration=3:5 of the innermost loop. May be given more than once.",
+        ),
+        click.option(
+            "--trace", is_flag=False, flag_value=_HERE, metavar="[=OUT]",
+            help="Run for what each instruction computes, in loops by iteration: a table of its "
+            "statistics, or OUT.json; OUT.npz has the whole arrays, too.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def with_values(args: Sequence[str]) -> list[str]:
+    """Return arguments in which these flags do not take the next one for their value."""
+    return [f"{a}={_HERE}" if a in ("--trace", "--find-nan") else a for a in args]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found of a run instead of its results. json: for the report."""
+
+    text: str
+    json: dict[str, Any]
+    failed: bool = False
+
+
+@dataclass(frozen=True)
+class TraceFlags:
+    """What the flags say."""
+
+    trace: str | None
+    only: tuple[str, ...]
+    find_nan: str | None
+
+    @classmethod
+    def take(cls, given: dict[str, Any], files: Sequence[str]) -> TraceFlags | None:
+        """Take these flags out of all that were given; None without. Raises UsageError."""
+        flags = cls(given.pop("trace"), given.pop("trace_only"), given.pop("find_nan"))
+        if flags.trace is None and flags.only:
+            raise click.UsageError("--trace-only says what --trace shows.")
+        if flags.trace is None and flags.find_nan is None:
+            return None
+        name = "--trace" if flags.trace is not None else "--find-nan"
+        if flags.trace is not None and flags.find_nan is not None:
+            raise click.UsageError("--trace and --find-nan: one of them.")
+        for other in ("output", "expect", "check", "outfeed", "fail_on_nan", "junit"):
+            if given.get(other):
+                raise click.UsageError(
+                    f"{name} shows what is inside of a run: without --{other.replace('_', '-')}."
+                )
+        if given.get("world") is not None:
+            raise click.UsageError(f"{name}: on the devices of one process.")
+        out = flags.trace if flags.trace is not None else flags.find_nan
+        if out not in (None, _HERE) and len(files) > 1:
+            raise click.UsageError(f"{name}={out}: several files would be written there.")
+        flags._need_place(files)
+        return flags
+
+    def _need_place(self, files: Sequence[str]) -> None:
+        if self.trace in (None, _HERE):
+            return
+        assert self.trace is not None
+        from hlo.io.files import need_places
+
+        if not self.trace.endswith((".npz", ".json")):
+            raise click.UsageError(f"--trace={self.trace}: a name ending in .npz or .json")
+        need_places([self.trace], files)
+
+    def inspect(
+        self, file: str, module: Module, values: Sequence[Sequence[Any]], job: Job, queue: list[Any]
+    ) -> Inspection:
+        """Run a module on the values of each device, as the flags say. Raises HloError."""
+        from hlo.host import Host
+
+        host = job.host() or Host()
+        host.infeed.extend(queue)
+        options: dict[str, Any] = {
+            "backend": job.backend, "passes": job.passes, "host": host, "threads": job.threads,
+            "verify": job.verify,
+        }  # fmt: skip
+        if self.trace is not None:
+            return self._traced(module, values, options)
+        from hlo.debug.trace.nan import find_nan_values
+
+        found = find_nan_values(module, values, **options)
+        return _found(found, file, "" if self.find_nan == _HERE else self.find_nan or "")
+
+    def _traced(
+        self, module: Module, values: Sequence[Sequence[Any]], options: dict[str, Any]
+    ) -> Inspection:
+        import json
+
+        from hlo.debug.trace.selection import Selection
+        from hlo.debug.trace.tracing import trace_values
+        from hlo.io.files import write_text
+
+        assert self.trace is not None
+        whole = self.trace.endswith(".npz")
+        select = Selection.of(self.only)
+        trace = trace_values(module, values, select=select, arrays=whole, **options)
+        for text in trace.notes:
+            note(text)
+        if not trace.values:
+            note("nothing was traced: no instruction that ran matches")
+        report: dict[str, Any] = {"trace": trace.to_json()}
+        if self.trace == _HERE:
+            return Inspection(_table(trace), report)
+        if whole:
+            trace.save(self.trace)
+        else:
+            write_text(self.trace, json.dumps(report["trace"], indent=1) + "\n")
+        return Inspection(f"{len(trace.values)} values in {self.trace}\n", report)
+
+
+def _table(trace: Trace) -> str:
+    many = any(v.device for v in trace.values)
+    rows = [["value", "shape", "min", "max", "mean", "NaN", "inf", "zero", "denormal", "source"]]
+    for v in trace.values:
+        s = v.statistics
+        counts = (s.nans, s.infs, s.zeros, s.denormals)
+        name = f"device{v.device}: {v.path}" if many else v.path
+        numbers = (_number(n) for n in (s.min, s.max, s.mean))
+        place = v.location.source or v.location.op_name or v.location.hlo
+        rows.append([name, v.shape, *numbers, *map(str, counts), place])
+    last = max(len(row[-1]) for row in rows)
+    rows = [[*row[:-1], row[-1].ljust(last)] for row in rows]
+    return "".join(line + "\n" for line in aligned(rows, begin=2))
+
+
+def _number(n: float | None) -> str:
+    return "-" if n is None else f"{n:.6g}"
+
+
+# --- what made a NaN ------------------------------------------------------------------------------
+
+
+def _found(found: Finding | None, file: str, folder: str) -> Inspection:
+    if found is None:
+        return Inspection(
+            f"{file}: no instruction makes a NaN or an infinity\n", {"find_nan": None}
+        )
+    written: list[str] = []
+    if found.module is not None:
+        stem = "stdin" if file == "-" else Path(file).stem
+        written = _write(found, Path(folder or f"{stem}.nan"))
+    lines = [f"{file}: {_headline(found)}", *(f"  {line}" for line in _details(found, written))]
+    return Inspection("".join(f"{line}\n" for line in lines), _json(found, written), failed=True)
+
+
+def _what(kind: str) -> str:
+    return "NaN" if kind == "nan" else "an infinity"
+
+
+def _headline(f: Finding) -> str:
+    if f.source != "instruction":
+        return f"{f.source} {f.instruction} has NaN, and no instruction makes any other"
+    return f"{f.instruction} ({f.opcode}) makes {_what(f.kind)}"
+
+
+def _details(f: Finding, written: list[str]) -> list[str]:
+    lines = []
+    if str(f.location):
+        lines.append(f"at        {f.location}")
+    if f.frames:
+        lines.append(f"in        {f.path}, computation {f.computation}")
+    if f.device:
+        lines.append(f"device    {f.device}")
+    if f.pass_made:
+        lines.append(f"passes    only after them: {f.pass_made}")
+    where = f"[{', '.join(map(str, f.index))}]"
+    lines.append(f"elements  {f.count}, the first at {where}")
+    for title, (name, value) in (
+        *(("operand", o) for o in f.operands), ("result", (f.instruction, f.value)),
+    ):  # fmt: skip
+        for leaf, array in _arrays(value):
+            label = ".".join([name, *map(str, leaf)])
+            lines.append(f"{title:<9} {label}: {_summary(array, f)}")
+    if f.given:
+        lines.append(f"NaN too   {', '.join(f.given)}, before any instruction ran")
+    if written:
+        lines.append(f"written   {', '.join(written)}")
+        lines.append(f"again     hlo-run {written[0]} --inputs {written[1]} --passes ''")
+    return lines
+
+
+def _arrays(value: Any) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    from hlo.debug.trace.leaves import leaves
+
+    return list(leaves(value))
+
+
+def _summary(array: np.ndarray, f: Finding) -> str:
+    from hlo.debug.trace.statistics import statistics_of
+    from hlo.values.types import array as shape_of
+    from hlo.values.types import element_type_of
+
+    s = statistics_of(array)
+    text = f"{shape_of(element_type_of(array.dtype), array.shape).to_string(False)}"
+    text += f" from {_number(s.min)} to {_number(s.max)}"
+    for count, what in (
+        (s.nans, "NaN"), (s.infs, "inf"), (s.zeros, "zero"), (s.denormals, "denormal"),
+    ):  # fmt: skip
+        text += f", {count} {what}" if count else ""
+    if not array.shape:
+        return f"{text}: {array}"
+    same = [v for _, v in _arrays(f.value)]
+    if any(array.shape == v.shape for v in same) and len(array.shape) == len(f.index):
+        text += f"; there {array[f.index]}"
+    return text
+
+
+def _write(f: Finding, folder: Path) -> list[str]:
+    """Write the instruction's module and its inputs; returns their files."""
+    from hlo.io.files import make_folder, write_npz, write_text
+
+    assert f.module is not None
+    make_folder(str(folder))
+    module, inputs = str(folder / "instruction.hlo"), str(folder / "inputs.npz")
+    write_text(module, str(f.module))
+    arrays = {}
+    for parameter, value in zip(f.module.entry.parameters, f.inputs, strict=True):
+        for leaf, array in _arrays(value):
+            arrays[".".join([parameter.name, *map(str, leaf)])] = array
+    write_npz(inputs, arrays)
+    return [module, inputs]
+
+
+def _json(f: Finding, written: list[str]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from hlo.debug.trace.statistics import statistics_of
+
+    def values(name: str, value: Any) -> list[dict[str, Any]]:
+        return [
+            {"name": ".".join([name, *map(str, leaf)]), "dims": list(array.shape),
+             "statistics": statistics_of(array).to_json()}
+            for leaf, array in _arrays(value)
+        ]  # fmt: skip
+
+    found = {
+        "kind": f.kind, "source": f.source, "instruction": f.instruction, "opcode": f.opcode,
+        "computation": f.computation, "frames": [asdict(frame) for frame in f.frames],
+        "device": f.device, "leaf": list(f.leaf), "index": list(f.index), "elements": f.count,
+        "operands": [v for name, value in f.operands for v in values(name, value)],
+        "result": values(f.instruction, f.value), "location": asdict(f.location),
+        "given": list(f.given), "pass_made": f.pass_made, "written": written,
+    }  # fmt: skip
+    return {"find_nan": found}
