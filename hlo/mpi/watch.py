@@ -25,7 +25,9 @@ from hlo.mpi.board import Board, deadlock, named
 _BEAT_S = 0.5
 _COLLECT_S = 0.3
 # How long the process may take to be ended by MPI_Abort before it ends itself.
-_GRACE_S = 20.0
+_GRACE_S = 5.0
+# How long others let rank 0 show an error: the launcher ends it as soon as one of them ends.
+_SHOWING_S = 15.0
 # A connection says who it is within this time.
 _HELLO_S = 30.0
 
@@ -120,7 +122,7 @@ class Watch:
         """
         assert self._line is not None
         self._line.send({"failed": _packed(error), "device": device})
-        time.sleep(_GRACE_S + self._rank)
+        time.sleep(_SHOWING_S + self._rank)
         self._once(error)
         time.sleep(_GRACE_S)
         os._exit(1)
@@ -168,7 +170,7 @@ class Watch:
                             return
                         if "end" in message:
                             # Rank 0 shows the error, and ends us.
-                            time.sleep(_GRACE_S)
+                            time.sleep(_SHOWING_S)
                             os._exit(1)
                         if "over" in message:
                             self._all_are_gone.set()
