@@ -17,7 +17,7 @@ from hlo.eval import Host, run_values
 from hlo.frontends.sources import read_module, write_module
 from hlo.frontends.text import parse as parse_text
 from hlo.io.arguments import Parameter, bind_call
-from hlo.io.files import read_bytes
+from hlo.io.files import read_bytes, write_text
 from hlo.io.inputs import Sampler
 from hlo.io.random import Distributions
 from hlo.ir import Module
@@ -430,3 +430,34 @@ def find_nan(
        
         host=host, threads=threads, verify=verify,
     )  # fmt: skip
+
+
+@checked
+def report(
+    module: Module, path: str | Path, *, passes: str = "default", profile: Any = None,
+    verify: str = "strict",
+) -> None:  # fmt: skip
+    """Write a page with all there is to know of a module, which opens offline in a browser.
+
+    It has a summary, the graph, a table of all instructions, a roofline, the memory of compiled
+    code over time, what each pass changes, and shardings and collectives if there are any.
+
+    Args:
+        module: the module; it stays as it is.
+        path: the HTML file.
+        passes: the pipeline whose changes it shows.
+        profile: measured times: what `hlo.profile` returned, its JSON, or the name of a file of
+            `hlo-run --profile=FILE.json`; None for none.
+        verify: as for `hlo.verify`.
+
+    Raises:
+        HloError: for an invalid module or pipeline, what is no profile, and files that cannot be
+            read or written.
+
+    >>> module = hlo.parse("HloModule m ENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] abs(x) }")
+    >>> hlo.report(module, "m.html")
+    """
+    from hlo.reports.html import read_profile, report_page  # not before it is needed
+
+    verify_as(module, verify)
+    write_text(path, report_page(module, passes=passes, profile=read_profile(profile)))

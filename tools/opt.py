@@ -22,6 +22,7 @@ from .common import (
 )
 from .debug_options import DebugOptions
 from .op_lists import list_operations, list_unsupported
+from .page_report import is_page, write_page
 from .partition_report import PartitionReports
 from .passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
 from .platforms import GPU_ONLY, KNOWN, note_status, stage_of
@@ -115,9 +116,15 @@ class _OptTool(Tool):
               "flops=100TFLOP/s, memory-bandwidth=2TB/s, overhead=0s, jitter=0, seed=0.",
 )  # fmt: skip
 @click.option("--report", "partition_report", metavar="FILE",
-              help="Partition the module by its shardings, before passes, and write to FILE (.txt "
-              "or .json; - for standard output, instead of the module) the sharding of each "
+              help="FILE.html: write a page that opens offline, instead of the module: graph, "
+              "table of instructions with costs, roofline, memory, what each pass changes "
+              "(--passes, by default the default pipeline), shardings and collectives. "
+              "FILE.txt, FILE.json or - (standard output, instead of the module): partition the "
+              "module by its shardings, before passes, and write the sharding of each "
               "instruction, where it came from, and what each change of distribution sends."
+)  # fmt: skip
+@click.option("--profile", metavar="FILE.json",
+              help="With --report FILE.html: times that `hlo-run --profile=FILE.json` measured."
 )  # fmt: skip
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
@@ -148,6 +155,7 @@ def main(
     as_json: bool, split: bool, stage: str | None, list_stages: bool, target: str | None,
     extract: str | None, report: str | None, platform: str | None, emit_proto: bool,
     input_form: str | None, network: str | None, simulate: str | None, partition_report: str | None,
+    profile: str | None,
     **rest: Any,
 ) -> int:  # fmt: skip
     """Verify the HLO module in each FILE (- for standard input), run passes on it, and print it.
@@ -160,6 +168,7 @@ def main(
     Example:
       hlo-opt model.hlo --print=short --constants=10
       hlo-opt model.hlo --passes='tuple-simplifier,fix(algsimp,dce)' --time-passes
+      hlo-opt model.hlo --report model.html --profile profile.json
       hlo-opt partitioned.hlo --stats --network bandwidth=25GB/s,latency=5us
       hlo-opt partitioned.hlo --simulate devices=64,topology=torus:8x8,bandwidth=90GB/s
     """
@@ -182,6 +191,12 @@ def main(
         report = "simulate"
     if not files:
         raise click.UsageError("Missing argument 'FILE...'.")
+    if is_page(partition_report):
+        return write_page(partition_report, files, passes=flags.passes, profile=profile,
+                          verify="lenient" if lenient or not verify else "strict",
+                          form=input_form, as_json=as_json)  # fmt: skip
+    if profile is not None:
+        raise click.UsageError("--profile goes with --report FILE.html.")
     stage = stage_of(platform, stage, flags.passes)
     if emit_proto:
         flags = replace(flags, passes=None)

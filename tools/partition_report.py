@@ -28,7 +28,9 @@ class PartitionReports:
 
     def __init__(self, path: str | None) -> None:
         if path is not None and path != "-" and not path.endswith((".txt", ".json")):
-            raise click.UsageError(f"--report {path}: FILE.txt, FILE.json or - is needed.")
+            raise click.UsageError(
+                f"--report {path}: FILE.html, FILE.txt, FILE.json or - is needed."
+            )
         self.path = path
         self._reports: list[Report] = []
 

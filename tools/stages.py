@@ -18,7 +18,8 @@ STAGES = {
     "hlo-backend": "HLO as code generation receives it: as hlo, without the fusion passes",
     "json": "the HloModuleProto after the passes, as JSON",
     "dot": "a graph of the HLO after the passes, for Graphviz",
-    "html": "the same graph as a self-contained web page",
+    "html": "the same graph as a web page that opens offline: groups, search, costs, details",
+    "model-explorer": "the same graph as JSON for Model Explorer",
     "flat": "one computation tree: calls inlined, operations expanded",
     "roles": "fusion: which instructions are kernels, and which are fused into them",
     "schedule": "execution order and live ranges",
@@ -31,6 +32,8 @@ STAGES = {
     "asm": "assembly",
     "obj": "an object file",
 }
+# What shows the HLO in another form.
+_GRAPHS = ("dot", "html", "model-explorer", "json")
 _SYMBOL = "hlo_entry"
 # The module is valid as strictly as was asked for before.
 _VERIFIED = "lenient"
@@ -48,7 +51,7 @@ def is_hlo(stage: str | None) -> bool:
 def is_compiled(stage: str | None) -> bool:
     """True for stages that show what code generation makes of a module, or takes."""
     return stage == "hlo-backend" or (
-        stage is not None and not is_hlo(stage) and stage not in ("dot", "html", "json")
+        stage is not None and not is_hlo(stage) and stage not in _GRAPHS
     )
 
 
@@ -76,6 +79,12 @@ def _html(module: Module, target: str | None) -> str:
     from hlo.reports.graph import to_html
 
     return to_html(module)
+
+
+def _model_explorer(module: Module, target: str | None) -> str:
+    from hlo.reports.graph import to_model_explorer
+
+    return to_model_explorer(module)
 
 
 def _of_codegen(wanted: str) -> Callable[[Module, str | None], str]:
@@ -136,6 +145,7 @@ _FORMS: dict[str, Callable[[Module, str | None], str | bytes]] = {
     "json": _json,
     "dot": _dot,
     "html": _html,
+    "model-explorer": _model_explorer,
     **{name: _of_codegen(name) for name in ("flat", "roles", "kernels", "schedule", "commands")},
     "buffers": _of_codegen("buffers"),
     "buffer-assignment": _of_codegen("buffers"),

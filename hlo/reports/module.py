@@ -22,7 +22,6 @@ from hlo.errors import HloError
 from hlo.io.files import write_text
 from hlo.ir import Instruction, Module
 from hlo.reports.collectives import Communication, communication
-from hlo.reports.graph import to_dot, to_html
 from hlo.reports.numbers import bytes_text, count_text
 
 _LARGEST = 10
@@ -177,6 +176,8 @@ class Graph:
     """
 
     def __init__(self, module: Module) -> None:
+        from hlo.reports.graph import to_dot, to_html  # not before a picture is wanted
+
         self._name, self.dot, self.html = module.name, to_dot(module), to_html(module)
 
     def save(self, path: str | Path) -> None:

@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "eval": _IR | {"analysis", "host"},
     "spmd": _IR | {"analysis", "expansions"},
     "frontends": _IR | {"io", "verifier", "eval"},
-    "reports": _IR | {"io", "analysis", "frontends"},
+    "reports": _IR | {"io", "analysis", "frontends", "passes", "compiler", "profiler"},
     "passes": _IR | {"io", "analysis", "eval", "expansions", "spmd", "testing"},
     "llvm": set(),
     "codegen": _IR | {"analysis", "expansions", "llvm"},

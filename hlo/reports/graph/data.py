@@ -31,8 +31,13 @@ class _Texts:
         return found
 
 
-def graph_data(module: Module) -> dict[str, Any]:
-    """Return a module as data for the scripts, with costs of one run of each instruction."""
+def graph_data(
+    module: Module, seconds: Mapping[Instruction, float] | None = None
+) -> dict[str, Any]:
+    """Return a module as data for the scripts, with costs of one run of each instruction.
+
+    seconds: times of instructions, where they were measured.
+    """
     texts = _Texts()
     comps = {comp: n for n, comp in enumerate(module.computations)}
     order = [inst for comp in comps for inst in comp.in_order()]
@@ -49,6 +54,7 @@ def graph_data(module: Module) -> dict[str, Any]:
         "groups": groups,
         **_columns(order, numbers, comps, group_of, texts),
         **_costs(module, order),
+        "seconds": None if seconds is None else [seconds.get(inst, 0.0) for inst in order],
         "texts": texts.all,
     }
 

@@ -10,7 +10,7 @@
         for (const operand of new Set(operands)) this.users[operand].push(user);
       });
       this.groupCost = new Map();
-      this.seconds = null;
+      this.inexactSet = new Set(data.inexact);
       this.#makeGroups();
     }
 

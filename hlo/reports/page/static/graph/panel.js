@@ -3,7 +3,6 @@
 ((hlo) => {
   /** Fills an element with the graph of a module. table(inst), if given, shows it in a table. */
   hlo.graphPanel = (holder, module, { table } = {}) => {
-    module.inexactSet ??= new Set(module.inexact);
     const stage = hlo.element("div", { class: "stage" });
     const details = hlo.element("aside", { class: "details", "aria-label": "Details" });
     const tip = hlo.element("div", { class: "tip", role: "tooltip", hidden: true });

@@ -1,0 +1,40 @@
+"""How a module is distributed over devices: shardings, and what collectives send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlo.analysis.devices import needs_partitioning
+from hlo.analysis.network.costs import collective_costs
+from hlo.compiler.partition import partition
+from hlo.errors import HloError
+from hlo.ir import Module
+from hlo.reports.collectives import communication
+
+
+def distribution(module: Module) -> dict[str, Any] | None:
+    """Return shardings and collectives as data; None for a module of one device without either.
+
+    A module with shardings is partitioned as `hlo.partition` does, and the collectives are those
+    of the program of each device; `error` says why it cannot be.
+    """
+    found: dict[str, Any] = {"shardings": None, "collectives": None, "error": ""}
+    program = module
+    if needs_partitioning(module):
+        try:
+            done = partition(module)
+        except HloError as e:
+            found["error"] = str(e)
+        else:
+            program, found["shardings"] = done.module, done.report.as_json()
+    costs = collective_costs(program)
+    if costs:
+        found["collectives"] = {
+            "table": communication(program).lines(),
+            "rows": [
+                [c.instruction.name, c.instruction.opcode, str(c.instruction.shape)[:200],
+                 c.transfer.members, c.algorithm.name, c.runs.count, c.sent_bytes, c.seconds]
+                for c in costs
+            ],
+        }  # fmt: skip
+    return found if any(found.values()) else None

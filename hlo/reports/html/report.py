@@ -1,0 +1,110 @@
+"""The report of a module: its page, put together of what other packages know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hlo.errors import HloError
+from hlo.ir import Module
+from hlo.passes.default import pipeline_of
+from hlo.passes.manager import run_pipeline
+from hlo.reports.graph.data import graph_data
+from hlo.reports.graph.html import GRAPH_SCRIPTS, GRAPH_STYLES
+from hlo.reports.html.changes import PassChanges
+from hlo.reports.html.distribution import distribution
+from hlo.reports.html.roofline import roofline
+from hlo.reports.html.summary import summary_html
+from hlo.reports.html.times import times_of
+from hlo.reports.module import statistics
+from hlo.reports.page import escaped, page
+
+_SCRIPTS = (
+    *GRAPH_SCRIPTS, "report/grid.js", "report/instructions.js", "report/charts.js",
+    "report/roofline.js", "report/memory.js", "report/passes.js", "report/distribution.js",
+    "report/report.js",
+)  # fmt: skip
+_STYLES = (*GRAPH_STYLES, "report/report.css")
+
+
+def report_page(
+    module: Module,
+    *,
+    passes: str = "default",
+    profile: Mapping[str, Any] | None = None,
+    timeline: Callable[[Module], Mapping[str, Any]] | None = None,
+) -> str:
+    """Return the report of a verified module as a page; the module stays as it is.
+
+    passes: the pipeline whose changes it shows. profile: as JSON. timeline: returns the memory
+    timeline of a module as JSON, or raises HloError. Raises HloError for a pipeline that fails.
+    """
+    notes: list[str] = []
+    times = None if profile is None else times_of(module, profile)
+    if times is not None and profile is not None:
+        notes += _time_notes(module, profile, times.elsewhere)
+    optimized = module.clone()
+    changes = PassChanges(optimized)
+    run_pipeline(optimized, pipeline_of(passes, name="passes"), [changes])
+    spread = distribution(module)
+    data: dict[str, Any] = {
+        "module": graph_data(module, None if times is None else times.seconds),
+        "passes": {"pipeline": passes, "runs": changes.passes},
+        "optimized": graph_data(optimized),
+        "roofline": roofline(module, profile),
+        "distribution": spread,
+    }
+    if timeline is not None:
+        try:
+            data["memory"] = timeline(module)
+        except HloError as e:
+            notes.append(f"There is no memory timeline: {e.diagnostics[0].message}")
+    return page(
+        f"{module.name}: report",
+        _body(module, summary_html(module, statistics(module), notes), data),
+        data=data, scripts=_SCRIPTS, styles=_STYLES, whole=True,
+    )  # fmt: skip
+
+
+def _time_notes(module: Module, profile: Mapping[str, Any], elsewhere: float) -> list[str]:
+    notes = []
+    name = profile.get("module", module.name)
+    if name != module.name:
+        notes.append(f"The profile is of a module called {name}.")
+    total = sum(e["self_s"] for e in profile["entries"])
+    if total > 0 and elsewhere / total > 0.2:
+        notes.append(
+            f"{elsewhere / total:.0%} of the profile's time is at no instruction of this module: "
+            "around the kernels, or at instructions that passes have made."
+        )
+    return notes
+
+
+# The parts of the page, each with the data without which it is left out.
+_TABS = (
+    ("summary", "Summary", "module"), ("graph", "Graph", "module"),
+    ("instructions", "Instructions", "module"), ("roofline", "Roofline", "roofline"),
+    ("memory", "Memory", "memory"), ("passes", "Passes", "passes"),
+    ("distribution", "Devices", "distribution"),
+)  # fmt: skip
+
+
+def _body(module: Module, summary: str, data: Mapping[str, Any]) -> str:
+    """Return the frame of the page; all but the summary is filled in when it is looked at."""
+    shown = [(name, title) for name, title, needed in _TABS if data.get(needed) is not None]
+    tabs = "".join(
+        f'<button type="button" role="tab" id="tab-{name}" aria-controls="{name}">{title}</button>'
+        for name, title in shown
+    )
+    panels = "\n".join(
+        f'<section role="tabpanel" id="{name}" aria-labelledby="tab-{name}" '
+        f'class="panel{" graph-panel" if name == "graph" else ""}"'
+        f"{'' if name == 'summary' else ' hidden'}>{summary if name == 'summary' else ''}</section>"
+        for name, _ in shown
+    )
+    return (
+        f'<header class="page"><h1>{escaped(module.name)}</h1>'
+        f'<nav role="tablist" aria-label="Parts of the report">{tabs}</nav>'
+        '<span class="space"></span>'
+        f'<button type="button" class="theme">Light or dark</button></header>\n{panels}'
+    )

@@ -1,0 +1,131 @@
+"""The first things to know of a module, as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hlo.analysis.elided import elided_constants
+from hlo.analysis.memory import shape_bytes
+from hlo.ir import Module
+from hlo.reports.module import Statistics
+from hlo.reports.numbers import bytes_text, count_text
+from hlo.reports.page import escaped
+from hlo.values.types import Shape, TupleShape
+
+# Rows of a table; what is left out is counted.
+_MOST = 400
+_LONGEST_SHAPE = 300
+
+
+def summary_html(module: Module, stats: Statistics, notes: Sequence[str]) -> str:
+    """Return the summary of a module. notes: warnings that the rest of the report has."""
+    replicas, partitions = module.device_counts
+    devices = replicas * partitions
+    facts = [
+        ("Instructions", f"{stats.instructions:,} in {len(stats.computations):,} computations"),
+        ("Operations", f"{count_text(stats.cost.operations)}{_more(stats)}"),
+        ("Transcendentals", count_text(stats.cost.transcendentals)),
+        ("Memory traffic, unfused", bytes_text(stats.cost.bytes)),
+        ("Arguments", bytes_text(stats.argument_bytes)),
+        ("Results", bytes_text(stats.result_bytes)),
+        ("Peak memory, unfused", f"{bytes_text(stats.peak_bytes)} at {stats.peak_at}"),
+        ("Devices", f"{devices} ({replicas} replicas of {partitions} partitions)"
+         if devices > 1 else "1"),
+    ]  # fmt: skip
+    parts = ['<dl class="facts">']
+    parts += [f"<div><dt>{name}</dt><dd>{escaped(value)}</dd></div>" for name, value in facts]
+    parts.append("</dl>")
+    warnings = [*_warnings(module, stats), *notes]
+    if warnings:
+        parts.append('<h2>Warnings</h2><ul class="warning">')
+        parts += [f"<li>{escaped(text)}</li>" for text in warnings]
+        parts.append("</ul>")
+    parts.append('<div class="columns">')
+    parts += _table("Parameters", ("number", "name", "shape", "bytes"), _parameters(module), 3)
+    parts += _table("Results", ("number", "shape", "bytes"), _results(module), 2)
+    opcodes = [(name, (f"{count:,}", count)) for name, count in stats.opcodes.items()]
+    parts += _table("Opcodes", ("opcode", "count"), opcodes, 1)
+    heads = ("name", "instructions", "operations", "bytes")
+    parts += _table("Computations", heads, _computations(stats), 1, 2, 3)
+    parts.append("</div>")
+    return "\n".join(parts)
+
+
+def _more(stats: Statistics) -> str:
+    return "" if stats.cost.exact else " or more"
+
+
+def _warnings(module: Module, stats: Statistics) -> Iterator[str]:
+    elided = elided_constants(module)
+    if elided:
+        names = ", ".join(inst.name for inst in elided[:3])
+        yield f"The values of {len(elided)} constants are elided, among them {names}."
+    if not stats.cost.exact:
+        yield (
+            "Costs are at least those shown: a loop has an unknown trip count and is counted "
+            "once, or there are custom calls."
+        )
+    targets = {
+        i.custom_call_target for i in module.instructions() if i.opcode == "custom-call"
+    }  # fmt: skip
+    if targets:
+        some = ", ".join(sorted(targets)[:8])
+        yield f"Custom calls, whose costs are not known: {some}."
+
+
+Cells = tuple[object, ...]
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Cells], *numbers: int) -> Iterator[str]:
+    """Yield a table. rows: of texts, or of pairs of the text and the number to sort by."""
+    yield f'<section><h2>{title} ({len(rows):,})</h2><div class="scrolls">'
+    yield '<table class="sortable"><thead><tr>'
+    yield "".join(
+        f"<th{' class=number' if n in numbers else ''}>{head}</th>" for n, head in enumerate(heads)
+    )
+    yield "</tr></thead><tbody>"
+    for row in rows[:_MOST]:
+        yield f"<tr>{''.join(_cell(cell, n in numbers) for n, cell in enumerate(row))}</tr>"
+    yield "</tbody></table></div>"
+    if len(rows) > _MOST:
+        yield f'<p class="muted">and {len(rows) - _MOST:,} more</p>'
+    yield "</section>"
+
+
+def _cell(cell: object, is_number: bool) -> str:
+    text, value = cell if isinstance(cell, tuple) else (cell, None)
+    kind = ' class="number"' if is_number else ""
+    key = "" if value is None else f' data-value="{value}"'
+    return f"<td{kind}{key}>{escaped(str(text))}</td>"
+
+
+def _size(count: int) -> tuple[str, int]:
+    return bytes_text(count), count
+
+
+def _parameters(module: Module) -> list[Cells]:
+    return [
+        (p.parameter_number, p.name, _shape(p.shape), _size(shape_bytes(p.shape)))
+        for p in module.entry.parameters
+    ]
+
+
+def _results(module: Module) -> list[Cells]:
+    shape = module.entry.result_shape
+    leaves = shape.elements if isinstance(shape, TupleShape) else (shape,)
+    return [(n, _shape(leaf), _size(shape_bytes(leaf))) for n, leaf in enumerate(leaves)]
+
+
+def _shape(shape: Shape) -> str:
+    text = str(shape)
+    return text if len(text) <= _LONGEST_SHAPE else f"{text[:_LONGEST_SHAPE]} …"
+
+
+def _computations(stats: Statistics) -> list[Cells]:
+    return [
+        (
+            name, comp["instructions"], (count_text(comp["cost"].operations),
+            comp["cost"].operations), _size(comp["cost"].bytes),
+        )
+        for name, comp in stats.computations.items()
+    ]  # fmt: skip

@@ -1,0 +1,77 @@
+"use strict";
+// Live bytes over the steps of a run, with the buffers that are live at a step.
+((hlo) => {
+  const WIDTH = 1000, HEIGHT = 380, MOST = 40;
+
+  /** data: MemoryTimeline as JSON. */
+  hlo.memoryChart = (holder, data, show) => {
+    const points = data.points;
+    const last = Math.max(1, points.at(-1)?.[0] ?? 1);
+    const top = Math.max(data.peak_bytes, data.measured_bytes ?? 0) * 1.08 || 1;
+    const chart = hlo.chart(WIDTH, HEIGHT,
+      { label: "step of the program", ticks: hlo.ticks(0, last, 10).map((v) => [v, String(v)]),
+        scaleOf: (a, b) => hlo.linearScale(0, last, a, b) },
+      { label: "live bytes", ticks: hlo.ticks(0, top, 6).map((v) => [v, hlo.bytesText(v)]),
+        scaleOf: (a, b) => hlo.linearScale(0, top, a, b) },
+      `Live bytes by step, at most ${hlo.bytesText(data.peak_bytes)}`);
+    const { xs, ys, plot } = chart;
+    let path = `M${xs(points[0]?.[0] ?? 0)} ${chart.bottom}`;
+    for (const [step, , bytes] of points) path += `H${xs(step)}V${ys(bytes)}`;
+    plot.append(hlo.svg("path", { class: "area", d: `${path}H${chart.right}V${chart.bottom}Z` }));
+    if (data.measured_bytes !== null && data.measured_bytes !== undefined) {
+      const y = ys(data.measured_bytes);
+      plot.append(hlo.svg("path", { class: "measured", d: `M${chart.left} ${y}H${chart.right}` }),
+        hlo.svg("text", { class: "axis", x: chart.right - 4, y: y - 5, "text-anchor": "end" },
+                `measured ${hlo.bytesText(data.measured_bytes)}`));
+    }
+    const mark = hlo.svg("path", { class: "mark" });
+    plot.append(mark);
+    const at = hlo.element("h2");
+    const list = hlo.element("tbody");
+    const choose = (step) => {
+      mark.setAttribute("d", `M${xs(step)} ${chart.top}V${chart.bottom}`);
+      const point = points.findLast(([n]) => n <= step) ?? points[0];
+      const live = data.buffers.filter((b) => b.begin <= step && step <= b.end)
+        .sort((a, b) => b.bytes - a.bytes);
+      at.textContent = `Step ${step}: ${hlo.bytesText(point[2])} live, ` +
+        `${hlo.counted(live.length, "buffer")}, at ${point[1]}`;
+      list.replaceChildren(...live.slice(0, MOST).map((buffer) => row(buffer, show)));
+      if (live.length > MOST) {
+        list.append(hlo.element("tr", {}, hlo.element("td", { colspan: 5, class: "muted" },
+          `and ${live.length - MOST} smaller ones`)));
+      }
+    };
+    chart.svg.addEventListener("click", (event) => {
+      const box = chart.svg.getBoundingClientRect();
+      const x = (event.clientX - box.left) / box.width * WIDTH;
+      choose(Math.min(last, Math.max(0, Math.round(xs.invert(x)))));
+    });
+    chart.svg.setAttribute("tabindex", "0");
+    let step = data.peak_step;
+    chart.svg.addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (move === undefined) return;
+      event.preventDefault();
+      step = Math.min(last, Math.max(0, step + move));
+      choose(step);
+    });
+    const advice = (data.advice ?? []).map((text) => hlo.element("li", {}, text));
+    holder.append(
+      hlo.element("p", {}, `At most ${hlo.bytesText(data.peak_bytes)} are live, at step ` +
+        `${data.peak_step}. A click, or the arrow keys, choose another step.`),
+      chart.svg, advice.length > 0 ? hlo.element("h2", {}, "What would lower it") : "",
+      hlo.element("ul", {}, ...advice), at, hlo.element("div", { class: "scrolls" },
+        hlo.element("table", {}, hlo.element("thead", {}, hlo.element("tr", {},
+          ...["bytes", "buffer", "shape", "kind", "live at steps"].map((text, n) =>
+            hlo.element("th", { class: n === 0 ? "number" : "" }, text)))), list)));
+    choose(data.peak_step);
+  };
+
+  const row = (buffer, show) => hlo.element("tr", {},
+    hlo.element("td", { class: "number" }, hlo.bytesText(buffer.bytes)),
+    hlo.element("td", {}, hlo.element("button",
+      { type: "button", class: "link", onclick: () => show(buffer.name) }, buffer.name)),
+    hlo.element("td", {}, hlo.element("code", {}, hlo.shortShape(buffer.shape))),
+    hlo.element("td", {}, buffer.kind),
+    hlo.element("td", {}, `${buffer.begin} – ${buffer.end}`));
+})(globalThis.hlo ??= {});

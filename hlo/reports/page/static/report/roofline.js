@@ -1,0 +1,80 @@
+"use strict";
+// The roofline: operations a second against operations a byte.
+((hlo) => {
+  const WIDTH = 1000, HEIGHT = 560;
+
+  hlo.rooflineChart = (holder, data, module, show) => {
+    const { peaks, points, omitted } = data;
+    if (points.length === 0) {
+      holder.append(hlo.element("p", {}, "No instruction of this module has both operations and " +
+                                         "memory traffic."));
+      return;
+    }
+    const best = Math.max(...Object.values(peaks.flops));
+    const rows = points.map(([name, flops, bytes, seconds, opcode]) =>
+      ({ name, opcode, seconds, flops, bytes, intensity: flops / bytes, rate: flops / seconds }));
+    const ridge = best / peaks.bytes;
+    const low = 10 ** Math.floor(Math.log10(Math.min(ridge, ...rows.map((r) => r.intensity))));
+    const high = 10 ** Math.ceil(Math.log10(Math.max(ridge * 4, ...rows.map((r) => r.intensity))));
+    const bottom = 10 ** Math.floor(Math.log10(Math.min(...rows.map((r) => r.rate))));
+    const top = 10 ** Math.ceil(Math.log10(best * 1.2));
+    const chart = hlo.chart(WIDTH, HEIGHT,
+      { label: "arithmetic intensity, FLOP a byte (logarithmic)",
+        ticks: hlo.decades(low, high, 9).map((v) => [v, short(v)]),
+        scaleOf: (a, b) => hlo.logScale(low, high, a, b) },
+      { label: "FLOP a second (logarithmic)",
+        ticks: hlo.decades(bottom, top, 9).map((v) => [v, hlo.countText(v)]),
+        scaleOf: (a, b) => hlo.logScale(bottom, top, a, b) },
+      "Roofline: the highest line is what the machine can do");
+    const { xs, ys, plot } = chart;
+    Object.entries(peaks.flops).sort((a, b) => b[1] - a[1]).forEach(([type, flops], n) => {
+      const bend = flops / peaks.bytes;
+      const from = Math.max(low, bottom / peaks.bytes);
+      plot.append(hlo.svg("path", { class: `roof${n > 0 ? " lower" : ""}`,
+        d: `M${xs(from)} ${ys(from * peaks.bytes)}L${xs(bend)} ${ys(flops)}H${chart.right}` }),
+        hlo.svg("text", { class: "axis", x: chart.right - 4, y: ys(flops) - 5,
+                          "text-anchor": "end" }, `${type} ${hlo.countText(flops)}FLOP/s`));
+    });
+    const total = rows.reduce((sum, row) => sum + row.seconds, 0);
+    for (const row of rows) {
+      const size = 3 + 13 * Math.sqrt(row.seconds / total);
+      plot.append(hlo.svg("circle", { class: "point", cx: xs(row.intensity), cy: ys(row.rate),
+        r: size, tabindex: "0", role: "button", "aria-label": spoken(row, total),
+        onclick: () => show(row.name),
+        onkeydown: (event) => event.key === "Enter" ? show(row.name) : undefined },
+        hlo.svg("title", {}, spoken(row, total))));
+    }
+    const what = data.is_profile ? "Points are kernels, as large as their share of the time."
+      : "Points are instructions, unfused, at the time that they take at least: without a profile " +
+        "they lie on the line. hlo-run --profile=FILE.json measures them; give it with --profile.";
+    holder.append(
+      hlo.element("p", {}, what, omitted > 0 ? ` The ${omitted} cheapest are left out.` : ""),
+      hlo.element("p", { class: "muted" },
+        `${peaks.is_measured ? "Peak" : "Peak as stated, not measured"}: ${peaks.from}`),
+      chart.svg, table(rows, total, peaks, best, show));
+  };
+
+  const short = (v) => v >= 1 && v < 1e4 ? String(v) : v >= 1e-3 && v < 1 ? String(v)
+    : v.toExponential(0);
+
+  const spoken = (row, total) => `${row.name} ${row.opcode}: ` +
+    `${row.intensity.toPrecision(3)} FLOP/byte, ${hlo.countText(row.rate)}FLOP/s, ` +
+    `${hlo.secondsText(row.seconds)}, ${hlo.percentText(row.seconds / total)} of the time`;
+
+  function table(rows, total, peaks, best, show) {
+    const head = ["name", "opcode", "time", "share", "FLOP/byte", "FLOP/s", "bound by"];
+    const body = rows.slice(0, 30).map((row) => hlo.element("tr", {},
+      hlo.element("td", {}, hlo.element("button",
+        { type: "button", class: "link", onclick: () => show(row.name) }, row.name)),
+      hlo.element("td", {}, row.opcode), cell(hlo.secondsText(row.seconds)),
+      cell(hlo.percentText(row.seconds / total)), cell(row.intensity.toPrecision(3)),
+      cell(hlo.countText(row.rate)),
+      hlo.element("td", {}, row.intensity < best / peaks.bytes ? "memory" : "arithmetic")));
+    return hlo.element("div", { class: "scrolls" }, hlo.element("table", {},
+      hlo.element("thead", {}, hlo.element("tr", {}, ...head.map((text, n) =>
+        hlo.element("th", { class: n >= 2 && n <= 5 ? "number" : "" }, text)))),
+      hlo.element("tbody", {}, ...body)));
+  }
+
+  const cell = (text) => hlo.element("td", { class: "number" }, text);
+})(globalThis.hlo ??= {});

@@ -1,0 +1,159 @@
+"""The report of a module: what each of its parts says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hlo
+from hlo.passes import run_pipeline
+from hlo.passes.default import pipeline_of
+from hlo.reports.html import read_profile, report_page
+from hlo.reports.html.changes import PassChanges
+from hlo.reports.html.roofline import roofline
+from hlo.reports.html.times import times_of
+
+MODULE = """HloModule m
+ENTRY e {
+  x = f32[64,64] parameter(0)
+  one = f32[] constant(1)
+  ones = f32[64,64] broadcast(one), dimensions={}
+  y = f32[64,64] multiply(x, ones)
+  dead = f32[64,64] negate(y)
+  ROOT d = f32[64,64] dot(y, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+SHARDED = """HloModule s, num_partitions=2
+ENTRY e {
+  x = f32[4,2] parameter(0), sharding={devices=[2,1]<=[2]}
+  ROOT y = f32[2,4] transpose(x), dimensions={1,0}, sharding={devices=[2,1]<=[2]}
+}
+"""
+
+
+def _profile(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"module": "m", "entries": list(entries), **more}
+
+
+def _kernel(name: str, seconds: float, **more: Any) -> dict[str, Any]:
+    return {"name": name, "kind": "kernel", "self_s": seconds, **more}
+
+
+def _data(page: str) -> dict[str, Any]:
+    found = re.findall(r'<script type="application/json" id="data-([a-z]+)">(.*?)</script>', page)
+    return {name: json.loads(text) for name, text in found}
+
+
+def _changes(text: str, passes: str) -> list[dict[str, Any]]:
+    module = hlo.parse(text)
+    changes = PassChanges(module)
+    run_pipeline(module, pipeline_of(passes), [changes])
+    return changes.passes
+
+
+def test_parts_of_a_report() -> None:
+    page = report_page(hlo.parse(MODULE))
+    data = _data(page)
+    assert data["module"]["name"] == "m" and "dead" in data["module"]["names"]
+    assert "dead" not in data["optimized"]["names"]
+    assert data["distribution"] is None and 'id="tab-distribution"' not in page
+    for tab in ("summary", "graph", "instructions", "roofline", "passes"):
+        assert f'id="tab-{tab}"' in page
+    assert "Parameters (1)" in page and "f32[64,64]{1,0}" in page
+
+
+def test_what_passes_changed_is_told_line_by_line() -> None:
+    removal, simplification = _changes(MODULE, "dce,algsimp")
+    (comp,) = removal["computations"]
+    assert [row for row in comp["rows"] if row[0]] == [
+        ("removed", "dead = f32[64,64]{1,0} negate(y)", "")
+    ]
+    rows = [row for c in simplification["computations"] for row in c["rows"]]
+    changed = [(before, after) for kind, before, after in rows if kind == "changed"]
+    assert any("dot(y, y)" in before and "dot(x, x)" in after for before, after in changed)
+    assert simplification["rules"] and simplification["omitted"] == 0
+
+
+def test_a_pass_without_changes_has_no_lines() -> None:
+    (run,) = _changes(MODULE, "cse")
+    assert run["computations"] == [] and run["rewrites"] == 0
+
+
+def test_of_many_changed_lines_some_are_kept_and_the_others_counted() -> None:
+    lines = "\n".join(f"  d{n} = f32[] negate(x)" for n in range(1000))
+    text = f"HloModule m ENTRY e {{\n  x = f32[] parameter(0)\n{lines}\n  ROOT r = f32[] abs(x) }}"
+    (run,) = _changes(text, "dce")
+    kept = [row for comp in run["computations"] for row in comp["rows"] if row[0] == "removed"]
+    assert 100 < len(kept) <= 200 and len(kept) + run["omitted"] == 1000
+
+
+def test_times_go_to_the_instructions_that_kernels_are_named_after() -> None:
+    module = hlo.parse(MODULE)
+    profile = _profile(
+        _kernel("d", 2.0, computation="e"), _kernel("gone", 0.25, fused=["y"]),
+        _kernel("new", 0.5), {"name": "e", "kind": "entry", "self_s": 0.125},
+    )  # fmt: skip
+    times = times_of(module, profile)
+    assert {i.name: s for i, s in times.seconds.items()} == {"d": 2.0, "y": 0.25}
+    assert times.elsewhere == 0.625
+    page = report_page(module, profile=profile)
+    data = _data(page)["module"]
+    assert data["seconds"][data["names"].index("d")] == 2.0
+    assert "of the profile" in page
+
+
+def test_a_profile_of_another_module_is_told() -> None:
+    page = report_page(hlo.parse(MODULE), profile=_profile(_kernel("d", 1.0), module="other"))
+    assert "The profile is of a module called other." in page
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"entries": [3]}', '{"entries": [{"name": "a"}]}'])
+def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "p.json").write_text(text)
+    with pytest.raises(hlo.HloError, match="this is no profile"):
+        read_profile(tmp_path / "p.json")
+    (tmp_path / "p.json").write_text(text + "{")
+    with pytest.raises(hlo.HloError, match="not JSON"):
+        read_profile(tmp_path / "p.json")
+
+
+def test_a_roofline_has_measured_peaks_where_a_profile_has_them() -> None:
+    module = hlo.parse(MODULE)
+    stated = roofline(module, None)
+    assert not stated["peaks"]["is_measured"] and not stated["is_profile"]
+    (dot,) = (p for p in stated["points"] if p[0] == "d")
+    assert dot[1:3] == (2 * 64**3, 2 * 64 * 64 * 4)
+    peak = {"cpu": "c", "threads": 2, "flops": {"f32": 1e11}, "bytes": 1e10}
+    kernel = _kernel("d", 1e-3, operations=5e5, transcendentals=0, bytes=1e5, opcode="dot")
+    measured = roofline(module, _profile(kernel, peak=peak))
+    assert measured["peaks"]["is_measured"] and measured["peaks"]["flops"] == {"f32": 1e11}
+    assert measured["points"] == [("d", 5e5, 1e5, 1e-3, "dot")]
+
+
+def test_shardings_and_collectives_of_a_module_that_is_partitioned_first() -> None:
+    data = _data(report_page(hlo.parse(SHARDED)))["distribution"]
+    assert data["shardings"]["partitions"] == 2 and data["error"] == ""
+    assert [row[1] for row in data["collectives"]["rows"]] == ["all-to-all"]
+
+
+def test_a_report_of_hostile_text_has_no_markup_of_it() -> None:
+    bad = "</script><img src=x onerror=alert(1)>"
+    text = MODULE.replace(
+        "ROOT d = f32[64,64] dot(y, y), ",
+        f'ROOT d = f32[64,64] dot(y, y), metadata={{op_name="{bad}" source_file="{bad}"}}, ',
+    )
+    assert "<img" not in report_page(hlo.parse(text), profile=_profile(_kernel(bad, 1.0)))
+
+
+def test_reports_from_python(tmp_path: Path) -> None:
+    path = tmp_path / "m.html"
+    hlo.report(hlo.parse(MODULE), path, passes="dce")
+    assert [r["name"] for r in _data(path.read_text())["passes"]["runs"]] == ["dce"]
+    with pytest.raises(hlo.HloError, match="no pass"):
+        hlo.report(hlo.parse(MODULE), path, passes="dec")
+    with pytest.raises(hlo.HloError, match="nowhere"):
+        hlo.report(hlo.parse(MODULE), tmp_path / "nowhere" / "m.html")
