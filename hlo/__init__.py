@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from hlo.compiler.library import load_library
     from hlo.compiler.partition import Partition, partition
     from hlo.compiler.pipeline import compile
+    from hlo.debug.difference import diff
     from hlo.errors import Diagnostic, ElidedConstantsWarning, HloError
     from hlo.eval import Host
     from hlo.frontends.builder import XlaBuilder, XlaComputation, XlaOp
@@ -75,6 +76,7 @@ __all__ = [
     "XlaOp",
     "bake_weights",
     "compile",
+    "diff",
     "fill_constants",
     "find_nan",
     "from_jax",
@@ -123,6 +125,7 @@ _HOMES = {
     "hlo.compiler.partition": ("Partition", "partition"),
     "hlo.compiler.pipeline": ("compile",),
     "hlo.profiler.measure": ("profile",),
+    "hlo.debug.difference": ("diff",),
     "hlo.errors": ("Diagnostic", "ElidedConstantsWarning", "HloError"),
     "hlo.eval": ("Host",),
     "hlo.frontends.jax": ("from_jax",),

@@ -37,6 +37,10 @@ class Contents:
         """Return the graph of a computation."""
         return self._graphs[comp]
 
+    def own(self, inst: Instruction) -> int:
+        """Return the label of an instruction by itself."""
+        return self._labels.own(inst)
+
     def whole(self, inst: Instruction) -> int:
         """Return the label of an instruction together with the computations that it calls."""
         own = self._labels.own(inst)

@@ -19,7 +19,7 @@ from hlo.ir import Instruction
 # A surrounding is compared again after what it led to is fixed; programs need a handful of rounds.
 _MOST_ROUNDS = 40
 # How much of two places has to agree, of 1, that different instructions in them are matched.
-_LEAST_AGREEMENT = 0.34
+_LEAST_AGREEMENT = 0.25
 
 # Without a partner; with one that is not in the graph.
 FREE, ELSEWHERE = -1, -2

@@ -17,8 +17,8 @@ class Matching:
     Attributes:
         left, right: the modules.
         pairs: the matched instructions, of the left and of the right module, each at most once.
-        computations: the matched computations. One that has several copies on the other side is in
-            several pairs; the instructions of the first one have partners.
+        computations: the matched computations. One that has several equal copies on the other side
+            is in several pairs; the instructions of the first one have partners.
 
     >>> from hlo.analysis.matching import match_modules
     >>> a = hlo.parse("HloModule a ENTRY e { x = f32[] parameter(0) ROOT y = f32[] tanh(x) }")
@@ -54,7 +54,7 @@ class Matching:
         return self._alone(self.right, {b for _, b in self.computations})
 
     def _alone(self, module: Module, matched: set[Computation]) -> list[Instruction]:
-        """Return what has no partner; of copies of a matched computation, which have, nothing."""
+        """Return what has no partner, but for further copies of a matched computation."""
         copies = {c for c in matched if not any(i in self._partners for i in c)}
         return [
             i
@@ -63,6 +63,19 @@ class Matching:
             for i in c.in_order()
             if i not in self._partners
         ]
+
+    def same_computation(self, left: Computation, right: Computation) -> bool:
+        """True if two computations are matched, or differ in names and order only."""
+        equal = self._contents.number(left) == self._contents.number(right)
+        return equal or (left, right) in self._computation_pairs
+
+    @cached_property
+    def _computation_pairs(self) -> set[tuple[Computation, Computation]]:
+        return set(self.computations)
+
+    def same_by_itself(self, a: Instruction, b: Instruction) -> bool:
+        """True if what two instructions say is equal: all but operands, callees and metadata."""
+        return self._contents.own(a) == self._contents.own(b)
 
     @cached_property
     def exact(self) -> set[tuple[Instruction, Instruction]]:

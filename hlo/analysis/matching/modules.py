@@ -83,7 +83,9 @@ class _Modules:
             return False
         known = left in self._matched_left, right in self._matched_right
         if all(known):
-            # Both are shared by several callers, and have other partners already.
+            return False
+        if any(known) and self._contents.number(left) != self._contents.number(right):
+            # Shared there and not here, and not even a copy: its instructions have no partners.
             return False
         self._computations[left, right] = None
         self._matched_left.add(left)

@@ -1,0 +1,151 @@
+"""A difference as text: a summary, the patterns by cost, and the lines of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hlo.analysis.cost import Cost
+from hlo.analysis.source_location import source_location
+from hlo.debug.difference.changes import CHANGED, MOVED, Change
+from hlo.debug.difference.record import Pattern, Record
+from hlo.frontends.text import PrintOptions, print_instruction
+from hlo.ir import Instruction
+from hlo.reports.numbers import bytes_text, count_text
+from hlo.support.quantities import quantity_text
+
+# Places of a pattern that are shown, and changes of a place.
+SHOWN = 3
+_LINE = PrintOptions(constant_limit=10, metadata=False, index_comments=False)
+# Attributes of instructions are cut where a line becomes longer than this.
+_WIDTH = 300
+
+
+def report(difference: Record, *, shown: int | None = SHOWN) -> str:
+    """Return a report as lines of text.
+
+    shown: places of each pattern, None for all.
+    """
+    return "\n".join(_lines(difference, shown)) + "\n"
+
+
+def _lines(difference: Record, shown: int | None) -> Iterator[str]:
+    if not difference:
+        yield "no difference"
+        return
+    yield f"--- {difference.names[0]}"
+    yield f"+++ {difference.names[1]}"
+    yield difference.summary
+    if cost := cost_sentence(difference):
+        yield cost
+    for detail in difference.header:
+        yield ""
+        yield f"header: {detail.what}"
+        yield f"- {detail.left or 'none'}"
+        yield f"+ {detail.right or 'none'}"
+    for pattern in difference.patterns:
+        yield ""
+        yield headline(pattern)
+        places = pattern.places if shown is None else pattern.places[:shown]
+        for place in places:
+            yield from _place(place)
+        if rest := len(pattern.places) - len(places):
+            yield f"  ... and {rest} more such place{'s' if rest > 1 else ''}"
+
+
+def headline(pattern: Pattern) -> str:
+    """Return what happened, how often and at what cost."""
+    count = f"{len(pattern.places)} x " if len(pattern.places) > 1 else ""
+    cost = cost_text(pattern.cost)
+    if cost and pattern.seconds:
+        cost += f", about {signed_time(pattern.seconds)}"
+    return f"{count}{pattern.words}" + (f"  ({cost})" if cost else "")
+
+
+def _place(changes: Sequence[Change]) -> Iterator[str]:
+    where = next(i.parent for c in changes for i in c.instructions)
+    assert where is not None
+    yield f"  @@ {'ENTRY ' if _is_entry(changes) else ''}{where.name} @@"
+    for change in changes:
+        if change.kind == MOVED:
+            assert change.left is not None and change.right is not None
+            assert change.left.parent is not None and change.right.parent is not None
+            yield f"  < {instruction_line(change.left)}"
+            yield f"  > {instruction_line(change.right)}    in {change.right.parent.name}"
+            continue
+        if change.left is not None:
+            yield f"  - {instruction_line(change.left)}"
+        if change.right is not None:
+            yield f"  + {instruction_line(change.right)}"
+        if change.kind == CHANGED:
+            for detail in change.details:
+                yield f"      {detail}"
+
+
+def _is_entry(changes: Sequence[Change]) -> bool:
+    parent = next(i.parent for c in changes for i in c.instructions)
+    return parent is not None and parent.module is not None and parent.module.entry is parent
+
+
+def instruction_line(inst: Instruction) -> str:
+    """Return an instruction with its place, as `m.hlo:12: %x = ...`."""
+    text = short_line(inst)
+    place = source_location(inst).hlo
+    return f"{place}: {text}" if place else text
+
+
+def short_line(inst: Instruction) -> str:
+    """Return the text of an instruction without metadata, cut where it is very long."""
+    text = print_instruction(inst, _LINE)
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+
+
+# --- costs --------------------------------------------------------------------------------------
+
+
+def cost_sentence(difference: Record) -> str:
+    """Return what a run of the right module costs more, or nothing if that is nothing."""
+    more, (left, _) = difference.more, difference.totals
+    parts = []
+    for what, unit, n, before in (
+        ("arithmetic", "flop", more.operations, left.operations),
+        ("transcendentals", "", more.transcendentals, left.transcendentals),
+        ("memory traffic", "B", more.bytes, left.bytes),
+    ):
+        if n:
+            size = bytes_text(abs(n)) if unit == "B" else f"{count_text(abs(n))} {unit}".strip()
+            share = f" ({n / before:+.1%})" if before else ""
+            parts.append(f"{what} {'+' if n > 0 else '-'}{size}{share}")
+    if not parts:
+        return ""
+    text = "cost of a run: " + ", ".join(parts)
+    seconds = difference.seconds
+    if seconds:
+        text += f"; about {signed_time(seconds)} at {difference.machine}"
+    if rest := cost_text(difference.elsewhere):
+        text += f"\nof which in instructions that did not change: {rest}"
+    if not more.exact:
+        text += "\n(loops of unknown length count as one iteration, custom calls as their traffic)"
+    return text
+
+
+def cost_text(cost: Cost) -> str:
+    """Return what is not nothing of a cost, signed."""
+    parts = []
+    if cost.operations:
+        parts.append(f"{_sign(cost.operations)}{count_text(abs(cost.operations))}flop")
+    if cost.transcendentals:
+        parts.append(
+            f"{_sign(cost.transcendentals)}{count_text(abs(cost.transcendentals))} transcendentals"
+        )
+    if cost.bytes:
+        parts.append(f"{_sign(cost.bytes)}{bytes_text(abs(cost.bytes))}")
+    return ", ".join(parts)
+
+
+def _sign(n: float) -> str:
+    return "+" if n > 0 else "-"
+
+
+def signed_time(seconds: float) -> str:
+    """Return a time with its sign and unit."""
+    return f"{_sign(seconds)}{quantity_text(abs(seconds), 's')}"

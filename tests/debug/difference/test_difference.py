@@ -1,0 +1,161 @@
+"""What changed between two modules: each change once, in words, with its cost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import hlo
+from hlo.debug.difference import Difference
+from tests.generators.shuffled import shuffled
+from tests.harness.schemas import check_schema
+
+_BODY = """
+  w{n} = f32[8,8] parameter({p})
+  t{n} = f32[8,8] transpose(x{n}), dimensions={{1,0}}
+  d{n} = f32[8,8] dot(t{n}, w{n}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+  x{next} = f32[8,8] tanh(d{n})"""
+
+
+def layers(count: int = 6, *edits: tuple[str, str]) -> hlo.Module:
+    """Return a chain of equal layers. edits: texts to replace, and by what."""
+    text = "HloModule m\nENTRY e {\n  x0 = f32[8,8] parameter(0)"
+    text += "".join(_BODY.format(n=n, p=n + 1, next=n + 1) for n in range(count))
+    text += f"\n  ROOT r = f32[8,8] negate(x{count})\n}}\n"
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return hlo.parse(text)
+
+
+def between(left: str, right: str) -> Difference:
+    """Return the difference of two entries."""
+    return hlo.diff(*(hlo.parse(f"HloModule m ENTRY e {{ {text} }}") for text in (left, right)))
+
+
+def words(difference: Difference) -> list[str]:
+    return [f"{len(p.places)} x {p.words}" for p in difference.patterns]
+
+
+def test_what_is_written_differently_is_equal():
+    module = layers()
+    found = hlo.diff(module, shuffled(module, 3))
+    assert not found and str(found) == "no difference\n" and found.patterns == []
+
+
+@pytest.mark.parametrize("layer", range(6))
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("tanh(d{n})", "sine(d{n})", "1 x tanh: now sine"),
+        ("dot(t{n}, w{n})", "dot(w{n}, t{n})", "1 x dot: other operands"),
+        ("transpose(x{n}), dimensions={{1,0}}", "transpose(x{n}), dimensions={{0,1}}",
+         "1 x transpose: dimensions: {1,0} -> {0,1}"),
+        ("tanh(d{n})", "tanh(t{n})", None),
+    ],
+)  # fmt: skip
+def test_one_edit_among_equal_layers_is_one_change(layer, old, new, said):
+    edited = layers(6, (old.format(n=layer), new.format(n=layer)))
+    found = hlo.diff(layers(), shuffled(edited, layer))
+    if said is None:  # the dot has no use any more: that is seen at the operand of its user
+        assert {c.left.name for c in found.changes if c.left} == {f"x{layer + 1}"}
+    else:
+        assert words(found) == [said]
+
+
+def test_repeated_rewrites_are_one_pattern():
+    folded = layers(
+        6,
+        *((f"dot(t{n}, w{n}), lhs_contracting_dims={{0}}",
+           f"dot(x{n}, w{n}), lhs_contracting_dims={{1}}") for n in range(6)),
+        *((f"  t{n} = f32[8,8] transpose(x{n}), dimensions={{1,0}}\n", "") for n in range(6)),
+    )  # fmt: skip
+    found = hlo.diff(layers(), folded)
+    assert words(found) == ["6 x transpose folded into dot"]
+    assert found.more.bytes == -6 * 2 * 8 * 8 * 4
+    assert "6 x transpose folded into dot  (-3 KiB" in str(found)
+    assert "... and 3 more such places" in str(found)
+
+
+def test_an_operand_that_is_new_is_no_difference_of_its_user():
+    found = between(
+        "x = f32[2] parameter(0)  ROOT y = f32[2] tanh(x)",
+        "x = f32[2] parameter(0)  n = f32[2] negate(x)  ROOT y = f32[2] tanh(n)",
+    )
+    assert words(found) == ["1 x negate added"]
+
+
+def test_the_operands_of_a_commutative_operation_may_be_swapped():
+    text = "x = f32[2] parameter(0)  w = f32[2] parameter(1)  ROOT y = f32[2] {}"
+    found = between(text.format("add(x, w)"), text.format("add(w, x)"))
+    assert found.counts["swapped"] == 1 and words(found) == ["1 x add: operands swapped"]
+    assert between(text.format("subtract(x, w)"), text.format("subtract(w, x)")).counts["changed"]
+
+
+def test_constants_shapes_and_roots():
+    text = "x = f32[2] parameter(0)  c = f32[] constant({})"
+    text += "  b = f32[2] broadcast(c), dimensions={{}}"
+    text += "  y = f32[2] add(x, b)  z = f32[2] tanh(y)  t = (f32[2], f32[2]) tuple({})"
+    text += "  ROOT r = f32[2] get-tuple-element(t), index=0"
+    plain = text.format("1", "y, z")
+    assert words(between(plain, text.format("2", "y, z"))) == ["1 x constant: value: 1 -> 2"]
+    assert words(between(plain, text.format("1", "z, y"))) == ["1 x tuple: other operands"]
+
+
+def test_costs_come_with_the_loops_that_they_are_in():
+    text = """HloModule m
+      c {{ s = (s32[], f32[64]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+        n = s32[] constant({n})  ROOT go = pred[] compare(i, n), direction=LT }}
+      b {{ s = (s32[], f32[64]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+        one = s32[] constant(1)  j = s32[] add(i, one)
+        v = f32[64] get-tuple-element(s), index=1  u = f32[64] {f}
+        ROOT t = (s32[], f32[64]) tuple(j, u) }}
+      ENTRY e {{ z = s32[] constant(0)  x = f32[64] parameter(0)
+        s = (s32[], f32[64]) tuple(z, x)
+        ROOT w = (s32[], f32[64]) while(s), condition=c, body=b }}"""
+    plain = hlo.parse(text.format(n=10, f="negate(v)"))
+    [change] = hlo.diff(plain, hlo.parse(text.format(n=10, f="tanh(v)"))).changes
+    assert change.left.name == "u" and change.cost.operations == -640
+    longer = hlo.diff(plain, hlo.parse(text.format(n=30, f="negate(v)")))
+    assert words(longer) == ["1 x constant: value: 10 -> 30"]
+    assert longer.more.operations > 20 * 64 and longer.elsewhere == longer.more
+    assert "in instructions that did not change" in str(longer)
+
+
+def test_header_attributes_and_layouts_at_the_boundary():
+    text = "HloModule m{} ENTRY e {{ x = f32[2,3] parameter(0)  ROOT y = f32[2,3] tanh(x) }}"
+    plain = hlo.parse(text.format(""))
+    layout = ", entry_computation_layout={(f32[2,3]{%s})->f32[2,3]{1,0}}"
+    assert not hlo.diff(plain, hlo.parse(text.format(layout % "1,0")))
+    other = hlo.diff(plain, hlo.parse(text.format(layout % "0,1")))
+    assert [d.left for d in other.header] == ["parameter 0: f32[2,3]{1,0}"]
+    counts = hlo.diff(plain, hlo.parse(text.format(", replica_count=2")))
+    assert [(d.what, d.left, d.right) for d in counts.header] == [("replica_count", "1", "2")]
+
+
+def test_metadata_counts_if_wanted():
+    text = "HloModule m ENTRY e {{ ROOT x = f32[2] parameter(0){} }}"
+    left = hlo.parse(text.format(""))
+    right = hlo.parse(text.format(', metadata={op_name="x"}'))
+    assert not hlo.diff(left, right)
+    assert len(hlo.diff(left, right, metadata=True).changes) == 1
+
+
+def test_the_json_is_as_its_schema_says():
+    module = layers()
+    found = hlo.diff(module, hlo.optimize(module.clone()), by_name=True)
+    assert found
+    data = json.loads(json.dumps(found.to_json()))
+    check_schema("hlo-diff", data)
+    listed = [change for p in data["patterns"] for place in p["places"] for change in place]
+    assert sum(data["counts"].values()) == len(listed)
+
+
+def test_pages_have_every_change():
+    module = layers()
+    found = hlo.diff(module, hlo.optimize(module.clone()), by_name=True)
+    page = found.page()
+    assert page.count('<tr><td class="number"') == len(found.patterns)
+    assert "src=" not in page and "href=" not in page
+    assert found.patterns[0].words in found._repr_html_()
