@@ -128,7 +128,7 @@ _BRACE_PIECE = re.compile(rf"[{{}}]|{terminals.LONG_STRING}|[^{{}}\"']++|.", re.
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*+")
 
 
-def _end_of_braces(text: str, start: int) -> int | None:
+def end_of_braces(text: str, start: int) -> int | None:
     """Return where the braces that open at `start` close, or None."""
     if not text.startswith("{", start):
         return None
@@ -145,7 +145,7 @@ def _end_of_braces(text: str, start: int) -> int | None:
 
 def _read_braces(s: Scanner) -> str:
     """Read text in balanced braces, verbatim."""
-    end = _end_of_braces(s.text, s.pos)
+    end = end_of_braces(s.text, s.pos)
     if end is None:
         s.fail(f"expected text in braces, found {s.found()}")
     value = s.text[s.pos : end]
@@ -155,7 +155,7 @@ def _read_braces(s: Scanner) -> str:
 
 
 def _write_string_or_dict(value: str) -> str:
-    is_dict = value and _end_of_braces(value, 0) == len(value)
+    is_dict = value and end_of_braces(value, 0) == len(value)
     return value if is_dict else f'"{escape(value)}"'
 
 
