@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -21,7 +21,19 @@ if TYPE_CHECKING:
     from hlo.host.host import Others
     from hlo.io.arguments import Parameter, Path
     from hlo.io.random import Domain
+    from hlo.profiler.profile import Profile
+    from hlo.runtime.executable import Executable
     from hlo.values.types import Shape
+
+
+class Profiler(Protocol):
+    """What profiles the runs on one device."""
+
+    def forget(self) -> None:
+        """Forget the runs so far."""
+
+    def profile(self, device: int = 0) -> Profile:
+        """Return the profile of the runs since then."""
 
 
 class BackendName(click.ParamType):
@@ -74,6 +86,8 @@ class Runnable:
     unused_devices: str = ""
     hosts: Sequence[Host] = ()
     working_bytes: Mapping[str, int] = field(default_factory=dict)
+    # What profiles the runs of each device, where that was asked for.
+    profilers: Sequence[Profiler] = ()
 
 
 def compiled(
@@ -88,29 +102,32 @@ def compiled(
     device_counts: tuple[int, int] | None = None,
     constants: Constants | None = None,
     others: Others | None = None,
+    profiled: bool = False,
 ) -> Runnable:
     """Return the native code of a module's text. Raises HloError.
 
     host: makes what a device sees besides arguments. device_counts: by default those that the
     module needs. constants: gives elided ones values. others: the processes that it runs with.
+    profiled: with counters, and not from the cache.
     """
     from hlo.compiler.pipeline import compile_text, on_host
 
-    exe = compile_text(
-        source,
-        name,
-        cache=cache,
-        threads=threads,
-        host=host(),
-        passes=passes,
-        constants=constants,
-        verify=verify,
-    )
+    options: dict[str, Any] = {"threads": threads, "host": host(), "passes": passes}
+    options |= {"constants": constants, "verify": verify}
+    exe: Executable
+    if profiled:
+        from hlo.profiler.measure import compile_profiled_text
+
+        exe = compile_profiled_text(source, name, **options)
+    else:
+        exe = compile_text(source, name, cache=cache, **options)
+    programs = [exe]
     counts = device_counts or exe.device_counts
     together, hosts = None, []
     if counts != (1, 1) or exe.uses_host or others is not None:
         hosts = _hosts(host, counts, others)
-        runs = [on_host(exe, h).run_values for h in hosts]
+        programs = [on_host(exe, h) for h in hosts]
+        runs = [program.run_values for program in programs]
         together = partial(_together, hosts, counts, runs, others)
 
     def run(values: Sequence[Sequence[Any]]) -> list[Any]:
@@ -120,6 +137,7 @@ def compiled(
     return Runnable(
         exe.parameters, exe.result_shape, counts, run, exe.compile_seconds, exe.domains, exe.cost,
         exe.elided, exe.unused_devices, hosts, exe.working_bytes,
+        cast("Sequence[Profiler]", programs) if profiled else (),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hlo.values.literal import Literal
 
     from .debug_options import DebugOptions
+    from .profile_options import ProfileFlags
     from .trace_options import TraceFlags
 
 # Whose results are compared, as verdicts say it.
@@ -85,6 +87,8 @@ class Job:
     inspects: TraceFlags | None = None
     # The ranks that it runs with; None where it runs in this process alone.
     world: World | None = None
+    # What is to be profiled, and where that goes.
+    profiles: ProfileFlags | None = None
 
     def host(self) -> Host | None:
         """Return a fresh host with the functions that were loaded: runs leave state behind."""
@@ -196,11 +200,16 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
             )
         return outcome
     with progress(f"running {file}"):
+        if job.profiles is not None:
+            _feed(module, queue)
+            job.profiles.begin(module, partial(module.run, values))
         for _ in range(job.repeat):
             _feed(module, queue)
             start = time.perf_counter()
             results = module.run(values)
             outcome.runs_s.append(time.perf_counter() - start)
+    if job.profiles is not None:
+        outcome.profiles = job.profiles.profiles(module)
     outcome.results = named_results(module.result, results, counts, devices.start)
     outcome.outfeed = _fed_out(module, devices.start)
     if job.keeps_arguments:
@@ -336,6 +345,7 @@ def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
         verify=job.verify, device_counts=counts, constants=job.filler(), others=job.world,
+        profiled=job.profiles is not None,
     )  # fmt: skip
 
 

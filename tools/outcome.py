@@ -11,6 +11,7 @@ from .results import aligned
 
 if TYPE_CHECKING:
     from hlo.io.random import Domain
+    from hlo.profiler.profile import Profile
     from hlo.testing.compare import Comparison, Mismatch
 
     from .trace_options import Inspection
@@ -47,6 +48,8 @@ class Outcome:
     whole_reference: Sequence[Any] = ()
     # What was looked for inside of the run, instead of results.
     inspection: Inspection | None = None
+    # Where the time of the runs on each device went.
+    profiles: Sequence[Profile] = ()
 
     @property
     def failed(self) -> bool:

@@ -28,6 +28,7 @@ from .expect_options import Verdicts, verdict_options
 from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
 from .passes import check_pipeline
+from .profile_options import ProfileFlags, profile_options, with_profile_values
 from .ranks import be_quiet_unless_first, is_first, joined, settled, source_of, time_for, worst
 from .results import entries, shown
 from .run_module import HEADING, ModuleFlags, XlaOption, module_options
@@ -44,7 +45,7 @@ class _RunTool(Tool):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         be_quiet_unless_first()
-        ctx.obj, rest = DebugOptions.take(with_values(args))
+        ctx.obj, rest = DebugOptions.take(with_profile_values(with_values(args)))
         return super().parse_args(ctx, rest)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -176,6 +177,7 @@ class _RunTool(Tool):
               type=click.Choice([*SOURCE_FORMS, "stablehlo", "mhlo"]),
               help="The format of FILE, instead of detecting it by content and name.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print results or errors as JSON on stdout.")
+@profile_options
 @trace_options
 @module_options
 @common_options
@@ -198,6 +200,7 @@ def main(
       hlo-run model.hlo --input x=image.npy --input '{1, 2, 3}' -o result.npz
       hlo-run parts.hlo --num-partitions 2 --inputs part0.npz --inputs part1.npz --check
       hlo-run model.hlo --partition devices=2,2 --shard x=0 --shard w=-,1 --check
+      hlo-run model.hlo --repeat 20 --profile=model.trace.json
       hlo-run model.hlo --trace --trace-only opcode=dot --trace-only iteration=:3
       hlo-run model.hlo --find-nan
     """
@@ -231,10 +234,10 @@ def _run(
     from hlo.errors import HloError
     from hlo.support.memory import enough_memory
 
-    inspects = TraceFlags.take(rest, files)
+    inspects, profiles = TraceFlags.take(rest, files), ProfileFlags.take(rest, files)
     flags, told = ModuleFlags.take(rest), Verdicts.take(rest, files)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
-    job.inspects = inspects
+    job.inspects, job.profiles = inspects, profiles
     with settled(job.world):
         flags.apply(job)
         flags.need_places(files)
@@ -262,6 +265,8 @@ def _run(
                     outcome = run(file, *source, replace(one, number=number))
                     if is_first(one.world):
                         _deliver(outcome, one, quiet=as_json)
+                    if one.profiles is not None:
+                        one.profiles.deliver(outcome, one, quiet=as_json)
             except HloError as e:
                 bad += 1
                 told.add_error(file, e, suffix)
@@ -453,4 +458,6 @@ def _report(outcome: Outcome, job: Job) -> dict[str, Any]:
         report[key] = {name: comparison(c) for name, c in checks.items()}
     if outcome.inspection is not None:
         report |= outcome.inspection.json
+    if outcome.profiles:
+        report["profile"] = [p.to_json() for p in outcome.profiles]
     return report

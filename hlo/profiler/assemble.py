@@ -12,12 +12,11 @@ import numpy as np
 from hlo.analysis.cost import Cost
 from hlo.analysis.source_location import source_location
 from hlo.ir import Instruction
-from hlo.profiler.executable import ProfiledExecutable
+from hlo.profiler.executable import RecordingExecutable
 from hlo.profiler.profile import Profile, spread
 from hlo.profiler.recorder import (
     BUSY,
     COUNTDOWN,
-    EXECUTIONS,
     ITERATION_MARK,
     ITERATIONS,
     MOST_THREADS,
@@ -26,20 +25,20 @@ from hlo.profiler.recorder import (
     VISITS,
 )
 from hlo.profiler.records import KernelTime, Slice, Spread
-from hlo.profiler.sections import Section
+from hlo.profiler.sections import Executions, Section
 from hlo.values.types import ArrayShape
 
 # The place of the section of what was not timed in a loop, behind its own.
 _REST = SECTION_WORDS
 
 
-def assemble(executable: ProfiledExecutable, *, device: int = 0) -> Profile:
+def assemble(executable: RecordingExecutable, *, device: int = 0) -> Profile:
     """Return the profile of the runs of a program on one device since they were forgotten."""
     return _Assembly(executable).profile(device)
 
 
 class _Assembly:
-    def __init__(self, executable: ProfiledExecutable) -> None:
+    def __init__(self, executable: RecordingExecutable) -> None:
         self.executable = executable
         self.runs = executable.runs
         self.sections = executable.sections.all
@@ -141,14 +140,23 @@ class _Assembly:
 
     def _count(self, s: Section) -> float:
         """Return how often a section ran in a run, on average."""
-        e, runs = s.executions, len(self.by_run)
+        return self._executions(s.executions, s)
+
+    def _executions(self, e: Executions, s: Section) -> float:
+        runs = len(self.by_run)
+        if e.of is not None:
+            assert s.parent is not None
+            return e.times * self._executions(e.of, s.parent)
         if e.is_loop:
             count = self._iterations(e.word)
-            return (count + int(self.sums[e.word + EXECUTIONS]) * e.is_test) / runs
+            # The condition is computed once more for each time that the loop is entered.
+            return count / runs + (self._count(s.parent) if e.is_test and s.parent else 0)
         return int(self.sums[e.word]) / runs if e.word else 1.0
 
     def _loop_iterations(self, s: Section) -> float:
         runs = len(self.by_run)
+        if s.trips is not None:
+            return s.trips * self._count(s)
         if s.loop is not None:
             return self._iterations(s.loop) / runs
         return int(self.sums[s.iterations]) / runs if s.iterations is not None else 0.0
@@ -219,7 +227,7 @@ class _Assembly:
         calls = self._count(s)
         own = self._self_ticks(s) * self.tick_s / runs
         total = self._total_ticks(s) * self.tick_s / runs
-        cost = s.cost if s.kind != "while" or s.loop is None else Cost()
+        cost = Cost() if self.children[s] else s.cost
         seconds = spread((self._ticks_by_run(s) * self.tick_s).tolist())
         entry = KernelTime(
             self.executable.name, s.kind, parent, calls=calls, iterations=self._loop_iterations(s),
@@ -271,8 +279,7 @@ class _Assembly:
             while s is not None and s not in number:
                 s = s.parent
             places[word] = number[s] if s is not None else 0
-        first = self.runs.begun[0]
-        start = int(events[0][1]) if len(events) else first.ticks
+        start = int(events[0][1]) if len(events) else 0
         found = []
         begins = True
         for (what, begin), (_, end) in pairwise(events.tolist()):

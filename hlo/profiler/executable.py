@@ -1,4 +1,4 @@
-"""Profiled programs: each call leaves what its sections took."""
+"""Programs of which each call leaves what its sections took."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hlo.profiler.recorder import (
     SHARES_AT,
 )
 from hlo.profiler.sections import Sections
-from hlo.profiler.ticks import Reading, Ticker, ticker
+from hlo.profiler.ticks import Ticker, ticker
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import NativeCode
 from hlo.runtime.outside import Outside
@@ -47,18 +47,17 @@ class Runs:
 
     words: the record after each run; the first is before all of them. wall_s: how long each took,
     with the memory that Python allocates for results; native_s: the call of native code.
-    begun: both clocks before the first. events, shares: those of the timeline.
+    events, shares: those of the timeline.
     """
 
     words: list[np.ndarray] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
     native_s: list[float] = field(default_factory=list)
-    begun: list[Reading] = field(default_factory=list)
     events: np.ndarray = field(default_factory=lambda: np.zeros((_MOST_EVENTS, EVENT_WORDS), "i8"))
     shares: np.ndarray = field(default_factory=lambda: np.zeros((_MOST_SHARES, SHARE_WORDS), "i8"))
 
 
-class ProfiledExecutable(Executable):
+class RecordingExecutable(Executable):
     """An executable whose code divides its time into sections.
 
     Calls from several Python threads run one after the other: they share one record.
@@ -96,7 +95,7 @@ class ProfiledExecutable(Executable):
         self._code = NativeCode(program.code, *symbols, called=known)
         return self._code.addresses[program.symbol]
 
-    def beside(self, outside: Outside | None) -> ProfiledExecutable:
+    def beside(self, outside: Outside | None) -> RecordingExecutable:
         """Return the same code with other external functions, and a record of its own."""
         other = type(self)(
             self.sections, self._program, threads=self.threads, outside=outside,
@@ -124,7 +123,6 @@ class ProfiledExecutable(Executable):
     ) -> list[np.ndarray]:
         with self._turn:
             self.record[FLAG] = self._until_detailed == 0
-            begun = self.clock.read()
             start = time.perf_counter()
             try:
                 results = super()._run(memory, donated, timeout)
@@ -135,7 +133,6 @@ class ProfiledExecutable(Executable):
             runs = self.runs
             runs.wall_s.append(time.perf_counter() - start)
             runs.native_s.append(self._native_s)
-            runs.begun.append(begun)
             runs.words.append(self.record.copy())
             self._plan_detail()
             return results

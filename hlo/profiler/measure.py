@@ -14,7 +14,7 @@ from hlo.io.arguments import bind_call
 from hlo.io.inputs import Sampler
 from hlo.ir import Module
 from hlo.profiler.assemble import assemble
-from hlo.profiler.executable import ProfiledExecutable
+from hlo.profiler.executable import RecordingExecutable
 from hlo.profiler.profile import Profile, with_peak
 from hlo.profiler.roofline import machine_peak, measured_like
 from hlo.profiler.sections import Sections
@@ -22,7 +22,16 @@ from hlo.runtime.jit import host_machine
 from hlo.support.signature import checked
 
 if TYPE_CHECKING:
+    from hlo.compiler.constants import Constants
     from hlo.compiler.lowering import Clock
+
+
+class ProfiledExecutable(RecordingExecutable):
+    """An executable whose runs leave a profile."""
+
+    def profile(self, device: int = 0) -> Profile:
+        """Return the profile of the runs since `forget`; device: the number that it is to have."""
+        return assemble(self, device=device)
 
 
 @checked
@@ -69,7 +78,7 @@ def profile(
     executable.forget()
     for _ in range(repeat):
         executable.run_values(values)
-    found = assemble(executable)
+    found = executable.profile()
     return beside_peak([found])[0] if peak else found
 
 
@@ -89,6 +98,27 @@ def compile_profiled(
     )  # fmt: skip
     assert isinstance(executable, ProfiledExecutable)
     return executable
+
+
+def compile_profiled_text(
+    text: bytes, name: str, *, threads: int | None = None, host: Host | None = None,
+    passes: str = "default", verify: str = "strict", constants: Constants | None = None,
+) -> ProfiledExecutable:  # fmt: skip
+    """Return the module in the content of a file as `compile_profiled` does.
+
+    name: stands for it in errors. constants: gives elided ones values. Raises HloError.
+    """
+    from hlo.compiler.lowering import Clock
+    from hlo.frontends.sources import read_module
+
+    clock = Clock()
+    with clock("parse"):
+        module = read_module(text, name)
+    if constants is not None:
+        constants.fill(module)
+    return compile_profiled(
+        module, threads=threads, host=host, passes=passes, verify=verify, clock=clock
+    )
 
 
 def beside_peak(profiles: Sequence[Profile]) -> list[Profile]:

@@ -34,16 +34,16 @@ HEADER_WORDS = SCRAPS + 3
 TIME, BUSY, VISITS = range(3)
 SECTION_WORDS = 3
 # Words of a loop. COUNTDOWN: iterations up to the next that is timed. ITERATIONS: those up to that
-# one. OUTER: whether what is around it is timed, KEPT: the countdown where it is not. STARTED and
-# READ: the time and the number of readings when the present iteration began. TIMED: timed ones.
-COUNTDOWN, ITERATIONS, OUTER, KEPT, STARTED, READ, TIMED, EXECUTIONS = range(8)
-LOOP_WORDS = 8
+# one. OUTER: whether what is around it is timed, AROUND: `FLAG` there. STARTED and READ: the time
+# and the number of readings when the present iteration began.
+COUNTDOWN, ITERATIONS, OUTER, AROUND, STARTED, READ = range(6)
+LOOP_WORDS = 6
 # Words of an event: the section that begins, and when; for an iteration that is timed, the section
 # is marked. Words of a share: the section, the thread's place in the table, begin, and end.
 EVENT_WORDS, SHARE_WORDS = 2, 4
 ITERATION_MARK = 1 << 40
 RECORD = "hlo.profile.record"
-# A countdown that does not end.
+# A countdown that does not end, within which so many iterations are counted as done.
 _NEVER = 1 << 60
 # What a reading may cost of the time between two, in ticks times the number of iterations to leave
 # out: some forty ticks are a hundredth of four thousand.
@@ -184,16 +184,18 @@ _TURN = _function(
     f"""entry:
   %loop = getelementptr i64, ptr @{RECORD}, i64 %at
 {_words(f"@{RECORD}", flag=FLAG, readings=READINGS)}
-{
-        _words(
-            "%loop",
-            countdown=COUNTDOWN,
-            iterations=ITERATIONS,
-            started=STARTED,
-            read=READ,
-            timed=TIMED,
-        )
-    }
+{_words("%loop", countdown=COUNTDOWN, iterations=ITERATIONS, outer=OUTER)}
+{_words("%loop", started=STARTED, read=READ)}
+  %outer = load i64, ptr %outer.at
+  %is.outer = icmp ne i64 %outer, 0
+  br i1 %is.outer, label %look, label %skip
+skip:
+  store i64 {_NEVER}, ptr %countdown.at
+  %so.far = load i64, ptr %iterations.at
+  %ever = add i64 %so.far, {_NEVER}
+  store i64 %ever, ptr %iterations.at
+  ret void
+look:
   %now = call i64 @ticks()
   %flag = load i64, ptr %flag.at
   %was = icmp ne i64 %flag, 0
@@ -215,9 +217,6 @@ time:
   store i64 %now, ptr %started.at
   %readings = load i64, ptr %readings.at
   store i64 %readings, ptr %read.at
-  %timed = load i64, ptr %timed.at
-  %timed.more = add i64 %timed, 1
-  store i64 %timed.more, ptr %timed.at
   store i64 1, ptr %countdown.at
   %iterations = load i64, ptr %iterations.at
   %sum = add i64 %iterations, 1
@@ -225,48 +224,43 @@ time:
   ret void""",
 )
 
-# Before a loop. outer: whether what is around it is timed.
+# Before a loop, if what is around it is timed.
 _ENTER = _function(
-    "void @hlo.profile.enter(i64 %at, i64 %section, i64 %outer)",
+    "void @hlo.profile.enter(i64 %at, i64 %section)",
     f"""entry:
   %loop = getelementptr i64, ptr @{RECORD}, i64 %at
 {_words(f"@{RECORD}", flag=FLAG)}
-{_words("%loop", countdown=COUNTDOWN, kept=KEPT, around=OUTER, executions=EXECUTIONS)}
-  %executions = load i64, ptr %executions.at
-  %more = add i64 %executions, 1
-  store i64 %more, ptr %executions.at
+{_words("%loop", countdown=COUNTDOWN, iterations=ITERATIONS, outer=OUTER, around=AROUND)}
+  %around = load i64, ptr %flag.at
+  store i64 %around, ptr %around.at
   store i64 0, ptr %flag.at
-  store i64 %outer, ptr %around.at
-  %some = icmp ne i64 %outer, 0
-  br i1 %some, label %time, label %rest
-time:
+  store i64 1, ptr %outer.at
   %now = call i64 @ticks()
   call void @account(i64 %now)
+  ; After iterations where nothing was timed, the next one is.
+  %countdown = load i64, ptr %countdown.at
+  %is.long = icmp sgt i64 %countdown, {_MOST_LEFT_OUT}
+  %due = select i1 %is.long, i64 1, i64 %countdown
+  %less = sub i64 %countdown, %due
+  %iterations = load i64, ptr %iterations.at
+  %counted = sub i64 %iterations, %less
+  store i64 %due, ptr %countdown.at
+  store i64 %counted, ptr %iterations.at
   ; If the first iteration is to be left out, this belongs to the rest.
-  %due = load i64, ptr %countdown.at
   %is.due = icmp sle i64 %due, 1
   %others = add i64 %section, {SECTION_WORDS}
   %chosen = select i1 %is.due, i64 %section, i64 %others
   call void @begin_section(i64 %chosen, i64 %chosen, i64 %now)
-  ret void
-rest:
-  %countdown = load i64, ptr %countdown.at
-  store i64 %countdown, ptr %kept.at
-  store i64 {_NEVER}, ptr %countdown.at
   ret void""",
 )
 
-# After a loop. section: the one around it. flag: FLAG as it is there.
+# After a loop that was entered. section: the one around it.
 _LEAVE = _function(
-    "void @hlo.profile.leave(i64 %at, i64 %section, i64 %around)",
+    "void @hlo.profile.leave(i64 %at, i64 %section)",
     f"""entry:
   %loop = getelementptr i64, ptr @{RECORD}, i64 %at
 {_words(f"@{RECORD}", flag=FLAG)}
-{_words("%loop", countdown=COUNTDOWN, kept=KEPT, around=OUTER, iterations=ITERATIONS)}
-  %outer = load i64, ptr %around.at
-  %some = icmp ne i64 %outer, 0
-  br i1 %some, label %time, label %rest
-time:
+{_words("%loop", outer=OUTER, around=AROUND, iterations=ITERATIONS)}
   %now = call i64 @ticks()
   call void @account(i64 %now)
   %flag = load i64, ptr %flag.at
@@ -284,17 +278,9 @@ credit:
   br label %end
 end:
   call void @begin_section(i64 %section, i64 %section, i64 %now)
+  %around = load i64, ptr %around.at
   store i64 %around, ptr %flag.at
-  ret void
-rest:
-  %countdown = load i64, ptr %countdown.at
-  %ran = sub i64 {_NEVER}, %countdown
-  %iterations = load i64, ptr %iterations.at
-  %sum.rest = add i64 %iterations, %ran
-  store i64 %sum.rest, ptr %iterations.at
-  %back = load i64, ptr %kept.at
-  store i64 %back, ptr %countdown.at
-  store i64 0, ptr %flag.at
+  store i64 0, ptr %outer.at
   ret void""",
 )
 

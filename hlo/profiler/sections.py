@@ -9,11 +9,13 @@ section of its own: its members are timed in some runs only, like the iterations
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from hlo.analysis.cost import Cost, costs_of_instructions
 from hlo.analysis.fusion.operations import is_multi_output
 from hlo.analysis.fusion.roles import Role
+from hlo.analysis.trips import counted
 from hlo.codegen.entry.commands import (
     Block,
     Branches,
@@ -43,8 +45,14 @@ from hlo.profiler.recorder import (
 # Kernels shorter than this, in seconds, are timed together: reading the counter is to take about a
 # hundredth of the time at most.
 _SHORT_S = 1.5e-6
+# Loops inside of others of so many iterations at most are timed as a whole or not at all.
+_FEW_TRIPS = 64
 # What a kernel takes at least, and for each operation, transcendental function and byte.
 _CALL_S, _OPERATION_S, _FUNCTION_S, _BYTE_S = 3e-8, 5e-11, 5e-10, 5e-11
+
+
+# The functions that the code calls, with the number of their arguments.
+_FUNCTIONS = {"begin": 1, "switch": 1, "enter": 2, "turn": 2, "leave": 2, "end": 0}
 
 
 @dataclass(frozen=True)
@@ -52,12 +60,14 @@ class Executions:
     """How often a section runs: once a run, or as a word of the record says.
 
     word: of a counter, or of the words of a loop. is_loop: its iterations; is_test: and once more
-    for each time that it is entered.
+    for each time that it is entered. times: so often each time that `of` runs.
     """
 
     word: int = 0
     is_loop: bool = False
     is_test: bool = False
+    times: int = 1
+    of: Executions | None = None
 
 
 @dataclass(eq=False)
@@ -67,8 +77,9 @@ class Section:
     word: the place of its words in the record. kind: `entry`, `results`, `kernel`, `group`, `host`,
     `while` or `conditional`. inst: the instruction of a command. cost: of running it once. steps:
     the names of the steps of a kernel. fused: what it computes besides. loop: the place of the
-    words of a loop of which iterations are timed; iterations: the place of the counter of
-    any other loop.
+    words of a loop of which iterations are timed; trips: the known number of iterations of one that
+    is timed as a whole or not at all, iterations: the place of the counter of another. copies: an
+    iteration ends with copies, which are the loop's own time.
     """
 
     word: int
@@ -81,6 +92,8 @@ class Section:
     fused: tuple[Instruction, ...] = ()
     loop: int | None = None
     iterations: int | None = None
+    trips: int | None = None
+    copies: bool = False
 
 
 @dataclass
@@ -90,8 +103,9 @@ class _Frame:
     owner: Section
     # Of each command: the group that it is in, and the section of its time.
     plan: Sequence[tuple[Section | None, Section]]
-    # Whether its code tests if it is timed.
-    is_guarded: bool
+    # Whether it is timed, where that is not always so. It does not change while the commands run:
+    # loops inside put `FLAG` back.
+    flag: Val | None
     next: int = 0
     group: Section | None = None
 
@@ -111,8 +125,6 @@ class Sections(Instrumentation):
         self.loops: list[int] = []
         self._frames: list[_Frame] = []
         self._owners: list[Section] = []
-        # What is to be restored of FLAG after each loop that has been entered.
-        self._around: list[Val] = []
 
     # --- memory ---------------------------------------------------------------------------------
 
@@ -137,10 +149,8 @@ class Sections(Instrumentation):
         """Declare what the code calls, and start the clock."""
         module = entry.module
         module.define(RECORD, "external global i64")
-        for name, count in (("switch", 1), ("begin", 1), ("end", 0), ("turn", 2)):
-            module.declare(f"hlo.profile.{name}", "void", ["i64"] * count)
-        for name in ("enter", "leave"):
-            module.declare(f"hlo.profile.{name}", "void", ["i64"] * 3)
+        for name, count in _FUNCTIONS.items():
+            module.declare(f"hlo.profile.{name}", "void", ["i64"] * count, "cold nounwind")
         roles = entry.live.roles
         unstored = (Role.FUSED, Role.SCALAR)
         self._roles = roles
@@ -159,19 +169,21 @@ class Sections(Instrumentation):
         """Choose the sections of a computation's commands."""
         owner = self._owners[-1]
         outer = self._frames[-1] if self._frames else None
-        is_guarded = (outer is not None and outer.is_guarded) or owner.loop is not None
+        flag = outer.flag if outer is not None else None
+        if owner.loop is not None:
+            flag = self._flag(entry)
         executions = self._executions(entry, owner, block)
-        plan = self._plan(block, owner, executions, is_guarded=is_guarded)
-        self._frames.append(_Frame(owner, plan, is_guarded))
+        plan = self._plan(block, owner, executions, is_guarded=flag is not None)
+        self._frames.append(_Frame(owner, plan, flag))
 
     def leave(self, entry: EntryState, block: Block) -> None:
         """Go back to the section around a computation."""
         frame = self._frames.pop()
         if not self._frames and entry.assignment.moves:
             results = self._section("results", frame.owner, Executions())
-            self._switch(entry, results, is_guarded=False)
-        elif frame.current is not frame.owner:
-            self._switch(entry, frame.owner, is_guarded=frame.is_guarded)
+            self._switch(entry, results, None)
+        elif frame.current is not frame.owner and not _is_end_of_turn(frame.owner, block):
+            self._switch(entry, frame.owner, frame.flag)
 
     def before(self, entry: EntryState, command: Command) -> None:
         """Begin the section of a command."""
@@ -182,10 +194,11 @@ class Sections(Instrumentation):
             self._enter_loop(entry, section, frame)
         elif group is not frame.group or section is not frame.current:
             if group is not None and group is not frame.group:
-                self._switch(entry, group, is_guarded=frame.is_guarded)
+                self._switch(entry, group, frame.flag)
                 frame.current = group
             if section is not frame.current:
-                self._switch(entry, section, is_guarded=frame.is_guarded or group is not None)
+                flag = frame.flag if group is None else self._flag(entry)
+                self._switch(entry, section, flag)
         frame.group, frame.current = group, section
         if isinstance(command, Loop | Branches):
             self._owners.append(section)
@@ -197,9 +210,8 @@ class Sections(Instrumentation):
         section = self._owners.pop()
         if section.loop is not None:
             frame = self._frames[-1]
-            around = self._around.pop()
-            args = [i64(section.loop), i64(frame.owner.word), around]
-            entry.b.call_void("hlo.profile.leave", args)
+            with _if_timed(entry, frame.flag):
+                self._call(entry, "leave", section.loop, frame.owner.word)
             frame.current = frame.owner
 
     def iteration(self, entry: EntryState, loop: Loop) -> None:
@@ -214,19 +226,18 @@ class Sections(Instrumentation):
 
     def _enter_loop(self, entry: EntryState, section: Section, frame: _Frame) -> None:
         assert section.loop is not None
-        around = entry.b.load("i64", self._address(entry, FLAG))
-        self._around.append(around)
-        # Code that is not in a loop is always timed.
-        outer = around if frame.is_guarded else i64(1)
-        entry.b.call_void("hlo.profile.enter", [i64(section.loop), i64(section.word), outer])
+        with _if_timed(entry, frame.flag):
+            self._call(entry, "enter", section.loop, section.word)
 
     def _executions(self, entry: EntryState, owner: Section, block: Block) -> Executions:
         """Return how often a computation runs; branches count that themselves."""
         inst = owner.inst
         if owner.kind == "while" and inst is not None:
+            is_test = block.comp is inst.condition and block.comp is not inst.body
+            if owner.trips is not None:
+                return Executions(times=owner.trips + is_test, of=owner.executions)
             if owner.loop is None:
                 return Executions()
-            is_test = block.comp is inst.condition and block.comp is not inst.body
             return Executions(owner.loop, is_loop=True, is_test=is_test)
         if owner.kind == "conditional" and any(map(_is_timed, block.commands)):
             counter = self._reserve(1)
@@ -239,14 +250,13 @@ class Sections(Instrumentation):
     def _call(self, entry: EntryState, function: str, *args: int) -> None:
         entry.b.call_void(f"hlo.profile.{function}", [i64(a) for a in args])
 
-    def _switch(self, entry: EntryState, section: Section, *, is_guarded: bool) -> None:
-        b = entry.b
-        if not is_guarded:
+    def _switch(self, entry: EntryState, section: Section, flag: Val | None) -> None:
+        with _if_timed(entry, flag):
             self._call(entry, "switch", section.word)
-            return
-        flag = b.load("i64", self._address(entry, FLAG))
-        with b.when(b.icmp("ne", flag, 0)):
-            self._call(entry, "switch", section.word)
+
+    def _flag(self, entry: EntryState) -> Val:
+        """Write the test whether the code around is timed."""
+        return entry.b.icmp("ne", entry.b.load("i64", self._address(entry, FLAG)), 0)
 
     def _add(self, entry: EntryState, word: int, amount: int) -> Val:
         """Write the addition to a word of the record; returns the sum."""
@@ -273,15 +283,17 @@ class Sections(Instrumentation):
                 for command in commands[:count]:
                     section = group
                     if _is_timed(command):
-                        section = self._section_of(command, group, executions)
+                        section = self._section_of(command, group, executions, is_guarded=False)
                     plan.append((group, section))
                 group.cost = sum((s.cost for s in self.all if s.parent is group), start=Cost())
             else:
                 count = 1
-                timed = _is_timed(commands[0])
-                plan.append(
-                    (None, self._section_of(commands[0], owner, executions) if timed else owner)
-                )
+                section = owner
+                if _is_timed(commands[0]):
+                    section = self._section_of(
+                        commands[0], owner, executions, is_guarded=is_guarded
+                    )
+                plan.append((None, section))
             commands = commands[count:]
         return plan
 
@@ -299,7 +311,9 @@ class Sections(Instrumentation):
             seconds, kernels, count = seconds + own, kernels + 1, n + 1
         return count if kernels > 1 else 0
 
-    def _section_of(self, command: Command, parent: Section, executions: Executions) -> Section:
+    def _section_of(
+        self, command: Command, parent: Section, executions: Executions, *, is_guarded: bool
+    ) -> Section:
         inst = command.inst
         match command:
             case KernelCall():
@@ -310,12 +324,18 @@ class Sections(Instrumentation):
             case Loop():
                 section = self._section("while", parent, executions, inst)
                 blocks = (command.condition, command.body)
-                if any(_is_timed(c) for block in blocks for c in block.commands):
+                counter, is_divided = counted(inst), any(map(_is_divided, blocks))
+                few = is_guarded and counter is not None and counter.count <= _FEW_TRIPS
+                if counter is not None and (few or not is_divided):
+                    section.trips = counter.count
+                elif is_divided:
                     section.loop = self._reserve(LOOP_WORDS)
+                    section.copies = bool(command.carry)
                     self.loops.append(section.loop)
                 else:
-                    section.cost = self._cost(inst)
                     section.iterations = self._reserve(1)
+                if not is_divided:
+                    section.cost = self._cost(inst)
             case Branches():
                 section = self._section("conditional", parent, executions, inst)
             case _:
@@ -330,6 +350,24 @@ class Sections(Instrumentation):
 
     def _cost_of(self, command: KernelCall) -> Cost:
         return sum(map(self._cost, self._fused(command)), start=self._cost(command.inst))
+
+
+def _if_timed(entry: EntryState, flag: Val | None) -> AbstractContextManager[None]:
+    """Return the context of code for what is timed: always, or if a flag is true."""
+    return nullcontext() if flag is None else entry.b.when(flag)
+
+
+def _is_end_of_turn(owner: Section, block: Block) -> bool:
+    """True for a loop's body after which there is next to nothing until the next iteration."""
+    inst = owner.inst
+    if owner.kind != "while" or inst is None:
+        return False
+    return block.comp is inst.body and not owner.copies
+
+
+def _is_divided(block: Block) -> bool:
+    """True for commands of which some have sections of their own."""
+    return any(map(_is_timed, block.commands))
 
 
 def _is_timed(command: Command) -> bool:

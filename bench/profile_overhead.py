@@ -1,0 +1,92 @@
+"""What profiling costs, and whether the times of a profile add up.
+
+python bench/profile_overhead.py [--threads N] [--seconds S] FILE...
+
+Runs each module as it is and with the profiler's counters, in turns, on the same random inputs. A
+line for each module: the time of native code without and with counters (least of all rounds), what
+they cost (median over the rounds of the ratio of two neighbours, and the ratio of the least times),
+and the sum of all entries of the profile beside the time of a run on the clock outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from statistics import median
+
+import hlo
+from hlo.profiler.measure import compile_profiled
+from hlo.runtime.executable import Executable
+
+
+class _Timed:
+    """A plain executable whose native code is timed as the profiled one's is."""
+
+    def __init__(self, executable: Executable) -> None:
+        self.run_values = executable.run_values
+        self.seconds = 0.0
+        call = executable._call
+
+        def timed(watch: int) -> int:
+            start = time.perf_counter()
+            status = call(watch)
+            self.seconds += time.perf_counter() - start
+            return status
+
+        executable._call = timed
+
+
+def _measure(path: str, threads: int | None, seconds: float) -> str:
+    module = hlo.load(path)
+    executable = hlo.compile(module, threads=threads, cache=False)
+    assert isinstance(executable, Executable)
+    plain = _Timed(executable)
+    profiled = compile_profiled(module, threads=threads)
+    values = hlo.random_inputs(module)
+    start = time.perf_counter()
+    for _ in range(2):
+        plain.run_values(values)
+        profiled.run_values(values)
+    once = max(plain.seconds / 2, 1e-7)
+    # A round of each is some milliseconds, or one run.
+    batch = max(1, round(0.005 / once))
+    profiled.forget()
+    ratios, least = [], [float("inf")] * 2
+    outside = 0.0
+    while time.perf_counter() - start < seconds or len(ratios) < 5:
+        plain.seconds, before = 0.0, len(profiled.runs.native_s)
+        for _ in range(batch):
+            plain.run_values(values)
+        for _ in range(batch):
+            began = time.perf_counter()
+            profiled.run_values(values)
+            outside += time.perf_counter() - began
+        own = sum(profiled.runs.native_s[before:])
+        ratios.append(own / plain.seconds)
+        least = [min(least[0], plain.seconds / batch), min(least[1], own / batch)]
+    found = profiled.profile()
+    total = sum(e.self_s for e in found.entries)
+    entries = sum(e.self_s > 0 for e in found.entries)
+    return (
+        f"{least[0] * 1e6:12.1f} {least[1] * 1e6:12.1f} {median(ratios) - 1:8.2%} "
+        f"{least[1] / least[0] - 1:8.2%} {total * found.runs / outside:8.2%} {entries:5d}  {path}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each module")
+    given = parser.parse_args()
+    print(
+        f"{'plain us':>12} {'profiled us':>12} {'median':>8} {'least':>8} {'sum':>8} lines  module"
+    )
+    for path in given.files:
+        print(_measure(path, given.threads, given.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""`hlo-run --profile`: where the time of runs goes, in each of its forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hlo_tools import run as run_tool
+
+from tests.harness.schemas import check_schema
+
+MODULE = """HloModule m
+ENTRY e {
+  x = f32[64,64] parameter(0)
+  y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0},
+    metadata={op_name="jit(f)/layer/dot_general" source_file="f.py" source_line=7}
+  ROOT z = f32[64,64] tanh(y)
+}
+"""
+DEVICES = """HloModule m, replica_count=2
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[64] parameter(0) y = f32[64] tanh(x)
+  ROOT z = f32[64] all-reduce(y), replica_groups={}, to_apply=sum }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.hlo").write_text(MODULE)
+    Path("devices.hlo").write_text(DEVICES)
+
+
+def _run(*args: str) -> Result:
+    return CliRunner().invoke(run_tool.main, args)
+
+
+def _profiled(*args: str) -> str:
+    result = _run(*args)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_table_follows_the_results() -> None:
+    lines = _profiled("--profile", "m.hlo", "--repeat", "3").splitlines()
+    assert lines[0].startswith("out0") or lines[0].startswith("name")
+    (dot,) = (line for line in lines if "y = dot" in line)
+    assert dot.endswith("f.py:7 (jit(f)/layer/dot_general), m.hlo:4")
+    assert sum(line.startswith("m: 3 runs on ") for line in lines) == 1
+
+
+def test_the_table_makes_room_for_results_on_standard_output() -> None:
+    result = _run("m.hlo", "--profile", "-o", "-")
+    assert "y = dot" in result.stderr and "y = dot" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("p.txt", "entry/overhead"), ("p.folded", "m;entry/overhead;y "),
+        ("p.json", '"kind": "kernel"'), ("p.trace.json", '"traceEvents"'),
+    ],
+)  # fmt: skip
+def test_a_file_has_the_form_of_its_ending(name: str, part: str) -> None:
+    _profiled("m.hlo", f"--profile={name}", "--repeat", "2")
+    assert part in Path(name).read_text()
+    assert sorted(p.name for p in Path().iterdir()) == ["devices.hlo", "m.hlo", name] or name < "m"
+
+
+def test_json_is_as_the_schemas_say() -> None:
+    _profiled("m.hlo", "--profile=p.json")
+    check_schema("profile", json.loads(Path("p.json").read_text()))
+    _profiled("m.hlo", "--profile=p", "--profile-format=chrome")
+    check_schema("trace-events", json.loads(Path("p").read_text()))
+    report = json.loads(_profiled("m.hlo", "--profile", "--json"))
+    check_schema("hlo-run", report)
+    check_schema("profile", report["profile"][0])
+
+
+def test_each_device_has_a_profile() -> None:
+    _profiled("devices.hlo", "--profile=p.json", "--repeat", "3")
+    profiles = json.loads(Path("p.json").read_text())
+    check_schema("profile", profiles)
+    assert [p["device"] for p in profiles] == [0, 1]
+    for p in profiles:
+        assert p["runs"] == 3
+        kinds = {e["name"]: e["kind"] for e in p["entries"]}
+        assert (kinds["y"], kinds["z"]) == ("kernel", "host")
+    _profiled("devices.hlo", "--profile=p.trace.json")
+    events = json.loads(Path("p.trace.json").read_text())["traceEvents"]
+    assert {e["pid"] for e in events} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("m.hlo", "--profile=p.xyz"), "a name ending in .trace.json"),
+        (("m.hlo", "--profile-format=json"), "says how --profile is written"),
+        (("m.hlo", "devices.hlo", "--profile=p.json"), "several files"),
+        (("m.hlo", "--profile", "--profile-format=svg"), "'svg' is not one of"),
+    ],
+)
+def test_what_cannot_be_is_said(args: tuple[str, ...], message: str) -> None:
+    result = _run(*args)
+    assert result.exit_code == 2 and message in result.output
+
+
+def test_a_place_that_cannot_be_written_is_an_error_before_the_run() -> None:
+    result = _run("m.hlo", "--profile=nowhere/p.json")
+    assert result.exit_code == 1 and "nowhere" in result.output and "out0" not in result.output
