@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from hlo.errors import Diagnostic, HloError, did_you_mean
 from hlo.ir import Module, need_module
-from hlo.verifier.buffers import check_buffers
-from hlo.verifier.calls import check_calls
-from hlo.verifier.header import check_header
+from hlo.verifier.constraints import check_constraints, is_constrained
 from hlo.verifier.instructions import check_instructions
-from hlo.verifier.pairs import check_pairs
-from hlo.verifier.partitioning import check_partitioning
 from hlo.verifier.report import Report, VerifyOptions
 from hlo.verifier.structure import check_structure
 
@@ -32,12 +28,8 @@ def diagnose(module: Module, options: VerifyOptions | None = None) -> list[Diagn
         check_instructions(module, options, report)
         # Later checks rely on individually valid instructions.
         report.close_own_rules()
-        callers = module.callers()
-        check_calls(module, callers, options, report)
-        check_pairs(module, callers, report)
-        check_partitioning(module, report)
-        check_buffers(module, callers, report)
-        check_header(module, options, report)
+        instructions = [i for i in module.instructions() if is_constrained(i)]
+        check_constraints(module, instructions, module.computations, options, report)
     return report.ordered()
 
 

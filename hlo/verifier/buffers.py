@@ -7,7 +7,7 @@ are custom calls. Other custom calls forward a buffer as the result that aliases
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
@@ -24,18 +24,22 @@ _PASSES_ON = frozenset({"get-tuple-element", "parameter", "tuple", "while"})
 
 
 def check_buffers(
-    module: Module, callers: Mapping[Computation, list[Instruction]], report: Report
+    module: Module,
+    instructions: Iterable[Instruction],
+    callers: Mapping[Computation, list[Instruction]],
+    report: Report,
 ) -> None:
     """Check the operations that create, release, forward and write buffers."""
     checker = _Checker(callers, report)
-    for comp in module.computations:
+    for inst in instructions:
+        comp = inst.parent
+        assert comp is not None
         if any(c.opcode == "async-start" for c in callers[comp]):
             # The async operations repeat the wrapped one.
-            if comp.root.opcode == "custom-call":
-                checker.check(comp.root)
+            if inst is comp.root and inst.opcode == "custom-call":
+                checker.check(inst)
             continue
-        for inst in comp:
-            checker.check(inst, in_entry=comp is module.entry)
+        checker.check(inst, in_entry=comp is module.entry)
 
 
 class _Checker:

@@ -6,7 +6,7 @@ inside the bodies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from hlo.ir import Computation, Instruction, Module
 from hlo.ops import Trait
@@ -21,6 +21,7 @@ _MAY_CHANGE = "lets a backend say whether such a call may change threads"
 
 def check_calls(
     module: Module,
+    instructions: Iterable[Instruction],
     callers: Mapping[Computation, list[Instruction]],
     options: VerifyOptions,
     report: Report,
@@ -30,7 +31,7 @@ def check_calls(
         fusions = [c for c in callers[comp] if c.opcode == "fusion"]
         if fusions:
             _check_fused(module, comp, fusions, callers[comp], report)
-    for inst in module.instructions():
+    for inst in instructions:
         if not inst.spec.computation_attrs or report.breaks_own_rule(inst):
             continue
         _check_threads(inst, report)

@@ -6,7 +6,7 @@ Source: XLA's `hlo_verifier.cc`, `hlo_input_output_alias_config.cc`, `hlo_buffer
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hlo.errors import Diagnostic, InferError, Span
@@ -20,8 +20,10 @@ from hlo.verifier.shapes import mismatch, same, shape_problem, shown, without_sp
 Index = tuple[int, ...]
 
 
-def check_header(module: Module, options: VerifyOptions, report: Report) -> None:
-    """Check the header against the computations."""
+def check_header(
+    module: Module, scheduled: Iterable[Computation], options: VerifyOptions, report: Report
+) -> None:
+    """Check the header against the computations; of `scheduled` ones the order of instructions."""
     header = _Header(module, options, report)
     for key in ("replica_count", "num_partitions"):
         count = module.attrs.get(key, 1)
@@ -31,7 +33,7 @@ def check_header(module: Module, options: VerifyOptions, report: Report) -> None
     header.check_aliases()
     header.check_donors()
     if module.is_scheduled:
-        for comp in module.computations:
+        for comp in scheduled:
             _check_schedule(comp, report)
 
 

@@ -51,15 +51,17 @@ def check_instructions(module: Module, options: VerifyOptions, report: Report) -
         if inst.opcode == "fusion"
         for comp in inst.called_computations
     )
-    checker = _Checker(options, report, fused)
+    checker = InstructionChecker(options, report, fused)
     for comp in module.computations:
         for inst in comp:
             checker.check(inst)
 
 
-class _Checker:
+class InstructionChecker:
+    """Checks instructions one by one. fused: the computations of fusions."""
+
     def __init__(
-        self, options: VerifyOptions, report: Report, fused: frozenset[Computation]
+        self, options: VerifyOptions, report: Report, fused: frozenset[Computation] = frozenset()
     ) -> None:
         self._options = options
         self._report = report
@@ -72,6 +74,7 @@ class _Checker:
         self._sound: dict[int, Shape] = {}
 
     def check(self, inst: Instruction) -> None:
+        """Report what is wrong with an instruction whatever the others are."""
         if id(inst.shape) not in self._sound and not self._shape_is_sound(inst):
             return
         if not self._has_its_attributes(inst):

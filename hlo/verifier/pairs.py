@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from hlo.ir import Computation, Instruction, Module
+from hlo.ir import Computation, Instruction
 from hlo.ops import OPS, Trait
 from hlo.verifier.report import Report
 
@@ -24,29 +24,34 @@ for _name in ("send", "recv"):
 _TRANSFERS = frozenset({"send", "recv", "send-done", "recv-done"})
 
 
+# The operations that these checks are about, besides those on channels.
+PAIRED = _USER.keys() | _OPERAND.keys()
+
+
 def check_pairs(
-    module: Module, callers: Mapping[Computation, list[Instruction]], report: Report
+    instructions: Iterable[Instruction],
+    callers: Mapping[Computation, list[Instruction]],
+    report: Report,
 ) -> None:
     """Check that each start has exactly one done, of the same kind, on the same channel."""
     async_bodies = _check_async_bodies(callers, report)
     starts: dict[Instruction, Instruction] = {}  # of each link of an async chain
-    for comp in module.computations:
-        for inst in comp:
-            opcode = inst.opcode
-            if report.breaks_own_rule(inst):
-                continue
-            if opcode in _USER:
-                _check_user(inst, async_bodies, report)
-            if opcode in _OPERAND:
-                _check_operand(inst, report)
-            if opcode == "async-start":
-                starts[inst] = inst
-            elif inst.spec.has(Trait.ASYNC_CHAIN) and inst.operands[0] in starts:
-                starts[inst] = starts[inst.operands[0]]
-                _check_repeated(inst, starts[inst], report)
-            if opcode in ("send", "recv"):
-                _check_same_transfer(inst, report)
-    _check_channels(module, report)
+    for inst in instructions:
+        opcode = inst.opcode
+        if report.breaks_own_rule(inst):
+            continue
+        if opcode in _USER:
+            _check_user(inst, async_bodies, report)
+        if opcode in _OPERAND:
+            _check_operand(inst, report)
+        if opcode == "async-start":
+            starts[inst] = inst
+        elif inst.spec.has(Trait.ASYNC_CHAIN) and inst.operands[0] in starts:
+            starts[inst] = starts[inst.operands[0]]
+            _check_repeated(inst, starts[inst], report)
+        if opcode in ("send", "recv"):
+            _check_same_transfer(inst, report)
+    _check_channels(instructions, report)
 
 
 def _check_user(inst: Instruction, async_bodies: set[Computation], report: Report) -> None:
@@ -157,13 +162,13 @@ _NAMES_DEVICES = frozenset({"replica_groups", "source_target_pairs"})
 _REDUCES = frozenset({"all-reduce", "all-reduce-start"})
 
 
-def _check_channels(module: Module, report: Report) -> None:
+def _check_channels(instructions: Iterable[Instruction], report: Report) -> None:
     """Check that a channel to the host is for one kind of transfer, of one shape.
 
     Other operations may share a channel.
     """
     first: dict[int, Instruction] = {}
-    for inst in module.instructions():
+    for inst in instructions:
         channel = inst.channel_id
         if channel is None:
             continue

@@ -5,6 +5,7 @@ Source: XLA's `collective_ops_utils.h` for how a collective's attributes choose 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 
 from hlo.errors import InferError
@@ -21,27 +22,26 @@ from hlo.values.types import ArrayShape, TupleShape
 from hlo.verifier.report import Report
 
 
-def check_partitioning(module: Module, report: Report) -> None:
+def check_partitioning(module: Module, instructions: Iterable[Instruction], report: Report) -> None:
     """Check shardings, replica groups and permutations."""
     replicas, partitions = module.device_counts
     all_reduces: list[Instruction] = []
-    for comp in module.computations:
-        for inst in comp:
-            if report.breaks_own_rule(inst):
-                continue
-            if "sharding" in inst.annotations:
-                _check_sharding(inst, partitions, report)
-            if inst.opcode in ("conditional", "while"):
-                _check_alike(inst, report)
-            if "parameter_replication" in inst.annotations:
-                _check_replication(inst, report)
-            attrs = inst.attrs
-            if "replica_groups" in attrs:
-                _check_groups(inst, replicas, partitions, report)
-            elif "source_target_pairs" in attrs:
-                _check_permutation(inst, replicas, partitions, report)
-            if inst.opcode in UNEVEN:
-                all_reduces.append(inst)
+    for inst in instructions:
+        if report.breaks_own_rule(inst):
+            continue
+        if "sharding" in inst.annotations:
+            _check_sharding(inst, partitions, report)
+        if inst.opcode in ("conditional", "while"):
+            _check_alike(inst, report)
+        if "parameter_replication" in inst.annotations:
+            _check_replication(inst, report)
+        attrs = inst.attrs
+        if "replica_groups" in attrs:
+            _check_groups(inst, replicas, partitions, report)
+        elif "source_target_pairs" in attrs:
+            _check_permutation(inst, replicas, partitions, report)
+        if inst.opcode in UNEVEN:
+            all_reduces.append(inst)
     _check_same_constraint(all_reduces, report)
 
 

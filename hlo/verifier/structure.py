@@ -28,7 +28,7 @@ def check_structure(module: Module, report: Report) -> bool:
         report.add("no-entry", f"module {module.name} has no entry computation")
     for comp in module.computations:
         _check_computation(module, comp, report)
-    _check_calls(module, report)
+    check_recursion(module, module.instructions(), report)
     return not any(d.code in _FATAL for d in report.diagnostics)
 
 
@@ -43,7 +43,7 @@ def _check_computation(module: Module, comp: Computation, report: Report) -> Non
     for inst in uses:
         if inst.parent is not comp:
             report.add("bad-parent", f"it is listed in {comp.name}, its parent is another", inst)
-        _check_operand_count(inst, report)
+        check_operand_count(inst, report)
         if comp.get(inst.name) is not inst:
             report.add("duplicate-name", f"{comp.name} knows it by another name", inst)
         _check_edges(comp, inst, uses, report)
@@ -61,10 +61,10 @@ def _check_computation(module: Module, comp: Computation, report: Report) -> Non
         report.add(
             "no-root", f"the root {comp.root.name} of {comp.name} is not in it", comp=comp,
         )  # fmt: skip
-    _check_acyclic(comp, report)
+    check_acyclic(comp, report)
 
 
-def _check_operand_count(inst: Instruction, report: Report) -> None:
+def check_operand_count(inst: Instruction, report: Report) -> None:
     """Check the operand count: all later code relies on it."""
     try:
         inst.spec.check_arity(len(inst.operands))
@@ -132,7 +132,7 @@ def _check_parameters(comp: Computation, report: Report) -> None:
         seen.setdefault(number, inst)
 
 
-def _check_acyclic(comp: Computation, report: Report) -> None:
+def check_acyclic(comp: Computation, report: Report) -> None:
     """Report one instruction of each cycle of operands and control predecessors."""
     ordered: set[Instruction] = set()
     for inst in comp:
@@ -146,21 +146,20 @@ def _check_acyclic(comp: Computation, report: Report) -> None:
         report.add("cycle", f"it depends on itself: {path}", cycle[0])
 
 
-def _check_calls(module: Module, report: Report) -> None:
+def check_recursion(module: Module, instructions: Iterable[Instruction], report: Report) -> None:
     """Check that called computations are the module's, and that none calls itself."""
     callees: dict[Computation, dict[Computation, Instruction]] = {}
-    for comp in module.computations:
-        calls = callees[comp] = {}
-        for inst in comp:
-            if not inst.spec.computation_attrs:
-                continue
-            for callee in inst.called_computations:
-                if callee.module is not module:
-                    report.add(
-                        "foreign-computation",
-                        f"it calls {callee.name}, which is not in module {module.name}", inst,
-                    )  # fmt: skip
-                calls.setdefault(callee, inst)
+    for inst in instructions:
+        if not inst.spec.computation_attrs or inst.parent is None:
+            continue
+        calls = callees.setdefault(inst.parent, {})
+        for callee in inst.called_computations:
+            if callee.module is not module:
+                report.add(
+                    "foreign-computation",
+                    f"it calls {callee.name}, which is not in module {module.name}", inst,
+                )  # fmt: skip
+            calls.setdefault(callee, inst)
     for cycle in _cycles(module.computations, lambda c: callees.get(c, {})):
         path = " -> ".join(c.name for c in (*cycle, cycle[0]))
         last = callees[cycle[-1]][cycle[0]]
