@@ -211,6 +211,22 @@ class Computation:
         }
         inst.name = new
 
+    def assign(self, instructions: Iterable[Instruction], root: Instruction | None) -> None:
+        """Make these the instructions, in this order, and `root` the result.
+
+        Their names have to be different. Those that were here before and are not among them have
+        no computation any more; their edges stay.
+        """
+        for inst in self._instructions.values():
+            inst._parent = None
+        self._instructions = named = {inst.name: inst for inst in instructions}
+        self._parameters = []
+        self._root = root
+        for inst in named.values():
+            inst._parent = self
+            if inst.spec.name == "parameter":
+                self._add_parameter(inst)
+
     def reorder(self, order: Sequence[Instruction]) -> None:
         """Reorder the instructions. Raises ValueError unless each occurs once."""
         named = {i.name: i for i in order}

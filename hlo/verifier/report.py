@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hlo.errors import Diagnostic, InferError, Span
@@ -46,6 +46,11 @@ class Report:
 
     def close_own_rules(self) -> None:
         """Snapshot the set of invalid instructions."""
+        self._closed = True
+
+    def set_invalid(self, instructions: Iterable[Instruction]) -> None:
+        """Say which instructions are invalid, where that has been found out before."""
+        self._broken.update(instructions)
         self._closed = True
 
     def breaks_own_rule(self, inst: Instruction) -> bool:

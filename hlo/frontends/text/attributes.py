@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,7 +115,7 @@ class AttributeReader:
         report: Report,
         computations: Mapping[str, Computation],
         inline: Mapping[int, list[Computation]],
-        dropped: frozenset[str],
+        dropped: Set[str],
     ) -> None:
         self._report = report
         self._computations = computations
@@ -123,6 +123,10 @@ class AttributeReader:
         self._dropped = dropped
         # Keyed by opcode and text: name, value, offset of the name.
         self._known: dict[tuple[str, str], tuple[str, Any, int]] = {}
+
+    def forget(self) -> None:
+        """Forget what names of computations have meant so far."""
+        self._known.clear()
 
     def read(self, record: InstructionRecord, schema: Schema) -> Attributes:
         """Decode an instruction's attributes. Invalid ones are reported and left out."""

@@ -6,11 +6,13 @@ name, so that their uses are not reported as well.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from typing import Any
 
-from hlo.errors import HloError, Span, TextError, did_you_mean
+from hlo.errors import HloError, Source, Span, TextError, did_you_mean
 from hlo.frontends.text import terminals
 from hlo.frontends.text.annotations import BACKEND_CONFIG
 from hlo.frontends.text.attributes import AttributeReader, read_names, split
@@ -45,7 +47,7 @@ COMPUTATION_ATTRS: dict[str, Codec] = {
 
 
 @dataclass
-class _Draft:
+class Draft:
     """A computation and its record."""
 
     comp: Computation
@@ -60,26 +62,27 @@ class Builder:
     def __init__(self, report: Report, record: ModuleRecord) -> None:
         self._report = report
         self._record = record
-        self._source = report.source
-        self._dropped = frozenset(record.dropped)
-        self._drafts: dict[str, _Draft] = {}
+        self._dropped: Set[str] = record.dropped
+        self._drafts: dict[str, Draft] = {}
         self._computations: dict[str, Computation] = {}
         self._inline: dict[int, list[Computation]] = {}
+        # Where computations and the entry are named in the text.
+        self._heads: dict[str, Span] = {}
+        self._entry: Span | None = None
         # By caller: the wrappers of its async operations, which are not in the text.
         self._wrappers: dict[Computation, list[Computation]] = {}
-        self._instructions = InstructionBuilder(
-            report,
-            AttributeReader(report, self._computations, self._inline, self._dropped),
-            self._add_wrapper,
-        )
+        self._attributes = AttributeReader(report, self._computations, self._inline, self._dropped)
+        self._instructions = InstructionBuilder(report, self._attributes, self._add_wrapper)
+
+    @property
+    def _source(self) -> Source:
+        return self._report.source
 
     def module(self) -> Module:
         """Return the module. Raises HloError with all errors."""
         module = Module("", source=self._source)
-        try:
+        with contextlib.suppress(TooManyErrors):
             self._build_module(module)
-        except TooManyErrors:
-            pass
         if len(self._report):
             raise HloError(
                 sorted(self._report.diagnostics, key=lambda d: d.span.start if d.span else 0)
@@ -90,11 +93,7 @@ class Builder:
 
     def _build_module(self, module: Module) -> None:
         record = self._record
-        if record.header is not None:
-            head = record.header.value.removeprefix("HloModule")
-            gap = _GAP.match(head)
-            assert gap is not None
-            module.name = head[gap.end() :].removeprefix("%").removesuffix(":")
+        self._read_name(module)
         self._read_header(module)
         if record.single is not None:
             self._build_single(module, record.single)
@@ -131,6 +130,14 @@ class Builder:
             number += 1
         return name
 
+    def _read_name(self, module: Module) -> None:
+        header = self._record.header
+        if header is not None:
+            head = header.value.removeprefix("HloModule")
+            gap = _GAP.match(head)
+            assert gap is not None
+            module.name = head[gap.end() :].removeprefix("%").removesuffix(":")
+
     def _read_header(self, module: Module) -> None:
         report = self._report
         for token in self._record.attributes:
@@ -164,7 +171,7 @@ class Builder:
         """Build the module of a single-instruction text. Its operands become parameters."""
         module.name = "_"
         module.attrs["is_scheduled"] = True
-        draft = _Draft(Computation("_"), [record], is_entry=True)
+        draft = Draft(Computation("_"), [record], is_entry=True)
         scope = SingleScope(self._report, draft.comp, draft.body, self._dropped)
         self._declare_inline([draft])
         for inner in self._drafts.values():
@@ -194,39 +201,51 @@ class Builder:
 
     def _declare(self) -> None:
         """Create every computation, still empty, so that references resolve."""
-        report = self._report
-        heads: dict[str, Span] = {}
-        entry: Span | None = None
-        drafts: list[_Draft] = []
+        drafts: list[Draft] = []
         for record in self._record.computations:
-            m = _COMPUTATION.match(record.head.value)
-            assert m is not None
-            start = record.head.start_pos
-            name = m["name"].removeprefix("%")
-            place = Span(self._source, start + m.start("name"), start + m.end("name"))
-            if name in heads:
-                report.error(
-                    "duplicate-name", f"computation {name!r} is defined twice", place.start,
-                    note=("previously defined here", heads[name]),
-                )  # fmt: skip
+            head = self._head(record)
+            if head is None:
                 continue
-            heads[name] = place
-            if m["entry"] and entry is not None:
-                report.error("duplicate-entry", "a module has one ENTRY computation", start,
-                             note=("the first one is here", entry))  # fmt: skip
-            elif m["entry"]:
-                entry = Span(self._source, start, start + len("ENTRY"))
+            name, is_entry = head
+            start = record.head.start_pos
             comp = Computation(name, span=Span(self._source, start, record.end.end_pos))
-            self._read_attributes(comp, record)
-            for shape in record.parameters:
-                self._check_shape(shape)
-            result = record.result
-            if isinstance(result, Deep):
-                result = result.token("SHAPE", self._source.text)
-            drafts.append(_Draft(comp, record.body, bool(m["entry"]), result))
+            self._read_attributes(comp, record.attributes)
+            drafts.append(Draft(comp, record.body, is_entry, self._result(record)))
         self._declare_inline(drafts)
 
-    def _declare_inline(self, drafts: list[_Draft]) -> None:
+    def _head(self, record: ComputationRecord) -> tuple[str, bool] | None:
+        """Return the name of a computation, and whether it is the entry.
+
+        None after reporting that there is one of the name already.
+        """
+        report = self._report
+        m = _COMPUTATION.match(record.head.value)
+        assert m is not None
+        start = record.head.start_pos
+        name = m["name"].removeprefix("%")
+        place = Span(self._source, start + m.start("name"), start + m.end("name"))
+        if name in self._heads:
+            report.error(
+                "duplicate-name", f"computation {name!r} is defined twice", place.start,
+                note=("previously defined here", self._heads[name]),
+            )  # fmt: skip
+            return None
+        self._heads[name] = place
+        if m["entry"] and self._entry is not None:
+            report.error("duplicate-entry", "a module has one ENTRY computation", start,
+                         note=("the first one is here", self._entry))  # fmt: skip
+        elif m["entry"]:
+            self._entry = Span(self._source, start, start + len("ENTRY"))
+        return name, bool(m["entry"])
+
+    def _result(self, record: ComputationRecord) -> Token | None:
+        """Check the shapes of a signature; returns that of the result."""
+        for shape in record.parameters:
+            self._check_shape(shape)
+        result = record.result
+        return result.token("SHAPE", self._source.text) if isinstance(result, Deep) else result
+
+    def _declare_inline(self, drafts: list[Draft]) -> None:
         """Add all computations, inline ones before the ones they are in."""
         for draft in drafts:
             self._computations[draft.comp.name] = draft.comp
@@ -245,7 +264,7 @@ class Builder:
                     continue
                 span = Span(self._source, record.key.start_pos, record.end.end_pos)
                 inner = [
-                    _Draft(Computation("_", span=span), body)
+                    Draft(Computation("_", span=span), body)
                     for body in record.bodies
                     if not isinstance(body, Token)
                 ]
@@ -253,10 +272,10 @@ class Builder:
                 # The first one is on top of the stack.
                 stack.extend((d, _inline_records(d.body)) for d in reversed(inner))
 
-    def _read_attributes(self, comp: Computation, record: ComputationRecord) -> None:
+    def _read_attributes(self, comp: Computation, attributes: list[Any]) -> None:
         """Decode the attributes of a computation."""
         found: dict[str, str] = {}
-        for item in record.attributes:
+        for item in attributes:
             piece = split(item, self._source.text)
             codec = COMPUTATION_ATTRS.get(piece.key)
             if codec is None or isinstance(item, InlineRecord):
@@ -275,7 +294,7 @@ class Builder:
         comp.execution_thread = found.get("execution_thread") or "main"
         comp.backend_config = found.get("backend_config", "")
 
-    def _build_order(self) -> list[_Draft]:
+    def _build_order(self) -> list[Draft]:
         """Return the computations in the order of the text, or callees first where that matters.
 
         That matters if a missing shape depends on the result of a computation.
@@ -283,7 +302,7 @@ class Builder:
         drafts = list(self._drafts.values())
         if not any(record.shape is None and record.attributes for d in drafts for record in d.body):
             return drafts
-        order: list[_Draft] = []
+        order: list[Draft] = []
         seen: set[int] = set()
         for start in drafts:
             if id(start) in seen:
@@ -302,7 +321,7 @@ class Builder:
                     stack.pop()
         return order
 
-    def _callees(self, draft: _Draft) -> Iterator[_Draft]:
+    def _callees(self, draft: Draft) -> Iterator[Draft]:
         """Yield the computations that the attributes of a body may name."""
         for record in draft.body:
             for item in record.attributes:
@@ -314,7 +333,7 @@ class Builder:
                 names = read_names(piece.text) or [(piece.text.removeprefix("%"), 0)]
                 yield from (self._drafts[name] for name, _ in names if name in self._drafts)
 
-    def _build_computation(self, draft: _Draft) -> None:
+    def _build_computation(self, draft: Draft) -> None:
         report, comp = self._report, draft.comp
         scope = Scope(report, comp, draft.body, self._dropped)
         root: Instruction | None = None
@@ -338,10 +357,8 @@ class Builder:
                     )  # fmt: skip
                 else:
                     root, root_start = inst, definition.start_pos
-        if not draft.body and not self._dropped:
-            assert comp.span is not None
-            report.error("empty-computation", f"computation {comp.name} has no instructions",
-                         comp.span.start)  # fmt: skip
+        if not draft.body:
+            self._check_not_empty(comp)
         if root_start < 0:
             root = inst
         if root is None or root.parent is not comp:
@@ -352,6 +369,13 @@ class Builder:
         # If the root's line was dropped, the last instruction need not be the root.
         if root_start >= 0 or not self._dropped:
             self._check_result(scope, draft, root)
+
+    def _check_not_empty(self, comp: Computation) -> None:
+        if not self._dropped:
+            assert comp.span is not None
+            self._report.error(
+                "empty-computation", f"computation {comp.name} has no instructions", comp.span.start
+            )
 
     def _check_shape(self, item: Token | Deep) -> None:
         """Check that a parameter of a signature has a shape; as in XLA, any shape will do."""
@@ -367,13 +391,11 @@ class Builder:
             if got != number:
                 what = f"{number} is missing" if got > number else "it is there twice"
                 assert param.span is not None
-                self._report.error(
-                    "bad-parameter-number", f"{comp.name}: parameter({got}) is given, but {what}",
-                    param.span.start, param.span.end,
-                )  # fmt: skip
+                message = f"{comp.name}: parameter({got}) is given, but {what}"
+                self._report.error_at("bad-parameter-number", message, param.span)
                 return
 
-    def _check_result(self, scope: Scope, draft: _Draft, root: Instruction) -> None:
+    def _check_result(self, scope: Scope, draft: Draft, root: Instruction) -> None:
         result = draft.result
         if result is None:
             return

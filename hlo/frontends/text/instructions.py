@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from hlo.errors import InferError, InstructionSpan, TextError, did_you_mean
+from hlo.errors import InferError, InstructionSpan, Source, TextError, did_you_mean
 from hlo.frontends.text import terminals
-from hlo.frontends.text.attributes import AttributeReader, Attributes, Schema, read_names
+from hlo.frontends.text.attributes import AttributeReader, Attributes, Piece, Schema, read_names
 from hlo.frontends.text.report import Report
 from hlo.frontends.text.scope import Scope
 from hlo.frontends.text.sugar import AsyncOpcode, wrap
@@ -42,6 +43,15 @@ class _Operands(NamedTuple):
     end: int
 
 
+@dataclass
+class Control:
+    """The control predecessors of an instruction, by name."""
+
+    inst: Instruction
+    scope: Scope
+    piece: Piece
+
+
 def _complete(
     spec: OpSpec, shape: Shape, operands: Sequence[Instruction], attributes: Attributes
 ) -> None:
@@ -70,11 +80,11 @@ class InstructionBuilder:
         new_computation: Callable[[Computation, Computation], None],
     ) -> None:
         self._report = report
-        self._source = report.source
         self._attributes = attributes
         self._new_computation = new_computation
         self._schemas: dict[str, Schema] = {}
-        self._control: list[tuple[Instruction, Scope, Attributes]] = []
+        # What still has to be connected.
+        self.control: list[Control] = []
         # Number of words used by elided constants so far.
         self._elided_words = 0
         # Total number of parts of the tuple shapes inferred so far.
@@ -130,24 +140,31 @@ class InstructionBuilder:
             annotations=attributes.annotations, span=span,
         )  # fmt: skip
         if attributes.predecessors is not None:
-            self._control.append((inst, scope, attributes))
+            self.control.append(Control(inst, scope, attributes.predecessors))
         return inst
 
     def connect_control(self) -> None:
         """Resolve the control predecessors of all instructions, which may be defined later."""
-        for inst, scope, attributes in self._control:
-            piece = attributes.predecessors
-            assert piece is not None
-            names = read_names(piece.text)
-            if names is None:
-                self._report.error("syntax", f"{piece.key}: expected names, {{a, b}}", piece.start)
-                continue
-            for name, offset in names:
-                before = scope.names.get(name)
-                if before is not None:
-                    inst.add_control_predecessor(before)
-                elif name not in scope.names:
-                    scope.missing(name, None, piece.start + offset, piece.start + offset)
+        for control in self.control:
+            self.connect(control)
+
+    def connect(self, control: Control) -> None:
+        """Resolve the control predecessors of one instruction."""
+        inst, scope, piece = control.inst, control.scope, control.piece
+        names = read_names(piece.text)
+        if names is None:
+            self._report.error("syntax", f"{piece.key}: expected names, {{a, b}}", piece.start)
+            return
+        for name, offset in names:
+            before = scope.names.get(name)
+            if before is not None:
+                inst.add_control_predecessor(before)
+            elif name not in scope.names:
+                scope.missing(name, None, piece.start + offset, piece.start + offset)
+
+    @property
+    def _source(self) -> Source:
+        return self._report.source
 
     # --- shapes ---------------------------------------------------------------------------------
 
@@ -178,7 +195,7 @@ class InstructionBuilder:
             if None in callees and spec.attrs[key].required:
                 return None  # it refers to one with errors
             if any(c is not None and not c.has_root for c in callees):
-                if len(self._report):
+                if self._report.has_errors:
                     return None
                 raise InferError(
                     f"{spec.name} is part of a call cycle, its shape has to be written",

@@ -21,10 +21,17 @@ class Report:
     def __init__(self, source: Source, *, limit: int | None = MAX_ERRORS) -> None:
         self.source = source
         self._limit = limit
+        # Whether there are errors that are not collected here.
+        self.elsewhere = False
         self.diagnostics: list[Diagnostic] = []
 
     def __len__(self) -> int:
         return len(self.diagnostics)
+
+    @property
+    def has_errors(self) -> bool:
+        """True if the text has errors, as far as is known."""
+        return self.elsewhere or bool(self.diagnostics)
 
     def error(
         self,
@@ -40,7 +47,18 @@ class Report:
         if end is None or end <= start:
             word = _WORD.match(self.source.text, start)
             end = word.end() if word else start + 1
-        span = Span(self.source, start, end)
+        self.error_at(code, message, Span(self.source, start, end), hint=hint, note=note)
+
+    def error_at(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        *,
+        hint: str | None = None,
+        note: tuple[str, Span | None] | None = None,
+    ) -> None:
+        """Add an error at a span, which may be of another source."""
         notes = (note,) if note else ()
         self.diagnostics.append(Diagnostic(code, message, span, hint, notes))
         if self._limit is not None and len(self.diagnostics) >= self._limit:

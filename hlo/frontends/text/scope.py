@@ -48,6 +48,11 @@ class Scope:
                 found.setdefault(name, record.definition.start_pos + m.start("name"))
         return found
 
+    def definition(self, name: str) -> Span | None:
+        """Return where the text defines a name first."""
+        start = self._definitions.get(name)
+        return None if start is None else self._word(start)
+
     # --- defining -------------------------------------------------------------------------------
 
     def check_name(self, name: str, start: int) -> str:
@@ -62,12 +67,12 @@ class Scope:
                 hint=f"rename it, to {name}_ for instance",
             )  # fmt: skip
         if name in self.names:
-            before = self._definitions.get(name)
-            note = before is not None and before < start
+            before = self.definition(name)
+            note = before is not None and before != self._word(start)
             self.report.error(
                 "duplicate-name", f"instruction {name!r} is defined twice in {self.comp.name}",
                 start,
-                note=("previously defined here", self._word(before)) if note else None,
+                note=("previously defined here", before) if note else None,
             )  # fmt: skip
         return name
 
@@ -134,10 +139,10 @@ class Scope:
         """Report an operand that is not defined so far."""
         if name is None:
             self.report.error("syntax", "the operand has a shape and no name", start, at)
-        elif name in self._definitions:
+        elif (later := self.definition(name)) is not None:
             self.report.error(
                 "use-before-definition", f"{name!r} is used before it is defined", at,
-                note=("it is defined here", self._word(self._definitions[name])),
+                note=("it is defined here", later),
             )  # fmt: skip
         elif name not in self.dropped:
             self.report.error(
@@ -168,9 +173,7 @@ class Scope:
                 self.add(inst.name, inst)
         return inst
 
-    def _word(self, start: int | None) -> Span | None:
-        if start is None:
-            return None
+    def _word(self, start: int) -> Span:
         m = re.compile(terminals.NAME).match(self.report.source.text, start)
         return Span(self.report.source, start, m.end() if m else start + 1)
 

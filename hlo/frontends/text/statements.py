@@ -79,6 +79,7 @@ class Statement:
         state: the parser's where it begins: whether computations precede it, and of an instruction
             how many values the head of its computation has. None of the first statement, which has
             nothing before it.
+        is_head: whether it is the head of a computation, with what follows up to an instruction.
         is_uncertain: whether what is read here may depend on text far behind it.
         resumed: whether reading went on here after an error.
         is_stale: whether its text is another by now.
@@ -97,6 +98,7 @@ class Statement:
     state: tuple[bool, int] | None
     resumed: bool = False
     is_stale: bool = False
+    is_head: bool = False
     is_uncertain: bool = False
     tokens: list[Token] = field(default_factory=list)
     head: list[Any] | None = None
@@ -107,11 +109,6 @@ class Statement:
     errors: list[Diagnostic] = field(default_factory=list)
     dropped: set[str] = field(default_factory=set)
     built: Any = None
-
-    @property
-    def is_head(self) -> bool:
-        """True for the head of a computation, and what follows it up to the first instruction."""
-        return bool(self.tokens) and self.tokens[0].type == "COMPUTATION"
 
     @property
     def is_prologue(self) -> bool:
@@ -317,6 +314,7 @@ class _Reading:
         size = self._depth and self._depth - self._outside - 1
         below = (self._outside % 2 == 0, size)
         if not before.tokens and (before.start, before.state) == (start, below):
+            before.is_head = token.type == "COMPUTATION"
             return  # where this reading started
         if token.type == "COMPUTATION":
             if before.is_prologue:
@@ -337,6 +335,7 @@ class _Reading:
                 before.record = values[-2].pop()
         self._finish(start)
         self._current = Statement(Piece(self._name, "", start), below, start == self._resume)
+        self._current.is_head = token.type == "COMPUTATION"
 
     def _end(self) -> None:
         """Complete the last statement, and with it the module."""
