@@ -1,5 +1,5 @@
 "use strict";
-// Search in names, opcodes, shapes, operations and source lines.
+// Search in names, opcodes, shapes, computations, operations and source lines.
 ((hlo) => {
   const MOST = 60;
 
@@ -8,7 +8,8 @@
     if (words.length === 0) return [];
     module.searched ??= module.names.map((name, inst) =>
       [name, module.title(inst), module.opcode(inst), module.shape(inst),
-       module.text("op_names", inst), module.text("sources", inst)].join("\n").toLowerCase());
+       module.computationName(inst), module.text("op_names", inst), module.text("sources", inst)]
+        .join("\n").toLowerCase());
     const hits = [];
     module.searched.forEach((text, inst) => {
       if (hlo.hasWords(text, words)) hits.push(inst);

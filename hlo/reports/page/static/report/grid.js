@@ -36,7 +36,6 @@
 
     /** Shows a row in the middle, and marks it. */
     show(row) {
-      if (!this.rows.includes(row)) this.filter(() => true);
       this.chosen = row;
       this.view.scrollTop = this.rows.indexOf(row) * ROW - this.view.clientHeight / 2;
       this.#draw();

@@ -14,14 +14,20 @@
     const columns = columnsOf(module);
     const grid = new hlo.Grid(place, rows, columns, choose);
     grid.sort(columns.find(({ title }) => title === (module.seconds === null ? "FLOP" : "time")));
-    input.addEventListener("input", () => {
+    const filter = () => {
       const words = hlo.words(input.value);
       const hits = new Set(words.length === 0 ? rows : hlo.found(module, words));
       grid.filter((inst) => hits.has(inst));
       count.textContent = words.length === 0 ? hlo.counted(rows.length, "instruction")
         : `${grid.rows.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")}`;
-    });
-    return { show: (inst) => { input.value = ""; grid.show(inst); } };
+    };
+    input.addEventListener("input", filter);
+    const show = (inst) => {
+      input.value = "";
+      filter();
+      grid.show(inst);
+    };
+    return { show };
   };
 
   function columnsOf(module) {
