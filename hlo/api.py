@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -461,3 +461,49 @@ def report(
 
     verify_as(module, verify)
     write_text(path, report_page(module, passes=passes, profile=read_profile(profile)))
+
+
+def reduce(
+    module: Module, test: Callable[[Module], bool] | str, *, jobs: int | None = None,
+    timeout: float | None = None,
+) -> Module:  # fmt: skip
+    """Return the smallest module that a test still finds something wrong with.
+
+    Outputs, instructions, computations and loops go, dimensions, constants, types and attributes
+    become simpler; each module that is tested is valid.
+
+    Args:
+        module: a valid module; it stays as it is.
+        test: a function that returns True for a module that is still wrong, and False for others;
+            it has to tell the same of the same module. Or `check` (native code and the interpreter
+            differ), `crash` (a process that compiles and runs it dies), or `pass:NAME` (a pass, or
+            pipeline, crashes, leaves an invalid module or changes results).
+        jobs: how many modules are tested at a time, each in a process of its own, which it may take
+            down; 0 for none but this one. By default 0 for functions, else one a processor.
+        timeout: seconds after which the process of a test is ended; it has passed then.
+
+    Raises:
+        HloError: for an invalid module or test, and (`nothing-wrong`) where the test finds nothing
+            wrong with the module.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[8] parameter(0)  y = f32[8] tanh(x)  ROOT z = f32[8] sqrt(y) }''')
+    >>> print(hlo.reduce(module, lambda m: any(i.opcode == "tanh" for i in m.instructions())))
+    HloModule reduced
+    <BLANKLINE>
+    ENTRY %main (p0: f32[1]) -> f32[1] {
+      %p0 = f32[1]{0} parameter(0)
+      ROOT %v1 = f32[1]{0} tanh(%p0)
+    }
+    <BLANKLINE>
+    """
+    # Not before it is needed: see `hlo.sources`.
+    from hlo.debug.reduction.interestingness.named import test_of
+    from hlo.debug.reduction.reducer import Reducer
+    from hlo.debug.reduction.workers import Workers
+
+    verify_module(module)
+    found = test_of(test)
+    if jobs is None and not isinstance(test, str):
+        jobs = 0
+    return Reducer(module.clone(), found, Workers(jobs, timeout)).run()

@@ -189,6 +189,19 @@ class Module:
         del self._computations[comp.name]
         comp.module = None
 
+    def rename(self, comp: Computation, name: str) -> None:
+        """Rename a computation; its place in the order does not change.
+
+        Raises ValueError for a computation of another module, and for a name that is taken.
+        """
+        self._need(comp)
+        if self._computations.get(name, comp) is not comp:
+            raise ValueError(f"module {self.name} has a computation called {name}")
+        self._computations = {
+            (name if c is comp else c.name): c for c in self._computations.values()
+        }
+        comp.name = name
+
     def set_entry(self, comp: Computation) -> None:
         """Make a computation the entry. Raises ValueError for one of another module."""
         self._need(comp)

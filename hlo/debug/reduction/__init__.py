@@ -1,0 +1,1 @@
+"""Reduction: the smallest module that a test still finds something wrong with."""

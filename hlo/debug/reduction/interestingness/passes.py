@@ -1,0 +1,72 @@
+"""A pass or a pipeline that leaves an invalid module, crashes, or changes results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo.debug.reduction.interestingness.base import ValidModules
+from hlo.debug.reduction.interestingness.values import inputs_of, leaves
+from hlo.errors import HloError
+from hlo.ir import Module
+
+# A crash, an invalid module or other results: what is reduced keeps being wrong in the same way.
+INVALID, CHANGED = "an invalid module", "changed results"
+
+
+class PassBreaks(ValidModules):
+    """What a pipeline does to modules, by the interpreter on random inputs of a seed.
+
+    passes: a pipeline, as of `hlo.optimize`.
+    """
+
+    def __init__(self, passes: str, seed: int = 0, random: Sequence[str] = ()) -> None:
+        from hlo.passes.default import pipeline_of
+
+        self.passes, self.seed, self.random = passes, seed, tuple(random)
+        self._pipeline = pipeline_of(passes)
+
+    def prepare(self) -> None:
+        import hlo.eval
+        import hlo.passes.validate  # noqa: F401
+
+    def wrong(self, module: Module) -> str:
+        from hlo.passes import run_pipeline
+        from hlo.passes.validate import difference
+        from hlo.verifier import verify
+
+        after = module.clone()
+        try:
+            runs = run_pipeline(after, self._pipeline)
+        except HloError:
+            return ""  # the pass says that it cannot handle the module
+        except MemoryError:
+            raise
+        except Exception as e:  # whatever a pass raises is what its author looks for
+            return f"{type(e).__name__} in the pass"
+        try:
+            verify(after)
+        except HloError:
+            return INVALID
+        if str(after) == str(module):
+            return ""
+        approximate = any(r.approximate for run in runs for r in run.rewrites)
+        values = inputs_of(module, self.seed, self.random)
+        with np.errstate(all="ignore"):
+            want, got = _results(module, values), _results(after, values)
+        return CHANGED if difference(got, want, approximate) is not None else ""
+
+    def __str__(self) -> str:
+        return f"pass {self.passes}, seed {self.seed} {' '.join(self.random)}"
+
+
+def _results(module: Module, values: Sequence[Any]) -> list[Any] | HloError:
+    """Return the leaves of a module's result by the interpreter, or its error."""
+    from hlo.eval import interpret
+
+    try:
+        return leaves(interpret(module, values))
+    except HloError as e:
+        return e

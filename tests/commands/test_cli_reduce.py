@@ -1,0 +1,164 @@
+"""`hlo-reduce`: its tests, its output, interruptions, errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hlo_tools.reduce import main
+
+import hlo
+from tests.harness.schemas import check_schema
+
+TEXT = """HloModule m
+
+ENTRY e {
+  x = f32[8,16] parameter(0)
+  y = f32[8,16] parameter(1)
+  s = f32[8,16] subtract(x, y)
+  t = f32[8,16] exponential(s)
+  u = f32[8,16] multiply(t, y)
+  ROOT v = f32[8,16] tanh(u)
+}
+"""
+PLUGIN = """
+from hlo.passes import Rewrites, module_pass
+
+@module_pass
+def {name}(module, rewrites: Rewrites) -> None:
+    '''Is wrong about subtractions.'''
+    for comp in module.computations:
+        for inst in comp.in_order():
+            if inst.opcode == "subtract" and rewrites.allow("swap", inst):
+                {body}
+"""
+SWAP = """x, y = inst.operands
+                inst.replace_operand(0, y), inst.replace_operand(1, x)"""
+BREAK = "inst.shape = module.entry.parameters[0].shape.with_type(hlo.values.types.S32)"
+
+
+def run(*args: str) -> Result:
+    result = CliRunner().invoke(main, list(args))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.hlo").write_text(TEXT)
+    return tmp_path / "m.hlo"
+
+
+def opcodes(path: str) -> list[str]:
+    module = hlo.load(path)
+    hlo.verify(module)
+    return [i.opcode for i in module.instructions()]
+
+
+def test_a_command_says_what_is_wrong(file: Path) -> None:
+    done = run(str(file), "--test", "grep -q exponential")
+    assert done.exit_code == 0
+    assert "exit status 0: 6 instructions reduced to 2 instructions" in done.stderr
+    assert opcodes("m.reduced.hlo") == ["parameter", "exponential"]
+    assert not Path("m.reduced.hlo.journal").exists()
+
+
+def test_the_file_of_a_command_and_its_exit_status(file: Path) -> None:
+    command = 'test -s {} && grep -q tanh "$HLO_FILE" && exit 7'
+    assert run("m.hlo", "--test", command, "--test-exit", "7", "-o", "t.hlo").exit_code == 0
+    assert opcodes("t.hlo") == ["parameter", "tanh"]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "problem"),
+    [
+        ("swap_operands", SWAP, "changed results"),
+        ("break_module", BREAK, "an invalid module"),
+        ("crash_itself", "assert False", "AssertionError in the pass"),
+    ],
+)
+def test_a_pass(file: Path, name: str, body: str, problem: str) -> None:
+    Path("plugin.py").write_text("import hlo.values.types\n" + PLUGIN.format(name=name, body=body))
+    done = run("m.hlo", "--pass", name, "--load-pass-plugin", "plugin.py", "--json")
+    summary = json.loads(done.stdout)
+    check_schema("hlo-reduce", summary)
+    assert summary["problem"] == problem
+    assert set(opcodes("m.reduced.hlo")) == {"parameter", "subtract"}
+    assert summary["module"] == Path("m.reduced.hlo").read_text()
+
+
+def test_two_ways_to_run_it(file: Path) -> None:
+    plugin = PLUGIN.format(name="swap_again", body=SWAP)
+    Path("plugin.py").write_text(plugin)
+    ways = "compiled:swap-again;reference:algsimp,dce"
+    assert run("m.hlo", "--diverges", ways, "--load-pass-plugin", "plugin.py").exit_code == 0
+    assert set(opcodes("m.reduced.hlo")) == {"parameter", "subtract"}
+    assert run("m.hlo", "--diverges", "compiled,referense").stderr.count("reference") >= 1
+
+
+def test_a_command_that_dies(file: Path) -> None:
+    command = "if grep -q tanh {}; then kill -ABRT $$; fi"
+    assert "SIGABRT: 6 instructions" in run("m.hlo", f"--crash={command}").stderr
+    assert opcodes("m.reduced.hlo") == ["parameter", "tanh"]
+
+
+def test_native_code_that_is_right(file: Path) -> None:
+    for test in ("--check", "--crash"):
+        done = run("m.hlo", test, "--json")
+        assert done.exit_code == 1
+        check_schema("hlo-reduce", json.loads(done.stdout))
+        assert json.loads(done.stdout)["errors"][0]["code"] == "nothing-wrong"
+
+
+def test_an_error_of_the_verifier(file: Path) -> None:
+    file.write_text(TEXT.replace("t = f32[8,16]", "t = f32[8,15]"))
+    assert run("m.hlo", "--test", "true").exit_code == 1
+    assert run("m.hlo", "--error", "shape-mismatch", "-o", "out.hlo").exit_code == 0
+    assert len(list(hlo.load("out.hlo").instructions())) <= 3
+
+
+def test_wrong_usage(file: Path) -> None:
+    assert run("m.hlo").exit_code == 2
+    assert run("m.hlo", "--check", "--crash").exit_code == 2
+    assert run("m.hlo", "--diverges", "compiled").exit_code == 2
+    assert "[bad-command]" in run("m.hlo", "--test", "no-such-command").stderr
+    assert "[unknown-pass]" in run("m.hlo", "--pass", "no-such-pass").stderr
+    assert run("none.hlo", "--check").exit_code == 1
+
+
+def test_an_interrupted_reduction_goes_on(file: Path) -> None:
+    # From the third test on each takes long.
+    Path("slow.sh").write_text(
+        'echo >> tests; [ $(wc -l < tests) -gt 6 ] && [ ! -e on ] && sleep 60\ngrep -q tanh "$1"\n'
+    )
+    Path("tests").touch()
+    command = "from hlo_tools.reduce import main; main()"
+    args = [sys.executable, "-c", command, "m.hlo", "--test", "sh ./slow.sh", "-j", "1"]
+    process = subprocess.Popen(args, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while Path("tests").read_text().count("\n") < 7 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and "goes on from there" in said
+    before = len(opcodes("m.reduced.hlo"))
+    assert before < 6
+    Path("on").touch()
+    done = run("m.hlo", "--test", "sh ./slow.sh", "-j", "1")
+    assert f"goes on from m.reduced.hlo, {before} instruction" in done.stderr
+    assert opcodes("m.reduced.hlo") == ["parameter", "tanh"]
+    assert not {p.name for p in Path().iterdir()} - {
+        "m.hlo",
+        "m.reduced.hlo",
+        "slow.sh",
+        "tests",
+        "on",
+    }

@@ -1,0 +1,149 @@
+"""Reductions by functions: what is left, that all that is tested is valid, processes or not."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+import hlo
+from hlo.debug.reduction.interestingness.base import Predicate
+from hlo.debug.reduction.reducer import Reducer
+from hlo.debug.reduction.workers import Workers
+from hlo.ir import Module
+from hlo.verifier import diagnose
+
+LOOP = """HloModule m, entry_computation_layout={(f32[6,4]{0,1})->(f32[6,4]{1,0}, f32[4]{0})}
+
+body {
+  p = (s32[], f32[6,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  x = f32[6,4] get-tuple-element(p), index=1
+  t = f32[6,4] tanh(x)
+  e = f32[6,4] exponential(t), metadata={op_name="e"}
+  ROOT r = (s32[], f32[6,4]) tuple(j, e)
+}
+
+condition {
+  p = (s32[], f32[6,4]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(5)
+  ROOT go = pred[] compare(i, n), direction=LT
+}
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[6,4] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[6,4]) tuple(zero, x)
+  loop = (s32[], f32[6,4]) while(start), condition=condition, body=body
+  y = f32[6,4] get-tuple-element(loop), index=1
+  none = f32[] constant(0)
+  s = f32[4] reduce(y, none), dimensions={0}, to_apply=add
+  ROOT r = (f32[6,4], f32[4]) tuple(y, s)
+}
+"""
+
+
+def has(*opcodes: str) -> Callable[[Module], bool]:
+    return lambda module: set(opcodes) <= {i.opcode for i in module.instructions()}
+
+
+def opcodes(module: Module) -> list[str]:
+    return [i.opcode for i in module.instructions()]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [
+        (["exponential"], ["parameter", "exponential"]),
+        (["reduce"], ["constant", "constant", "parameter", "parameter", "parameter", "reduce"]),
+        (["parameter"], ["parameter"]),
+    ],
+)
+def test_what_is_left_is_what_the_test_wants(wanted: list[str], left: list[str]) -> None:
+    reduced = hlo.reduce(hlo.parse(LOOP), has(*wanted))
+    assert sorted(opcodes(reduced)) == sorted(left)
+    hlo.verify(reduced)
+
+
+def test_every_module_that_is_tested_is_valid() -> None:
+    seen = []
+
+    def test(module: Module) -> bool:
+        seen.append(diagnose(module))
+        return has("while", "tanh")(module)
+
+    reduced = hlo.reduce(hlo.parse(LOOP), test)
+    assert len(seen) > 20 and not any(seen)
+    # The state is two values, neither of which can go.
+    assert len(opcodes(reduced)) < 16
+
+
+def test_the_result_does_not_depend_on_the_number_of_processes() -> None:
+    texts = {
+        str(hlo.reduce(hlo.parse(LOOP), has("while", "reduce"), jobs=jobs)) for jobs in (0, 1, 3)
+    }
+    assert len(texts) == 1
+
+
+def test_a_test_that_dies_or_hangs_takes_only_its_process_down() -> None:
+    def test(module: Module) -> bool:
+        if not has("exponential")(module):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if not has("tanh")(module):
+            signal.pause()
+        return True
+
+    workers = Workers(2, timeout=0.2)
+    reduced = Reducer(hlo.parse(LOOP), Predicate(test), workers).run()
+    assert {"tanh", "exponential"} <= set(opcodes(reduced))
+    assert workers.ended.keys() == {"SIGKILL", "timeout"}
+
+
+def test_a_module_that_passes_is_an_error() -> None:
+    with pytest.raises(hlo.HloError, match="nothing-wrong"):
+        hlo.reduce(hlo.parse(LOOP), has("sine"))
+    with pytest.raises(hlo.HloError, match=r"'chekc' is no test.*\n.*did you mean 'check'"):
+        hlo.reduce(hlo.parse(LOOP), "chekc")
+
+
+def test_the_given_module_stays_as_it_is() -> None:
+    module = hlo.parse(LOOP)
+    before = str(module)
+    hlo.reduce(module, has("add"))
+    assert str(module) == before
+
+
+def test_it_is_wrong_in_the_same_way_to_the_end() -> None:
+    class Kinds(Predicate):
+        def wrong(self, module: Module) -> str:
+            found = has("tanh")(module), has("exponential")(module)
+            return "both" if all(found) else "one" if any(found) else ""
+
+    reduced = Reducer(hlo.parse(LOOP), Kinds(bool), Workers(0)).run()
+    assert {"tanh", "exponential"} <= set(opcodes(reduced))
+
+
+def test_a_large_module_is_cut_to_a_part_first() -> None:
+    lines = [f"v{n} = f32[64,32] add(v{n - 1}, v{n - 1})" for n in range(1, 400)]
+    lines[200] = "v201 = f32[64,32] tanh(v200)"
+    text = "HloModule m\nENTRY e {\n  v0 = f32[64,32] parameter(0)\n" + "\n".join(lines) + "\n}\n"
+    sizes = []
+
+    def test(module: Module) -> bool:
+        sizes.append(len(module.entry))
+        return has("tanh")(module)
+
+    reduced = hlo.reduce(hlo.parse(text), test)
+    assert opcodes(reduced) == ["parameter", "tanh"]
+    assert max(sizes) < 150

@@ -1,0 +1,260 @@
+"""`hlo-reduce`: the smallest module that a test still finds something wrong with."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import Tool, common_options, emit_json, fail, note, read_source
+from .passes import load_plugins
+
+if TYPE_CHECKING:
+    from hlo.debug.reduction.interestingness.base import Test
+    from hlo.debug.reduction.journal import Journal
+    from hlo.debug.reduction.reducer import Reducer
+    from hlo.debug.reduction.workers import Workers
+    from hlo.ir import Module
+
+_LINE_S = 0.5
+
+
+@click.command("hlo-reduce", cls=Tool, short_help="reduce modules that fail", no_args_is_help=True)
+@click.argument("file", metavar="FILE")
+@click.option("--test", "command", metavar="COMMAND",
+              help="A shell command that ends with exit status 0 while a module is still wrong. "
+              "Its file takes the place of {}, or is the last argument, and is in "
+              "$HLO_FILE.")  # fmt: skip
+@click.option("--test-exit", "status", type=click.IntRange(0, 255), metavar="N", default=0,
+              show_default=True, help="The exit status of --test for a module that is still "
+              "wrong.")  # fmt: skip
+@click.option("--check", is_flag=True,
+              help="Native code and the interpreter differ, as hlo-run --check "
+              "judges.")  # fmt: skip
+@click.option("--diverges", metavar="A,B",
+              help="Two ways to run the module differ: reference, compiled, or either with the "
+              "passes that run first, as in 'reference:algsimp,dce'; separated by a comma, or by "
+              "a semicolon where passes have commas.")  # fmt: skip
+@click.option("--crash", is_flag=False, flag_value="", metavar="[COMMAND]", default=None,
+              help="A process dies, or ends with exit status 3: that of hlo-run on random inputs, "
+              "or of COMMAND, given as --crash=COMMAND, on the module's file.")  # fmt: skip
+@click.option("--pass", "pass_", metavar="A,B,fix(C,D)",
+              help="A pass, or a pipeline, crashes, leaves an invalid module, or changes "
+              "results.")  # fmt: skip
+@click.option("--error", metavar="CODE",
+              help="An error with this code is reported, by the verifier, the passes or the "
+              "compiler; or one whose message has this text, with a space in it.")  # fmt: skip
+@click.option("--passes", metavar="A,B", default="default", show_default=True,
+              help="With --check, --crash and --error: the passes that run first.")  # fmt: skip
+@click.option("--load-pass-plugin", "plugins", multiple=True, metavar="FILE.py",
+              help="A Python file that registers passes.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0),
+              help="Seed of random inputs.")  # fmt: skip
+@click.option("--random", multiple=True, metavar="[PATTERN=]DIST",
+              help="The distribution of random inputs, as of hlo-run.")  # fmt: skip
+@click.option("--rtol", type=click.FloatRange(0), metavar="X",
+              help="Relative tolerance of floats for --check and --diverges.  "
+              "[default: by its type]")  # fmt: skip
+@click.option("--atol", type=click.FloatRange(0), metavar="X",
+              help="Absolute tolerance, added to the relative one.  "
+              "[default: by type; 0 with --rtol]")  # fmt: skip
+@click.option("-o", "--output", metavar="OUT",
+              help="The smallest module so far, at any time.  "
+              "[default: FILE.reduced.hlo, without FILE's extension]")  # fmt: skip
+@click.option("-j", "--jobs", type=click.IntRange(1), metavar="N",
+              help="Test so many modules at a time; the result is the same for any number.  "
+              "[default: one per processor]")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", default=300.0,
+              show_default=True, help="A test that takes longer has passed.")  # fmt: skip
+@click.option("--resume/--no-resume", default=True, show_default=True,
+              help="Go on where the same test of the same file was interrupted.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True,
+              help="Print a summary, or errors, as JSON on stdout.")  # fmt: skip
+@common_options
+def main(
+    file: str, output: str | None, jobs: int | None, timeout: float, resume: bool, as_json: bool,
+    plugins: tuple[str, ...], **rest: Any,
+) -> int:  # fmt: skip
+    """Reduce the HLO module in FILE (- for standard input) while a test finds it wrong.
+
+    One of --test, --check, --diverges, --crash, --pass and --error says what is wrong. Outputs,
+    instructions, computations and loops go, dimensions, constants, types and attributes become
+    simpler; every module that is tested is valid. A large module is first cut into parts.
+
+    OUT has the smallest module so far at any time. After an interruption the same command goes on.
+
+    \b
+    Examples:
+      hlo-reduce model.hlo --check
+      hlo-reduce model.hlo --pass my-pass --load-pass-plugin my_pass.py -o small.hlo
+      hlo-reduce model.hlo --crash='my_compiler {}' --timeout 20
+      hlo-reduce model.hlo --test './is_wrong.sh'
+      hlo-reduce model.hlo --test 'my_compiler {} 2>&1 | grep -q "unknown layout"'
+      hlo-reduce model.hlo --test 'hlo-run {} --backend mine --check' --test-exit 1
+      hlo-reduce model.hlo --diverges 'reference;reference:algsimp,dce'
+    """
+    from hlo.debug.reduction.interestingness.values import need_one_device
+    from hlo.debug.reduction.reducer import Reducer
+    from hlo.debug.reduction.workers import Workers
+    from hlo.errors import HloError
+    from hlo.frontends.sources import read_module
+    from hlo.io.files import need_places
+
+    start = time.perf_counter()
+    place = output or _default_output(file)
+    try:
+        need_places([place], [file])
+        load_plugins(plugins)
+        test = _test(**rest)
+        data, name = read_source(file)
+        module = read_module(data, name)
+        test.check(module)
+        if rest["check"] or rest["diverges"] or rest["pass_"]:
+            need_one_device(module)
+        journal = _journal(place, data, test, resume=resume)
+        line = _Line()
+        workers = Workers(jobs, timeout)
+        begin = journal.module or module
+        reducer = Reducer(begin, test, workers, adopted=journal.adopted, passed=journal.passed)
+        reducer.known |= journal.known
+        workers.tick = lambda: line.show(reducer)
+        if journal.module is not None:
+            note(f"{file}: goes on from {place}, {_size(journal.module)}")
+        try:
+            found = reducer.run(journal.problem)
+        except KeyboardInterrupt:
+            if reducer.module is not None:
+                note(f"{place} has {_size(reducer.module)}; the same command goes on from there")
+            raise
+        finally:
+            line.clear()
+        journal.done()
+    except HloError as e:
+        return fail(e, file, as_json=as_json)
+    seconds = time.perf_counter() - start
+    if as_json:
+        emit_json(_summary(file, place, module, found, reducer, workers, seconds))
+    else:
+        note(
+            f"{file}: {reducer.problem}: {_size(module)} reduced to {_size(found)} in "
+            f"{seconds:.1f} s and {workers.tested} tests: {place}"
+        )
+    return 0
+
+
+def _default_output(file: str) -> str:
+    if file == "-":
+        return "reduced.hlo"
+    path = Path(file)
+    return str(path.with_name(f"{path.stem}.reduced.hlo"))
+
+
+def _test(
+    *, command: str | None, status: int, check: bool, diverges: str | None, crash: str | None,
+    pass_: str | None, error: str | None, passes: str, seed: int, random: tuple[str, ...],
+    rtol: float | None, atol: float | None,
+) -> Test:  # fmt: skip
+    """Return the one test that the flags ask for."""
+    asked = {
+        "--test": command is not None,
+        "--check": check,
+        "--diverges": diverges is not None,
+        "--crash": crash is not None,
+        "--pass": pass_ is not None,
+        "--error": error is not None,
+    }
+    names = [name for name, is_asked in asked.items() if is_asked]
+    if len(names) != 1:
+        known = ", ".join(asked)
+        raise click.UsageError(
+            f"{' and '.join(names)}: one test at a time." if names else f"One of {known} is needed."
+        )
+    if command is not None:
+        from hlo.debug.reduction.interestingness.command import Command
+
+        return Command(command, status)
+    if crash is not None:
+        from hlo.debug.reduction.interestingness.crash import Crashes
+
+        return Crashes(crash, seed, passes)
+    if pass_ is not None:
+        from hlo.debug.reduction.interestingness.passes import PassBreaks
+
+        return PassBreaks(pass_, seed, random)
+    if error is not None:
+        from hlo.debug.reduction.interestingness.errors import Reports
+
+        return Reports(error, passes)
+    from hlo.debug.reduction.interestingness.divergence import Differs
+
+    ways = [f"compiled:{passes}" if passes != "default" else "compiled", "reference"]
+    if diverges is not None:
+        ways = diverges.split(";" if ";" in diverges else ",")
+        if len(ways) != 2:
+            raise click.UsageError(f"--diverges {diverges}: two ways are needed, as A,B or 'A;B'.")
+    relative, absolute = rtol, atol
+    if (rtol, atol) != (None, None):
+        relative, absolute = rtol or 0.0, atol or 0.0
+    return Differs(ways[0].strip(), ways[1].strip(), seed, random, relative, absolute)
+
+
+def _journal(place: str, data: bytes, test: Test, *, resume: bool) -> Journal:
+    from hlo.debug.reduction.journal import Journal
+
+    return Journal(place, data, str(test), resume=resume)
+
+
+def _size(module: Module) -> str:
+    count = sum(len(comp) for comp in module)
+    return f"{count} instruction{'' if count == 1 else 's'}"
+
+
+class _Line:
+    """The line that shows on a terminal how far a reduction is."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._last = 0.0
+        self._shows = sys.stderr.isatty()
+
+    def show(self, reducer: Reducer) -> None:
+        now = time.monotonic()
+        if not self._shows or now - self._last < _LINE_S:
+            return
+        self._last = now
+        at = reducer.progress
+        text = (
+            f"{at.instructions} instructions in {at.computations} computations, "
+            f"{at.tested} tests, {now - self._start:.0f} s: {at.stage}"
+        )
+        click.echo(f"\r\x1b[K{text}", err=True, nl=False)
+
+    def clear(self) -> None:
+        if self._shows:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _summary(
+    file: str, place: str, given: Module, found: Module, reducer: Reducer, workers: Workers,
+    seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    def sizes(module: Module) -> dict[str, int]:
+        return {
+            "instructions": sum(len(comp) for comp in module),
+            "computations": len(module.computations),
+        }
+
+    return {
+        "file": file,
+        "output": place,
+        "problem": reducer.problem,
+        "given": sizes(given),
+        "reduced": sizes(found),
+        "tests": workers.tested,
+        "ended": workers.ended,
+        "seconds": seconds,
+        "module": str(found),
+    }
