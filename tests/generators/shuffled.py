@@ -17,13 +17,18 @@ T = TypeVar("T")
 
 def shuffled(module: Module, seed: int) -> Module:
     """Return a copy of a module in another order, under other names."""
+    return shuffle(module, seed)[0]
+
+
+def shuffle(module: Module, seed: int) -> tuple[Module, dict[Instruction, Instruction]]:
+    """Return such a copy, and what became of each instruction."""
     rng = random.Random(seed)
-    copy = module.clone()
-    result = Module(f"m{rng.randrange(10**6)}", attrs=copy.attrs, source=copy.source)
-    result.tables = copy.tables
-    names = _names(rng, sum(len(c) for c in copy.computations) + len(copy.computations))
+    result = Module(f"m{rng.randrange(10**6)}", attrs=module.attrs, source=module.source)
+    result.tables = module.tables
+    names = _names(rng, sum(len(c) for c in module.computations) + len(module.computations))
     made: dict[Computation, Computation] = {}
-    for comp in _order(rng, copy.computations, _callees):
+    became: dict[Instruction, Instruction] = {}
+    for comp in _order(rng, module.computations, _callees):
         new = Computation(names.pop(), execution_thread=comp.execution_thread)
         new.backend_config = comp.backend_config
         clones: dict[Instruction, Instruction] = {}
@@ -34,8 +39,9 @@ def shuffled(module: Module, seed: int) -> Module:
                 clone.add_control_predecessor(clones[before])
             clones[inst] = new.add(clone)
         new.set_root(clones[comp.root])
-        made[comp] = result.add(new, entry=comp is copy.entry)
-    return result
+        became |= clones
+        made[comp] = result.add(new, entry=comp is module.entry)
+    return result, became
 
 
 def _callees(comp: Computation) -> list[Computation]:

@@ -93,12 +93,11 @@ class Matcher:
     # --- by surroundings ------------------------------------------------------------------------
 
     def by_surroundings(self, label: Callable[[Instruction], int]) -> None:
-        """Match what `label` and the surroundings distinguish; then what they do not, in order."""
+        """Match what `label` and the surroundings distinguish."""
         labels = self._labels(label)
         for _ in range(_MOST_ROUNDS):
             if self.is_done or not self._round(labels):
-                break
-        self._ties(labels)
+                return
 
     def _labels(self, label: Callable[[Instruction], int]) -> Colours:
         return [label(n) for n in self.left.nodes], [label(n) for n in self.right.nodes]
@@ -147,19 +146,19 @@ class Matcher:
                 theirs[right[j]].append(j)
         return [(ours[c], theirs[c]) for c in ours if c in theirs]
 
-    def _ties(self, labels: Colours) -> None:
-        """Match what has equal surroundings: any choice is right if its neighbours follow it."""
+    def ties(self, label: Callable[[Instruction], int], *, whole: bool) -> None:
+        """Match what has equal surroundings in order: any choice is right if neighbours follow it.
+
+        whole: what is equal in what it computes and in what becomes of it; else what is in either.
+        """
         if self.is_done:
             return
-        up, down = self._colours(labels)
-        whole = (list(zip(up[0], down[0], strict=True)), list(zip(up[1], down[1], strict=True)))
-        for ours, theirs in self._groups(*whole):
-            if len(ours) == len(theirs):
-                self._in_order(ours, theirs, whole)
-        for one in (up, down):
-            for ours, theirs in self._groups(*one):
+        up, down = self._colours(self._labels(label))
+        both = (list(zip(up[0], down[0], strict=True)), list(zip(up[1], down[1], strict=True)))
+        for colours in [both] if whole else [up, down]:
+            for ours, theirs in self._groups(*colours):
                 if len(ours) == len(theirs):
-                    self._in_order(ours, theirs, one)
+                    self._in_order(ours, theirs, colours)
 
     def _in_order(
         self, ours: list[int], theirs: list[int], colours: tuple[Sequence[object], Sequence[object]]

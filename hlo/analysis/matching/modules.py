@@ -69,8 +69,9 @@ class _Modules:
             self._parameters(matcher, left, right, site)
             if self._by_name:
                 matcher.by_name(self._named)
-            matcher.by_surroundings(self._contents.whole)
-            matcher.by_surroundings(self._labels.own)
+            for label in self._contents.whole, self._labels.own:
+                matcher.by_surroundings(label)
+            matcher.ties(self._labels.own, whole=True)
             for a, b in reversed(self._take(matcher)):
                 todo.extend(
                     (f, g, (a, b))
@@ -170,6 +171,7 @@ class _Modules:
             for label in labels.own, labels.shaped, labels.kind:
                 matcher.by_place(label, strict=False)
             matcher.by_place(lambda _: 0, strict=True)
+            matcher.ties(labels.own, whole=False)
             self._take(matcher)
         for a, b in list(self._to_right.items()):
             for f, g in zip(a.called_computations, b.called_computations, strict=False):
