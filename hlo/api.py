@@ -11,6 +11,7 @@ from hlo.analysis.domains import domains_of
 from hlo.analysis.elided import elided_constants
 from hlo.compiler import constants
 from hlo.compiler.weights import bake_given
+from hlo.debug.divergence.record import Divergence
 from hlo.debug.trace.finding import Finding
 from hlo.debug.trace.record import Trace
 from hlo.eval import Host, run_values
@@ -507,3 +508,57 @@ def reduce(
     if jobs is None and not isinstance(test, str):
         jobs = 0
     return Reducer(module.clone(), found, Workers(jobs, timeout)).run()
+
+
+@checked
+def first_divergence(
+    module: Module, *args: Any, against: str | Module = "reference", backend: str = "compiled",
+    passes: str | Sequence[object] = "default", rtol: float | None = None,
+    atol: float | None = None, host: Host | None = None, threads: int | None = None,
+    verify: str = "strict", **named: Any,
+) -> Divergence | None:  # fmt: skip
+    """Run a module in two ways and return the first instruction where they part, None if nowhere.
+
+    Each instruction is judged by what it makes of the same operands on both sides, so that rounding
+    that adds up is none.
+
+    Args:
+        module: the module; it stays as it is.
+        args: as for `interpret`.
+        against: the other way: `reference`, the interpreter; `compiled` or `compiled{passes=A,B}`;
+            `xla`, where jax is installed; the name of a machine that a package registers; another
+            module, which runs as this one does.
+        backend: what runs the module, likewise; the interpreter runs it without passes unless
+            they are said, as in `reference{passes=A,B}`.
+        passes: as for `compile`.
+        rtol: what floats may be off by, of their value; by their types if neither is given.
+        atol: what floats may be off by besides.
+        host: as for `interpret`; it stays as it is.
+        threads: as for `compile`.
+        verify: as for `verify`.
+        named: parameters by name.
+
+    Returns:
+        An `hlo.debug.divergence.record.Divergence`: `path`, `counterpart`, `comparison`,
+        `operands`, `location`, `rules`, a runnable `module` of the instruction and its `inputs`.
+
+    Raises:
+        HloError: as `compile` and `interpret`, for what names nothing to run on, and for modules
+            that differ in what they take and give, or run on several devices.
+
+    >>> module = hlo.parse('''HloModule m ENTRY e {
+    ...   x = f32[2] parameter(0)  y = f32[2] negate(x)  ROOT z = f32[2] subtract(y, x) }''')
+    >>> other = hlo.parse(str(module).replace("subtract(%y, %x)", "subtract(%x, %y)"))
+    >>> found = hlo.first_divergence(module, [1, 2], against=other)
+    >>> found.path, found.got, found.want
+    ('z', array([-2., -4.], dtype=float32), array([2., 4.], dtype=float32))
+    """
+    from hlo.debug.divergence.search import Search  # compiles: not before it is needed
+    from hlo.debug.divergence.sides import beside, left_side
+    from hlo.debug.divergence.tolerance import Tolerance
+
+    pipeline = pipeline_text(passes)  # type: ignore[arg-type]
+    left = left_side(backend, pipeline, module, verify)
+    right = beside(left, against, verify)
+    values = bind_call(parameters_of(module), args, named, module.usable_trees)
+    return Search(left, right, values, Tolerance(rtol, atol), threads, host).first()

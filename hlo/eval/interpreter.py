@@ -171,6 +171,23 @@ class Interpreter:
             self._depth -= 1
         return values[plan.root]
 
+    def evaluate(self, inst: Instruction, operands: Sequence[Any]) -> Any:
+        """Return the value of one instruction, no parameter, on values of its operands.
+
+        Raises HloError at the innermost instruction that cannot run.
+        """
+        home = inst.parent
+        is_dynamic = home is not None and self._is_dynamic(home)
+        evaluate = dynamic.evaluate if is_dynamic else inst.spec.evaluate
+        if home is not None and home.module is not None:
+            self._device_counts = home.module.device_counts
+        if self._deadline is not None:
+            self._deadline.check()
+        try:
+            return evaluate(inst, operands, self)
+        except (InferError, MemoryError, RecursionError) as e:
+            raise _at(inst, e) from None
+
     def _outermost_call(self, computation: Computation, args: Sequence[Any]) -> Any:
         self._depth = 1
         if computation.module is not None:

@@ -1,0 +1,122 @@
+"""Which of the values that a wrong one comes from is to blame, and whether it is wrong at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.debug.divergence.beside import Beside, Frames
+from hlo.debug.divergence.nodes import Node
+from hlo.debug.divergence.pairing import stands_at, unpaired_before
+from hlo.testing.compare import Comparison
+
+# Below a wrong value at most so many are tried for where it comes from.
+_TRIES = 200
+# A copy of a value is never at fault.
+FORWARDS = frozenset({"get-tuple-element", "copy", "bitcast", "parameter", "optimization-barrier"})
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A value that one module gets wrong, given the other's values of what it is computed from.
+
+    given: in the given module; other: in the other one, None where it has no such value. frames:
+    where that ran in the given module. comparison: of the other's value with the given one's.
+    """
+
+    given: Node
+    other: Node | None
+    frames: Frames
+    comparison: Comparison
+    operands: Sequence[Any]
+    got: Any
+    want: Any
+
+
+def stands_for_something_else(run: Beside, node: Node, value: Any) -> bool:
+    """True if what uses a value is right with it: then it only has the name of another one."""
+    partner = run.partner(node)
+    assert partner is not None
+    told = False
+    for user in run.users_with_partners(node):
+        wanted = run.partner(user)
+        assert wanted is not None
+        if run.pairing.is_exact(user) and partner in wanted.operand_nodes():
+            return False
+        cone = unpaired_before(user, {**run.paired(), node: wanted})
+        cone = [n for n in cone if n is not node]
+        want, tolerance = run.given[wanted], run.tolerance
+        if not tolerance.compare(run.again_with(cone, node, value), want).same:
+            return False
+        right = run.again_with(cone, node, run.given[partner])
+        told = told or not tolerance.compare(right, want).same
+    return told
+
+
+def blamed(run: Beside, given: Node, other: Node, want: Any, found: Comparison) -> Suspect:
+    """Return which of the values that a wrong one comes from is to blame.
+
+    The first one that, put right, puts it right.
+    """
+    cone = unpaired_before(other, run.paired())
+    claimed = {p: n for n, p in run.paired().items()}
+    sources = unpaired_before(given, claimed)
+    tries = 0
+    for source in sources[:-1]:
+        if source.opcode in FORWARDS or not source.is_array:
+            continue
+        for place, position in _places(cone, source):
+            if tries >= _TRIES:
+                break
+            tries += 1
+            right = run.given[source]
+            edge = None
+            if position is not None:
+                edge = list(place.operand_nodes())[position]
+                got = run.value(edge)
+                healed = run.again(cone, {}, edge=(place, position, right))
+            else:
+                got = run.again(cone[: cone.index(place) + 1], {})
+                healed = run.again(cone, {place: right})
+            off = run.tolerance.compare(got, right)
+            if not off.same and run.tolerance.compare(healed, want).same:
+                return _suspect(run, source, edge or place, off, got, right)
+    while given.opcode in FORWARDS:
+        before = next(given.operand_nodes(), None)
+        if before is None or before in claimed or not _is_alike(before, given):
+            break
+        given = before
+    return _suspect(run, given, other, found, run.other_value(other), want)
+
+
+def _suspect(
+    run: Beside, given: Node, other: Node, comparison: Comparison, got: Any, want: Any
+) -> Suspect:
+    operands = [run.given.tree(t) for t in given.operands]
+    frames = run.frames + tuple((c, None) for c in given.callers)
+    return Suspect(given, other, frames, comparison, operands, got, want)
+
+
+def _places(cone: Sequence[Node], source: Node) -> Iterator[tuple[Node, int | None]]:
+    """Yield where a value of the given module may belong: at a node, or at an operand of one.
+
+    Operands are leaves, by their numbers.
+    """
+    for place in cone[:-1]:
+        if _is_alike(source, place) and (source.opcode != "constant" or stands_at(source, place)):
+            yield place, None
+    if source.opcode == "constant":
+        return
+    inside = set(cone)
+    for place in cone:
+        for number, operand in enumerate(place.operand_nodes()):
+            if operand not in inside and _is_alike(source, operand):
+                yield place, number
+
+
+def _is_alike(a: Node, b: Node) -> bool:
+    if not (a.is_array and b.is_array):
+        return False
+    x, y = a.inst.array_shape, b.inst.array_shape
+    return x.dims == y.dims and x.element_type is y.element_type

@@ -1,0 +1,263 @@
+"""Two modules side by side on the interpreter: the first value that one of them gets wrong.
+
+Each value of the other module that stands for one of the given module is computed from the given
+module's values of its operands, and compared with the given module's. So what is wrong shows where
+it is wrong and nowhere after it, and rounding does not add up. What does the same as its partner,
+to the same operands, is not computed for this at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hlo.debug.divergence.beside import Beside, Frames
+from hlo.debug.divergence.blame import Suspect, blamed, stands_for_something_else
+from hlo.debug.divergence.nodes import Actions, Node, Region, Tree, leaves, region_of
+from hlo.debug.divergence.pairing import CONTROL, Pairing, state_pairs
+from hlo.debug.divergence.tolerance import Tolerance
+from hlo.debug.divergence.values import Values, last_uses
+from hlo.errors import HloError
+from hlo.eval.interpreter import Interpreter
+from hlo.host import Host
+from hlo.ir import Computation, Instruction, Module
+
+# So many iterations of loops are looked at value by value, come what may.
+_FIRST_ITERATIONS = 16
+
+
+class _Found(Exception):
+    def __init__(self, suspect: Suspect) -> None:
+        self.suspect = suspect
+
+
+class _OutOfStep(Exception):
+    """Loops of the two modules do not run alike, for all that is known."""
+
+
+class Lockstep:
+    """Runs two modules side by side."""
+
+    def __init__(
+        self, given: Module, other: Module, tolerance: Tolerance,
+        known: Mapping[Instruction, Instruction] | None = None,
+        hosts: Callable[[], Host | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._modules = given, other
+        self.tolerance = tolerance
+        self._known = known
+        self._actions = Actions()
+        self._mine = Interpreter(hosts(), given.device_counts)
+        self._its = Interpreter(hosts(), other.device_counts)
+        self._regions: dict[Computation, Region] = {}
+        self._pairings: dict[tuple[Computation, Computation], Pairing] = {}
+
+    def first(self, arguments: Sequence[Any]) -> Suspect | None:
+        """Return the first value that the other module gets wrong, or None.
+
+        arguments: values for the parameters of the entries.
+        """
+        given, other = (m.entry for m in self._modules)
+        try:
+            self.run(given, arguments, other, arguments, ())
+        except _Found as found:
+            return found.suspect
+        return None
+
+    # --- one region -----------------------------------------------------------------------------
+
+    def region(self, comp: Computation) -> Region:
+        found = self._regions.get(comp)
+        if found is None:
+            found = self._regions[comp] = region_of(comp)
+        return found
+
+    def pairing(self, given: Computation, other: Computation) -> Pairing:
+        """Return which values of two computations stand for the same."""
+        found = self._pairings.get((given, other))
+        if found is None:
+            found = Pairing(self.region(given), self.region(other), self._actions, self._known)
+            self._pairings[given, other] = found
+        return found
+
+    def run(
+        self, given: Computation, mine: Sequence[Any], other: Computation, its: Sequence[Any],
+        frames: Frames, shared: Sequence[tuple[int, int]] = (),
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """Run two computations; returns the result of each. Raises _Found, _OutOfStep.
+
+        shared: which elements of the results, if they are tuples, stand for the same.
+        """
+        left, right = self.region(given), self.region(other)
+        pairing = self.pairing(given, other)
+        lasts = last_uses(right, pairing)
+        mine_too = Values(self._mine, dict(zip(left.parameters, mine, strict=True)), lasts.given)
+        its_too = Values(self._its, dict(zip(right.parameters, its, strict=True)), lasts.other)
+        beside = Beside(mine_too, its_too, self._its, pairing, self.tolerance, frames)
+        run = _Run(self, beside)
+        for node in right.nodes:
+            run.step(node)
+            if node.number % 16 == 0:
+                beside.given.free(node.number)
+                beside.other.free(node.number)
+        run.check_result(*_alike(left.root, right.root, shared))
+        return beside.given.tree(left.root), beside.result(right.root)
+
+    def run_whole(
+        self, given: Computation, mine: Sequence[Any], other: Computation, its: Sequence[Any],
+        frames: Frames, shared: Sequence[tuple[int, int]] = (),
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """Do what `run` does, and look at values inside only if the results differ."""
+        left, right = self._mine.call(given, mine), self._its.call(other, its)
+        if isinstance(left, tuple):
+            pairs = [(left[a], right[b]) for a, b in shared]
+        else:
+            pairs = [(left, right)]
+        if all(self._are_same(a, b) for a, b in pairs):
+            return left, right
+        return self.run(given, mine, other, its, frames, shared)
+
+    def _are_same(self, a: Any, b: Any) -> bool:
+        if isinstance(a, tuple):
+            return len(a) == len(b) and all(map(self._are_same, a, b))
+        return a is b or not hasattr(a, "dtype") or self.tolerance.compare(b, a).same
+
+
+class _Run:
+    """One run of two regions, step by step."""
+
+    def __init__(self, lockstep: Lockstep, beside: Beside) -> None:
+        self._lockstep = lockstep
+        self._beside = beside
+
+    def step(self, node: Node) -> None:
+        """Compute a value of the other region, if need be, and compare it. Raises _Found."""
+        beside = self._beside
+        partner = beside.partner(node)
+        if node.opcode == "parameter":
+            return
+        if partner is not None and not beside.apart and beside.pairing.is_exact(node):
+            if not node.is_array:
+                beside.other[node] = beside.given[partner]
+            return
+        if partner is not None and node.opcode in CONTROL and self._control(partner, node):
+            return
+        value = beside.other[node] = beside.computed(node)
+        if partner is None or not node.is_array or not partner.is_array:
+            return
+        want = beside.given[partner]
+        found = beside.compare(node, value, want)
+        if found.same:
+            return
+        if stands_for_something_else(beside, node, value):
+            beside.apart.add(node)
+            return
+        raise _Found(blamed(beside, partner, node, want, found))
+
+    def check_result(self, given: Tree, other: Tree) -> None:
+        """Compare results that stand for the same by their places. Raises _Found."""
+        beside = self._beside
+        its, mine = list(leaves(other)), list(leaves(given))
+        if len(its) != len(mine):
+            return
+        for node, want in zip(its, mine, strict=True):
+            if not (node.is_array and want.is_array) or beside.partner(node) is want:
+                continue
+            if node.inst.array_shape.dims != want.inst.array_shape.dims:
+                continue
+            value = beside.value(node)
+            found = beside.tolerance.compare(value, beside.given[want])
+            if not found.same:
+                raise _Found(blamed(beside, want, node, beside.given[want], found))
+
+    # --- control flow ---------------------------------------------------------------------------
+
+    def _control(self, given: Node, other: Node) -> bool:
+        """Run loops or branches side by side; returns whether they go alike."""
+        beside = self._beside
+        if given.opcode != other.opcode:
+            return False
+        mine = [beside.given.tree(t) for t in given.operands]
+        its = [beside.result(t) for t in other.operands]
+        outer = beside.frames + tuple((c, None) for c in given.callers)
+        try:
+            if given.opcode == "while":
+                found = self._loop(given, mine[0], other, its[0], outer)
+            else:
+                found = self._branch(given, mine, other, its, outer)
+        except _OutOfStep:
+            return False
+        beside.given[given], beside.other[other] = found
+        return True
+
+    def _loop(
+        self, given: Node, mine: Any, other: Node, its: Any, outer: Frames
+    ) -> tuple[Any, Any]:
+        a, b = given.inst, other.inst
+        lockstep = self._lockstep
+        pairing = lockstep.pairing(a.body, b.body)
+        shared = state_pairs(lockstep.region(a.body), lockstep.region(b.body), pairing)
+        iteration = 0
+        while True:
+            frames = (*outer, (a, iteration))
+            # Each value of the first iterations, then results, unless these differ.
+            step = lockstep.run if iteration < _FIRST_ITERATIONS else lockstep.run_whole
+            on, on_too = step(a.condition, [mine], b.condition, [its], frames)
+            if bool(on) != bool(on_too):
+                raise _OutOfStep
+            if not on:
+                return mine, its
+            mine, its = step(a.body, [mine], b.body, [its], frames, shared)
+            its = _with_elements(its, mine, shared)
+            iteration += 1
+
+    def _branch(
+        self, given: Node, mine: Sequence[Any], other: Node, its: Sequence[Any], outer: Frames
+    ) -> tuple[Any, Any]:
+        a, b = given.inst.called_computations, other.inst.called_computations
+        if len(a) != len(b) or mine[0].dtype != its[0].dtype:
+            raise _OutOfStep
+        at, too = (_branch_taken(v[0], len(a)) for v in (mine, its))
+        if at != too:
+            raise _OutOfStep
+        frames = (*outer, (given.inst, None))
+        return self._lockstep.run(a[at], [mine[1 + at]], b[at], [its[1 + at]], frames)
+
+
+def _alike(given: Tree, other: Tree, shared: Sequence[tuple[int, int]]) -> tuple[Tree, Tree]:
+    """Return those elements of two results that stand for the same; all if nothing is said."""
+    if not shared or not isinstance(given, tuple) or not isinstance(other, tuple):
+        return given, other
+    return tuple(given[a] for a, _ in shared), tuple(other[b] for _, b in shared)
+
+
+def _branch_taken(selector: Any, count: int) -> int:
+    if selector.dtype.kind == "b":
+        return 0 if selector else 1
+    index = int(selector)
+    return index if 0 <= index < count else count - 1
+
+
+def _with_elements(state: Any, given: Any, shared: Sequence[tuple[int, int]]) -> Any:
+    """Return the state of a loop with those elements that both loops have taken from the other."""
+    if not isinstance(state, tuple) or not isinstance(given, tuple):
+        return given if shared else state
+    elements = list(state)
+    for mine, its in shared:
+        if mine < len(given) and its < len(elements):
+            elements[its] = given[mine]
+    return tuple(elements)
+
+
+def unsupported(module: Module) -> HloError | None:
+    """Return why a module cannot be run side by side with another one, or None."""
+    from hlo.analysis.devices import devices_of
+
+    counts = devices_of(module)
+    if counts != (1, 1):
+        return HloError.at(
+            "unsupported-devices",
+            f"{module.name}: it runs on {counts[0] * counts[1]} devices, and divergences are "
+            "looked for on one",
+        )  # fmt: skip
+    return None

@@ -1,0 +1,231 @@
+"""Which values of two computations stand for the same: by structure, by names, by source positions.
+
+Passes keep the name of what they leave, and the place in the text of what they rewrite. What
+neither says is found from operands and from users.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
+
+from hlo.debug.divergence.nodes import Actions, Node, Region, flat, leaves
+from hlo.ir import Instruction
+from hlo.values.types import ArrayShape
+
+CONTROL = frozenset({"while", "conditional"})
+
+
+class Pairing:
+    """Pairs of nodes of two regions, the given one and the other.
+
+    of: the given node for a node of the other region. claimed: the other way around, the last
+    where there are several. known: pairs of instructions from elsewhere.
+    """
+
+    def __init__(
+        self, given: Region, other: Region, actions: Actions,
+        known: Mapping[Instruction, Instruction] | None = None,
+    ) -> None:  # fmt: skip
+        self.of: dict[Node, Node] = {}
+        self.claimed: dict[Node, Node] = {}
+        self._exact: dict[Node, bool] = {}
+        self._given, self._other = given, other
+        self._actions = actions
+        self._known = known or {}
+        self._by_path: dict[tuple[str, ...], Node] = {n.path: n for n in given.nodes}
+        self._by_inst: dict[Instruction, list[Node]] = defaultdict(list)
+        for node in given.nodes:
+            self._by_inst[node.inst].append(node)
+        self._by_action: dict[Hashable, list[Node]] = defaultdict(list)
+        for node in given.nodes:
+            if node.opcode != "parameter":
+                self._by_action[self._action(node, None)].append(node)
+        for p, q in zip(given.parameters, other.parameters, strict=False):
+            if p.shape == q.shape or (p.is_array and _same_array(p, q)):
+                self._pair(p, q)
+        self._forward()
+        self._by_root()
+        self._backward()
+        self._by_span()
+        self._forward()
+        self._backward()
+        self._exact.clear()
+
+    def is_exact(self, node: Node) -> bool:
+        """True if a node of the other region does what its partner does, to the same values."""
+        found = self._exact.get(node)
+        if found is None:
+            found = self._exact[node] = self._is_exact(node)
+        return found
+
+    def _is_exact(self, node: Node) -> bool:
+        partner = self.of.get(node)
+        if partner is None or node.opcode == "parameter":
+            return partner is not None
+        if self._actions.key(node.inst) != self._actions.key(partner.inst):
+            return False
+        mine, its = list(node.operand_nodes()), list(partner.operand_nodes())
+        return len(mine) == len(its) and all(
+            self.of.get(a) is b for a, b in zip(mine, its, strict=True)
+        )
+
+    def _pair(self, given: Node, other: Node) -> None:
+        self.of[other] = given
+        self.claimed[given] = other
+
+    def _action(self, node: Node, partners: Mapping[Node, Node] | None) -> Hashable:
+        operands = tuple(
+            id(n if partners is None else partners.get(n)) for n in node.operand_nodes()
+        )
+        return self._actions.key(node.inst), operands
+
+    def _forward(self) -> None:
+        """Pair nodes in order: by what they do to paired operands, and by their names."""
+        for node in self._other.nodes:
+            if node in self.of or node.opcode == "parameter":
+                continue
+            named = self._named(node)
+            if named is not None and named not in self.claimed and _fits(named, node):
+                self._pair(named, node)
+            elif all(o in self.of for o in node.operand_nodes()):
+                same = self._by_action.get(self._action(node, self.of), [])
+                if same:
+                    self._pair(next((n for n in same if n not in self.claimed), same[0]), node)
+
+    def _named(self, node: Node) -> Node | None:
+        """Return what has the name of a node, and is not known to be something else."""
+        known = self._known.get(node.inst)
+        if known is not None:
+            return next((n for n in self._by_inst[known] if n.callers == ()), None) or next(
+                iter(self._by_inst[known]), None
+            )
+        found = self._by_path.get(node.path)
+        if found is None:
+            return None
+        a, b = found.inst.span, node.inst.span
+        if a is not None and b is not None and a.source is b.source and a.start != b.start:
+            return None  # a name that became free, and was given again
+        if b is None and a is not None and found.opcode != node.opcode:
+            return None
+        return found
+
+    def _by_root(self) -> None:
+        mine, its = flat(self._other.root), flat(self._given.root)
+        if len(mine) == len(its):
+            for b, a in zip(mine, its, strict=True):
+                if b not in self.of and a not in self.claimed and _fits(a, b):
+                    self._pair(a, b)
+
+    def _backward(self) -> None:
+        """Pair what paired operations of one kind use in the same place."""
+        for node in reversed(self._other.nodes):
+            partner = self.of.get(node)
+            if partner is None or partner.opcode != node.opcode:
+                continue
+            mine, its = list(node.operand_nodes()), list(partner.operand_nodes())
+            if len(mine) != len(its):
+                continue
+            for b, a in zip(mine, its, strict=True):
+                if b in self.of or a in self.claimed or not _fits(a, b):
+                    continue
+                if a.opcode == "constant":
+                    if stands_at(a, b):
+                        self._pair(a, b)
+                elif a.opcode == b.opcode or b.inst.span is None:
+                    self._pair(a, b)
+
+    def _by_span(self) -> None:
+        """Pair what a pass has made with what it was made of, which stands at the same place.
+
+        A rewrite makes operands before results: the last one with the shape is the value.
+        """
+        places: dict[Hashable, list[Node]] = defaultdict(list)
+        for node in self._given.nodes:
+            if node not in self.claimed and node.inst.span is not None:
+                places[_place(node)].append(node)
+        copies: dict[tuple[Hashable, str], Node] = {}
+        for node in reversed(self._other.nodes):
+            if node in self.of or node.inst.span is None or node.opcode == "constant":
+                continue
+            place = _place(node)
+            # Fusions have copies of what they compute again, under its name.
+            twin = copies.get((place, node.inst.name))
+            if twin is not None and twin.callers != node.callers and twin.shape == node.shape:
+                self.of[node] = self.of[twin]
+                continue
+            inner = any(u.inst.span is not None and _place(u) == place for u in node.users)
+            for candidate in reversed(places.get(place, ())):
+                if inner and candidate.opcode != node.opcode:
+                    continue
+                if candidate not in self.claimed and _fits(candidate, node):
+                    self._pair(candidate, node)
+                    copies[place, node.inst.name] = node
+                    break
+
+
+def _place(node: Node) -> Hashable:
+    span = node.inst.span
+    assert span is not None
+    return id(span.source), span.start
+
+
+def stands_at(given: Node, other: Node) -> bool:
+    """True if name or place in the text say that one is the other; where nothing says, too."""
+    a, b = given.inst, other.inst
+    if a.name == b.name:
+        return True
+    if a.span is None or b.span is None:
+        return a.span is b.span
+    return a.span.source is not b.span.source or a.span.start == b.span.start
+
+
+def _fits(given: Node, other: Node) -> bool:
+    """True if one may stand for the other: arrays of one shape, or both control flow."""
+    if given.opcode in CONTROL or other.opcode in CONTROL:
+        return given.opcode == other.opcode
+    if given.opcode == "parameter" or other.opcode == "parameter":
+        return False
+    return _same_array(given, other)
+
+
+def _same_array(given: Node, other: Node) -> bool:
+    a, b = given.shape, other.shape
+    return (
+        isinstance(a, ArrayShape)
+        and isinstance(b, ArrayShape)
+        and a.dims == b.dims
+        and a.element_type is b.element_type
+    )
+
+
+def unpaired_before(node: Node, paired: Mapping[Node, Node]) -> list[Node]:
+    """Return the nodes that a node depends on by way of nodes without a partner, itself last."""
+    found = {node}
+    stack = [node]
+    while stack:
+        for operand in stack.pop().operand_nodes():
+            if operand not in paired and operand not in found and operand.opcode != "parameter":
+                found.add(operand)
+                stack.append(operand)
+    return sorted(found, key=lambda n: n.number)
+
+
+def state_pairs(given: Region, other: Region, pairing: Pairing) -> list[tuple[int, int]]:
+    """Return which elements of the states of two loop bodies stand for the same.
+
+    Both have one parameter, a tuple; its elements are used by way of get-tuple-element.
+    """
+    if given.parameters[0].shape == other.parameters[0].shape:
+        return [(n, n) for n in range(_width(given))]
+    found = set()
+    for b, a in pairing.of.items():
+        if a.opcode == b.opcode == "get-tuple-element" and (
+            a.operands[0] is given.parameters[0] and b.operands[0] is other.parameters[0]
+        ):
+            found.add((a.inst.tuple_index, b.inst.tuple_index))
+    return sorted(found)
+
+
+def _width(region: Region) -> int:
+    return len(region.root) if isinstance(region.root, tuple) else len(list(leaves(region.root)))

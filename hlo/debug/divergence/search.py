@@ -1,0 +1,265 @@
+"""The search for the first instruction where two runs part.
+
+Between the two runs lie modules and machines: what passes made of the module, another module, what
+executes it. Each step is looked at by itself: modules beside each other on the interpreter
+(`lockstep.py`), a machine beside the interpreter on one module (`segments.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.analysis.rounding import rounded_digits
+from hlo.analysis.source_location import SourceLocation, source_location
+from hlo.compiler.backends import REFERENCE
+from hlo.debug.divergence.lockstep import Lockstep, Suspect, unsupported
+from hlo.debug.divergence.record import Divergence
+from hlo.debug.divergence.segments import Machine, Wrong
+from hlo.debug.divergence.sides import Side
+from hlo.debug.divergence.tolerance import Tolerance
+from hlo.debug.trace.origin import origin
+from hlo.debug.trace.record import Frame
+from hlo.errors import HloError
+from hlo.eval.interpreter import Interpreter
+from hlo.host import Host
+from hlo.io.arguments import named_leaves
+from hlo.ir import Instruction, Module
+from hlo.ir.extract import extract
+from hlo.passes import run_pipeline
+from hlo.passes.default import pipeline_of
+from hlo.passes.manager import PassRun
+from hlo.passes.pipeline import Step
+from hlo.passes.validate import Validate
+from hlo.testing.compare import Comparison, compare, nudged, spread
+from hlo.values.types import without_layout
+
+
+@dataclass
+class Search:
+    """Looks for where two runs part.
+
+    left, right: the runs; names are those of the left module. arguments: checked values.
+    """
+
+    left: Side
+    right: Side
+    arguments: Sequence[Any]
+    tolerance: Tolerance
+    threads: int | None = None
+    host: Host | None = None
+
+    def first(self) -> Divergence | None:
+        """Return the first divergence, or None where the results agree and all that leads to them.
+
+        Raises HloError.
+        """
+        for side in (self.left, self.right):
+            error = unsupported(side.given)
+            if error is not None:
+                raise error
+        self._need_alike()
+        results = self._results()
+        found = self._modules(results) or self._passes(results)
+        if found is not None:
+            return found
+        if all(c.same for c in results.values()):
+            return None
+        return self._machines(results) or Divergence(
+            "growth", self.left.name, self.right.name, "rounding", results=results
+        )
+
+    def _need_alike(self) -> None:
+        a, b = self.left.given.entry, self.right.given.entry
+        mine = [without_layout(s) for s in [*a.parameter_shapes, a.result_shape]]
+        its = [without_layout(s) for s in [*b.parameter_shapes, b.result_shape]]
+        if mine != its:
+            raise HloError.at(
+                "shape-mismatch",
+                f"{self.right.name} does not take and give what {self.left.name} does: "
+                f"{b.signature}, not {a.signature}",
+            )
+
+    def _results(self) -> Mapping[str, Comparison]:
+        """Run both sides whole; returns how their results compare."""
+        mine, its = (self._run(side, self.arguments) for side in (self.left, self.right))
+        shape = self.left.given.entry.result_shape
+        pairs = list(zip(named_leaves(shape, mine), named_leaves(shape, its), strict=True))
+        found = {name: self.tolerance.compare(a, b) for (name, _, a), (_, _, b) in pairs}
+        if self.tolerance.is_given or all(c.same for c in found.values()):
+            return found
+        digits = rounded_digits(self.right.given)
+        near = self._run(self.right, [nudged(v, digits) for v in self.arguments])
+        for (name, _, a), (_, _, b), (_, _, n) in zip(
+            *zip(*pairs, strict=True), named_leaves(shape, near), strict=True
+        ):
+            if not found[name].same:
+                found[name] = compare(a, b, sensitivity=spread(b, n))
+        return found
+
+    def _run(self, side: Side, arguments: Sequence[Any]) -> Any:
+        return side.execute(self.threads, self._host())(side.made, arguments)
+
+    def _host(self) -> Host | None:
+        """Return a fresh host with the functions that were given: runs leave state behind."""
+        if self.host is None:
+            return None
+        return Host(self.host.custom_calls, self.host.libraries)
+
+    # --- modules --------------------------------------------------------------------------------
+
+    def _modules(self, results: Mapping[str, Comparison]) -> Divergence | None:
+        """Compare the modules of both sides as they were given."""
+        given, other = self.left.given, self.right.given
+        if given is other:
+            return None
+        known = None
+        if not _share_names(given, other):
+            from hlo.analysis.matching import match_modules
+
+            known = {b: a for a, b in match_modules(given, other).pairs}
+        lockstep = Lockstep(given, other, self.tolerance, known, self._host)
+        suspect = lockstep.first(self.arguments)
+        if suspect is None:
+            return None
+        # What the search takes for right is the left side's.
+        return self._divergence(suspect, "module", results, swapped=True)
+
+    def _passes(self, results: Mapping[str, Comparison]) -> Divergence | None:
+        """Compare the module of each side with what passes have made of it."""
+        for side in (self.left, self.right):
+            if side.made is side.given or self._is_equally_made(side):
+                continue
+            lockstep = Lockstep(side.given, side.made, self.tolerance, None, self._host)
+            suspect = lockstep.first(self.arguments)
+            if suspect is not None:
+                found = self._divergence(suspect, "passes", results, swapped=side is self.right)
+                return _with_rules(found, side, suspect)
+        return None
+
+    def _is_equally_made(self, side: Side) -> bool:
+        other = self.left if side is self.right else self.right
+        return side is self.right and side.passes == other.passes and side.given is other.given
+
+    def _divergence(
+        self, suspect: Suspect, between: str, results: Mapping[str, Comparison], *, swapped: bool
+    ) -> Divergence:
+        inst = suspect.given.inst
+        got, want, comparison = suspect.got, suspect.want, suspect.comparison
+        if swapped:
+            got, want = want, got
+            comparison = self.tolerance.compare(got, want)
+        counterpart = "" if suspect.other is None else str(suspect.other.inst)
+        return Divergence(
+            "instruction", self.left.name, self.right.name, between, inst.name, inst.opcode,
+            _computation(inst), _location(inst), _frames(suspect.frames), counterpart, comparison,
+            _named(inst, suspect.operands), got, want, *_alone(inst, suspect.operands),
+            results=results,
+        )  # fmt: skip
+
+    # --- machines -------------------------------------------------------------------------------
+
+    def _machines(self, results: Mapping[str, Comparison]) -> Divergence | None:
+        """Compare the machine of each side with the interpreter on the module that it runs."""
+        for side in (self.left, self.right):
+            if side.backend == REFERENCE:
+                continue
+            execute = side.execute(self.threads, self._host())
+            machine = Machine(execute, Interpreter(self._host()), self.tolerance)
+            wrong = machine.first_wrong(side.made, self.arguments)
+            if wrong is not None:
+                return self._of_machine(wrong, side, results)
+        return None
+
+    def _of_machine(
+        self, wrong: Wrong, side: Side, results: Mapping[str, Comparison]
+    ) -> Divergence:
+        inst = origin(wrong.at, side.given)
+        got, want, comparison = wrong.got, wrong.want, wrong.comparison
+        if side is self.right:
+            got, want = want, got
+            comparison = self.tolerance.compare(got, want)
+        parameters = wrong.module.entry.parameters
+        kind = "instruction" if len(wrong.insts) == 1 else "together"
+        return Divergence(
+            kind, self.left.name, self.right.name, side.backend, inst.name, inst.opcode,
+            _computation(inst), _location(inst), _frames(wrong.frames), str(wrong.at), comparison,
+            tuple((p.name, v) for p, v in zip(parameters, wrong.arguments, strict=True)),
+            got, want, wrong.module, tuple(wrong.arguments), results=results,
+        )  # fmt: skip
+
+
+def _share_names(a: Module, b: Module) -> bool:
+    """True if most instructions have the name of one of the other module, of the same opcode."""
+    names = {(i.name, i.opcode) for i in a.instructions()}
+    shared = sum((i.name, i.opcode) in names for i in b.instructions())
+    return 2 * shared > sum(1 for _ in b.instructions())
+
+
+def _computation(inst: Instruction) -> str:
+    return inst.parent.name if inst.parent is not None else ""
+
+
+def _location(inst: Instruction) -> SourceLocation:
+    return source_location(inst)
+
+
+def _frames(frames: Sequence[tuple[Instruction, int | None]]) -> tuple[Frame, ...]:
+    return tuple(Frame(inst.name, iteration) for inst, iteration in frames)
+
+
+def _named(inst: Instruction, operands: Sequence[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((o.name, v) for o, v in zip(inst.operands, operands, strict=True))
+
+
+def _alone(inst: Instruction, operands: Sequence[Any]) -> tuple[Module | None, tuple[Any, ...]]:
+    """Return an instruction as a runnable module, and the values of its parameters."""
+    if inst.opcode == "parameter":
+        return None, ()
+    module = extract(inst, 0)
+    by_name = {o.name: v for o, v in zip(inst.operands, operands, strict=True)}
+    return module, tuple(by_name[p.name] for p in module.entry.parameters)
+
+
+# --- which rewrite -------------------------------------------------------------------------------
+
+
+class _Log:
+    """Keeps what passes do at instructions of some names."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.found: list[str] = []
+        self._names = names
+
+    def before(self, module: Module, step: Step) -> None: ...
+
+    def after(self, module: Module, run: PassRun) -> None:
+        for rewrite in run.rewrites:
+            if rewrite.instruction in self._names:
+                text = f"{run.name}: {rewrite.rule} at {rewrite.instruction}"
+                if text not in self.found:
+                    self.found.append(text)
+
+
+def _with_rules(found: Divergence, side: Side, suspect: Suspect) -> Divergence:
+    """Add what the passes did there: the rewrite that is wrong, if the instruction alone shows it.
+
+    Else the rewrites at the instruction, or at what became of it.
+    """
+    from dataclasses import replace
+
+    pipeline = pipeline_of(side.passes, fuses=False)
+    if found.module is not None:
+        small = found.module.clone()
+        try:
+            run_pipeline(small, pipeline, [Validate(small)])
+        except HloError as e:
+            if e.code == "pass-changed-result":
+                return replace(found, rules=(e.diagnostics[0].message,))
+    names = {found.instruction}
+    if suspect.other is not None:
+        names.add(suspect.other.inst.name)
+    log = _Log(names)
+    run_pipeline(side.given.clone(), pipeline, [log])
+    return replace(found, rules=tuple(log.found))

@@ -1,0 +1,118 @@
+"""What runs on one side: a machine, passes before it, and a module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlo.compiler.backends import NATIVE, REFERENCE, names
+from hlo.errors import HloError, did_you_mean
+from hlo.host import Host
+from hlo.ir import Module
+from hlo.passes import run_pipeline
+from hlo.passes.default import pipeline_of
+from hlo.verifier import verify_as
+
+XLA = "xla"
+_SPEC = re.compile(r"([\w.+-]+)(?:\{passes=(.*)\})?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run of a module.
+
+    name: as it was asked for. backend: `reference`, `compiled`, `xla`, or a machine of a package.
+    passes: the pipeline in front of it, empty for none. given: the module before passes; made: the
+    one after them.
+    """
+
+    name: str
+    backend: str
+    passes: str
+    given: Module
+    made: Module
+
+    def execute(self, threads: int | None, host: Host | None) -> Callable[..., Any]:
+        """Return what runs a module on values, as this side does, without passes.
+
+        Modules are compiled once for all their runs.
+        """
+        if self.backend == XLA:
+            from hlo.debug.divergence.xla import runner
+
+            return runner()
+        ready: dict[Module, Callable[..., Any]] = {}
+
+        def run(module: Module, values: Sequence[Any]) -> Any:
+            program = ready.get(module)
+            if program is None:
+                program = ready[module] = _loaded(module, self.backend, threads, host)
+            return program(values)
+
+        return run
+
+
+def _loaded(
+    module: Module, backend: str, threads: int | None, host: Host | None
+) -> Callable[..., Any]:
+    if backend == REFERENCE:
+        from hlo.eval import run_values
+
+        return lambda values: run_values(module, values, host)
+    if backend == NATIVE:
+        from hlo.compiler.pipeline import compile as compile_module
+
+        program = compile_module(
+            module, cache=False, threads=threads, host=host, passes="", verify="lenient"
+        )
+        return program.run_values  # type: ignore[union-attr]
+    from hlo.compiler.backends import load
+
+    loaded = load(module, backend, passes="", verify="lenient")
+    start = loaded.on(host or Host())
+    return lambda values: start(values, None)
+
+
+def left_side(backend: str, passes: str, module: Module, verify: str) -> Side:
+    """Return the side of a module: a machine with passes before it, or one that a text names."""
+    if "{" in backend:
+        return side_of(backend, module, verify)
+    return make_side(backend, backend, "" if backend == REFERENCE else passes, module, verify)
+
+
+def beside(left: Side, against: str | Module, verify: str) -> Side:
+    """Return the other side: one that a text names, or another module that runs as `left` does."""
+    if isinstance(against, Module):
+        return make_side(against.name, left.backend, left.passes, against, verify)
+    return side_of(against, left.given, verify)
+
+
+def side_of(spec: str, module: Module, verify: str = "strict") -> Side:
+    """Return the side that a text names: `reference`, `compiled{passes=...}`, `xla`, a machine.
+
+    Raises HloError for a text that names none.
+    """
+    found = _SPEC.fullmatch(spec.strip())
+    if found is None:
+        return make_side(spec, spec, "", module, verify)
+    passes = found[2] if found[2] is not None else "default" if found[1] == NATIVE else ""
+    return make_side(spec, found[1], passes, module, verify)
+
+
+def make_side(name: str, backend: str, passes: str, module: Module, verify: str) -> Side:
+    """Return a side, its passes run. Raises HloError."""
+    known = [NATIVE, REFERENCE, XLA, *names()]
+    if backend not in known:
+        raise HloError.at(
+            "bad-backend", f"{name!r} names nothing to run on or to compare with: a module, a "
+            f"trace, or one of {', '.join(dict.fromkeys(known))}",
+            hint=did_you_mean(backend, known) or "compiled{passes=A,B} has passes before it",
+        )  # fmt: skip
+    verify_as(module, verify)
+    made = module
+    if passes:
+        made = module.clone()
+        run_pipeline(made, pipeline_of(passes, fuses=False))
+    return Side(name, backend, passes, module, made)
