@@ -11,3 +11,7 @@ from hlo.debug.difference.difference import Difference, diff
 from hlo.debug.difference.record import Pattern
 
 __all__ = ["Change", "Detail", "Difference", "Pattern", "diff"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
