@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from hlo.compiler.backends import Run
     from hlo.compiler.constants import Constants
+    from hlo.compiler.lowering import Clock
     from hlo.host import Host
     from hlo.host.host import Others
     from hlo.io.arguments import Parameter, Path
@@ -103,22 +104,24 @@ def compiled(
     constants: Constants | None = None,
     others: Others | None = None,
     profiled: bool = False,
+    clock: Clock | None = None,
 ) -> Runnable:
     """Return the native code of a module's text. Raises HloError.
 
     host: makes what a device sees besides arguments. device_counts: by default those that the
     module needs. constants: gives elided ones values. others: the processes that it runs with.
-    profiled: with counters, and not from the cache.
+    profiled: with counters. clock: divides the time of compilation. With either it is not from the
+    cache.
     """
     from hlo.compiler.pipeline import compile_text, on_host
 
     options: dict[str, Any] = {"threads": threads, "host": host(), "passes": passes}
     options |= {"constants": constants, "verify": verify}
     exe: Executable
-    if profiled:
-        from hlo.profiler.measure import compile_profiled_text
+    if profiled or clock is not None:
+        from hlo.profiler.measure import compile_anew
 
-        exe = compile_profiled_text(source, name, **options)
+        exe = compile_anew(source, name, counters=profiled, clock=clock, **options)
     else:
         exe = compile_text(source, name, cache=cache, **options)
     programs = [exe]
@@ -168,11 +171,11 @@ def loaded(
     source: bytes, name: str, backend: str, host: Callable[[], Host | None],
     passes: str = "default", verify: str = "strict",
     device_counts: tuple[int, int] | None = None, constants: Constants | None = None,
-    others: Others | None = None,
+    others: Others | None = None, *, profiled: bool = False,
 ) -> Runnable:  # fmt: skip
     """Return a module's text on a backend other than native code; see `compiled`.
 
-    Raises HloError.
+    profiled: the interpreter's. Raises HloError.
     """
     from hlo.compiler.backends import load
     from hlo.compiler.lowering import Clock
@@ -186,13 +189,21 @@ def loaded(
     program = load(module, backend, passes=passes, verify=verify, clock=clock)
     counts = device_counts or program.device_counts
     hosts = _hosts(host, counts, others)
-    runs = [program.on(h) for h in hosts]
+    profilers: list[Profiler] = []
+    if profiled:
+        from hlo.profiler.interpreting import InterpreterProfiler
+
+        of = [InterpreterProfiler(module) for _ in hosts]
+        profilers += of
+        bound = [partial(p.run, h) for p, h in zip(of, hosts, strict=True)]
+    else:
+        bound = [partial(_run, program.on(h)) for h in hosts]
     return Runnable(
         program.parameters, program.result_shape, counts,
-        partial(_together, hosts, counts, [partial(_run, run) for run in runs], others),
+        partial(_together, hosts, counts, bound, others),
         clock.seconds,
         program.domains, program.cost, program.elided, program.unused_devices, hosts,
-        program.working_bytes,
+        program.working_bytes, profilers,
     )  # fmt: skip
 
 

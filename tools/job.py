@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hlo.host import Host
     from hlo.ir import Module
     from hlo.mpi.world import World
+    from hlo.profiler.compilation import StageClock
     from hlo.testing.compare import Comparison
     from hlo.values.literal import Literal
 
@@ -154,7 +156,10 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
             whole = whole_arrays(source, name, job.partition, job.shards, job.verify)
         if whole is not None:
             source, given, name = whole.text, whole.counts, f"{name} (partitioned)"
-        module = _prepared(source, name, job, given)
+        clock = job.profiles.clock() if job.profiles is not None else None
+        module = _prepared(source, name, job, given, clock)
+        if job.profiles is not None and clock is not None:
+            outcome.compilation = [clock.profile(Path(file).stem)]
         outcome.prepare_s, outcome.cost = dict(module.seconds), module.cost
         if job.compile_only:
             return outcome
@@ -209,7 +214,7 @@ def run(file: str, source: bytes, name: str, job: Job) -> Outcome:
             results = module.run(values)
             outcome.runs_s.append(time.perf_counter() - start)
     if job.profiles is not None:
-        outcome.profiles = job.profiles.profiles(module)
+        outcome.profiles = job.profiles.profiles(module, job)
     outcome.results = named_results(module.result, results, counts, devices.start)
     outcome.outfeed = _fed_out(module, devices.start)
     if job.keeps_arguments:
@@ -333,19 +338,22 @@ def _as_text(source: bytes, name: str, form: str) -> tuple[bytes, str]:
     return str(read_module(source, name, form)).encode(), f"{name} (printed)"
 
 
-def _prepared(source: bytes, name: str, job: Job, counts: tuple[int, int] | None) -> Runnable:
+def _prepared(
+    source: bytes, name: str, job: Job, counts: tuple[int, int] | None,
+    clock: StageClock | None = None,
+) -> Runnable:  # fmt: skip
     if job.inspects is not None:
         # It runs with probes: all that is needed is what the module takes.
         job = replace(job, backend="reference")
     if job.backend != "compiled":
         return loaded(
             source, name, job.backend, job.host, job.passes, job.verify, counts, job.filler(),
-            job.world,
+            job.world, profiled=job.profiles is not None,
         )  # fmt: skip
     return compiled(
         source, name, cache=job.cache, threads=job.threads, host=job.host, passes=job.passes,
         verify=job.verify, device_counts=counts, constants=job.filler(), others=job.world,
-        profiled=job.profiles is not None,
+        profiled=job.profiles is not None and job.profiles.runs is not None, clock=clock,
     )  # fmt: skip
 
 

@@ -48,8 +48,9 @@ class Outcome:
     whole_reference: Sequence[Any] = ()
     # What was looked for inside of the run, instead of results.
     inspection: Inspection | None = None
-    # Where the time of the runs on each device went.
+    # Where the time of the runs on each device went, and that of the compilation.
     profiles: Sequence[Profile] = ()
+    compilation: Sequence[Profile] = ()
 
     @property
     def failed(self) -> bool:

@@ -1,4 +1,4 @@
-"""The flags of `hlo-run` that show where the time of runs goes."""
+"""The flags of `hlo-run` that show where the time of runs and of compilations goes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from .common import emit, note
 
 if TYPE_CHECKING:
+    from hlo.profiler.compilation import StageClock
     from hlo.profiler.profile import Profile
 
     from .backends import Runnable
@@ -23,20 +24,25 @@ _HERE = "-"
 # The form of a file by its ending, the longest first.
 _ENDINGS = {
     ".trace.json": "chrome", ".perfetto.json": "chrome", ".json": "json", ".folded": "folded",
-    ".map": "perf", ".txt": "table",
+    ".txt": "table",
 }  # fmt: skip
-_FORMATS = ("table", "json", "chrome", "folded", "folded-op-name", "perf")
+_FORMATS = ("table", "json", "chrome", "folded", "folded-op-name")
 _LINES = 40
 
 
 def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --profile and --profile-format."""
+    """Add --profile, --profile-compile and --profile-format."""
     for option in (
         click.option(
             "--profile-format", type=click.Choice(_FORMATS),
             help="The form of the profile, instead of by OUT's ending: .json, .trace.json (Chrome "
             "trace events, for Perfetto), .folded (stacks for flame graphs; folded-op-name has the "
-            "framework's), .map (addresses for perf), .txt.",
+            "framework's), .txt.",
+        ),
+        click.option(
+            "--profile-compile", is_flag=False, flag_value=_HERE, metavar="[=OUT]",
+            help="Show where the time of compilation goes, by stage, pass and part of the code, or "
+            "write it to OUT.",
         ),
         click.option(
             "--profile", is_flag=False, flag_value=_HERE, metavar="[=OUT]",
@@ -49,75 +55,107 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_profile_values(args: Sequence[str]) -> list[str]:
-    """Return arguments in which --profile does not take the next one for their value."""
-    return [f"{a}={_HERE}" if a == "--profile" else a for a in args]
+    """Return arguments in which these flags do not take the next one for their value."""
+    return [f"{a}={_HERE}" if a in ("--profile", "--profile-compile") else a for a in args]
 
 
 @dataclass(frozen=True)
 class ProfileFlags:
-    """What the flags say: where the profile goes, and in which form."""
+    """What the flags say: where profiles go, None for none, and in which form."""
 
-    out: str
-    form: str
+    runs: str | None
+    compilation: str | None
+    form: str | None
 
     @classmethod
     def take(cls, given: dict[str, Any], files: Sequence[str]) -> ProfileFlags | None:
         """Take these flags out of all that were given; None without. Raises UsageError."""
-        out, form = given.pop("profile"), given.pop("profile_format")
-        if out is None:
-            if form is not None:
+        flags = cls(*map(given.pop, ("profile", "profile_compile", "profile_format")))
+        if flags.runs is None and flags.compilation is None:
+            if flags.form is not None:
                 raise click.UsageError("--profile-format says how --profile is written.")
             return None
-        if given["backend"] not in ("compiled", "reference"):
-            raise click.UsageError("--profile: of native code, or of the interpreter.")
-        if given.get("world") is not None:
-            raise click.UsageError("--profile: on the devices of one process, without mpiexec.")
-        if out != _HERE:
+        flags._check(given["backend"], has_world=given.get("world") is not None)
+        outs = [out for out in (flags.runs, flags.compilation) if out not in (None, _HERE)]
+        if outs:
             if len(files) > 1:
-                raise click.UsageError(f"--profile={out}: several files would be written there.")
+                raise click.UsageError(
+                    f"--profile={outs[0]}: several files would be written there."
+                )
+            if len(outs) > len(set(outs)):
+                raise click.UsageError("--profile and --profile-compile: a file each.")
             from hlo.io.files import need_places
 
-            need_places([out], files)
-        return cls(out, form or _form_of(out))
+            need_places([out for out in outs if out is not None], files)
+        return flags
+
+    def _check(self, backend: str, *, has_world: bool) -> None:
+        """Raise UsageError for flags that do not go together."""
+        for out in (self.runs, self.compilation):
+            if out is not None:
+                self._form_of(out)
+        if backend != "compiled" and self.compilation is not None:
+            raise click.UsageError("--profile-compile: native code is compiled, nothing else.")
+        if backend not in ("compiled", "reference"):
+            raise click.UsageError("--profile: of native code, or of the interpreter.")
+        if has_world:
+            raise click.UsageError("--profile: on the devices of one process, without mpiexec.")
+
+    def _form_of(self, out: str) -> str:
+        """Return the form of what is written to a file, a table on the terminal."""
+        if self.form is not None:
+            return self.form
+        if out == _HERE:
+            return "table"
+        for ending, form in _ENDINGS.items():
+            if out.endswith(ending):
+                return form
+        raise click.UsageError(
+            f"--profile={out}: a name ending in {', '.join(_ENDINGS)}, or --profile-format"
+        )
+
+    def clock(self) -> StageClock | None:
+        """Return what divides the time of a compilation, if that is wanted."""
+        if self.compilation is None:
+            return None
+        from hlo.profiler.compilation import StageClock
+
+        return StageClock()
 
     def begin(self, module: Runnable, run: Callable[[], object]) -> None:
         """Run once, and forget it: the first run of a program finds nothing in memory."""
+        if self.runs is None:
+            return
         run()
         for profiler in module.profilers:
             profiler.forget()
 
-    def profiles(self, module: Runnable) -> list[Profile]:
+    def profiles(self, module: Runnable, job: Job) -> list[Profile]:
         """Return the profile of the runs on each device. Raises HloError."""
+        if self.runs is None:
+            return []
         from hlo.profiler.measure import beside_peak
 
         found = [p.profile(device) for device, p in enumerate(module.profilers)]
-        return beside_peak(found)
+        # What the machine can do says nothing of the interpreter.
+        return found if job.backend == "reference" else beside_peak(found)
 
     def deliver(self, outcome: Outcome, job: Job, *, quiet: bool) -> None:
         """Write the profiles of an outcome, or show them unless `quiet`. Raises HloError."""
-        if not outcome.profiles:
-            return
-        text = _text(outcome.profiles, self.form)
-        if self.out != _HERE:
-            from hlo.io.files import write_text
+        for out, profiles in (
+            (self.compilation, outcome.compilation), (self.runs, outcome.profiles),
+        ):  # fmt: skip
+            if out is None or not profiles:
+                continue
+            text = _text(profiles, self._form_of(out))
+            if out != _HERE:
+                from hlo.io.files import write_text
 
-            write_text(self.out, text)
-            note(f"{outcome.file}: profile in {self.out}")
-        elif not quiet:
-            # Standard output is for results where they are wanted there.
-            (note if job.output == "-" else emit)(text.rstrip("\n"))
-
-
-def _form_of(out: str) -> str:
-    """Return the form of what is written to a file, a table on the terminal."""
-    if out == _HERE:
-        return "table"
-    for ending, form in _ENDINGS.items():
-        if out.endswith(ending):
-            return form
-    raise click.UsageError(
-        f"--profile={out}: a name ending in {', '.join(_ENDINGS)}, or --profile-format"
-    )
+                write_text(out, text)
+                note(f"{outcome.file}: profile in {out}")
+            elif not quiet:
+                # Standard output is for results where they are wanted there.
+                (note if job.output == "-" else emit)(text.rstrip("\n"))
 
 
 def _text(profiles: Sequence[Profile], form: str) -> str:
@@ -133,6 +171,4 @@ def _text(profiles: Sequence[Profile], form: str) -> str:
             return json.dumps(chrome_trace(profiles)) + "\n"
         case "folded" | "folded-op-name":
             return folded_stacks(profiles, "op_name" if "-" in form else "computation")
-        case "perf":
-            return "".join(p.perf_map() for p in profiles)
     return "\n".join(p.table(_LINES) for p in profiles)

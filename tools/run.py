@@ -458,6 +458,7 @@ def _report(outcome: Outcome, job: Job) -> dict[str, Any]:
         report[key] = {name: comparison(c) for name, c in checks.items()}
     if outcome.inspection is not None:
         report |= outcome.inspection.json
-    if outcome.profiles:
-        report["profile"] = [p.to_json() for p in outcome.profiles]
+    for key, profiles in (("profile", outcome.profiles), ("compilation", outcome.compilation)):
+        if profiles:
+            report[key] = [p.to_json() for p in profiles]
     return report

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from hlo.io.arguments import Parameter
@@ -13,13 +13,28 @@ if TYPE_CHECKING:
     from hlo.codegen.pipeline import Observer, PlannedProgram
     from hlo.codegen.targets.base import Target
     from hlo.ir import Module
+    from hlo.passes.manager import Observer as PassObserver
+    from hlo.runtime.parts import Part
 
 
 class Clock:
-    """Seconds by stage, in order."""
+    """Seconds by stage, in order.
+
+    Subclasses may look closer: observers are told of passes, `observe` of the stages of planning,
+    `part` is around the compilation of each part, in any thread.
+    """
+
+    observers: Sequence[PassObserver] = ()
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+
+    def observe(self, stage: str, text: Callable[[], str]) -> None:
+        """Note that a stage of planning has ended."""
+
+    def part(self, part: Part) -> AbstractContextManager[None]:
+        """Return what is around the compilation of a part."""
+        return nullcontext()
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
@@ -49,12 +64,12 @@ def plan(
     if passes:
         with clock("passes"):
             module = module.clone()
-            run_pipeline(module, pipeline_of(passes, fuses=False))
+            run_pipeline(module, pipeline_of(passes, fuses=False), clock.observers)
     with clock("emit"):
         shared = module.attrs.get("input_output_alias", ())
         aliases = {a.output: (a.parameter, a.index) for a in shared}
         entry = with_border(module.entry, *module.program_shapes)
-        return plan_program(entry, target, aliases, observe=observe)
+        return plan_program(entry, target, aliases, observe=observe or clock.observe)
 
 
 def parameters_of(module: Module) -> tuple[Parameter, ...]:

@@ -406,7 +406,7 @@ def build(
         instrumentation=instrumentation,
     )  # fmt: skip
     with clock("compile"):
-        code = machine.compile(emitted.module, default_threads())
+        code = machine.compile(emitted.module, default_threads(), clock.part)
         if instrumentation is not None and instrumentation.ir:
             code += (machine.object_code(machine.optimize(instrumentation.ir)),)
     return NativeProgram(

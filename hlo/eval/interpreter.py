@@ -490,29 +490,31 @@ def _stacked(results: list[Any], shape: Shape, dims: tuple[int, ...]) -> Any:
 
 
 def interpret(
-    module: Module, args: Sequence[Any], host: Host | None = None, timeout: float | None = None
-) -> Any:
+    module: Module, args: Sequence[Any], host: Host | None = None, timeout: float | None = None,
+    observe: Observe | None = None,
+) -> Any:  # fmt: skip
     """Run a module's entry on values in parameter order; returns the result value.
 
     Shapes: each argument has its parameter's shape and dtype (the caller checks); a dimension that
     is dynamic may be smaller than its bound. timeout: seconds after which the run ends, at the next
     operation. Raises HloError for an operation that cannot run, with its place in the text, and
-    (`timeout`) for a run that takes longer.
+    (`timeout`) for a run that takes longer. observe: as of `Interpreter`.
     """
     deadline = None if timeout is None else Deadline(module.name, timeout)
     shapes = module.entry.parameter_shapes
     values = [dynamic.bind(a, s) for a, s in zip(args, shapes, strict=True)]
-    return Interpreter(host, deadline=deadline).call(module.entry, values)
+    return Interpreter(host, deadline=deadline, observe=observe).call(module.entry, values)
 
 
 def run_values(
-    module: Module, values: Sequence[Any], host: Host | None = None, timeout: float | None = None
-) -> Any:
+    module: Module, values: Sequence[Any], host: Host | None = None, timeout: float | None = None,
+    observe: Observe | None = None,
+) -> Any:  # fmt: skip
     """Run a verified module on checked values; an array of dynamic size has its actual size.
 
-    host, timeout: as of `interpret`.
+    host, timeout, observe: as of `interpret`.
     """
-    return _visible(interpret(module, values, host, timeout))
+    return _visible(interpret(module, values, host, timeout, observe))
 
 
 def _visible(value: Any) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hlo.codegen.entry.instrumentation import Instrumentation
+from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import compile_instrumented
 from hlo.errors import HloError
 from hlo.host import Host
@@ -18,12 +20,12 @@ from hlo.profiler.executable import RecordingExecutable
 from hlo.profiler.profile import Profile, with_peak
 from hlo.profiler.roofline import machine_peak, measured_like
 from hlo.profiler.sections import Sections
+from hlo.runtime.executable import Executable
 from hlo.runtime.jit import host_machine
 from hlo.support.signature import checked
 
 if TYPE_CHECKING:
     from hlo.compiler.constants import Constants
-    from hlo.compiler.lowering import Clock
 
 
 class ProfiledExecutable(RecordingExecutable):
@@ -100,25 +102,29 @@ def compile_profiled(
     return executable
 
 
-def compile_profiled_text(
-    text: bytes, name: str, *, threads: int | None = None, host: Host | None = None,
-    passes: str = "default", verify: str = "strict", constants: Constants | None = None,
-) -> ProfiledExecutable:  # fmt: skip
-    """Return the module in the content of a file as `compile_profiled` does.
+def compile_anew(
+    text: bytes, name: str, *, counters: bool, clock: Clock | None = None,
+    threads: int | None = None, host: Host | None = None, passes: str = "default",
+    verify: str = "strict", constants: Constants | None = None,
+) -> Executable:  # fmt: skip
+    """Return the module in the content of a file as native code that is not from the cache.
 
-    name: stands for it in errors. constants: gives elided ones values. Raises HloError.
+    name: stands for it in errors. counters: as a `ProfiledExecutable`. clock: divides the time.
+    constants: gives elided ones values. Raises HloError.
     """
-    from hlo.compiler.lowering import Clock
     from hlo.frontends.sources import read_module
 
-    clock = Clock()
+    clock = clock or Clock()
     with clock("parse"):
         module = read_module(text, name)
     if constants is not None:
-        constants.fill(module)
-    return compile_profiled(
-        module, threads=threads, host=host, passes=passes, verify=verify, clock=clock
-    )
+        with clock("fill constants"):
+            constants.fill(module)
+    options: dict[str, Any] = {"threads": threads, "host": host, "passes": passes}
+    options |= {"verify": verify, "clock": clock}
+    if counters:
+        return compile_profiled(module, **options)
+    return compile_instrumented(module, Instrumentation(), **options)
 
 
 def beside_peak(profiles: Sequence[Profile]) -> list[Profile]:

@@ -33,15 +33,10 @@ class Profile(ProfileData):
         """
         return folded_stacks([self], by)
 
-    def perf_map(self) -> str:
-        """Return the addresses of native functions as `perf` reads them from /tmp/perf-PID.map."""
-        return "".join(f"{at:x} {size:x} {name}\n" for at, size, name in self.symbols)
-
     def to_json(self) -> dict[str, Any]:
         """Return the profile as a JSON object; `docs/schemas/profile.schema.json` describes it."""
         return asdict(self) | {
             "timeline": [[*asdict(s).values()] for s in self.timeline],
-            "symbols": [list(s) for s in self.symbols],
         }
 
     @classmethod
@@ -58,7 +53,6 @@ class Profile(ProfileData):
                     "busy_s": tuple(data["busy_s"]),
                     "timeline": tuple(Slice(*s) for s in data["timeline"]),
                     "peak": None if peak is None else Peak(**peak),
-                    "symbols": tuple((at, size, name) for at, size, name in data["symbols"]),
                 }
             )
         except (KeyError, TypeError, ValueError) as e:

@@ -39,7 +39,8 @@ class KernelTime:
     parent: the place among the entries of the loop or conditional that it is in, -1 for none.
     kind: `kernel`, `group` (of short kernels that were timed together), `while`, `conditional`,
     `host` (a call outside), `results` (copies to the results), `entry` (the rest of the entry
-    function) or `call` (what is around native code); of the interpreter `instruction`. opcode: of
+    function) or `call` (what is around native code); of the interpreter `instruction`, of
+    compilations `stage`, `pass` and `part`. opcode: of
     the instruction that it computes; fused: names of those that it computes besides. calls: how
     often it ran in one run, on average; iterations: those of a loop. self_s, total_s: seconds a
     run, without and with what is inside; runs_s: the total by run. is_sampled: not all of its calls
@@ -120,8 +121,6 @@ class ProfileData:
     timeline: tuple[Slice, ...] = ()
     dropped: int = 0
     peak: Peak | None = None
-    # The addresses and sizes of native functions, for `perf`.
-    symbols: tuple[tuple[int, int, str], ...] = field(default=(), repr=False)
 
     def by_time(self) -> list[KernelTime]:
         """Return the entries that took time, those that took most first."""

@@ -13,6 +13,8 @@ _HEADINGS = (
 # How many columns are numbers, aligned to the right.
 _NUMBERS = 9
 _MOST_FUSED = 4
+# Kinds of entries that compute no instruction.
+_PLAIN = frozenset({"entry", "call", "results", "stage", "pass", "part"})
 _MOST_NAME = 60
 
 
@@ -25,7 +27,9 @@ def table(profile: ProfileData, limit: int | None) -> str:
     for e in shown:
         total += e.self_s
         rows.append(_row(e, whole, total))
-    widths = [max(len(row[n]) for row in rows) for n in range(len(_HEADINGS))]
+    # Columns that are empty for all.
+    kept = [n for n in range(len(_HEADINGS)) if any(row[n] for row in rows[1:])]
+    widths = [max(len(row[n]) for row in rows) if n in kept else 0 for n in range(len(_HEADINGS))]
     lines = [_line(row, widths) for row in rows]
     if len(shown) < len(entries):
         rest = sum(e.self_s for e in entries[limit:])
@@ -74,8 +78,8 @@ def _row(e: KernelTime, whole: float, total: float) -> list[str]:
 
 def _what(e: KernelTime) -> str:
     """Return what an entry computes: its name, the operation, and what is fused into it."""
-    if e.label != e.name or e.kind in ("entry", "call", "results"):
-        return e.label
+    if e.kind in _PLAIN:
+        return " ".join([e.label, *(f"({step})" for step in e.steps)])
     name = e.name if len(e.name) <= _MOST_NAME else e.name[: _MOST_NAME - 3] + "..."
     text = f"{name} = {e.opcode}" if e.kind != "group" else name
     if e.kind == "while":
@@ -90,6 +94,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     cells = [
         cell.rjust(width) if n < _NUMBERS else cell.ljust(width)
         for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        if width
     ]
     return "  ".join(cells).rstrip()
 

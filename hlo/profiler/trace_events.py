@@ -23,7 +23,8 @@ def chrome_trace(profiles: Sequence[ProfileData]) -> dict[str, Any]:
         lanes = sorted({s.thread for s in profile.timeline} | {0})
         events.append(_name("process_name", profile.device, 0, _process(profile)))
         for lane in lanes:
-            name = "caller" if lane == 0 else f"shares of kernels, thread {lane}"
+            what = "parts" if profile.backend == "compilation" else "shares of kernels"
+            name = "caller" if lane == 0 else f"{what}, thread {lane}"
             events.append(_name("thread_name", profile.device, lane, name))
         events += _Nested(profile).events()
         events += [_share(profile, s) for s in profile.timeline if s.thread]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -86,19 +86,30 @@ class Machine:
         with self._own(0) as machine:
             return _emit(llvm.parse_assembly(text, context), machine)
 
-    def compile(self, module: LlvmModule, threads: int) -> tuple[bytes, ...]:
-        """Return the object files of a module, compiled by this many threads. Raises HloError."""
+    def compile(
+        self, module: LlvmModule, threads: int,
+        around: Callable[[Part], AbstractContextManager[None]] = lambda _: nullcontext(),
+    ) -> tuple[bytes, ...]:  # fmt: skip
+        """Return the object files of a module, compiled by this many threads. Raises HloError.
+
+        around: the context in which each part is compiled.
+        """
+
+        def compiled(part: Part) -> bytes:
+            with around(part):
+                return self._compile_part(part)
+
         parts = split(module)
         # LLVM aborts when memory runs out; it needs some fifty times the size of the text.
         needed = _LLVM_BYTES + 50 * sum(len(text) for part in parts for _, text in part.texts)
         check_address_space(needed, "compiling")
         threads = threads_that_fit(min(threads, len(parts)), needed)
         if threads < 2:
-            return tuple(map(self._compile_part, parts))
+            return tuple(map(compiled, parts))
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(threads) as pool:
-            return tuple(pool.map(self._compile_part, parts))
+            return tuple(pool.map(compiled, parts))
 
     def _compile_part(self, part: Part) -> bytes:
         # LLVM objects share state only within a context.

@@ -79,6 +79,17 @@ def test_json_is_as_the_schemas_say() -> None:
     check_schema("profile", report["profile"][0])
 
 
+def test_the_interpreter_has_a_time_for_each_instruction() -> None:
+    _profiled("devices.hlo", "--profile=p.json", "--backend=reference", "--repeat", "2")
+    profiles = json.loads(Path("p.json").read_text())
+    check_schema("profile", profiles)
+    for p in profiles:
+        assert (p["backend"], p["runs"]) == ("reference", 2)
+        calls = {e["name"]: e["calls"] for e in p["entries"]}
+        assert calls["y"] == calls["z"] == 1
+        assert sum(e["self_s"] for e in p["entries"]) == pytest.approx(p["wall_s"]["mean"])
+
+
 def test_each_device_has_a_profile() -> None:
     _profiled("devices.hlo", "--profile=p.json", "--repeat", "3")
     profiles = json.loads(Path("p.json").read_text())
@@ -93,6 +104,27 @@ def test_each_device_has_a_profile() -> None:
     assert {e["pid"] for e in events} == {0, 1}
 
 
+def test_compilation_is_divided_into_stages_passes_and_parts() -> None:
+    lines = _profiled("m.hlo", "--profile-compile").splitlines()
+    assert any(line.startswith("m: 1 run on ") for line in lines)
+    assert any(line.endswith(" parse") for line in lines)
+    _profiled("m.hlo", "--profile-compile=c.json")
+    profile = json.loads(Path("c.json").read_text())
+    check_schema("profile", profile)
+    entries = profile["entries"]
+    assert {"verify", "passes", "emit", "flat", "roles", "compile", "load"} <= {
+        e["name"] for e in entries if e["kind"] == "stage"
+    }
+    (algsimp,) = (e for e in entries if e["name"] == "algsimp")
+    assert algsimp["kind"] == "pass" and entries[algsimp["parent"]]["name"] == "passes"
+    parts = [e["name"] for e in entries if e["kind"] == "part"]
+    assert any("kernel.y" in name for name in parts)
+    assert sum(e["self_s"] for e in entries) == pytest.approx(profile["wall_s"]["mean"])
+    assert entries[0]["total_s"] == pytest.approx(profile["wall_s"]["mean"])
+    _profiled("m.hlo", "--profile-compile=c.trace.json")
+    check_schema("trace-events", json.loads(Path("c.trace.json").read_text()))
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -100,6 +132,8 @@ def test_each_device_has_a_profile() -> None:
         (("m.hlo", "--profile-format=json"), "says how --profile is written"),
         (("m.hlo", "devices.hlo", "--profile=p.json"), "several files"),
         (("m.hlo", "--profile", "--profile-format=svg"), "'svg' is not one of"),
+        (("m.hlo", "--profile-compile", "--backend=reference"), "native code is compiled"),
+        (("m.hlo", "--profile=p.json", "--profile-compile=p.json"), "a file each"),
     ],
 )
 def test_what_cannot_be_is_said(args: tuple[str, ...], message: str) -> None:
