@@ -23,6 +23,11 @@ _PIECE = 20
 _FEW = 4
 # What says little of what a group does.
 _PLAIN = frozenset({Category.DATA, Category.STRUCTURE, Category.MOVEMENT})
+# One of these says more than several others.
+_DEAR = frozenset(
+    {Category.CONTRACTION, Category.WINDOW, Category.SORT, Category.LINALG, Category.COLLECTIVE}
+)
+_WEIGHT_OF_DEAR = 12
 Scope = tuple[str, ...]
 
 
@@ -63,6 +68,8 @@ def groups_of(comp: Computation) -> Group:
     _simplify(root)
     if len(root.parts) == 1 and isinstance(root.parts[0], Group):
         root.parts = root.parts[0].parts
+    for group in list(root.groups()):
+        _gather_parameters(group)
     place = {inst: n for n, inst in enumerate(_beside_users(order))}
     for group in list(root.groups()):
         _split(group, place)
@@ -143,6 +150,14 @@ def _simplify(root: Group) -> None:
         if group is not root and len(parts) == 1 and isinstance(parts[0], Group):
             inner = parts[0]
             group.name, group.parts = f"{group.name}/{inner.name}", inner.parts
+
+
+def _gather_parameters(group: Group) -> None:
+    """Make a group of the parameters that several scopes in a group read."""
+    several = [p for p in group.parts if isinstance(p, Instruction) and p.opcode == "parameter"]
+    if len(several) > _FEW and any(isinstance(part, Group) for part in group.parts):
+        rest = [part for part in group.parts if part not in set(several)]
+        group.parts = [Group("parameters", [*several]), *rest]
 
 
 # --- pieces -------------------------------------------------------------------------------------
@@ -248,6 +263,9 @@ def _span(parts: Sequence[Group | Instruction]) -> str:
     """Return a name for consecutive parts: the first and the last, and what most of them are."""
     members = [inst for part in parts for inst in _members(part)]
     telling = [i for i in members if i.spec.category not in _PLAIN] or members
-    opcodes = Counter(i.opcode for i in telling).most_common(2)
+    weights: Counter[str] = Counter()
+    for inst in telling:
+        weights[inst.opcode] += _WEIGHT_OF_DEAR if inst.spec.category in _DEAR else 1
+    opcodes = weights.most_common(2)
     ends = dict.fromkeys((telling[0].name, telling[-1].name))
     return f"{', '.join(opcode for opcode, _ in opcodes)}: {' … '.join(ends)}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from hlo.analysis.elided import elided_constants
 from hlo.analysis.memory import shape_bytes
 from hlo.ir import Module
+from hlo.ir.computation import counted
 from hlo.reports.module import Statistics
 from hlo.reports.numbers import bytes_text, count_text
 from hlo.reports.page import escaped
@@ -59,7 +60,7 @@ def _warnings(module: Module, stats: Statistics) -> Iterator[str]:
     elided = elided_constants(module)
     if elided:
         names = ", ".join(inst.name for inst in elided[:3])
-        yield f"The values of {len(elided)} constants are elided, among them {names}."
+        yield f"{counted(len(elided), 'constant')} with elided values, among them {names}."
     if not stats.cost.exact:
         yield (
             "Costs are at least those shown: a loop has an unknown trip count and is counted "

@@ -50,7 +50,7 @@
     lines.push(...hlo.wrapped(name).map((text) => ({ text, style: "name" })));
     lines.push({ text: hlo.shortShape(module.shape(id)), style: "shape" });
     const of = module.operands[id][0];
-    if (of !== undefined && module.isTold(of, id)) {
+    if (module.opcode(id) === "get-tuple-element" && module.isTold(of, id)) {
       lines.push(...hlo.wrapped(`of ${module.names[of]}`).map((text) => ({ text, style: "name" })));
     }
     for (const user of module.users[id]) {

@@ -29,13 +29,14 @@
     }
 
     /** Shows all of the drawing; no smaller than `least`, and then its upper part, with the x of
-     *  `middle` in the middle. */
+     *  `middle` near the middle. */
     fit(least = SMALLEST, middle = this.width / 2) {
       const { width, height } = this.size;
       const whole = Math.min((width - 2 * EDGE) / this.width, (height - 2 * EDGE) / this.height);
       this.scale = Math.max(least, Math.min(1, whole));
       const isWide = this.width * this.scale > width - 2 * EDGE;
-      this.x = width / 2 - (isWide ? middle : this.width / 2) * this.scale;
+      const x = width / 2 - (isWide ? middle : this.width / 2) * this.scale;
+      this.x = isWide ? Math.min(EDGE, Math.max(width - EDGE - this.width * this.scale, x)) : x;
       this.y = Math.max(EDGE, (height - this.height * this.scale) / 2);
       if (this.height * this.scale > height - 2 * EDGE) this.y = EDGE;
       this.apply();

@@ -1,7 +1,7 @@
 "use strict";
 // The roofline: operations a second against operations a byte.
 ((hlo) => {
-  const WIDTH = 1000, HEIGHT = 560;
+  const WIDTH = 1000, HEIGHT = 560, LINE = 15;
 
   hlo.rooflineChart = (holder, data, module, show) => {
     const { peaks, points, omitted } = data;
@@ -27,13 +27,14 @@
         scaleOf: (a, b) => hlo.logScale(bottom, top, a, b) },
       "Roofline: the highest line is what the machine can do");
     const { xs, ys, plot } = chart;
+    let above = -Infinity;
     Object.entries(peaks.flops).sort((a, b) => b[1] - a[1]).forEach(([type, flops], n) => {
+      above = Math.max(ys(flops) - 6, above + LINE);
       const bend = flops / peaks.bytes;
       const from = Math.max(low, bottom / peaks.bytes);
       plot.append(hlo.svg("path", { class: `roof${n > 0 ? " lower" : ""}`,
         d: `M${xs(from)} ${ys(from * peaks.bytes)}L${xs(bend)} ${ys(flops)}H${chart.right}` }),
-        hlo.svg("text", { class: "axis", x: chart.right - 4, y: ys(flops) - 5,
-                          "text-anchor": "end" }, `${type} ${hlo.countText(flops)}FLOP/s`));
+        hlo.svg("text", { class: "axis", x: chart.right - 4, y: above, "text-anchor": "end" }, `${type} ${hlo.countText(flops)}FLOP/s`));
     });
     const total = rows.reduce((sum, row) => sum + row.seconds, 0);
     for (const row of rows) {
@@ -44,7 +45,8 @@
         onkeydown: (event) => event.key === "Enter" ? show(row.name) : undefined },
         hlo.svg("title", {}, spoken(row, total))));
     }
-    const what = data.is_profile ? "Points are kernels, as large as their share of the time."
+    const what = data.is_profile ? "Points are kernels, as large as their share of the time. Those above the line found " +
+        "their data in a cache."
       : "Points are instructions, unfused, at the time that they take at least: without a profile " +
         "they lie on the line. hlo-run --profile=FILE.json measures them; give it with --profile.";
     holder.append(
