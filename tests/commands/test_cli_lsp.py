@@ -1,0 +1,207 @@
+"""`hlo-lsp` as an editor uses it: a client of the protocol over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+types = pytest.importorskip("lsprotocol.types")
+client_module = pytest.importorskip("pygls.lsp.client")
+
+_TEXT = """HloModule m
+
+%sum (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %s = f32[] add(%a, %b)
+}
+
+ENTRY %main (x: f32[2,3]) -> f32[2] {
+  %x = f32[2,3]{1,0} parameter(0) /* \U0001f600 */
+  %zero = f32[] constant(0)
+  %n = negate(%x)
+  ROOT %r = f32[2]{0} reduce(%n, %zero), dimensions={1}, to_apply=%sum
+}
+"""
+_URI = "file:///x.hlo"
+
+
+class Editor:
+    """A client with one document open."""
+
+    def __init__(self) -> None:
+        self.client = client_module.LanguageClient("test", "1")
+        self.published: list[Any] = []
+        self.news = asyncio.Event()
+        self.text = ""
+        self.version = 0
+
+        @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def _(params: Any) -> None:
+            self.published.append(params)
+            self.news.set()
+
+    async def start(self, text: str) -> None:
+        await self.client.start_io(sys.executable, "-m", "hlo_tools.lsp")
+        await self.client.initialize_async(types.InitializeParams(types.ClientCapabilities()))
+        self.client.initialized(types.InitializedParams())
+        self.text = text
+        item = types.TextDocumentItem(_URI, "hlo", 0, text)
+        await self._say(
+            lambda: self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
+        )
+
+    async def stop(self) -> None:
+        await self.client.shutdown_async(None)
+        self.client.exit(None)
+        await self.client.stop()
+
+    async def _say(self, say: Callable[[], None]) -> None:
+        self.news.clear()
+        say()
+        await asyncio.wait_for(self.news.wait(), 60)
+
+    async def replace(self, old: str, new: str) -> list[Any]:
+        """Replace a piece of the text; returns the diagnostics."""
+        at = self.text.index(old)
+        change = types.TextDocumentContentChangePartial(
+            types.Range(self.place(at), self.place(at + len(old))), new
+        )
+        self.text = self.text[:at] + new + self.text[at + len(old) :]
+        self.version += 1
+        document = types.VersionedTextDocumentIdentifier(self.version, _URI)
+        params = types.DidChangeTextDocumentParams(document, [change])
+        await self._say(lambda: self.client.text_document_did_change(params))
+        assert self.published[-1].version == self.version
+        return list(self.published[-1].diagnostics)
+
+    def place(self, offset: int) -> Any:
+        line = self.text.count("\n", 0, offset)
+        start = self.text.rfind("\n", 0, offset) + 1
+        return types.Position(line, len(self.text[start:offset].encode("utf-16-le")) // 2)
+
+    def at(self, piece: str, skip: int = 0) -> dict[str, Any]:
+        place = self.place(self.text.index(piece) + skip)
+        return {"text_document": types.TextDocumentIdentifier(_URI), "position": place}
+
+    def everywhere(self) -> Any:
+        return types.Range(types.Position(0, 0), self.place(len(self.text)))
+
+
+def _drive(story: Callable[[Editor], Awaitable[None]], text: str = _TEXT) -> None:
+    async def run() -> None:
+        editor = Editor()
+        await editor.start(text)
+        try:
+            await story(editor)
+        finally:
+            await editor.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 120))
+
+
+def test_an_editor_is_served() -> None:
+    async def story(editor: Editor) -> None:
+        client, document = editor.client, types.TextDocumentIdentifier(_URI)
+        assert not editor.published[-1].diagnostics
+
+        hover = await client.text_document_hover_async(types.HoverParams(**editor.at("%n =", 1)))
+        assert "f32[2,3]{1,0} negate" in hover.contents.value
+        assert "24 bytes" in hover.contents.value
+        assert "6 operations" in hover.contents.value
+        hover = await client.text_document_hover_async(types.HoverParams(**editor.at("reduce(")))
+        assert "`dimensions` (required)" in hover.contents.value
+
+        place = await client.text_document_definition_async(
+            types.DefinitionParams(**editor.at("%zero),", 2))
+        )
+        assert (place.range.start.line, place.range.start.character) == (10, 2)
+        found = await client.text_document_references_async(
+            types.ReferenceParams(types.ReferenceContext(True), **editor.at("%sum\n", 2))
+        )
+        assert [p.range.start.line for p in found] == [2, 12]
+
+        edit = await client.text_document_rename_async(
+            types.RenameParams(new_name="w", **editor.at("%a, "))
+        )
+        assert sorted((e.range.start.line, e.new_text) for e in edit.changes[_URI]) == [
+            (2, "w"), (3, "%w"), (5, "%w"),
+        ]  # fmt: skip
+        with pytest.raises(Exception, match="already"):
+            await client.text_document_rename_async(
+                types.RenameParams(new_name="b", **editor.at("%a, "))
+            )
+
+        hints = await client.text_document_inlay_hint_async(
+            types.InlayHintParams(document, editor.everywhere())
+        )
+        assert [(h.label, h.position.line) for h in hints] == [("f32[2,3]{1,0}", 11)]
+        symbols = await client.text_document_document_symbol_async(
+            types.DocumentSymbolParams(document)
+        )
+        assert [(s.name, len(s.children)) for s in symbols] == [("sum", 3), ("main", 4)]
+        assert [s.name for s in symbols[1].children] == ["x", "zero", "n", "r"]
+        folds = await client.text_document_folding_range_async(types.FoldingRangeParams(document))
+        assert [(f.start_line, f.end_line) for f in folds] == [(2, 6), (8, 13)]
+        colours = await client.text_document_semantic_tokens_full_async(
+            types.SemanticTokensParams(document)
+        )
+        assert len(colours.data) > 100 and len(colours.data) % 5 == 0
+
+        [wrong] = await editor.replace("reduce(", "reduse(")
+        assert wrong.code == "unknown-opcode" and "hint: did you mean 'reduce'?" in wrong.message
+        assert (wrong.range.start.line, wrong.range.start.character) == (12, 22)
+        assert wrong.range.end.character == 28
+        fixes = await client.text_document_code_action_async(
+            types.CodeActionParams(document, wrong.range, types.CodeActionContext([wrong]))
+        )
+        assert fixes[0].edit.changes[_URI][0].new_text == "reduce"
+        assert await editor.replace("reduse(", "reduce(") == []
+
+        formatted = await client.text_document_formatting_async(
+            types.DocumentFormattingParams(document, types.FormattingOptions(2, True))
+        )
+        assert formatted is not None
+
+    _drive(story)
+
+
+def test_completion_knows_where_it_is() -> None:
+    async def labels(editor: Editor, piece: str) -> list[str]:
+        answer = await editor.client.text_document_completion_async(
+            types.CompletionParams(**editor.at(piece, len(piece)))
+        )
+        return [item.label for item in answer.items]
+
+    async def story(editor: Editor) -> None:
+        await editor.replace("ROOT %r", "%c = pred[2,3]{1,0} compa\n  ROOT %r")
+        assert await labels(editor, "%c = pred[2,3]{1,0} compa") == ["compare"]
+        await editor.replace("{1,0} compa\n", "{1,0} compare(%n, %\n")
+        assert await labels(editor, "compare(%n, %") == ["n", "zero", "x"]
+        await editor.replace("%n, %\n", "%n, %x), \n")
+        found = await labels(editor, "%n, %x), ")
+        assert found[0] == "direction" and "metadata" in found
+        await editor.replace("%x), \n", "%x), direction=\n")
+        assert await labels(editor, "%x), direction=") == ["EQ", "NE", "GE", "GT", "LE", "LT"]
+        await editor.replace("to_apply=%sum\n", "to_apply=%\n")
+        assert await labels(editor, "to_apply=%") == ["sum"]
+
+    _drive(story)
+
+
+def test_unknown_requests_and_documents_are_answered_with_errors() -> None:
+    async def story(editor: Editor) -> None:
+        with pytest.raises(Exception, match=r"not found|Method"):
+            await editor.client.protocol.send_request_async("hlo/unknown", {})
+        other = types.TextDocumentIdentifier("file:///other.hlo")
+        with pytest.raises(Exception, match="not open"):
+            await editor.client.text_document_hover_async(
+                types.HoverParams(other, types.Position(0, 0))
+            )
+        assert await editor.replace("ROOT %r", "ROOT %q") == []
+
+    _drive(story)

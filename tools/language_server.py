@@ -1,0 +1,330 @@
+"""The language server protocol around `hlo.editor`. Only `hlo-lsp` imports this: it needs pygls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
+
+import hlo
+from hlo.editor import completion
+from hlo.editor.actions import actions
+from hlo.editor.document import Document, Edit
+from hlo.editor.hover import hover
+from hlo.editor.names import Symbol, definition, occurrences, rename, symbol_at
+from hlo.editor.outline import LEGEND, Outline, folds, hints, outline, semantic_tokens
+from hlo.editor.positions import Place
+from hlo.errors import Diagnostic, HloError, Span
+from hlo.frontends.text.format import format_text
+
+_COMPLETION_KINDS = {
+    completion.OPCODE: types.CompletionItemKind.Method,
+    completion.ATTRIBUTE: types.CompletionItemKind.Property,
+    completion.VALUE: types.CompletionItemKind.EnumMember,
+    completion.NAME: types.CompletionItemKind.Variable,
+    completion.COMPUTATION: types.CompletionItemKind.Function,
+    completion.TYPE: types.CompletionItemKind.TypeParameter,
+}
+# More proposals than this only slow editors down; they ask again as the word grows.
+_MAX_COMPLETIONS = 500
+
+
+class Server(LanguageServer):
+    """The documents that an editor has open, by URI."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "hlo-lsp", hlo.__version__,
+            text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
+        )  # fmt: skip
+        self.documents: dict[str, Document] = {}
+
+    def document(self, uri: str) -> Document:
+        """Return an open document. Raises JsonRpcInvalidParams for another."""
+        if uri not in self.documents:
+            raise JsonRpcInvalidParams(f"{uri} is not open")
+        return self.documents[uri]
+
+    def publish(self, uri: str, version: int | None) -> None:
+        """Tell the editor what is wrong with a document."""
+        document = self.documents[uri]
+        self.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(
+                uri, [_diagnostic(document, uri, d) for d in document.diagnostics], version
+            )
+        )
+
+
+# --- from and to the protocol -------------------------------------------------------------------
+
+
+def _position(document: Document, offset: int) -> types.Position:
+    return types.Position(*document.lines.place(offset))
+
+
+def _range(document: Document, start: int, end: int) -> types.Range:
+    return types.Range(_position(document, start), _position(document, end))
+
+
+def _offset(document: Document, position: types.Position) -> int:
+    return document.lines.offset(Place(position.line, position.character))
+
+
+def _offsets(document: Document, range_: types.Range) -> tuple[int, int]:
+    return _offset(document, range_.start), _offset(document, range_.end)
+
+
+def _span(document: Document, span: Span | None) -> types.Range:
+    return _range(document, *(document.offsets(span) if span is not None else (0, 0)))
+
+
+def _diagnostic(document: Document, uri: str, found: Diagnostic) -> types.Diagnostic:
+    message = found.message if found.hint is None else f"{found.message}\nhint: {found.hint}"
+    related = [
+        types.DiagnosticRelatedInformation(types.Location(uri, _span(document, span)), text)
+        for text, span in found.notes
+        if span is not None
+    ]
+    return types.Diagnostic(
+        _span(document, found.span), message, types.DiagnosticSeverity.Error, found.code,
+        source="hlo", related_information=related or None,
+    )  # fmt: skip
+
+
+def _edits(document: Document, edits: Sequence[Edit]) -> list[types.TextEdit]:
+    return [types.TextEdit(_range(document, e.start, e.end), e.text) for e in edits]
+
+
+def _symbol(server: Server, params: Any) -> tuple[Document, Symbol | None]:
+    document = server.document(params.text_document.uri)
+    return document, symbol_at(document, _offset(document, params.position))
+
+
+def _outline(document: Document, item: Outline) -> types.DocumentSymbol:
+    kinds = types.SymbolKind
+    return types.DocumentSymbol(
+        item.name, kinds.Function if item.is_computation else kinds.Variable,
+        _range(document, item.start, item.end),
+        _range(document, item.name_start, item.name_end), item.detail,
+        children=[_outline(document, child) for child in item.children],
+    )  # fmt: skip
+
+
+# --- what an editor says and asks ---------------------------------------------------------------
+
+
+def _opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
+    item = params.text_document
+    server.documents[item.uri] = Document(item.uri, item.text)
+    server.publish(item.uri, item.version)
+
+
+def _changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
+    uri = params.text_document.uri
+    document = server.document(uri)
+    for change in params.content_changes:
+        if isinstance(change, types.TextDocumentContentChangePartial):
+            document.edit(Edit(*_offsets(document, change.range), change.text))
+        else:
+            document.replace(change.text)
+    document.update()
+    server.publish(uri, params.text_document.version)
+
+
+def _closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
+    uri = params.text_document.uri
+    if server.documents.pop(uri, None) is not None:
+        server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+
+def _hover(server: Server, params: types.HoverParams) -> types.Hover | None:
+    document = server.document(params.text_document.uri)
+    found = hover(document, _offset(document, params.position))
+    if found is None:
+        return None
+    content = types.MarkupContent(types.MarkupKind.Markdown, found.text)
+    return types.Hover(content, _range(document, found.start, found.end))
+
+
+def _definition(server: Server, params: types.DefinitionParams) -> types.Location | None:
+    document, symbol = _symbol(server, params)
+    place = None if symbol is None else definition(document, symbol)
+    if place is None:
+        return None
+    return types.Location(params.text_document.uri, _range(document, place.start, place.end))
+
+
+def _references(server: Server, params: types.ReferenceParams) -> list[types.Location]:
+    document, symbol = _symbol(server, params)
+    if symbol is None:
+        return []
+    return [
+        types.Location(params.text_document.uri, _range(document, place.start, place.end))
+        for place in occurrences(document, symbol)
+        if params.context.include_declaration or not place.is_definition
+    ]
+
+
+def _highlights(
+    server: Server, params: types.DocumentHighlightParams
+) -> list[types.DocumentHighlight]:
+    document, symbol = _symbol(server, params)
+    if symbol is None:
+        return []
+    kinds = types.DocumentHighlightKind
+    return [
+        types.DocumentHighlight(
+            _range(document, place.start, place.end),
+            kinds.Write if place.is_definition else kinds.Read,
+        )
+        for place in occurrences(document, symbol)
+    ]
+
+
+def _prepare_rename(server: Server, params: types.PrepareRenameParams) -> types.Range | None:
+    document, symbol = _symbol(server, params)
+    if symbol is None or definition(document, symbol) is None:
+        return None
+    return _range(document, symbol.start, symbol.end)
+
+
+def _rename(server: Server, params: types.RenameParams) -> types.WorkspaceEdit | None:
+    document, symbol = _symbol(server, params)
+    if symbol is None:
+        return None
+    try:
+        edits = rename(document, symbol, params.new_name)
+    except HloError as e:
+        raise JsonRpcInvalidParams(e.diagnostics[0].message) from None
+    return types.WorkspaceEdit({params.text_document.uri: _edits(document, edits)})
+
+
+def _completion(server: Server, params: types.CompletionParams) -> types.CompletionList:
+    document = server.document(params.text_document.uri)
+    offset = _offset(document, params.position)
+    found = completion.completions(document, offset)
+    word = document.text[found[0].start : offset].removeprefix("%").lower() if found else ""
+    fitting = [item for item in found if word in item.label.lower()]
+    items = [
+        types.CompletionItem(
+            item.label, kind=_COMPLETION_KINDS[item.kind], detail=item.detail,
+            sort_text=f"{at:05}", filter_text=item.text,
+            text_edit=types.TextEdit(_range(document, item.start, item.end), item.text),
+            data=item.label if item.kind == completion.OPCODE else None,
+        )
+        for at, item in enumerate(fitting[:_MAX_COMPLETIONS])
+    ]  # fmt: skip
+    return types.CompletionList(len(fitting) > _MAX_COMPLETIONS, items)
+
+
+def _resolve(server: Server, item: types.CompletionItem) -> types.CompletionItem:
+    if isinstance(item.data, str):
+        text = completion.documentation(item.data)
+        item.documentation = types.MarkupContent(types.MarkupKind.Markdown, text)
+    return item
+
+
+def _symbols(server: Server, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+    document = server.document(params.text_document.uri)
+    return [_outline(document, item) for item in outline(document)]
+
+
+def _folds(server: Server, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+    document = server.document(params.text_document.uri)
+    return [types.FoldingRange(first, last) for first, last in folds(document)]
+
+
+def _colours(server: Server, params: types.SemanticTokensParams) -> types.SemanticTokens:
+    document = server.document(params.text_document.uri)
+    return types.SemanticTokens(semantic_tokens(document))
+
+
+def _colours_in(server: Server, params: types.SemanticTokensRangeParams) -> types.SemanticTokens:
+    document = server.document(params.text_document.uri)
+    return types.SemanticTokens(semantic_tokens(document, *_offsets(document, params.range)))
+
+
+def _hints(server: Server, params: types.InlayHintParams) -> list[types.InlayHint]:
+    document = server.document(params.text_document.uri)
+    return [
+        types.InlayHint(
+            _position(document, hint.offset), hint.text, types.InlayHintKind.Type,
+            padding_right=True,
+        )
+        for hint in hints(document, *_offsets(document, params.range))
+    ]  # fmt: skip
+
+
+def _actions(server: Server, params: types.CodeActionParams) -> list[types.CodeAction]:
+    uri = params.text_document.uri
+    document = server.document(uri)
+    found = []
+    for action in actions(document, *_offsets(document, params.range)):
+        mends = None if action.mends is None else [_diagnostic(document, uri, action.mends)]
+        kinds = types.CodeActionKind
+        found.append(
+            types.CodeAction(
+                action.title, kinds.QuickFix if mends else kinds.RefactorRewrite, mends,
+                edit=types.WorkspaceEdit({uri: _edits(document, action.edits)}),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _formatting(
+    server: Server, params: types.DocumentFormattingParams
+) -> list[types.TextEdit] | None:
+    document = server.document(params.text_document.uri)
+    try:
+        text = format_text(document.text, document.name)
+    except HloError:
+        return None  # what is wrong is shown already
+    if text == document.text:
+        return []
+    return _edits(document, [Edit(0, len(document.text), text)])
+
+
+_TOKENS = types.SemanticTokensLegend(LEGEND, ["definition"])
+_FEATURES: list[tuple[str, Callable[..., Any], Any]] = [
+    (types.TEXT_DOCUMENT_DID_OPEN, _opened, None),
+    (types.TEXT_DOCUMENT_DID_CHANGE, _changed, None),
+    (types.TEXT_DOCUMENT_DID_CLOSE, _closed, None),
+    (types.TEXT_DOCUMENT_HOVER, _hover, None),
+    (types.TEXT_DOCUMENT_DEFINITION, _definition, None),
+    (types.TEXT_DOCUMENT_REFERENCES, _references, None),
+    (types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, _highlights, None),
+    (types.TEXT_DOCUMENT_PREPARE_RENAME, _prepare_rename, None),
+    (types.TEXT_DOCUMENT_RENAME, _rename, types.RenameOptions(prepare_provider=True)),
+    (types.TEXT_DOCUMENT_COMPLETION, _completion,
+     types.CompletionOptions(trigger_characters=["%", " ", ",", "=", "("], resolve_provider=True)),
+    (types.COMPLETION_ITEM_RESOLVE, _resolve, None),
+    (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, _symbols, None),
+    (types.TEXT_DOCUMENT_FOLDING_RANGE, _folds, None),
+    (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, _colours, _TOKENS),
+    (types.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, _colours_in, _TOKENS),
+    (types.TEXT_DOCUMENT_INLAY_HINT, _hints, None),
+    (types.TEXT_DOCUMENT_CODE_ACTION, _actions, types.CodeActionOptions(
+        [types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite])),
+    (types.TEXT_DOCUMENT_FORMATTING, _formatting, None),
+]  # fmt: skip
+
+
+def make_server() -> Server:
+    """Return a server with all its features, which serves nobody yet."""
+    server = Server()
+    for name, function, options in _FEATURES:
+        server.feature(name, options)(function)
+    return server
+
+
+def serve(log: str | None) -> None:
+    """Serve one editor on standard input and output until it says goodbye."""
+    if log is not None:
+        logging.basicConfig(filename=log, level=logging.INFO)
+    else:
+        logging.disable(logging.CRITICAL)
+    make_server().start_io()
