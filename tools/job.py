@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hlo.values.literal import Literal
 
     from .debug_options import DebugOptions
+    from .divergence_options import DivergenceFlags
     from .profile_options import ProfileFlags
     from .trace_options import TraceFlags
 
@@ -86,7 +87,7 @@ class Job:
     partition: str | None = None
     shards: tuple[str, ...] = ()
     # What is looked for inside of the run, instead of results.
-    inspects: TraceFlags | None = None
+    inspects: TraceFlags | DivergenceFlags | None = None
     # The ranks that it runs with; None where it runs in this process alone.
     world: World | None = None
     # What is to be profiled, and where that goes.

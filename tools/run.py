@@ -24,6 +24,7 @@ from .common import (
     verify_option,
 )
 from .debug_options import DebugOptions
+from .divergence_options import DivergenceFlags, divergence_options
 from .expect_options import Verdicts, verdict_options
 from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
@@ -179,6 +180,7 @@ class _RunTool(Tool):
 @click.option("--json", "as_json", is_flag=True, help="Print results or errors as JSON on stdout.")
 @profile_options
 @trace_options
+@divergence_options
 @module_options
 @common_options
 @click.pass_obj
@@ -203,6 +205,7 @@ def main(
       hlo-run model.hlo --repeat 20 --profile=model.trace.json
       hlo-run model.hlo --trace --trace-only opcode=dot --trace-only iteration=:3
       hlo-run model.hlo --find-nan
+      hlo-run model.hlo --first-divergence
     """
     from hlo.errors import HloError
 
@@ -235,9 +238,12 @@ def _run(
     from hlo.support.memory import enough_memory
 
     inspects, profiles = TraceFlags.take(rest, files), ProfileFlags.take(rest, files)
+    parts = DivergenceFlags.take(rest, files)
+    if inspects is not None and parts is not None:
+        raise click.UsageError("--first-divergence: without --trace and --find-nan.")
     flags, told = ModuleFlags.take(rest), Verdicts.take(rest, files)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
-    job.inspects, job.profiles = inspects, profiles
+    job.inspects, job.profiles = inspects or parts, profiles
     with settled(job.world):
         flags.apply(job)
         flags.need_places(files)

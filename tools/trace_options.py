@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .alone import array_text, values_json, write_alone
 from .common import note
 from .results import aligned
 
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from .job import Job
 
 # What follows a flag without a value.
-_HERE = "-"
+HERE = "-"
 
 
 def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --trace, --trace-only and --find-nan."""
     for option in (
         click.option(
-            "--find-nan", is_flag=False, flag_value=_HERE, metavar="[=DIR/]",
+            "--find-nan", is_flag=False, flag_value=HERE, metavar="[=DIR/]",
             help="Run for the first instruction that makes a NaN or an infinity from operands "
             "without; exit 1 if there is one. The instruction as a module and its inputs are "
             "written to DIR, by default FILE's name with .nan.",
@@ -40,7 +41,7 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "iteration=3:5 of the innermost loop. May be given more than once.",
         ),
         click.option(
-            "--trace", is_flag=False, flag_value=_HERE, metavar="[=OUT]",
+            "--trace", is_flag=False, flag_value=HERE, metavar="[=OUT]",
             help="Run for what each instruction computes, in loops by iteration: a table of its "
             "statistics, or OUT.json; OUT.npz has the whole arrays, too.",
         ),
@@ -51,7 +52,9 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def with_values(args: Sequence[str]) -> list[str]:
     """Return arguments in which these flags do not take the next one for their value."""
-    return [f"{a}={_HERE}" if a in ("--trace", "--find-nan") else a for a in args]
+    return [
+        f"{a}={HERE}" if a in ("--trace", "--find-nan", "--first-divergence") else a for a in args
+    ]
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,13 @@ class TraceFlags:
         if given.get("world") is not None:
             raise click.UsageError(f"{name}: on the devices of one process.")
         out = flags.trace if flags.trace is not None else flags.find_nan
-        if out not in (None, _HERE) and len(files) > 1:
+        if out not in (None, HERE) and len(files) > 1:
             raise click.UsageError(f"{name}={out}: several files would be written there.")
         flags._need_place(files)
         return flags
 
     def _need_place(self, files: Sequence[str]) -> None:
-        if self.trace in (None, _HERE):
+        if self.trace in (None, HERE):
             return
         assert self.trace is not None
         from hlo.io.files import need_places
@@ -122,7 +125,7 @@ class TraceFlags:
         from hlo.debug.trace.nan import find_nan_values
 
         found = find_nan_values(module, values, **options)
-        return _found(found, file, "" if self.find_nan == _HERE else self.find_nan or "")
+        return _found(found, file, "" if self.find_nan == HERE else self.find_nan or "")
 
     def _traced(
         self, module: Module, values: Sequence[Sequence[Any]], options: dict[str, Any]
@@ -142,7 +145,7 @@ class TraceFlags:
         if not trace.values:
             note("nothing was traced: no instruction that ran matches")
         report: dict[str, Any] = {"trace": trace.to_json()}
-        if self.trace == _HERE:
+        if self.trace == HERE:
             return Inspection(_table(trace), report)
         if whole:
             trace.save(self.trace)
@@ -181,7 +184,7 @@ def _found(found: Finding | None, file: str, folder: str) -> Inspection:
     written: list[str] = []
     if found.module is not None:
         stem = "stdin" if file == "-" else Path(file).stem
-        written = _write(found, Path(folder or f"{stem}.nan"))
+        written = write_alone(found.module, found.inputs, Path(folder or f"{stem}.nan"))
     lines = [f"{file}: {_headline(found)}", *(f"  {line}" for line in _details(found, written))]
     return Inspection("".join(f"{line}\n" for line in lines), _json(found, written), failed=True)
 
@@ -229,59 +232,22 @@ def _arrays(value: Any) -> list[tuple[tuple[int, ...], np.ndarray]]:
 
 
 def _summary(array: np.ndarray, f: Finding) -> str:
-    from hlo.debug.trace.statistics import statistics_of
-    from hlo.values.types import array as shape_of
-    from hlo.values.types import element_type_of
-
-    s = statistics_of(array)
-    text = f"{shape_of(element_type_of(array.dtype), array.shape).to_string(False)}"
-    text += f" from {_number(s.min)} to {_number(s.max)}"
-    for count, what in (
-        (s.nans, "NaN"), (s.infs, "inf"), (s.zeros, "zero"), (s.denormals, "denormal"),
-    ):  # fmt: skip
-        text += f", {count} {what}" if count else ""
-    if not array.shape:
-        return f"{text}: {array}"
+    text = array_text(array)
     same = [v for _, v in _arrays(f.value)]
-    if any(array.shape == v.shape for v in same) and len(array.shape) == len(f.index):
+    if any(array.shape == v.shape for v in same) and len(array.shape) == len(f.index) > 0:
         text += f"; there {array[f.index]}"
     return text
-
-
-def _write(f: Finding, folder: Path) -> list[str]:
-    """Write the instruction's module and its inputs; returns their files."""
-    from hlo.io.files import make_folder, write_npz, write_text
-
-    assert f.module is not None
-    make_folder(str(folder))
-    module, inputs = str(folder / "instruction.hlo"), str(folder / "inputs.npz")
-    write_text(module, str(f.module))
-    arrays = {}
-    for parameter, value in zip(f.module.entry.parameters, f.inputs, strict=True):
-        for leaf, array in _arrays(value):
-            arrays[".".join([parameter.name, *map(str, leaf)])] = array
-    write_npz(inputs, arrays)
-    return [module, inputs]
 
 
 def _json(f: Finding, written: list[str]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from hlo.debug.trace.statistics import statistics_of
-
-    def values(name: str, value: Any) -> list[dict[str, Any]]:
-        return [
-            {"name": ".".join([name, *map(str, leaf)]), "dims": list(array.shape),
-             "statistics": statistics_of(array).to_json()}
-            for leaf, array in _arrays(value)
-        ]  # fmt: skip
-
     found = {
         "kind": f.kind, "source": f.source, "instruction": f.instruction, "opcode": f.opcode,
         "computation": f.computation, "frames": [asdict(frame) for frame in f.frames],
         "device": f.device, "leaf": list(f.leaf), "index": list(f.index), "elements": f.count,
-        "operands": [v for name, value in f.operands for v in values(name, value)],
-        "result": values(f.instruction, f.value), "location": asdict(f.location),
+        "operands": [v for name, value in f.operands for v in values_json(name, value)],
+        "result": values_json(f.instruction, f.value), "location": asdict(f.location),
         "given": list(f.given), "pass_made": f.pass_made, "written": written,
     }  # fmt: skip
     return {"find_nan": found}

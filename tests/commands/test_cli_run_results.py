@@ -95,7 +95,9 @@ def test_json_is_as_documented() -> None:
     flags = ["--check", "--expect", "want.npz", "--fail-on-nan", "--json"]
     report = json.loads(run("two.hlo", *flags).stdout)
     one, *_ = json.loads(run("two.hlo", "--isolate_instructions", "--json").stdout)
-    assert {*report, *one, "errors"} == documented
+    inside = ("--trace", "--find-nan", "--first-divergence")
+    found = [json.loads(run("two.hlo", flag, "--json").stdout) for flag in inside]
+    assert {*report, *one, "errors", *(key for r in found for key in r)} == documented
     assert one["instruction"] in [i.name for i in hlo.load("two.hlo").entry]
     first, second = report["results"]
     assert (first["shape"], first["nan"], "literal" in first) == ("f32[3]", 0, True)

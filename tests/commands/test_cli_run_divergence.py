@@ -1,0 +1,109 @@
+"""`hlo-run --first-divergence`: two runs, and the first instruction where they part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hlo_tools.run import main
+
+from tests.generators import miscompilations
+from tests.generators.miscompilations import mark, plant, register
+from tests.generators.miscompiled_programs import Program, program
+from tests.harness.schemas import check_schema
+
+_WHICH = Program("swapped-operands", "loop")
+_FAST = ("--passes", "", "--backend", "reference")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module, bad = program(_WHICH)
+    Path("m.hlo").write_text(str(mark(module, _WHICH.kind, bad)))
+    Path("wrong.hlo").write_text(str(plant(module, _WHICH.kind, bad)))
+    Path("twice.hlo").write_text(
+        "HloModule t ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] add(x, x) }"
+    )
+
+
+def run(*args: str) -> Result:
+    result = CliRunner().invoke(main, list(args))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_a_wrong_rule_of_a_plugin_is_named() -> None:
+    register()
+    result = run("m.hlo", "--first-divergence", "--passes", "miscompile,default")
+    assert result.exit_code == 1
+    assert "m.hlo: compiled and reference part at bad (subtract)\n" in result.stdout
+    for words in ("w[0]/bad", "rule miscompile.swapped-operands at bad", "results   0 of 1 agree"):
+        assert words in result.stdout
+    again = run("m.divergence/instruction.hlo", "--inputs", "m.divergence/inputs.npz", "--check")
+    assert again.exit_code == 0
+
+
+def test_plugins_are_loaded() -> None:
+    Path("mine.py").write_text(
+        "from hlo.passes import module_pass\n@module_pass\n"
+        "def swaps_nothing_at_all(module, rewrites):\n    '''Do nothing.'''\n"
+    )
+    flags = ("--load-pass-plugin", "mine.py", "--passes", "swaps-nothing-at-all")
+    result = run("twice.hlo", "--first-divergence", *flags)
+    assert (result.exit_code, result.stdout) == (0, "twice.hlo: no divergence\n")
+    assert run("twice.hlo", "--load-pass-plugin", "none.py").exit_code == 1
+    assert miscompilations.MARK == "miscompile"
+
+
+def test_another_file_as_json() -> None:
+    result = run("m.hlo", "--first-divergence=wrong.hlo", "--json", *_FAST)
+    report = json.loads(result.stdout)
+    check_schema("hlo-run", report)
+    found = report["first_divergence"]
+    assert (found["instruction"], found["between"], found["right"]) == (
+        "bad",
+        "module",
+        "wrong.hlo",
+    )
+    assert found["frames"] == [{"instruction": "w", "iteration": 0}]
+    assert found["comparison"]["mismatches"] == 16
+    agreed = run("m.hlo", "--first-divergence=m.hlo", "--json", *_FAST)
+    assert json.loads(agreed.stdout)["first_divergence"] is None and agreed.exit_code == 0
+
+
+@pytest.mark.parametrize("backend", ["reference", "compiled"])
+def test_a_saved_trace_that_is_wrong(backend: str) -> None:
+    flags = ("--backend", backend)
+    run("wrong.hlo", "--trace=wrong.npz", *flags)
+    result = run("m.hlo", "--first-divergence=wrong.npz", *_FAST)
+    assert result.exit_code == 1 and "part at bad (subtract)" in result.stdout
+    assert "in        w[0]/bad" in result.stdout
+    run("m.hlo", "--trace=right.npz", *flags)
+    assert run("m.hlo", "--first-divergence=right.npz", *_FAST).exit_code == 0
+    other = run("m.hlo", "--first-divergence=right.npz", "--seed", "3", *_FAST)
+    assert other.exit_code == 1 and "[other-arguments]" in other.stderr
+
+
+def test_xla() -> None:
+    assert run("twice.hlo", "--first-divergence=xla", *_FAST).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        (["--first-divergence=nothing"], 1, "bad-backend"),
+        (["--first-divergence=twice.hlo"], 1, "does not take and give"),
+        (["--first-divergence=none.hlo"], 1, "bad-file"),
+        (["--first-divergence=none.npz"], 1, "bad-file"),
+        (["--first-divergence=compiled{passes=none}"], 1, "unknown-pass"),
+        (["--first-divergence", "--check"], 2, "without --check"),
+        (["--first-divergence", "--find-nan"], 2, "without --trace"),
+        (["--divergence-dir", "d"], 2, "says where"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(flags: list[str], code: int, words: str) -> None:
+    result = run("m.hlo", *flags, *_FAST)
+    assert (result.exit_code, words in result.stderr) == (code, True), result.stderr

@@ -1,0 +1,194 @@
+"""The flags of `hlo-run` that look for the first instruction where two runs part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .alone import value_lines, values_json, write_alone
+from .outcome import comparison, mismatch_table
+from .trace_options import HERE, Inspection
+
+if TYPE_CHECKING:
+    from hlo.debug.divergence.record import Divergence
+    from hlo.debug.divergence.tolerance import Tolerance
+    from hlo.ir import Module
+
+    from .job import Job
+
+_FLAG = "--first-divergence"
+_MODULES = (".hlo", ".txt", ".pb", ".pbtxt", ".mlir")
+
+
+def divergence_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --first-divergence and what goes with it."""
+    for option in (
+        click.option(
+            "--load-pass-plugin", "plugins", multiple=True, metavar="FILE.py",
+            help="Run a Python file that registers passes, for --passes and --first-divergence.",
+        ),
+        click.option(
+            "--divergence-dir", metavar="DIR",
+            help="Where --first-divergence writes the instruction as a module and its inputs.  "
+            "[default: FILE's name with .divergence]",
+        ),
+        click.option(
+            _FLAG, is_flag=False, flag_value=HERE, metavar="[=SPEC]",
+            help="Run in two ways for the first instruction where they part; exit 1 if there is "
+            "one. The other way is SPEC: reference, the default; compiled; compiled{passes=A,B}; "
+            "xla; a machine of a package; another module's FILE; or an npz of --trace. --rtol and "
+            "--atol are of a single instruction.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class DivergenceFlags:
+    """What the flags say. spec: what to compare with."""
+
+    spec: str
+    folder: str | None
+
+    @classmethod
+    def take(cls, given: dict[str, Any], files: Sequence[str]) -> DivergenceFlags | None:
+        """Take these flags out of all that were given; None without. Raises UsageError, HloError.
+
+        Passes of plug-ins are there from now on.
+        """
+        from .passes import load_plugins
+
+        spec, folder = given.pop("first_divergence"), given.pop("divergence_dir")
+        load_plugins(given.pop("plugins"))
+        if spec is None:
+            if folder is not None:
+                raise click.UsageError("--divergence-dir says where --first-divergence writes.")
+            return None
+        for other in ("output", "expect", "check", "outfeed", "fail_on_nan", "junit", "infeed"):
+            if given.get(other):
+                raise click.UsageError(
+                    f"{_FLAG} looks into two runs: without --{other.replace('_', '-')}."
+                )
+        if given.get("world") is not None:
+            raise click.UsageError(f"{_FLAG}: in one process.")
+        if folder is not None and len(files) > 1:
+            raise click.UsageError("--divergence-dir: several files would be written there.")
+        return cls(spec, folder)
+
+    def inspect(
+        self, file: str, module: Module, values: Sequence[Sequence[Any]], job: Job, queue: list[Any]
+    ) -> Inspection:
+        """Look for where a module on the values of its device parts. Raises HloError."""
+        from hlo.debug.divergence.tolerance import Tolerance
+
+        found = self._found(module, values[0], job, Tolerance(job.rtol, job.atol))
+        if found is None:
+            return Inspection(f"{file}: no divergence\n", {"first_divergence": None})
+        written: list[str] = []
+        if found.module is not None:
+            stem = "stdin" if file == "-" else Path(file).stem
+            written = write_alone(
+                found.module, found.inputs, Path(self.folder or f"{stem}.divergence")
+            )
+        lines = [f"{file}: {_headline(found)}", *(f"  {line}" for line in _details(found, written))]
+        text = "".join(f"{line}\n" for line in lines)
+        return Inspection(text, _json(found, written), failed=True)
+
+    def _found(
+        self, module: Module, values: Sequence[Any], job: Job, tolerance: Tolerance
+    ) -> Divergence | None:
+        from hlo.debug.divergence.saved import first_of_trace
+        from hlo.debug.divergence.search import Search
+        from hlo.debug.divergence.sides import left_side, make_side, side_of
+        from hlo.debug.trace.record import Trace
+        from hlo.frontends.sources import read_module
+
+        from .common import read_source
+
+        spec = self.spec
+        left = left_side(job.backend, job.passes, module, job.verify)
+        if spec == HERE:
+            spec = "compiled" if job.backend == "reference" else "reference"
+        if spec.endswith(".npz"):
+            trace = Trace.load(spec)
+            found = first_of_trace(trace, spec, left, values, tolerance)
+            if found is not None:
+                return found
+            spec = "reference"
+        if spec.endswith(_MODULES) or Path(spec).is_file():
+            other = read_module(*read_source(spec))
+            filler = job.filler()
+            if filler is not None:
+                filler.fill(other)
+            right = make_side(spec, left.backend, left.passes, other, job.verify)
+        else:
+            right = side_of(spec, module, job.verify)
+        return Search(left, right, values, tolerance, job.threads, job.host()).first()
+
+
+def _headline(f: Divergence) -> str:
+    sides = f"{f.left} and {f.right}"
+    if f.kind == "growth":
+        return (
+            f"{sides} differ, but no instruction does on the same operands: small differences grow"
+        )
+    if f.kind == "together":
+        return f"{sides} part at {f.instruction} ({f.opcode}), compiled with what is around it"
+    return f"{sides} part at {f.instruction} ({f.opcode})"
+
+
+_BETWEEN = {
+    "module": "the modules say different things",
+    "passes": "passes change what it computes",
+    "trace": "the saved run computed something else",
+}
+
+
+def _details(f: Divergence, written: list[str]) -> list[str]:
+    lines = []
+    if f.kind != "growth":
+        if str(f.location):
+            lines.append(f"at        {f.location}")
+        if f.frames:
+            lines.append(f"in        {f.path}, computation {f.computation}")
+        lines.append(f"because   {_BETWEEN.get(f.between, f'{f.between} computes something else')}")
+        if f.counterpart:
+            lines.append(f"there     {f.counterpart}")
+        lines += [f"by        {rule}" for rule in f.rules]
+        for name, value in f.operands:
+            lines += value_lines("operand", name, value)
+        lines += [*value_lines("found", f.left, f.got), *value_lines("expected", f.right, f.want)]
+    if f.comparison is not None:
+        lines.append(f"elements  {f.comparison}")
+        lines += [f"          {row}" for row in mismatch_table(f.comparison)]
+    off = {name: c for name, c in f.results.items() if not c.same}
+    if f.results:
+        same = len(f.results) - len(off)
+        lines.append(f"results   {same} of {len(f.results)} agree")
+    for name, c in off.items() if f.kind == "growth" else ():
+        lines.append(f"          {name}: {c}")
+    if written:
+        lines.append(f"written   {', '.join(written)}")
+        lines.append(f"again     hlo-run {written[0]} --inputs {written[1]} --check")
+    return lines
+
+
+def _json(f: Divergence, written: list[str]) -> dict[str, Any]:
+    found = {
+        "kind": f.kind, "left": f.left, "right": f.right, "between": f.between,
+        "instruction": f.instruction, "opcode": f.opcode, "computation": f.computation,
+        "frames": [asdict(frame) for frame in f.frames], "location": asdict(f.location),
+        "counterpart": f.counterpart, "rules": list(f.rules),
+        "comparison": None if f.comparison is None else comparison(f.comparison),
+        "operands": [v for name, value in f.operands for v in values_json(name, value)],
+        "found": [] if f.got is None else values_json(f.left, f.got),
+        "expected": [] if f.want is None else values_json(f.right, f.want),
+        "results": {name: comparison(c) for name, c in f.results.items()},
+        "written": written,
+    }  # fmt: skip
+    return {"first_divergence": found}
