@@ -5,66 +5,74 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hlo.analysis.matching import Matching
-from hlo.debug.difference.changes import ADDED, MOVED, REMOVED, Change
+from hlo.debug.difference.changes import ADDED, REMOVED, Change
 from hlo.debug.difference.sites import Sites
 from hlo.ir import Instruction
 
 # More than so many removed and added instructions are no rewrite that a person reads at once.
 _MOST = 12
+# What runs the computations that it calls as a whole.
+_RUNS = frozenset({"fusion", "call", "while", "conditional", "async-start"})
 
 
 def clusters(matching: Matching, sites: Sites, changes: Sequence[Change]) -> list[list[Change]]:
     """Return the changes in groups, in the order of their first ones.
 
     Removed and added instructions belong together if one is an operand of the other, or if both are
-    the same operand of one user, or the same result. What moved into one computation belongs to the
-    instruction that runs it, if that is new. A changed instruction belongs to a removed operand
-    that it reads past.
+    the same operand of one user, or the same result. A changed instruction belongs to a removed
+    operand that it reads past. What is inside of a new fusion, or was inside of one that is gone,
+    belongs to it, and so with all that runs computations; these do not belong to each other.
     """
     number = {i: n for n, c in enumerate(changes) for i in c.instructions}
-    sets = _Sets(len(changes))
-    for a, b in _neighbours(matching, sites, changes, number):
-        sets.join(number[a], number[b])
+    new = {number[i] for i in number if i.opcode in _RUNS and matching.of(i) is None}
+    sets = _Sets(len(changes), new)
+    for find in _inside, _neighbours:
+        for a, b in find(matching, sites, changes):
+            if a in number and b in number:
+                sets.join(number[a], number[b])
     found: dict[int, list[Change]] = {}
     for n, change in enumerate(changes):
         found.setdefault(sets.first(n), []).append(change)
     return [part for group in found.values() for part in _readable(group)]
 
 
-def _joins(change: Change) -> bool:
-    return change.kind in (ADDED, REMOVED, MOVED)
-
-
 def _readable(group: list[Change]) -> Iterator[list[Change]]:
-    if len(group) <= _MOST or all(c.kind == MOVED for c in group):
+    if len(group) <= _MOST or any(i.spec.computation_attrs for c in group for i in c.instructions):
         yield group
     else:
         yield from ([change] for change in group)
 
 
-def _neighbours(
-    matching: Matching, sites: Sites, changes: Sequence[Change], number: dict[Instruction, int]
+def _inside(
+    matching: Matching, sites: Sites, changes: Sequence[Change]
 ) -> Iterator[tuple[Instruction, Instruction]]:
+    """Yield what is inside of something that only one side has, with that."""
     for change in changes:
-        if not _joins(change):
-            continue
         for inst in change.instructions:
             for site in sites.of(inst.parent):
-                if site in number and matching.of(site) is None:
+                if site.opcode in _RUNS and matching.of(site) is None:
                     yield inst, site
-        if change.kind == MOVED:
+
+
+def _neighbours(
+    matching: Matching, sites: Sites, changes: Sequence[Change]
+) -> Iterator[tuple[Instruction, Instruction]]:
+    """Yield what only one side has, with what is beside it or in its place."""
+    for change in changes:
+        if change.kind not in (ADDED, REMOVED):
             continue
-        for inst in change.instructions:
-            for operand in inst.operands:
-                if operand in number and matching.of(operand) is None:
-                    yield inst, operand
-        if change.kind == REMOVED and change.left is not None:
-            for other in _in_place_of(matching, change.left):
-                if other in number:
-                    yield change.left, other
-            for user in _reads_through(matching, change.left):
-                if user in number:
-                    yield change.left, user
+        [inst] = change.instructions
+        if inst.opcode in _RUNS:
+            continue
+        for operand in inst.operands:
+            if matching.of(operand) is None and operand.opcode not in _RUNS:
+                yield inst, operand
+        if change.kind == REMOVED:
+            for other in _in_place_of(matching, inst):
+                if other.opcode not in _RUNS:
+                    yield inst, other
+            for user in _reads_through(matching, inst):
+                yield inst, user
 
 
 def _reads_through(matching: Matching, removed: Instruction) -> Iterator[Instruction]:
@@ -97,10 +105,11 @@ def _in_place_of(matching: Matching, removed: Instruction) -> Iterator[Instructi
 
 
 class _Sets:
-    """Disjoint sets of numbers, each known by its least one."""
+    """Disjoint sets of numbers, each known by its least one. Those of `alone` stay apart."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, alone: set[int]) -> None:
         self._up = list(range(count))
+        self._alone = [n in alone for n in range(count)]
 
     def first(self, n: int) -> int:
         while self._up[n] != n:
@@ -109,5 +118,7 @@ class _Sets:
         return n
 
     def join(self, a: int, b: int) -> None:
-        a, b = self.first(a), self.first(b)
-        self._up[max(a, b)] = min(a, b)
+        a, b = sorted((self.first(a), self.first(b)))
+        if a != b and not (self._alone[a] and self._alone[b]):
+            self._up[b] = a
+            self._alone[a] = self._alone[a] or self._alone[b]

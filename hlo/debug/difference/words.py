@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from hlo.analysis.matching import Matching
-from hlo.debug.difference.changes import ADDED, MOVED, REMOVED, SWAPPED_KIND, Change
+from hlo.debug.difference.changes import ADDED, CHANGED, MOVED, REMOVED, SWAPPED_KIND, Change
 from hlo.debug.difference.details import Detail
 from hlo.debug.difference.sites import Sites
 from hlo.ir import Instruction
@@ -14,12 +14,19 @@ from hlo.ir import Instruction
 _OWN = frozenset({"operands", "operands swapped", "calls", "control-predecessors", "result"})
 # Texts of values up to this length are part of the words.
 _SHORT = 40
+# Contents of something new that are listed.
+_FEW = 8
+# Opcodes of a group that are listed.
+_MOST = 10
 
 
 def words(matching: Matching, sites: Sites, group: Sequence[Change]) -> str:
     """Return what happened to a group of changes, without names."""
-    kinds = {c.kind for c in group}
-    if MOVED in kinds:
+    for change in group:
+        for inst in change.instructions:
+            if matching.of(inst) is None and inst.opcode in ("fusion", "call", "while"):
+                return _around(sites, inst, group)
+    if any(c.kind == MOVED for c in group):
         return _moved(matching, sites, group)
     removed = [c.left for c in group if c.left is not None and c.right is None]
     added = [c.right for c in group if c.right is not None and c.left is None]
@@ -30,6 +37,26 @@ def words(matching: Matching, sites: Sites, group: Sequence[Change]) -> str:
     if others and " folded into " not in text:
         text = ", ".join(dict.fromkeys([text, *others]))
     return text
+
+
+def _around(sites: Sites, site: Instruction, group: Sequence[Change]) -> str:
+    """Return what happened to the contents of a fusion, call or loop that is new, or gone."""
+    is_new = any(c.right is site for c in group)
+    inside = [
+        i for c in group if (i := c.right if is_new else c.left) is not None and i is not site
+    ]
+    came = [c for c in group if c.left is not None and c.right is not None]
+    if not came:
+        text = f"{site.opcode} {'added' if is_new else 'removed'}"
+        return f"{text} with {_chain(inside)}" if 0 < len(inside) <= _FEW else text
+    verbs = {
+        "fusion": ("fused", "no longer fused"),
+        "call": ("outlined", "inlined"),
+        "while": ("moved into a loop", "moved out of a loop"),
+    }
+    text = f"{_chain(inside)} {verbs[site.opcode][not is_new]}"
+    altered = any(c.kind == CHANGED for c in group) or len(came) < len(inside)
+    return f"{text}, partly changed" if altered else text
 
 
 # --- one instruction ----------------------------------------------------------------------------
@@ -83,7 +110,10 @@ def _chain(instructions: Sequence[Instruction]) -> str:
     counts: dict[str, int] = {}
     for inst in _ordered(instructions):
         counts[inst.opcode] = counts.get(inst.opcode, 0) + 1
-    return " + ".join(f"{n} {opcode}" if n > 1 else opcode for opcode, n in counts.items())
+    parts = [f"{n} {opcode}" if n > 1 else opcode for opcode, n in counts.items()]
+    if len(parts) > _MOST:
+        parts = [*parts[:_MOST], f"{sum(list(counts.values())[_MOST:])} others"]
+    return " + ".join(parts)
 
 
 def _ordered(instructions: Sequence[Instruction]) -> list[Instruction]:

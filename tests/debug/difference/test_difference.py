@@ -159,3 +159,18 @@ def test_pages_have_every_change():
     assert page.count('<tr><td class="number"') == len(found.patterns)
     assert "src=" not in page and "href=" not in page
     assert found.patterns[0].words in found._repr_html_()
+
+
+def test_a_fusion_is_one_change_with_what_is_inside_and_apart_from_the_next():
+    text = "HloModule m\n{bodies}\nENTRY e {{\n x0 = f32[64] parameter(0)\n{lines}\n"
+    text += " ROOT r = f32[64] copy(x4)\n}}"
+    bodies, plain, fused = "", "", ""
+    for n in range(4):
+        bodies += f"f{n} {{ p = f32[64] parameter(0)  t = f32[64] tanh(p)\n"
+        bodies += "  ROOT m = f32[64] multiply(t, p) }\n"
+        plain += f" t{n} = f32[64] tanh(x{n})\n x{n + 1} = f32[64] multiply(t{n}, x{n})\n"
+        fused += f" x{n + 1} = f32[64] fusion(x{n}), kind=kLoop, calls=f{n}\n"
+    left = hlo.parse(text.format(bodies="", lines=plain))
+    right = hlo.parse(text.format(bodies=bodies, lines=fused))
+    assert words(hlo.diff(left, right)) == ["4 x tanh + multiply fused"]
+    assert words(hlo.diff(right, left)) == ["4 x tanh + multiply no longer fused"]
