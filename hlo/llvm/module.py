@@ -37,7 +37,7 @@ class LlvmModule:
     """A module of LLVM IR; globals, declarations and functions by name, metadata by number.
 
     declarations: as LLVM IR writes them. named_metadata: the nodes of `llvm.module.flags` and
-    others.
+    others. added: characters of functions that do not count where a module is divided by size.
     """
 
     target_triple: str = ""
@@ -47,6 +47,7 @@ class LlvmModule:
     functions: dict[str, Function] = field(default_factory=dict)
     metadata: list[Node] = field(default_factory=list)
     named_metadata: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    added: dict[str, int] = field(default_factory=dict)
 
     def add(self, function: Function) -> Function:
         """Add a function, or replace the one of its name."""

@@ -8,8 +8,8 @@ section of its own: its members are timed in some runs only, like the iterations
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from hlo.analysis.cost import Cost, costs_of_instructions
@@ -28,7 +28,7 @@ from hlo.codegen.entry.commands import (
 )
 from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.codegen.entry.state import EntryState
-from hlo.codegen.llvm import Val, i64
+from hlo.codegen.llvm import FALSE, Val, i64
 from hlo.codegen.report import fused_in, step_name
 from hlo.ir import Instruction
 from hlo.ops.host.custom_targets import CHECK_SIZE
@@ -36,6 +36,7 @@ from hlo.profiler.recorder import (
     COUNTDOWN,
     FLAG,
     HEADER_WORDS,
+    ITERATIONS,
     LOOP_WORDS,
     RECORD,
     SECTION_WORDS,
@@ -47,6 +48,8 @@ from hlo.profiler.recorder import (
 _SHORT_S = 1.5e-6
 # Loops inside of others of so many iterations at most are timed as a whole or not at all.
 _FEW_TRIPS = 64
+# In iterations of more, tests whether they are timed take less than a hundredth of the time.
+_SHORT_ITERATION_S = 1e-5
 # What a kernel takes at least, and for each operation, transcendental function and byte.
 _CALL_S, _OPERATION_S, _FUNCTION_S, _BYTE_S = 3e-8, 5e-11, 5e-10, 5e-11
 
@@ -79,7 +82,8 @@ class Section:
     the names of the steps of a kernel. fused: what it computes besides. loop: the place of the
     words of a loop of which iterations are timed; trips: the known number of iterations of one that
     is timed as a whole or not at all, iterations: the place of the counter of another. copies: an
-    iteration ends with copies, which are the loop's own time.
+    iteration ends with copies, which are the loop's own time. is_doubled: its body is written
+    twice, as tests whether it is timed would take too much of its time.
     """
 
     word: int
@@ -94,6 +98,7 @@ class Section:
     iterations: int | None = None
     trips: int | None = None
     copies: bool = False
+    is_doubled: bool = False
 
 
 @dataclass
@@ -106,6 +111,8 @@ class _Frame:
     # Whether it is timed, where that is not always so. It does not change while the commands run:
     # loops inside put `FLAG` back.
     flag: Val | None
+    # Whether it is in a loop of which iterations are timed.
+    is_inside: bool
     next: int = 0
     group: Section | None = None
 
@@ -125,6 +132,11 @@ class Sections(Instrumentation):
         self.loops: list[int] = []
         self._frames: list[_Frame] = []
         self._owners: list[Section] = []
+        # Of loops and conditionals, and the counters of branches: a body may be written twice, at
+        # first with all that is timed in it. `_is_plain`: it is the second time.
+        self._section_by: dict[int, Section] = {}
+        self._counter_by: dict[int, int] = {}
+        self._is_plain = False
 
     # --- memory ---------------------------------------------------------------------------------
 
@@ -159,25 +171,36 @@ class Sections(Instrumentation):
         )
         root = self._section("entry", None, Executions())
         self._owners.append(root)
-        self._call(entry, "begin", root.word)
+        with self._added(entry):
+            self._call(entry, "begin", root.word)
 
     def end(self, entry: EntryState) -> None:
         """Stop the clock."""
-        self._call(entry, "end")
+        with self._added(entry):
+            self._call(entry, "end")
 
     def enter(self, entry: EntryState, block: Block) -> None:
         """Choose the sections of a computation's commands."""
+        if self._is_plain:
+            if id(block) in self._counter_by:
+                self._add(entry, self._counter_by[id(block)], 1)
+            return
         owner = self._owners[-1]
         outer = self._frames[-1] if self._frames else None
         flag = outer.flag if outer is not None else None
         if owner.loop is not None:
-            flag = self._flag(entry)
+            is_known = owner.is_doubled and not _is_test(owner, block)
+            with self._added(entry):
+                flag = None if is_known else self._flag(entry) if _is_divided(block) else FALSE
         executions = self._executions(entry, owner, block)
-        plan = self._plan(block, owner, executions, is_guarded=flag is not None)
-        self._frames.append(_Frame(owner, plan, flag))
+        is_inside = owner.loop is not None or (outer is not None and outer.is_inside)
+        plan = self._plan(block, owner, executions, is_inside=is_inside)
+        self._frames.append(_Frame(owner, plan, flag, is_inside))
 
     def leave(self, entry: EntryState, block: Block) -> None:
         """Go back to the section around a computation."""
+        if self._is_plain:
+            return
         frame = self._frames.pop()
         if not self._frames and entry.assignment.moves:
             results = self._section("results", frame.owner, Executions())
@@ -187,6 +210,10 @@ class Sections(Instrumentation):
 
     def before(self, entry: EntryState, command: Command) -> None:
         """Begin the section of a command."""
+        if self._is_plain:
+            if isinstance(command, Loop | Branches):
+                self._owners.append(self._section_by[id(command)])
+            return
         frame = self._frames[-1]
         group, section = frame.plan[frame.next]
         frame.next += 1
@@ -197,20 +224,22 @@ class Sections(Instrumentation):
                 self._switch(entry, group, frame.flag)
                 frame.current = group
             if section is not frame.current:
-                flag = frame.flag if group is None else self._flag(entry)
+                with self._added(entry):
+                    flag = frame.flag if group is None else self._flag(entry)
                 self._switch(entry, section, flag)
         frame.group, frame.current = group, section
         if isinstance(command, Loop | Branches):
             self._owners.append(section)
+            self._section_by[id(command)] = section
 
     def after(self, entry: EntryState, command: Command) -> None:
         """Leave a loop; the time of other commands ends when the next one's begins."""
         if not isinstance(command, Loop | Branches):
             return
         section = self._owners.pop()
-        if section.loop is not None:
+        if section.loop is not None and not self._is_plain:
             frame = self._frames[-1]
-            with _if_timed(entry, frame.flag):
+            with self._added(entry), _if_timed(entry, frame.flag):
                 self._call(entry, "leave", section.loop, frame.owner.word)
             frame.current = frame.owner
 
@@ -218,22 +247,49 @@ class Sections(Instrumentation):
         """Count an iteration, and time it if it is due."""
         section, b = self._owners[-1], entry.b
         if section.iterations is not None:
-            self._add(entry, section.iterations, 1)
-        if section.loop is not None:
-            left = self._add(entry, section.loop + COUNTDOWN, -1)
-            with b.when(b.icmp("sle", left, 0)):
-                self._call(entry, "turn", section.loop, section.word)
+            with self._added(entry):
+                self._add(entry, section.iterations, 1)
+        if section.loop is not None and self._is_plain:
+            self._add(entry, section.loop + ITERATIONS, 1)
+        elif section.loop is not None:
+            with self._added(entry):
+                left = self._add(entry, section.loop + COUNTDOWN, -1)
+                with b.when(b.icmp("sle", left, 0)):
+                    self._call(entry, "turn", section.loop, section.word)
+
+    def body(self, entry: EntryState, loop: Loop, emit: Callable[[], None]) -> None:
+        """Write the body of a loop, of short iterations once to be timed and once without that."""
+        section, b = self._owners[-1], entry.b
+        if self._is_plain or not section.is_doubled:
+            emit()
+            return
+        timed, plain, done = (b.new_label(label) for label in ("timed", "plain", "turned"))
+        with self._added(entry):
+            b.branch(self._flag(entry), timed, plain)
+            b.place(timed)
+        spent = entry.spent
+        with b.scope():
+            emit()
+        with self._added(entry):
+            b.jump(done)
+            b.place(plain)
+            self._is_plain, entry.spent = True, spent
+            with b.scope():
+                emit()
+            self._is_plain = False
+            b.jump(done)
+            b.place(done)
 
     def _enter_loop(self, entry: EntryState, section: Section, frame: _Frame) -> None:
         assert section.loop is not None
-        with _if_timed(entry, frame.flag):
+        with self._added(entry), _if_timed(entry, frame.flag):
             self._call(entry, "enter", section.loop, section.word)
 
     def _executions(self, entry: EntryState, owner: Section, block: Block) -> Executions:
         """Return how often a computation runs; branches count that themselves."""
         inst = owner.inst
         if owner.kind == "while" and inst is not None:
-            is_test = block.comp is inst.condition and block.comp is not inst.body
+            is_test = _is_test(owner, block)
             if owner.trips is not None:
                 return Executions(times=owner.trips + is_test, of=owner.executions)
             if owner.loop is None:
@@ -241,17 +297,36 @@ class Sections(Instrumentation):
             return Executions(owner.loop, is_loop=True, is_test=is_test)
         if owner.kind == "conditional" and any(map(_is_timed, block.commands)):
             counter = self._reserve(1)
-            self._add(entry, counter, 1)
+            with self._added(entry):
+                self._add(entry, counter, 1)
+            self._counter_by[id(block)] = counter
             return Executions(counter)
         return owner.executions
 
     # --- code -----------------------------------------------------------------------------------
 
+    @contextmanager
+    def _added(self, entry: EntryState) -> Iterator[None]:
+        """Have what is written not count where the program is divided into parts.
+
+        Which functions are in one part decides what LLVM knows of their callers: kernels are to be
+        those of the program as it is.
+        """
+        if self._is_plain:
+            yield
+            return
+        lines = entry.b.lines
+        before = len(lines)
+        yield
+        written = sum(len(str(line)) + 1 for line in lines[before:])
+        added = entry.module.added
+        added[entry.symbol] = added.get(entry.symbol, 0) + written
+
     def _call(self, entry: EntryState, function: str, *args: int) -> None:
         entry.b.call_void(f"hlo.profile.{function}", [i64(a) for a in args])
 
     def _switch(self, entry: EntryState, section: Section, flag: Val | None) -> None:
-        with _if_timed(entry, flag):
+        with self._added(entry), _if_timed(entry, flag):
             self._call(entry, "switch", section.word)
 
     def _flag(self, entry: EntryState) -> Val:
@@ -271,28 +346,26 @@ class Sections(Instrumentation):
     # --- sections -------------------------------------------------------------------------------
 
     def _plan(
-        self, block: Block, owner: Section, executions: Executions, *, is_guarded: bool
+        self, block: Block, owner: Section, executions: Executions, *, is_inside: bool
     ) -> list[tuple[Section | None, Section]]:
         """Return the group of each command, if it is in one, and its section."""
         plan: list[tuple[Section | None, Section]] = []
         commands = list(block.commands)
         while commands:
-            count = 0 if is_guarded else self._short(commands)
+            count = 0 if is_inside else self._short(commands)
             if count:
                 group = self._section("group", owner, executions)
                 for command in commands[:count]:
                     section = group
                     if _is_timed(command):
-                        section = self._section_of(command, group, executions, is_guarded=False)
+                        section = self._section_of(command, group, executions, is_inside=False)
                     plan.append((group, section))
                 group.cost = sum((s.cost for s in self.all if s.parent is group), start=Cost())
             else:
                 count = 1
                 section = owner
                 if _is_timed(commands[0]):
-                    section = self._section_of(
-                        commands[0], owner, executions, is_guarded=is_guarded
-                    )
+                    section = self._section_of(commands[0], owner, executions, is_inside=is_inside)
                 plan.append((None, section))
             commands = commands[count:]
         return plan
@@ -312,7 +385,7 @@ class Sections(Instrumentation):
         return count if kernels > 1 else 0
 
     def _section_of(
-        self, command: Command, parent: Section, executions: Executions, *, is_guarded: bool
+        self, command: Command, parent: Section, executions: Executions, *, is_inside: bool
     ) -> Section:
         inst = command.inst
         match command:
@@ -325,12 +398,13 @@ class Sections(Instrumentation):
                 section = self._section("while", parent, executions, inst)
                 blocks = (command.condition, command.body)
                 counter, is_divided = counted(inst), any(map(_is_divided, blocks))
-                few = is_guarded and counter is not None and counter.count <= _FEW_TRIPS
+                few = is_inside and counter is not None and counter.count <= _FEW_TRIPS
                 if counter is not None and (few or not is_divided):
                     section.trips = counter.count
                 elif is_divided:
                     section.loop = self._reserve(LOOP_WORDS)
                     section.copies = bool(command.carry)
+                    section.is_doubled = self._is_short(command)
                     self.loops.append(section.loop)
                 else:
                     section.iterations = self._reserve(1)
@@ -342,6 +416,34 @@ class Sections(Instrumentation):
                 section = self._section("host", parent, executions, inst)
                 section.cost = self._cost(inst)
         return section
+
+    def _is_short(self, loop: Loop) -> bool:
+        """True for short iterations that call nothing outside."""
+        seconds = self._seconds_of(loop.body)
+        return seconds is not None and seconds < _SHORT_ITERATION_S
+
+    def _seconds_of(self, block: Block) -> float | None:
+        """Return about how long commands take; None if they call outside, which has to be once."""
+        total = 0.0
+        for command in block.commands:
+            match command:
+                case KernelCall():
+                    total += _seconds(self._cost_of(command))
+                case HostCall():
+                    return None
+                case Loop(inst):
+                    counter = counted(inst)
+                    own = self._seconds_of(command.body)
+                    if own is None or self._seconds_of(command.condition) is None:
+                        return None
+                    total += own * (counter.count if counter is not None else 1)
+                case Branches():
+                    for branch, _ in command.branches:
+                        own = self._seconds_of(branch)
+                        if own is None:
+                            return None
+                        total += own
+        return total
 
     def _fused(self, command: KernelCall) -> list[Instruction]:
         """Return what a kernel computes besides its root, as it is computed inside of it."""
@@ -359,10 +461,14 @@ def _if_timed(entry: EntryState, flag: Val | None) -> AbstractContextManager[Non
 
 def _is_end_of_turn(owner: Section, block: Block) -> bool:
     """True for a loop's body after which there is next to nothing until the next iteration."""
+    is_body = owner.kind == "while" and not _is_test(owner, block)
+    return is_body and not owner.copies
+
+
+def _is_test(owner: Section, block: Block) -> bool:
+    """True for the condition of a loop."""
     inst = owner.inst
-    if owner.kind != "while" or inst is None:
-        return False
-    return block.comp is inst.body and not owner.copies
+    return inst is not None and block.comp is inst.condition and block.comp is not inst.body
 
 
 def _is_divided(block: Block) -> bool:

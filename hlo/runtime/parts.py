@@ -52,6 +52,8 @@ class _Member:
     effort: Effort = Effort.VECTORIZE
     # See `_drives`.
     is_driver: bool = False
+    # Characters that do not count.
+    added: int = 0
 
     @property
     def name(self) -> str:
@@ -73,7 +75,7 @@ class _Member:
     @cached_property
     def length(self) -> int:
         """Characters of its text."""
-        return len(self.function.text)
+        return len(self.function.text) - self.added
 
     @property
     def size(self) -> int:
@@ -83,6 +85,8 @@ class _Member:
 def split(module: LlvmModule) -> list[Part]:
     """Return the parts of a module, the largest first; all of it is one if it is small."""
     members = {f.name: _Member(f, n) for n, f in enumerate(module.functions.values())}
+    for name, added in module.added.items():
+        members[name].added = added
     for member in members.values():
         named = _closure(member.function.symbols, module)
         member.uses = (named & members.keys()) - {member.name}

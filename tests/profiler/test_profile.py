@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.compiler.lowering import Clock
+from hlo.compiler.pipeline import build
 from hlo.objects.targets import platform
 from hlo.profiler.measure import compile_profiled
 from hlo.profiler.profile import Profile, with_peak
 from hlo.profiler.recorder import recorder_ir
 from hlo.profiler.records import KernelTime, Peak, Slice, Spread
+from hlo.profiler.sections import Sections
+from hlo.runtime.jit import host_machine
 from tests.harness.schemas import check_schema
 
 # A loop of 40 iterations around one of 3, and a conditional that takes each branch in turn.
@@ -219,3 +223,50 @@ def test_trace_events_are_nested_as_the_program_ran(nested: Profile) -> None:
             open_ends.pop()
         assert not open_ends or e["ts"] + e["dur"] <= open_ends[-1] + 1e-4
         open_ends.append(e["ts"] + e["dur"])
+
+
+# A loop of 60 iterations around one that runs as often as the first one has.
+TRIANGLE = """HloModule triangle
+inner_cond { p = (s32[], s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=1 ROOT go = pred[] compare(i, n), direction=LT }
+inner_body { p = (s32[], s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=1 x = f32[64] get-tuple-element(p), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) inner = f32[64] tanh(x)
+  ROOT t = (s32[], s32[], f32[64]) tuple(j, n, inner) }
+cond { p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(60) ROOT go = pred[] compare(i, n), direction=LT }
+body { p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  x = f32[64] get-tuple-element(p), index=1 one = s32[] constant(1) zero = s32[] constant(0)
+  j = s32[] add(i, one) start = (s32[], s32[], f32[64]) tuple(zero, i, x)
+  loop = (s32[], s32[], f32[64]) while(start), condition=inner_cond, body=inner_body
+  y = f32[64] get-tuple-element(loop), index=2 outer = f32[64] sine(y)
+  ROOT t = (s32[], f32[64]) tuple(j, outer) }
+ENTRY e { x = f32[64] parameter(0) zero = s32[] constant(0) t = (s32[], f32[64]) tuple(zero, x)
+  w = (s32[], f32[64]) while(t), condition=cond, body=body
+  ROOT r = f32[64] get-tuple-element(w), index=1 }
+"""
+
+
+def test_iterations_of_unknown_number_are_counted() -> None:
+    module = hlo.parse(TRIANGLE)
+    found = hlo.profile(module, repeat=7, passes="", peak=False)
+    assert (_named(found, "w").iterations, _named(found, "outer").calls) == (60, 60)
+    assert (_named(found, "loop").iterations, _named(found, "inner").calls) == (1770, 1770)
+    (x,) = hlo.random_inputs(module)
+    np.testing.assert_array_equal(compile_profiled(module)(x), hlo.compile(module, cache=False)(x))
+
+
+@pytest.mark.parametrize("text", [NESTED, TRIANGLE, PARALLEL])
+def test_kernels_are_those_of_plain_programs(text: str) -> None:
+    module, machine = hlo.parse(text), host_machine()
+    sections = Sections(machine.triple, has_threads=True)
+    plain, profiled = (
+        [_functions(c) for c in build(module, machine, Clock(), instrumentation=i).code]
+        for i in (None, sections)
+    )
+    assert profiled[: len(plain)] == plain
+
+
+def _functions(code: bytes) -> list[str]:
+    """Return the names of the kernels in an object file, in order."""
+    return [s.decode() for s in code.split(b"\0") if s.startswith(b"kernel.")]

@@ -8,6 +8,8 @@ of the conditional's.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import partial
 
 from hlo.analysis.trips import counted, never_ends
 from hlo.codegen.entry.commands import Branches, Loop
@@ -79,12 +81,7 @@ def emit_while(e: EntryState, loop: Loop) -> None:
             error = endless(inst)
             b.ret(i32(e.imports.check(error.code, f"{inst.name}: {error.message}")))
             b.place(b.new_label("never"))
-        e.iteration(loop)
-        e.block(loop.body)
-        e.moves(loop.carry)
-        new = {path: e.scalar(body.root, path) for path in slots}
-        for path, slot in slots.items():
-            slot.put(new[path])
+        e.iteration(loop, partial(_emit_body, e, loop, slots))
         once, counter = e.spent, counted(inst)
         is_short = counter is not None and counter.count * once <= _SHORT_LOOP
         if not is_short:
@@ -97,6 +94,14 @@ def emit_while(e: EntryState, loop: Loop) -> None:
         e.spend(counter.count * once)
     for path, slot in slots.items():
         e.scalars[inst, path] = slot.get()
+
+
+def _emit_body(e: EntryState, loop: Loop, slots: Mapping[Path, Slot]) -> None:
+    e.block(loop.body)
+    e.moves(loop.carry)
+    new = {path: e.scalar(loop.inst.body.root, path) for path in slots}
+    for path, slot in slots.items():
+        slot.put(new[path])
 
 
 def emit_conditional(e: EntryState, branches: Branches) -> None:

@@ -13,6 +13,7 @@ is in registers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hlo.codegen import kernels  # noqa: F401  (kernels registers its emitters)
@@ -110,9 +111,10 @@ class EntryEmitter(EntryState):
             self.instrumentation.after(self, command)
         self.instrumentation.leave(self, block)
 
-    def iteration(self, loop: Loop) -> None:
-        """Emit what precedes the body of a loop."""
+    def iteration(self, loop: Loop, body: Callable[[], None]) -> None:
+        """Emit the body of a loop, which `body` does, and what precedes it."""
         self.instrumentation.iteration(self, loop)
+        self.instrumentation.body(self, loop, body)
 
     def _computed(self, inst: Instruction) -> Value:
         def read(leaf: Instruction, indices: Indices) -> Value:

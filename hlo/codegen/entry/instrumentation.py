@@ -11,7 +11,7 @@ for byte the same as if there were no such thing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ class Instrumentation:
 
     def iteration(self, entry: EntryState, loop: Loop) -> None:
         """Write what precedes the body of a loop, once its condition was true."""
+
+    def body(self, entry: EntryState, loop: Loop, emit: Callable[[], None]) -> None:
+        """Write the body of a loop, by `emit`, which may be called for several versions of it."""
+        emit()
 
     def end(self, entry: EntryState) -> None:
         """Write the epilogue, when all results are in memory."""

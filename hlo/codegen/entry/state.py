@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hlo.codegen.entry.assignment import BufferAssignment
@@ -51,8 +51,8 @@ class EntryState:
         """Emit the commands of a computation."""
         raise NotImplementedError
 
-    def iteration(self, loop: Loop) -> None:
-        """Emit what precedes the body of a loop."""
+    def iteration(self, loop: Loop, body: Callable[[], None]) -> None:
+        """Emit the body of a loop, which `body` does, and what precedes it."""
         raise NotImplementedError
 
     def buffer(self, inst: Instruction, path: Path = ()) -> Buffer | None:
