@@ -9,9 +9,7 @@ process: from the text to the first result, and the memory that takes beside the
 
 from __future__ import annotations
 
-import ctypes
 import json
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -127,27 +125,13 @@ def difference(got: list[np.ndarray], want: list[np.ndarray]) -> str | None:
 def alone(backend: str, text: str, args: list[np.ndarray]) -> dict[str, Any]:
     """Return seconds from the text to the first result, and bytes of memory that took."""
     prepare(backend)
+    from hlo.profiler.resident import reset_peak, status_bytes
+
     before = reset_peak()
     start = time.perf_counter()
     BACKENDS[backend](text, args)()
     seconds = time.perf_counter() - start
     return {f"{backend} first": seconds, f"{backend} memory": status_bytes("VmHWM") - before}
-
-
-def reset_peak() -> int:
-    """Start to measure the peak of this process's memory anew; returns what it holds now."""
-    # What was freed goes back to the system, or its use would not show.
-    ctypes.CDLL(None).malloc_trim(0)
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-    return status_bytes("VmRSS")
-
-
-def status_bytes(field: str) -> int:
-    with open("/proc/self/status") as file:
-        found = re.search(rf"{field}:\s*(\d+) kB", file.read())
-    assert found
-    return int(found[1]) << 10
 
 
 def main() -> None:

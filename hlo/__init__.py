@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from hlo.ir import Computation, Instruction, Module
     from hlo.ops import OPS
     from hlo.profiler.measure import profile
+    from hlo.profiler.memory import memory_timeline
     from hlo.values.layout.physical import pack, parse_shape, unpack
     from hlo.values.literal import Literal
     from hlo.values.types import ArrayShape, Layout, Shape, TupleShape
@@ -88,6 +89,7 @@ __all__ = [
     "interpret",
     "load",
     "load_library",
+    "memory_timeline",
     "optimize",
     "pack",
     "parse",
@@ -131,6 +133,7 @@ _HOMES = {
     "hlo.compiler.partition": ("Partition", "partition"),
     "hlo.compiler.pipeline": ("compile",),
     "hlo.profiler.measure": ("profile",),
+    "hlo.profiler.memory": ("memory_timeline",),
     "hlo.debug.difference": ("diff",),
     "hlo.errors": ("Diagnostic", "ElidedConstantsWarning", "HloError"),
     "hlo.eval": ("Host",),

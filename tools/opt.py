@@ -21,6 +21,7 @@ from .common import (
     read_source,
 )
 from .debug_options import DebugOptions
+from .memory_report import show_memory
 from .op_lists import list_operations, list_unsupported
 from .page_report import is_page, write_page
 from .partition_report import PartitionReports
@@ -126,6 +127,10 @@ class _OptTool(Tool):
 @click.option("--profile", metavar="FILE.json",
               help="With --report FILE.html: times that `hlo-run --profile=FILE.json` measured."
 )  # fmt: skip
+@click.option("--memory", "report", flag_value="memory",
+              help="Print what the compiled module holds in memory at each step of a run: a chart, "
+              "the buffers at the peak, and what would lower it."
+)  # fmt: skip
 @click.option("--signature", "report", flag_value="signature", help="Print parameters and result.")
 @click.option("--cost", "report", flag_value="cost",
               help="Print the cost of each instruction of the entry computation, the most "
@@ -169,6 +174,7 @@ def main(
       hlo-opt model.hlo --print=short --constants=10
       hlo-opt model.hlo --passes='tuple-simplifier,fix(algsimp,dce)' --time-passes
       hlo-opt model.hlo --report model.html --profile profile.json
+      hlo-opt model.hlo --memory
       hlo-opt partitioned.hlo --stats --network bandwidth=25GB/s,latency=5us
       hlo-opt partitioned.hlo --simulate devices=64,topology=torus:8x8,bandwidth=90GB/s
     """
@@ -195,6 +201,10 @@ def main(
         return write_page(partition_report, files, passes=flags.passes, profile=profile,
                           verify="lenient" if lenient or not verify else "strict",
                           form=input_form, as_json=as_json)  # fmt: skip
+    strictness = "lenient" if lenient or not verify else "strict"
+    if report == "memory":
+        return show_memory(files, passes=flags.passes, verify=strictness, form=input_form,
+                           as_json=as_json)  # fmt: skip
     if profile is not None:
         raise click.UsageError("--profile goes with --report FILE.html.")
     stage = stage_of(platform, stage, flags.passes)

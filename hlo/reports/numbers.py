@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-
-def count_text(n: int) -> str:
-    """Return a count of at most four digits with its unit."""
-    return _scaled(n, 1000, ("", "k", "M", "G", "T", "P"))
-
-
-def bytes_text(n: int) -> str:
-    """Return a number of bytes with its unit."""
-    return _scaled(n, 1024, (" B", " KiB", " MiB", " GiB", " TiB", " PiB"))
-
-
-def _scaled(n: int, step: int, units: tuple[str, ...]) -> str:
-    value, at = float(n), 0
-    while value >= step and at < len(units) - 1:
-        value /= step
-        at += 1
-    return f"{value:.4g}{units[at]}" if at else f"{n}{units[0]}"
+from hlo.support.quantities import bytes_text as bytes_text
+from hlo.support.quantities import count_text as count_text
 
 
 def table(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:

@@ -84,3 +84,21 @@ def quantity_text(value: float, unit: str) -> str:
     if number == "1000" and at + 1 < len(steps):
         at, number = at + 1, "1"
     return f"{number} {steps[at]}{unit}"
+
+
+def count_text(n: int) -> str:
+    """Return a count of at most four digits with its unit."""
+    return _scaled(n, 1000, ("", "k", "M", "G", "T", "P"))
+
+
+def bytes_text(n: int) -> str:
+    """Return a number of bytes with its unit."""
+    return _scaled(n, 1024, (" B", " KiB", " MiB", " GiB", " TiB", " PiB"))
+
+
+def _scaled(n: int, step: int, units: tuple[str, ...]) -> str:
+    value, at = float(n), 0
+    while value >= step and at < len(units) - 1:
+        value /= step
+        at += 1
+    return f"{value:.4g}{units[at]}" if at else f"{n}{units[0]}"
