@@ -125,6 +125,8 @@ def _kind(word: str, follows: str, terminal: str, key: str, is_first: bool) -> s
             return NAME
         return TYPE if word in TYPE_NAMES and follows == "[" else VALUE
     if terminal in ("OPERANDS", "OPERAND"):
+        if word in _CONSTANTS:
+            return VALUE
         return TYPE if follows == "[" and word in TYPE_NAMES else NAME
     if terminal == "NAME":
         return COMPUTATION
