@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ _ENDINGS = {
     ".trace.json": "chrome", ".perfetto.json": "chrome", ".json": "json", ".folded": "folded",
     ".txt": "table",
 }  # fmt: skip
-_FORMATS = ("table", "json", "chrome", "folded", "folded-op-name")
+_FORMATS = ("table", "json", "chrome", "folded", "folded-op-name", "perf")
 _LINES = 40
 
 
@@ -37,7 +38,8 @@ def profile_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--profile-format", type=click.Choice(_FORMATS),
             help="The form of the profile, instead of by OUT's ending: .json, .trace.json (Chrome "
             "trace events, for Perfetto), .folded (stacks for flame graphs; folded-op-name has the "
-            "framework's), .txt.",
+            "framework's), .txt; perf writes the addresses of kernels to /tmp/perf-PID.map, where "
+            "perf finds their names.",
         ),
         click.option(
             "--profile-compile", is_flag=False, flag_value=_HERE, metavar="[=OUT]",
@@ -98,6 +100,8 @@ class ProfileFlags:
             raise click.UsageError("--profile-compile: native code is compiled, nothing else.")
         if backend not in ("compiled", "reference"):
             raise click.UsageError("--profile: of native code, or of the interpreter.")
+        if self.form == "perf" and (self.compilation is not None or backend != "compiled"):
+            raise click.UsageError("--profile-format=perf: of the runs of native code.")
         if has_world:
             raise click.UsageError("--profile: on the devices of one process, without mpiexec.")
 
@@ -134,11 +138,25 @@ class ProfileFlags:
         """Return the profile of the runs on each device. Raises HloError."""
         if self.runs is None:
             return []
+        if self.form == "perf":
+            self._write_map(module, job)
+            return []
         from hlo.profiler.measure import beside_peak
 
         found = [p.profile(device) for device, p in enumerate(module.profilers)]
         # What the machine can do says nothing of the interpreter.
         return found if job.backend == "reference" else beside_peak(found)
+
+    def _write_map(self, module: Runnable, job: Job) -> None:
+        """Write where native functions are, by default where `perf` looks for them."""
+        from hlo.io.files import write_text
+        from hlo.profiler.measure import ProfiledExecutable
+
+        out = f"/tmp/perf-{os.getpid()}.map" if self.runs == _HERE else self.runs
+        assert out is not None
+        programs = [p for p in module.profilers if isinstance(p, ProfiledExecutable)]
+        write_text(out, "".join(p.perf_map() for p in programs))
+        note(f"addresses of native functions in {out}")
 
     def deliver(self, outcome: Outcome, job: Job, *, quiet: bool) -> None:
         """Write the profiles of an outcome, or show them unless `quiet`. Raises HloError."""

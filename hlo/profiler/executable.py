@@ -26,6 +26,7 @@ from hlo.profiler.recorder import (
     SHARES_AT,
 )
 from hlo.profiler.sections import Sections
+from hlo.profiler.symbols import native_symbols
 from hlo.profiler.ticks import Ticker, ticker
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import NativeCode
@@ -151,6 +152,10 @@ class RecordingExecutable(Executable):
         members = sum(s.parent is not None and s.parent.kind == "group" for s in self.sections.all)
         price = members * _READING_S / (_SHARE_OF_READINGS * max(self.runs.native_s[-1], 1e-9))
         self._until_detailed = min(_FEWEST_DETAILED, math.ceil(price))
+
+    def symbols(self) -> list[tuple[int, int, str]]:
+        """Return address, size and name of the native functions, as far as they are found."""
+        return native_symbols(self._program.code)
 
     @property
     def is_shared(self) -> bool:

@@ -35,6 +35,10 @@ class ProfiledExecutable(RecordingExecutable):
         """Return the profile of the runs since `forget`; device: the number that it is to have."""
         return assemble(self, device=device)
 
+    def perf_map(self) -> str:
+        """Return the addresses of native functions as `perf` reads them in /tmp/perf-PID.map."""
+        return "".join(f"{at:x} {size:x} {name}\n" for at, size, name in self.symbols())
+
 
 @checked
 def profile(

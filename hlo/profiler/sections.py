@@ -251,11 +251,9 @@ class Sections(Instrumentation):
                 self._add(entry, section.iterations, 1)
         if section.loop is not None and self._is_plain:
             self._add(entry, section.loop + ITERATIONS, 1)
-        elif section.loop is not None:
-            with self._added(entry):
-                left = self._add(entry, section.loop + COUNTDOWN, -1)
-                with b.when(b.icmp("sle", left, 0)):
-                    self._call(entry, "turn", section.loop, section.word)
+        elif section.loop is not None and not section.is_doubled:
+            with self._added(entry), b.when(self._is_due(entry, section.loop)):
+                self._call(entry, "turn", section.loop, section.word)
 
     def body(self, entry: EntryState, loop: Loop, emit: Callable[[], None]) -> None:
         """Write the body of a loop, of short iterations once to be timed and once without that."""
@@ -263,8 +261,13 @@ class Sections(Instrumentation):
         if self._is_plain or not section.is_doubled:
             emit()
             return
-        timed, plain, done = (b.new_label(label) for label in ("timed", "plain", "turned"))
+        assert section.loop is not None
+        due, timed, plain, done = map(b.new_label, ("due", "timed", "plain", "turned"))
         with self._added(entry):
+            # After one that is timed, the next one is due, if only to end that.
+            b.branch(self._is_due(entry, section.loop), due, plain)
+            b.place(due)
+            self._call(entry, "turn", section.loop, section.word)
             b.branch(self._flag(entry), timed, plain)
             b.place(timed)
         spent = entry.spent
@@ -328,6 +331,10 @@ class Sections(Instrumentation):
     def _switch(self, entry: EntryState, section: Section, flag: Val | None) -> None:
         with self._added(entry), _if_timed(entry, flag):
             self._call(entry, "switch", section.word)
+
+    def _is_due(self, entry: EntryState, loop: int) -> Val:
+        """Write the test whether the countdown of a loop has ended, which has one less to go."""
+        return entry.b.icmp("sle", self._add(entry, loop + COUNTDOWN, -1), 0)
 
     def _flag(self, entry: EntryState) -> Val:
         """Write the test whether the code around is timed."""

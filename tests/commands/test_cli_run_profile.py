@@ -90,6 +90,13 @@ def test_the_interpreter_has_a_time_for_each_instruction() -> None:
         assert sum(e["self_s"] for e in p["entries"]) == pytest.approx(p["wall_s"]["mean"])
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="of Linux")
+def test_perf_finds_the_names_of_kernels() -> None:
+    _profiled("m.hlo", "--profile=p.map", "--profile-format=perf")
+    names = [line.split()[2] for line in Path("p.map").read_text().splitlines()]
+    assert {"hlo_entry", "kernel.y", "kernel.z"} <= set(names)
+
+
 def test_each_device_has_a_profile() -> None:
     _profiled("devices.hlo", "--profile=p.json", "--repeat", "3")
     profiles = json.loads(Path("p.json").read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -265,6 +266,19 @@ def test_kernels_are_those_of_plain_programs(text: str) -> None:
         for i in (None, sections)
     )
     assert profiled[: len(plain)] == plain
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="of Linux")
+def test_native_functions_are_found_in_memory() -> None:
+    executable = compile_profiled(hlo.parse(PARALLEL), passes="", threads=2)
+    found = {name: (at, size) for at, size, name in executable.symbols()}
+    assert found["hlo_entry"][0] == executable._entry_at
+    assert {"kernel.y", "kernel.z", "hlo.profile.switch"} <= found.keys()
+    assert all(size > 0 for _, size in found.values())
+    lines = executable.perf_map().splitlines()
+    assert f"{executable._entry_at:x} {found['hlo_entry'][1]:x} hlo_entry" in lines
+    addresses = [int(line.split()[0], 16) for line in lines]
+    assert addresses == sorted(addresses)
 
 
 def _functions(code: bytes) -> list[str]:
