@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -45,6 +45,15 @@ def optimized(module: Module, passes: str, verify: str) -> Module:
     return copy
 
 
+def fresh_host(host: Host | None, custom_calls: Mapping[str, Any] = {}) -> Host:
+    """Return a host as a run is to find it, with further custom calls."""
+    given = host or Host()
+    return replace(
+        given, infeed=given.infeed.copy(), outfeed=[], channels={}, receiving={},
+        custom_calls={**given.custom_calls, **custom_calls},
+    )  # fmt: skip
+
+
 def run_probed(
     probed: Probed, values: Sequence[Sequence[Any]], take: Take, *, backend: str,
     host: Host | None = None, threads: int | None = None,
@@ -56,12 +65,8 @@ def run_probed(
     """
     counts = probed.module.device_counts
     devices = math.prod(counts)
-    given = host or Host()
     hosts = [
-        replace(
-            given, infeed=given.infeed.copy(), outfeed=[], channels={}, receiving={},
-            custom_calls={**given.custom_calls, TARGET: Listener(probed.calls, partial(take, n))},
-        )
+        fresh_host(host, {TARGET: Listener(probed.calls, partial(take, n))})
         for n in range(devices)
     ]  # fmt: skip
     if backend == "reference":
