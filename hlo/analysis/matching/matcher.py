@@ -18,8 +18,8 @@ from hlo.ir import Instruction
 
 # A surrounding is compared again after what it led to is fixed; programs need a handful of rounds.
 _MOST_ROUNDS = 40
-# How much of two places has to agree, of 1, that different instructions in them are matched.
-_LEAST_AGREEMENT = 0.25
+# How much of two places has to agree, of 1, for the instructions in them to be matched.
+SOME, ALL = 0.25, 1.0
 
 # Without a partner; with one that is not in the graph.
 FREE, ELSEWHERE = -1, -2
@@ -92,12 +92,16 @@ class Matcher:
 
     # --- by surroundings ------------------------------------------------------------------------
 
-    def by_surroundings(self, label: Callable[[Instruction], int]) -> None:
-        """Match what `label` and the surroundings distinguish."""
+    def by_surroundings(self, label: Callable[[Instruction], int]) -> int:
+        """Match what `label` and the surroundings distinguish. Returns the number of pairs."""
         labels = self._labels(label)
+        total = 0
         for _ in range(_MOST_ROUNDS):
-            if self.is_done or not self._round(labels):
-                return
+            found = 0 if self.is_done else self._round(labels)
+            if not found:
+                break
+            total += found
+        return total
 
     def _labels(self, label: Callable[[Instruction], int]) -> Colours:
         return [label(n) for n in self.left.nodes], [label(n) for n in self.right.nodes]
@@ -220,29 +224,48 @@ class Matcher:
 
     # --- by place -------------------------------------------------------------------------------
 
-    def by_place(self, label: Callable[[Instruction], int], *, strict: bool) -> None:
+    def by_place(
+        self, label: Callable[[Instruction], int], least: float, *, conflicts: bool
+    ) -> int:
         """Match what is in the same place between matched instructions, most agreement first.
 
-        label: what must be equal as well.
-        strict: operands and users have to agree in full.
+        label: what must be equal as well. least: the share of operands and users that has to agree.
+        conflicts: whether others of them may have partners elsewhere, and others may fit as well.
+        Returns the number of pairs.
         """
         labels = self._labels(label)
-        while not self.is_done:
+        found = 0
+        look = [i for i, j in enumerate(self.to_right) if j == FREE]
+        while look and not self.is_done:
             candidates = []
-            for i, j in enumerate(self.to_right):
-                if j == FREE:
-                    for k in self._candidates(i):
-                        if labels[0][i] == labels[1][k]:
-                            score = self.agreement(i, k)
-                            if score >= (1 if strict else _LEAST_AGREEMENT):
-                                candidates.append((-score, i, k))
-            found = False
+            for i in look:
+                for k in self._candidates(i):
+                    if labels[0][i] == labels[1][k]:
+                        score = self.agreement(i, k)
+                        if score >= least and (conflicts or not self._disagree(i, k)):
+                            candidates.append((-score, i, k))
+            if not conflicts:
+                candidates = _unequalled(candidates)
+            near: set[int] = set()
             for _, i, k in sorted(candidates):
-                if self.free(i, k):
+                if self.free(i, k) and (conflicts or not self._disagree(i, k)):
                     self.pair(i, k)
-                    found = True
-            if not found:
-                return
+                    found += 1
+                    near.update(self.left.operands[i])
+                    near.update(u for u, _ in self.left.uses[i])
+            look = [i for i in near if self.to_right[i] == FREE]
+        return found
+
+    def _disagree(self, i: int, j: int) -> bool:
+        """True if an operand or user of one has its partner in another place of the other."""
+        for a, b in zip(self.left.operands[i], self.right.operands[j], strict=False):
+            if self.to_right[a] >= 0 and self.to_left[b] >= 0 and self.to_right[a] != b:
+                return True
+        others = set(self.right.uses[j])
+        return any(
+            self.to_right[u] >= 0 and (self.to_right[u], p) not in others
+            for u, p in self.left.uses[i]
+        )
 
     def _candidates(self, i: int) -> set[int]:
         """Return the free instructions that have a matched neighbour in common with this one."""
@@ -280,3 +303,20 @@ def _named(nodes: Sequence[Instruction]) -> dict[str, int]:
     for n, inst in enumerate(nodes):
         found[inst.name] = -1 if inst.name in found else n
     return found
+
+
+def _unequalled(candidates: list[tuple[float, int, int]]) -> list[tuple[float, int, int]]:
+    """Return the candidates that neither of both instructions has another as good as."""
+    best: dict[tuple[str, int], float] = {}
+    count: dict[tuple[str, int, float], int] = defaultdict(int)
+    for score, i, k in candidates:
+        for end in (("left", i), ("right", k)):
+            best[end] = min(score, best.get(end, 0.0))
+            count[(*end, score)] += 1
+    return [
+        (score, i, k)
+        for score, i, k in candidates
+        if all(
+            best[end] == score and count[(*end, score)] == 1 for end in (("left", i), ("right", k))
+        )
+    ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import SequenceMatcher
+from functools import partial
 
 from hlo.analysis.matching.contents import Contents
 from hlo.analysis.matching.graphs import inlined
 from hlo.analysis.matching.labels import Labels
-from hlo.analysis.matching.matcher import Matcher
+from hlo.analysis.matching.matcher import ALL, SOME, Matcher
 from hlo.analysis.matching.matching import Matching
 from hlo.ir import Computation, Instruction, Module
 
@@ -153,7 +154,7 @@ class _Modules:
         if self._by_name:
             matcher.by_name(self._named)
         matcher.by_surroundings(label)
-        matcher.by_place(label, strict=False)
+        matcher.by_place(label, SOME, conflicts=far)
         if far:
             matcher.by_neighbours(label)
         self._take(matcher)
@@ -161,22 +162,35 @@ class _Modules:
     def _refine(self) -> bool:
         """Match what has changed in matched computations. Returns whether that led to others."""
         before = len(self._computations)
-        labels = self._labels
         for left, right in list(self._computations):
             matcher = self._matcher(left, right)
             if matcher.is_done:
                 continue
-            for label in labels.shaped, labels.kind:
-                matcher.by_surroundings(label)
-            for label in labels.own, labels.shaped, labels.kind:
-                matcher.by_place(label, strict=False)
-            matcher.by_place(lambda _: 0, strict=True)
-            matcher.ties(labels.own, whole=False)
+            self._by_less_and_less(matcher)
             self._take(matcher)
         for a, b in list(self._to_right.items()):
             for f, g in zip(a.called_computations, b.called_computations, strict=False):
                 self._follow(f, g, (a, b))
         return len(self._computations) > before
+
+    def _by_less_and_less(self, matcher: Matcher) -> None:
+        """Match what changed: the surest first, and after each success by surroundings again."""
+        labels = self._labels
+        steps: list[Callable[[], int]] = [lambda: matcher.by_surroundings(labels.own)]
+        steps += [
+            partial(matcher.by_place, label, SOME, conflicts=False)
+            for label in (labels.own, labels.shaped, labels.kind)
+        ]
+        steps += [partial(matcher.by_surroundings, label) for label in (labels.shaped, labels.kind)]
+        steps += [
+            partial(matcher.by_place, label, SOME, conflicts=True)
+            for label in (labels.own, labels.shaped, labels.kind)
+        ]
+        steps.append(lambda: matcher.by_place(lambda _: 0, ALL, conflicts=True))
+        at = 0
+        while at < len(steps) and not matcher.is_done:
+            at = 0 if steps[at]() and at else at + 1
+        matcher.ties(labels.own, whole=False)
 
     def _leftover_computations(self) -> None:
         """Match computations of equal contents that no matched instructions call."""

@@ -19,6 +19,7 @@ from hlo.debug.difference.text import report
 from hlo.debug.difference.words import words
 from hlo.ir import Module
 from hlo.ir.module import need_module
+from hlo.support.memory import collector_paused
 from hlo.verifier import verify_as
 
 
@@ -75,16 +76,15 @@ def diff(
     for module in (left, right):
         need_module(module)
         verify_as(module, "lenient")
-    matching = match_modules(left, right, by_name=by_name)
-    sites = Sites(matching)
-    costs = Costs(left, right, machine or Machine())
-    changes = changes_of(matching, sites, costs, metadata=metadata)
-    header = header_details(left, right, metadata=metadata)
-    patterns = _patterns(matching, sites, changes)
+    with collector_paused():
+        matching = match_modules(left, right, by_name=by_name)
+        sites = Sites(matching)
+        costs = Costs(left, right, machine or Machine())
+        changes = changes_of(matching, sites, costs, metadata=metadata)
+        header = header_details(left, right, metadata=metadata)
+        patterns = _patterns(matching, sites, changes)
     shown = names or (_name(left), _name(right))
-    return Difference(
-        left, right, shown, matching, header, changes, patterns, costs.totals, costs.machine
-    )
+    return Difference(left, right, shown, matching, header, changes, patterns, costs)
 
 
 def _name(module: Module) -> str:

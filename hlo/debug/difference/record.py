@@ -9,6 +9,7 @@ from hlo.analysis.cost import Cost
 from hlo.analysis.matching import Matching
 from hlo.analysis.simulation.machine import Machine
 from hlo.debug.difference.changes import KINDS, Change
+from hlo.debug.difference.costs import Costs
 from hlo.debug.difference.details import Detail
 from hlo.ir import Module
 
@@ -47,7 +48,7 @@ class Record:
         changes: the differences, an instruction each.
         patterns: the changes, those of one rewrite together, and those that repeat, as one; what
             costs or saves most first.
-        totals: the costs of a run of each module. machine: what times are estimated for.
+        costs: what the instructions of both cost.
     """
 
     left: Module
@@ -57,11 +58,20 @@ class Record:
     header: Sequence[Detail]
     changes: Sequence[Change]
     patterns: Sequence[Pattern]
-    totals: tuple[Cost, Cost]
-    machine: Machine
+    costs: Costs
 
     def __bool__(self) -> bool:
         return bool(self.header or self.changes)
+
+    @property
+    def machine(self) -> Machine:
+        """What times are estimated for."""
+        return self.costs.machine
+
+    @property
+    def totals(self) -> tuple[Cost, Cost]:
+        """The costs of a run of each module."""
+        return self.costs.totals
 
     @property
     def counts(self) -> Mapping[str, int]:

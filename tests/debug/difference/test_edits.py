@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import hlo
-from tests.generators.edits import EDITS
+from tests.generators.edits import EDITS, edit
+from tests.generators.shuffled import shuffle
 from tests.harness.paths import ROOT
 from tests.sweeps.compare_edits import try_edit
 
@@ -25,3 +28,16 @@ def test_an_edit_is_all_that_is_found(kind, modules):
         assert not problem, f"{file} {seed}: {problem}\n{found}"
         tried += found is not None
     assert tried
+
+
+def test_edits_far_apart_leave_what_lies_between_them_alone(modules):
+    module = modules["gpt_block.hlo"]
+    edited = module.clone()
+    rng = random.Random(3)
+    made = [edit(edited, kind, rng) for kind in ("opcode", "constant", "insert", "annotation")]
+    other, became = shuffle(edited, 1)
+    before = {name for m in made if m for name in m.before}
+    after = {became[i] for m in made if m for i in m.after}
+    found = hlo.diff(module, other).changes
+    assert {(c.left.parent.name, c.left.name) for c in found if c.left} == before
+    assert {c.right for c in found if c.right} == after
