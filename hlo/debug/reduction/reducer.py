@@ -40,7 +40,8 @@ class Reducer:
     Attributes:
         module: the smallest module so far; None until one was seen to be wrong.
         problem: what is wrong with it.
-        known: digests of modules that the test has found nothing wrong with.
+        known: digests of modules that need no test: nothing is wrong with them, or they were
+            adopted before.
         stage: what is going on.
 
     adopted: told of each smaller module, and of what is wrong with it. passed: told of digests of
@@ -174,6 +175,8 @@ class Reducer:
                     module = makes[number](self._base())
                     assert module is not None
                     self.module, self.problem = module, verdict.problem
+                    # Two steps that undo each other come to an end.
+                    self.known.add(verdict.digest)
                     self._adopted(module, self.problem)
                     return number
                 if verdict.digest and verdict.digest not in self.known:

@@ -61,7 +61,8 @@ class Axes:
                 for path, shape in inst.shape.leaves():
                     if isinstance(shape, ArrayShape):
                         self._of[inst, path] = [self._new(size) for size in shape.dims]
-                        if shape.is_dynamic or any(s < 0 for s in shape.dims):
+                        elided = inst.opcode == "constant" and inst.literal.is_elided_in_part
+                        if elided or shape.is_dynamic or any(s < 0 for s in shape.dims):
                             self._fix(self._of[inst, path])
         for comp in self.computations:
             for inst in comp:
@@ -187,7 +188,10 @@ class Axes:
             done = True
             for comp in self.computations:
                 for inst in comp:
-                    if inst.opcode != "parameter" and not self._fits(inst, sizes, taken, kept):
+                    # Constants are cut to any size.
+                    if inst.opcode in ("parameter", "constant"):
+                        continue
+                    if not self._fits(inst, sizes, taken, kept):
                         done = False
             if done:
                 return sizes

@@ -26,12 +26,12 @@ class Step(Protocol):
 
 
 ORDER = (
-    "instructions", "outputs", "calls", "nested", "bypasses", "shapes", "parameters", "header",
-    "constants", "types", "attributes", "annotations", "layouts", "names",
+    "instructions", "outputs", "simplification", "calls", "state", "nested", "bypasses", "shapes",
+    "parameters", "header", "constants", "types", "attributes", "annotations", "layouts", "names",
 )  # fmt: skip
 
 # Steps that look at what operations say of their shapes, as valid ones do.
-NEED_VALID = frozenset({"calls", "nested", "shapes"})
+NEED_VALID = frozenset({"calls", "nested", "shapes", "simplification", "state"})
 
 
 def steps() -> list[tuple[str, Step]]:

@@ -1,4 +1,4 @@
-"""Constants become zero, or one in every place, or as in their first place; or parameters."""
+"""Constants become zero, or one in every place, or as in their first place."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from hlo.values.literal import Literal
 from hlo.values.types import ArrayShape
 
 _FORMS = ("0", "1", "first")
+# Elements of a constant that are looked at to tell whether all are equal.
+_LOOKED_AT = 1 << 16
 
 
 def targets(module: Module) -> list[str]:
@@ -44,19 +46,21 @@ def _simpler(inst: Instruction, form: str) -> Literal | None:
     if literal.is_elided_in_part or not inst.shape.num_elements:
         return None
     values = literal.array
-    et, first = inst.shape.element_type, values.reshape(-1)[:1]
+    if _FORMS.index(form) >= _form(values):
+        return None
+    value = values.reshape(-1)[:1]
     if form != "first":
-        if inst.shape.num_elements == 1 and _is_simple(first[0]):
-            return None
         try:
-            first = np.array([int(form)]).astype(et.dtype)
+            value = np.array([int(form)]).astype(values.dtype)
         except (TypeError, ValueError):
             return None  # a type that has no such number
-    new = np.full(values.shape, first[0], values.dtype)
-    if new.tobytes() == values.tobytes():
-        return None
-    return Literal.of(new).with_shape(inst.shape)
+    return Literal.of(np.full(values.shape, value[0], values.dtype)).with_shape(inst.shape)
 
 
-def _is_simple(value: np.generic) -> bool:
-    return bool(value == 0 or value == 1)
+def _form(values: np.ndarray) -> int:
+    """Return how simple elements are: 0 for zeros, 1 for ones, 2 for equal ones, 3 for others."""
+    if (values == 0).all():
+        return 0
+    if (values == 1).all():
+        return 1
+    return 2 if len({e.tobytes() for e in values.reshape(-1)[:_LOOKED_AT]}) == 1 else 3

@@ -9,7 +9,7 @@ from hlo.errors import InferError
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
 
-_STAY = frozenset({"constant", "parameter", "tuple"})
+_STAY = frozenset({"constant", "get-tuple-element", "parameter", "tuple"})
 
 
 def targets(module: Module) -> list[str]:
