@@ -17,17 +17,17 @@ from collections.abc import Iterator
 
 from hlo.profiler.ticks import ticks_ir
 
-# Words of a record. FLAG: the body that runs is timed. LAST: the last reading. EVENT, SHARE: the
-# numbers of events and shares so far; MOST_*: how many are kept, at the addresses that follow.
-(
-    FLAG, LAST, CURRENT, READINGS, EVENT, MOST_EVENTS, EVENTS_AT, SHARE, MOST_SHARES, SHARES_AT,
-    BEGUN, TOTAL,
-) = range(12)  # fmt: skip
+# Words of a record. FLAG: the body that runs is timed. LAST: the last reading. EVENT: the number of
+# events so far; MOST_EVENTS: how many are kept, at the address that follows.
+FLAG, LAST, CURRENT, READINGS, EVENT, MOST_EVENTS, EVENTS_AT, BEGUN, TOTAL = range(9)
 # Threads that have worked on shares: its id and its time each, in an open-addressing table.
 THREADS = 16
 MOST_THREADS = 64
+# The same of shares as of events. All threads write here: it is on a cache line of its own.
+_SHARES = THREADS + 2 * MOST_THREADS + 8
+SHARE, MOST_SHARES, SHARES_AT = range(_SHARES, _SHARES + 3)
 # A section that belongs to nothing.
-SCRAPS = THREADS + 2 * MOST_THREADS
+SCRAPS = SHARE + 16
 HEADER_WORDS = SCRAPS + 3
 # Words of a section, of which a loop has two: its own, and that of the rest. TIME: its ticks. BUSY:
 # those of threads on shares. VISITS: how often it became the current one.
