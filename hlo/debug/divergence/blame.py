@@ -8,7 +8,7 @@ from typing import Any
 
 from hlo.debug.divergence.beside import Beside, Frames
 from hlo.debug.divergence.nodes import Node
-from hlo.debug.divergence.pairing import stands_at, unpaired_before
+from hlo.debug.divergence.pairing import is_made_of, stands_at, unpaired_before
 from hlo.testing.compare import Comparison
 
 # Below a wrong value at most so many are tried for where it comes from.
@@ -82,6 +82,13 @@ def blamed(run: Beside, given: Node, other: Node, want: Any, found: Comparison) 
             off = run.tolerance.compare(got, right)
             if not off.same and run.tolerance.compare(healed, want).same:
                 return _suspect(run, source, edge or place, off, got, right)
+    for source in sources[:-1]:
+        # What a pass has made of one value may have come to stand in the place of another one.
+        if is_made_of(other, source) and _is_alike(source, other):
+            got, right = run.other_value(other), run.given[source]
+            off = run.tolerance.compare(got, right)
+            if not off.same:
+                return _suspect(run, source, other, off, got, right)
     while given.opcode in FORWARDS:
         before = next(given.operand_nodes(), None)
         if before is None or before in claimed or not _is_alike(before, given):

@@ -180,6 +180,12 @@ def stands_at(given: Node, other: Node) -> bool:
     return a.span.source is not b.span.source or a.span.start == b.span.start
 
 
+def is_made_of(other: Node, given: Node) -> bool:
+    """True if a pass has made one at the place of the other in the text."""
+    a, b = given.inst.span, other.inst.span
+    return a is not None and b is not None and a.source is b.source and a.start == b.start
+
+
 def _fits(given: Node, other: Node) -> bool:
     """True if one may stand for the other: arrays of one shape, or both control flow."""
     if given.opcode in CONTROL or other.opcode in CONTROL:
