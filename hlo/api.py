@@ -356,7 +356,8 @@ def trace(
         backend: `compiled`, native code, or `reference`, the interpreter.
         passes: as for `compile`: the trace is of the module that they make; none if empty.
         select: patterns of names, with * and ?, or of other kinds, `opcode=exp*`, `computation=`,
-            `op_name=`, and `iteration=3:5` of the innermost loop; all if empty.
+            `op_name=`, and `iteration=3:5` of the innermost loop. Without, all of the interpreter's
+            values, and of native code those that it stores: not what is fused.
         arrays: keep the values, too, not only what is in them.
         host: as for `interpret`; it stays as it is.
         threads: as for `compile`.
