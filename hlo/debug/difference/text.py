@@ -132,7 +132,7 @@ def cost_text(cost: Cost) -> str:
     """Return what is not nothing of a cost, signed."""
     parts = []
     if cost.operations:
-        parts.append(f"{_sign(cost.operations)}{count_text(abs(cost.operations))}flop")
+        parts.append(f"{_sign(cost.operations)}{count_text(abs(cost.operations))} flop")
     if cost.transcendentals:
         parts.append(
             f"{_sign(cost.transcendentals)}{count_text(abs(cost.transcendentals))} transcendentals"

@@ -10,7 +10,11 @@ hlo.ready(() => {
     removed: ["removed", "removed"], added: ["added", "added"], changed: ["changed", "changed"],
     moved: ["changed", "changed"], swapped: ["changed", "changed"], same: ["", ""],
   };
-  const sections = hlo.data("sections");
+  const changed = (row) => row[KIND] !== "same";
+  // Computations without a change come last.
+  const sections = hlo.data("sections").map((section) =>
+    ({ ...section, changes: section.rows.filter(changed).length }));
+  sections.sort((a, b) => (b.changes > 0) - (a.changes > 0));
   const place = document.getElementById("sections");
   const search = document.getElementById("search");
   const found = document.getElementById("found");
@@ -18,7 +22,6 @@ hlo.ready(() => {
   const sectionOf = new Map(); // row id -> section
   const defined = [new Map(), new Map()]; // "section name" -> row id, of each side
   sections.forEach((section, n) => {
-    section.changes = section.rows.filter((row) => row[KIND] !== "same").length;
     section.open = section.changes > 0;
     section.number = n;
     for (const row of section.rows) {
@@ -65,7 +68,7 @@ hlo.ready(() => {
     const rows = section.rows;
     const near = new Uint8Array(rows.length);
     rows.forEach((row, n) => {
-      if (row[KIND] === "same") return;
+      if (!changed(row)) return;
       for (let m = Math.max(0, n - CONTEXT); m <= Math.min(rows.length - 1, n + CONTEXT); m++) {
         near[m] = 1;
       }
