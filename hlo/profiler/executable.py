@@ -155,7 +155,7 @@ class RecordingExecutable(Executable):
 
     def symbols(self) -> list[tuple[int, int, str]]:
         """Return address, size and name of the native functions, as far as they are found."""
-        return native_symbols(self._program.code)
+        return native_symbols(self._program.code, self._entry_at)
 
     @property
     def is_shared(self) -> bool:

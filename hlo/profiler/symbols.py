@@ -43,38 +43,40 @@ class _Code:
         if at < len(self.data):
             yield at, self.data[at:]
 
-    def find(self, memory: bytes) -> int:
-        """Return the offset in memory where this is, -1 if nowhere."""
+    def find(self, memory: bytes) -> Iterator[int]:
+        """Yield the offsets in memory where this is."""
         pieces = list(self.pieces())
         if not pieces:
-            return -1
+            return
         offset, longest = max(pieces, key=lambda piece: len(piece[1]))
         key = longest[:_KEY_BYTES]
         at = memory.find(key)
         while at >= 0:
             start = at - offset
             if start >= 0 and all(memory.startswith(p, start + o) for o, p in pieces):
-                return start
+                yield start
             at = memory.find(key, at + 1)
-        return -1
 
 
-def native_symbols(objects: Sequence[bytes]) -> list[tuple[int, int, str]]:
+def native_symbols(objects: Sequence[bytes], near: int) -> list[tuple[int, int, str]]:
     """Return address, size and name of each function of loaded object files, by address.
 
-    Those of files that are not ELF files of 64 bits, and of other systems, are not found.
+    near: the address of one of them. Object files are loaded close to each other, and equal ones of
+    other programs elsewhere. Those of files that are not ELF files of 64 bits, and of other
+    systems, are not found.
     """
     sections = [code for data in objects for code in _sections(data) if code.functions]
-    found: dict[int, tuple[int, int, str]] = {}
+    places: list[list[int]] = [[] for _ in sections]
     for start, memory in _executable_memory():
-        for code in sections:
-            at = code.find(memory)
-            if at >= 0:
-                found |= {
-                    start + at + offset: (start + at + offset, size, name)
-                    for offset, size, name in code.functions
-                }
-    return [found[address] for address in sorted(found)]
+        for code, known in zip(sections, places, strict=True):
+            known += [start + at for at in code.find(memory)]
+    found = [
+        (start + offset, size, name)
+        for code, known in zip(sections, places, strict=True) if known
+        for start in [min(known, key=lambda at: abs(at - near))]
+        for offset, size, name in code.functions
+    ]  # fmt: skip
+    return sorted(found)
 
 
 def _executable_memory() -> Iterator[tuple[int, bytes]]:
