@@ -8,7 +8,7 @@ executes it. Each step is looked at by itself: modules beside each other on the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hlo.analysis.rounding import rounded_digits
@@ -49,6 +49,8 @@ class Search:
     tolerance: Tolerance
     threads: int | None = None
     host: Host | None = None
+    # The results of both sides, by name.
+    _leaves: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def first(self) -> Divergence | None:
         """Return the first divergence, or None where the results agree and all that leads to them.
@@ -64,6 +66,7 @@ class Search:
         found = self._modules(results) or self._passes(results)
         if found is not None:
             return found
+        results = self._judged(results)
         if all(c.same for c in results.values()):
             return None
         return self._machines(results) or Divergence(
@@ -85,18 +88,22 @@ class Search:
         """Run both sides whole; returns how their results compare."""
         mine, its = (self._run(side, self.arguments) for side in (self.left, self.right))
         shape = self.left.given.entry.result_shape
-        pairs = list(zip(named_leaves(shape, mine), named_leaves(shape, its), strict=True))
-        found = {name: self.tolerance.compare(a, b) for (name, _, a), (_, _, b) in pairs}
+        pairs = zip(named_leaves(shape, mine), named_leaves(shape, its), strict=True)
+        self._leaves = {name: (a, b) for (name, _, a), (_, _, b) in pairs}
+        return {name: self.tolerance.compare(a, b) for name, (a, b) in self._leaves.items()}
+
+    def _judged(self, found: Mapping[str, Comparison]) -> Mapping[str, Comparison]:
+        """Return how results compare where what the inputs' last places change is no difference."""
         if self.tolerance.is_given or all(c.same for c in found.values()):
             return found
         digits = rounded_digits(self.right.given)
         near = self._run(self.right, [nudged(v, digits) for v in self.arguments])
-        for (name, _, a), (_, _, b), (_, _, n) in zip(
-            *zip(*pairs, strict=True), named_leaves(shape, near), strict=True
-        ):
+        judged = dict(found)
+        for name, _, value in named_leaves(self.left.given.entry.result_shape, near):
             if not found[name].same:
-                found[name] = compare(a, b, sensitivity=spread(b, n))
-        return found
+                a, b = self._leaves[name]
+                judged[name] = compare(a, b, sensitivity=spread(b, value))
+        return judged
 
     def _run(self, side: Side, arguments: Sequence[Any]) -> Any:
         return side.execute(self.threads, self._host())(side.made, arguments)
