@@ -46,16 +46,21 @@ class Matching:
     @cached_property
     def only_left(self) -> list[Instruction]:
         """The instructions of the left module that have no partner."""
-        return self._alone(self.left, {a for a, _ in self.computations})
+        return self._alone(self.left, {a for a, _ in self._equal_computations})
 
     @cached_property
     def only_right(self) -> list[Instruction]:
         """The instructions of the right module that have no partner."""
-        return self._alone(self.right, {b for _, b in self.computations})
+        return self._alone(self.right, {b for _, b in self._equal_computations})
 
-    def _alone(self, module: Module, matched: set[Computation]) -> list[Instruction]:
+    @cached_property
+    def _equal_computations(self) -> list[tuple[Computation, Computation]]:
+        number = self._contents.number
+        return [(a, b) for a, b in self.computations if number(a) == number(b)]
+
+    def _alone(self, module: Module, equal: set[Computation]) -> list[Instruction]:
         """Return what has no partner, but for further copies of a matched computation."""
-        copies = {c for c in matched if not any(i in self._partners for i in c)}
+        copies = {c for c in equal if not any(i in self._partners for i in c)}
         return [
             i
             for c in module.computations

@@ -174,3 +174,10 @@ def test_a_fusion_is_one_change_with_what_is_inside_and_apart_from_the_next():
     right = hlo.parse(text.format(bodies=bodies, lines=fused))
     assert words(hlo.diff(left, right)) == ["4 x tanh + multiply fused"]
     assert words(hlo.diff(right, left)) == ["4 x tanh + multiply no longer fused"]
+
+
+def test_modules_with_nothing_in_common_differ_in_every_instruction():
+    found = between(
+        "x = f32[2] parameter(0)  ROOT y = f32[2] tanh(x)", "ROOT c = s32[] constant(1)"
+    )
+    assert found.counts["removed"] == 2 and found.counts["added"] == 1
