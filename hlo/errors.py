@@ -197,6 +197,8 @@ class InferError(Exception):
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return a hint that names the closest known word, or None when nothing is close."""
     options: Sequence[str] = list(known)
+    if len(options) > _MANY_WORDS:
+        options = _similar(word, options)
     close = difflib.get_close_matches(word, options, n=8, cutoff=0.6)
     if not close:
         return None
@@ -208,6 +210,25 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
         return matcher.ratio(), start.size if start.a == start.b == 0 else 0
 
     return f"did you mean {max(close, key=likeness)!r}?"
+
+
+def _similar(word: str, options: Sequence[str]) -> list[str]:
+    """Return the words that may be meant, out of so many that comparing all takes too long."""
+    if len(word) <= _LONG_WORD:
+        known = frozenset(options)
+        letters = {c for option in options[-_MANY_WORDS:] for c in option}
+        parts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+        found = {a + b[1:] for a, b in parts if b}
+        found |= {a + b[1] + b[0] + b[2:] for a, b in parts if len(b) > 1}
+        found |= {a + c + b[skip:] for a, b in parts for c in letters for skip in (0, 1)}
+        if near := found & known:
+            return sorted(near)
+    return [o for o in options if o[:2] == word[:2] and abs(len(o) - len(word)) < 3][-_MANY_WORDS:]
+
+
+# Of more words, those that differ by one letter are looked for first.
+_MANY_WORDS = 500
+_LONG_WORD = 200
 
 
 class TextError(Exception):

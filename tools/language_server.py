@@ -29,8 +29,6 @@ _COMPLETION_KINDS = {
     completion.COMPUTATION: types.CompletionItemKind.Function,
     completion.TYPE: types.CompletionItemKind.TypeParameter,
 }
-# More proposals than this only slow editors down; they ask again as the word grows.
-_MAX_COMPLETIONS = 500
 
 
 class Server(LanguageServer):
@@ -207,8 +205,6 @@ def _completion(server: Server, params: types.CompletionParams) -> types.Complet
     document = server.document(params.text_document.uri)
     offset = _offset(document, params.position)
     found = completion.completions(document, offset)
-    word = document.text[found[0].start : offset].removeprefix("%").lower() if found else ""
-    fitting = [item for item in found if word in item.label.lower()]
     items = [
         types.CompletionItem(
             item.label, kind=_COMPLETION_KINDS[item.kind], detail=item.detail,
@@ -216,9 +212,9 @@ def _completion(server: Server, params: types.CompletionParams) -> types.Complet
             text_edit=types.TextEdit(_range(document, item.start, item.end), item.text),
             data=item.label if item.kind == completion.OPCODE else None,
         )
-        for at, item in enumerate(fitting[:_MAX_COMPLETIONS])
+        for at, item in enumerate(found[: completion.MAX_COMPLETIONS])
     ]  # fmt: skip
-    return types.CompletionList(len(fitting) > _MAX_COMPLETIONS, items)
+    return types.CompletionList(len(found) > completion.MAX_COMPLETIONS, items)
 
 
 def _resolve(server: Server, item: types.CompletionItem) -> types.CompletionItem:

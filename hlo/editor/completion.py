@@ -33,6 +33,10 @@ _HEADER = re.compile(r"\s*HloModule\b")
 _STRINGS = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
 
+# More proposals only slow editors down; they ask again as the word grows.
+MAX_COMPLETIONS = 500
+
+
 @dataclass(frozen=True)
 class Completion:
     """One proposal.
@@ -55,7 +59,10 @@ def documentation(opcode: str) -> str:
 
 
 def completions(document: Document, offset: int) -> list[Completion]:
-    """Return what may be written at a character of the document, the likely ones first."""
+    """Return what may be written at a character of the document, the likely ones first.
+
+    They contain what has been written of the word. One more than MAX_COMPLETIONS stands for more.
+    """
     statement = statement_at(document, offset)
     before = document.text[statement.start : offset]
     m = _WORD.search(before)
@@ -64,7 +71,10 @@ def completions(document: Document, offset: int) -> list[Completion]:
     line = _STRINGS.sub('""', _last_instruction(before[: m.start()]))
     found = []
     for kind, label, text, detail in _proposals(document, offset, line, prefix):
-        found.append(Completion(kind, label, text, start, offset, detail))
+        if prefix.removeprefix("%").lower() in label.lower():
+            found.append(Completion(kind, label, text, start, offset, detail))
+            if len(found) > MAX_COMPLETIONS:
+                break
     return found
 
 

@@ -60,12 +60,12 @@ def _of_symbol(document: Document, symbol: Symbol) -> str:
                 return _of_computation(unit.comp, unit, document)
         return ""
     inst = instruction_of(symbol)
-    return "" if inst is None else _of_instruction(inst)
+    return "" if inst is None else _of_instruction(inst, document)
 
 
-def _of_instruction(inst: Instruction) -> str:
+def _of_instruction(inst: Instruction, document: Document) -> str:
     lines = [f"```hlo\n{inst.name} = {inst.shape} {inst.opcode}(...)\n```", size_text(inst.shape)]
-    cost = _cost_text(inst)
+    cost = _cost_text(inst, document)
     if cost:
         lines.append(cost)
     metadata = inst.annotations.get("metadata")
@@ -78,11 +78,18 @@ def _of_instruction(inst: Instruction) -> str:
     return "\n\n".join(line for line in lines if line)
 
 
-def _cost_text(inst: Instruction) -> str:
-    try:
-        cost = cost_of_instruction(inst)
-    except (InferError, ValueError, AttributeError):
-        return ""  # of an instruction that breaks its rule there is none
+def _cost_text(inst: Instruction, document: Document) -> str:
+    if document.module is None or document.diagnostics:
+        # What breaks its rule, or calls what may, has no cost.
+        if inst.spec.computation_attrs:
+            return ""
+        try:
+            inst.spec.check_arity(len(inst.operands))
+            inst.spec.infer(inst)
+            inst.spec.verify(inst)
+        except InferError:
+            return ""
+    cost = cost_of_instruction(inst)
     parts = []
     if cost.operations:
         parts.append(f"{cost.operations:,} operations")

@@ -367,11 +367,14 @@ class IncrementalModule(Builder):
                 unit.controlled.append(statement)
             if built.inst is None or built.inst.spec.computation_attrs:
                 unit.calls |= built.uses
-        unit.last = {
-            name: inst
-            for name in (*names, *self._unknown)
-            if (inst := names.get(name) or unit.last.get(name)) is not None
-        }
+        if self._unknown or None in names.values():
+            unit.last = {
+                name: inst
+                for name in (*names, *self._unknown)
+                if (inst := names.get(name) or unit.last.get(name)) is not None
+            }
+        else:
+            unit.last = {n: i for n, i in names.items() if i is not None}
         self._complete_unit(unit, roots, heading, closing)
         # What was taken out of it on the way is replaced by now.
         unit.is_dirty = False
