@@ -6,21 +6,16 @@ module.exports = grammar({
   name: "hlo",
   extras: $ => [/\s/, $.comment],
   word: $ => $.identifier,
-  conflicts: $ => [[$.value, $.shape], [$.layout, $.group], [$.operand]],
   rules: {
-    module: $ => seq(optional($.header), repeat($.table), repeat($.computation)),
-    header: $ => seq("HloModule", field("name", $.name), repeat($.attribute)),
-    table: $ => seq(choice("FileLocations", "FileNames", "FunctionNames", "StackFrames"),
-      repeat(seq($.number, choice($.string, $.group)))),
-    computation: $ => seq(optional("ENTRY"), field("name", $.name), optional($.signature),
-      $.body, repeat($.attribute)),
-    signature: $ => seq("(", sep($.parameter), ")", "->", $.shape),
-    parameter: $ => seq(field("name", $.name), ":", $.shape),
-    body: $ => seq("{", repeat($.instruction), "}"),
-    instruction: $ => prec.right(seq(optional("ROOT"), field("name", $.name), "=",
-      optional($.shape), $.opcode, $.operands, repeat($.attribute))),
-    opcode: $ => choice($.known_opcode, $.identifier),
-    known_opcode: _ => token(prec(1, choice(
+    module: $ => repeat($._item),
+    _item: $ => choice($.braces, $.parentheses, $.brackets, $.keyword, $.definition, $.attribute,
+      $.field, $.opcode, $.type, $.constant, $.dimensions, $.number, $.string, $.reference,
+      $.identifier, $.operator, $.separator),
+    braces: $ => seq("{", repeat($._item), "}"),
+    parentheses: $ => seq("(", repeat($._item), ")"),
+    brackets: $ => seq("[", repeat($._item), "]"),
+    keyword: _ => choice("ENTRY", "FileLocations", "FileNames", "FunctionNames", "HloModule", "ROOT", "StackFrames"),
+    opcode: _ => choice(
       "abs",
       "acos",
       "acosh",
@@ -158,13 +153,12 @@ module.exports = grammar({
       "tuple",
       "while",
       "xor"
-    ))),
-    operands: $ => seq("(", sep(choice($.operand, $.literal)), ")"),
-    operand: $ => choice(seq(optional($.shape), $.name), $.shape),
-    literal: $ => choice($.number, $.string, $.constant, $.group),
-    attribute: $ => prec.right(seq(",", field("key", $.key), "=", optional($.value))),
-    key: $ => choice($.known_key, $.identifier),
-    known_key: _ => token(prec(1, choice(
+    ),
+    type: _ => choice("bf16", "c128", "c64", "f16", "f32", "f4e2m1fn", "f64", "f6e2m3fn", "f6e3m2fn", "f8e3m4", "f8e4m3", "f8e4m3b11fnuz", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0fnu", "opaque", "pred", "s1", "s16", "s2", "s32", "s4", "s64", "s8", "token", "u1", "u16", "u2", "u32", "u4", "u64", "u8"),
+    constant: _ => choice("ADJOINT", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING", "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI", "EQ", "FFT", "FLOAT", "GE", "GT", "IFFT", "IRFFT", "LE", "LT", "NE", "NO_TRANSPOSE", "PADDING_INVALID", "PADDING_SAME", "PADDING_VALID", "PARTIAL", "RFFT", "SCHEDULE_EARLIEST", "SCHEDULE_LATEST", "SCHEDULE_NONE", "SIGNED", "TOTAL", "TOTALORDER", "TRANSPOSE", "UNSIGNED", "WEAK", "WEAKORDER", "cross_partition", "cross_replica", "cross_replica_and_partition", "dgrad", "dot_any_f8_any_f8_f32", "dot_any_f8_any_f8_f32_fast_accum", "dot_bf16_bf16_bf16", "dot_bf16_bf16_f32", "dot_bf16_bf16_f32_x3", "dot_bf16_bf16_f32_x6", "dot_bf16_bf16_f32_x9", "dot_bf16_bf16_fp8x3", "dot_bf16_bf16_fp8x4", "dot_f16_f16_f16", "dot_f16_f16_f32", "dot_f32_f32_f32", "dot_f64_f64_f64", "dot_tf32_tf32_f32", "dot_tf32_tf32_f32_x3", "false", "flattened_id", "fprop", "inf", "kCustom", "kInput", "kLoop", "kOutput", "last_tile_dim_replicate", "manual", "maximal", "nan", "replicated", "rng_default", "rng_normal", "rng_philox", "rng_three_fry", "rng_uniform", "rotate", "shard_as", "shard_like", "true", "unknown", "unreduced", "unset", "wgrad"),
+    // The name of an instruction, which a blank separates from the equals sign.
+    definition: _ => token(prec(1, /%?[A-Za-z_][A-Za-z0-9_.-]*[ \t]+=/)),
+    attribute: _ => token(prec(2, seq(choice(
       "algorithm",
       "alias_passthrough_params",
       "allow_spmd_sharding_propagation_to_output",
@@ -277,28 +271,15 @@ module.exports = grammar({
       "update_window_dims",
       "use_global_device_ids",
       "window"
-    ))),
-    value: $ => prec.right(choice($.name, $.number, $.string, $.constant, $.dimensions, $.group,
-      $.body, seq($.shape, optional($.literal)))),
-    group: $ => seq("{", repeat(choice($.name, $.number, $.string, $.constant, $.dimensions,
-      $.group, $.list, $.shape, ",", ":", "=", "->", "<=", "...", "?")), "}"),
-    list: $ => seq(choice("(", "["), repeat(choice($.name, $.number, $.string, $.constant, $.group,
-      $.list, ",", ":", "=", "->", "<=", "?")), choice(")", "]")),
-    constant: _ => token(prec(1, choice("true", "false", "inf", "nan", "-inf", "-nan"))),
-    dimensions: _ => token(prec(2, /[0-9a-z?]+_[0-9a-z?]+->[0-9a-z?]+/)),
-    shape: $ => prec.right(choice(
-      seq($.type, "[", repeat(choice($.number, ",", "<=", "?")), "]", optional($.layout)),
-      seq("(", sep($.shape), ")"))),
-    layout: $ => seq("{", repeat(choice($.number, $.identifier, "(", ")", ",", ":", "*")), "}"),
-    type: _ => token(prec(1, choice("bf16", "c128", "c64", "f16", "f32", "f4e2m1fn", "f64", "f6e2m3fn", "f6e3m2fn", "f8e3m4", "f8e4m3", "f8e4m3b11fnuz", "f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz", "f8e8m0fnu", "opaque", "pred", "s1", "s16", "s2", "s32", "s4", "s64", "s8", "token", "u1", "u16", "u2", "u32", "u4", "u64", "u8"))),
-    name: $ => choice(/%[A-Za-z_][A-Za-z0-9_.-]*/, $.identifier),
+    ), "="))),
+    field: _ => token(prec(1, /[A-Za-z_][A-Za-z0-9_.-]*=/)),
+    reference: _ => /%[A-Za-z_][A-Za-z0-9_.-]*/,
     identifier: _ => /[A-Za-z_][A-Za-z0-9_.-]*/,
+    dimensions: _ => token(prec(2, /[0-9a-z?]+_[0-9a-z?]+->[0-9a-z?]+/)),
     number: _ => /-?(\d+([x_]-?\d+)+|\d+\.?\d*([eE][+-]?\d+)?|\.\d+)/,
     string: _ => choice(/"([^"\\]|\\.)*"/, /'([^'\\]|\\.)*'/),
+    operator: _ => choice("->", "<=", "=", "?", "*", "+", "#", "-"),
+    separator: _ => choice(",", ":", ";", ".", "<", ">", "@"),
     comment: _ => token(choice(/\/\/[^\n]*/, /\/\*[^*]*\*+([^/*][^*]*\*+)*\//)),
   },
 });
-
-function sep(rule) {
-  return optional(seq(rule, repeat(seq(",", rule))));
-}

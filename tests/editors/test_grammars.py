@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections import defaultdict
@@ -84,3 +85,34 @@ def test_every_word_of_the_op_table_has_its_colour() -> None:
                     )
     assert not wrong, "\n".join(f"{k}: {v}" for k, v in wrong.items())
     assert seen == _SCOPES.keys()
+
+
+# The functions of tree-sitter's grammars: each rule as a tree, with the names of the rules it uses.
+_DSL = """
+const names = new Set(), $ = new Proxy({}, { get: (_, name) => (names.add(name), name) });
+const rule = (kind) => (...parts) => ({ kind, parts });
+Object.assign(globalThis, { choice: rule("choice"), seq: rule("seq"), repeat: rule("repeat") });
+globalThis.token = Object.assign(rule("token"), { immediate: rule("immediate") });
+globalThis.prec = rule("prec");
+globalThis.grammar = (g) => {
+  for (const list of [g.extras, g.word]) list($);
+  const rules = Object.fromEntries(Object.entries(g.rules).map(([n, f]) => [n, f($)]));
+  return { rules, used: [...names] };
+};
+const { rules, used } = require(process.argv[1]);
+console.log(JSON.stringify({ rules: Object.keys(rules), used, opcodes: rules.opcode.parts }));
+"""
+
+
+def test_the_tree_sitter_grammar_has_all_its_rules() -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    folder = ROOT / "editors/tree-sitter-hlo"
+    run = subprocess.run(
+        ["node", "-e", _DSL, str(folder / "grammar.js")], text=True, capture_output=True, check=True
+    )
+    found = json.loads(run.stdout)
+    assert set(found["used"]) <= set(found["rules"])
+    assert set(found["opcodes"]) == OPS.keys()
+    queried = re.findall(r"\((\w+)\) @", (folder / "queries/highlights.scm").read_text())
+    assert set(queried) <= set(found["rules"])

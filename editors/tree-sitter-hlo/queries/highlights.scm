@@ -5,16 +5,13 @@
 (constant) @constant.builtin
 (dimensions) @constant
 (type) @type.builtin
-(known_opcode) @function.builtin
-(opcode) @function
-(known_key) @property
-(key) @property
-(header name: (name) @module)
-(computation name: (name) @function)
-(parameter name: (name) @variable.parameter)
-(instruction name: (name) @variable)
-(operand (name) @variable)
-["HloModule" "ENTRY" "ROOT"] @keyword
-["FileNames" "FunctionNames" "FileLocations" "StackFrames"] @keyword
-["=" "->" ":"] @operator
-["," "(" ")" "{" "}" "[" "]"] @punctuation.delimiter
+(opcode) @function.builtin
+(attribute) @property
+(field) @property
+(keyword) @keyword
+(definition) @variable
+(reference) @variable
+(identifier) @variable
+(operator) @operator
+(separator) @punctuation.delimiter
+["(" ")" "{" "}" "[" "]"] @punctuation.bracket
