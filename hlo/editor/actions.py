@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hlo.editor.document import Document, Edit
 from hlo.errors import Diagnostic, InferError
-from hlo.frontends.text.statements import Statement
+from hlo.frontends.text.reading import Statement
 from hlo.frontends.text.syntax import Token
 
 _DID_YOU_MEAN = re.compile(r"did you mean '([^']+)'\?")

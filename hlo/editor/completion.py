@@ -11,7 +11,7 @@ from hlo.editor.hover import operation_text
 from hlo.editor.names import statement_at, unit_of
 from hlo.frontends.text.annotations import ANNOTATIONS, CONTROL_PREDECESSORS
 from hlo.frontends.text.header import MODULE_ATTRS
-from hlo.frontends.text.incremental import defined
+from hlo.frontends.text.units import defined
 from hlo.ops import OPS
 from hlo.values.types import TYPE_NAMES
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hlo.editor.positions import Lines, Place
 from hlo.errors import Diagnostic, Span
 from hlo.frontends.text.incremental import IncrementalModule
-from hlo.frontends.text.statements import Piece
+from hlo.frontends.text.reading import Piece
 from hlo.ir import Module
 from hlo.support.memory import collector_paused
 from hlo.verifier.constraints import is_constrained

@@ -10,8 +10,8 @@ from hlo.editor.names import Symbol, instruction_of, statement_at, symbol_at
 from hlo.editor.words import ATTRIBUTE, OPCODE, TYPE, Word, word_at
 from hlo.errors import InferError
 from hlo.frontends.text.annotations import ANNOTATIONS
-from hlo.frontends.text.incremental import Unit
 from hlo.frontends.text.sugar import AsyncOpcode
+from hlo.frontends.text.units import Unit
 from hlo.ir import Computation, Instruction
 from hlo.ops import OPS, OpSpec, Trait
 from hlo.ops.attrs import Attr

@@ -10,8 +10,8 @@ from hlo.editor.document import Document, Edit
 from hlo.editor.words import COMPUTATION, NAME, PARAMETER, Word, word_at, words
 from hlo.errors import HloError
 from hlo.frontends.text import terminals
-from hlo.frontends.text.incremental import Unit
-from hlo.frontends.text.statements import Statement
+from hlo.frontends.text.reading import Statement
+from hlo.frontends.text.units import Unit
 from hlo.ir import Instruction
 from hlo.values.types import TYPE_NAMES
 

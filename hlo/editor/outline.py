@@ -22,7 +22,7 @@ from hlo.editor.words import (
     VALUE,
     words,
 )
-from hlo.frontends.text.incremental import name_span
+from hlo.frontends.text.units import name_span
 
 # Of each kind of word, what the protocol calls it.
 TOKEN_TYPES = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hlo.frontends.text import terminals
-from hlo.frontends.text.statements import Statement
+from hlo.frontends.text.reading import Statement
 from hlo.frontends.text.syntax import Token
 from hlo.ops import OPS
 from hlo.values.types import TYPE_NAMES
