@@ -1,4 +1,4 @@
-"""Modules like those of frameworks, of any size: layers with scopes, loops, fusions, weights."""
+"""Modules like those of frameworks, of any size: layers with scopes, a loop, calls, weights."""
 
 from __future__ import annotations
 
@@ -72,9 +72,8 @@ def _layer(n: int, x: str, scopes: bool) -> Iterator[str]:
     yield line("nm", f"f32[16,64] multiply({x}, rb{n})", "norm/mul")
     contracting = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     yield line("up", f"f32[16,64] dot(nm{n}, w{n}), {contracting}", "mlp/dot_general")
-    kind = "kind=kLoop, calls=scaled"
-    yield line("fu", f"f32[16,64] fusion(up{n}, nm{n}), {kind}", "mlp/act")
-    yield line("dn", f"f32[16,64] dot(fu{n}, w{n}), {contracting}", "mlp/dot_general")
+    yield line("ca", f"f32[16,64] call(up{n}, nm{n}), to_apply=scaled", "mlp/act")
+    yield line("dn", f"f32[16,64] dot(ca{n}, w{n}), {contracting}", "mlp/dot_general")
     yield line("tw", f"f32[] constant({n})", "mlp/scale")
     yield line("tb", f"f32[16,64] broadcast(tw{n}), dimensions={{}}", "mlp/scale")
     yield line("sc", f"f32[16,64] multiply(dn{n}, tb{n})", "mlp/mul")

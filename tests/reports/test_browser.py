@@ -174,7 +174,7 @@ def test_groups_open_and_close_by_click_and_by_key(opened: Open) -> None:
     assert browser.execute_script("return document.querySelectorAll('g.open').length") == 0
 
 
-def test_what_a_loop_and_a_fusion_run_is_inside_them(opened: Open) -> None:
+def test_what_a_loop_and_a_call_run_is_inside_them(opened: Open) -> None:
     browser = opened(layered_module(200))
     browser.find_element(By.CSS_SELECTOR, ".search input").send_keys("while", Keys.ENTER)
     browser.find_element(By.CSS_SELECTOR, "g.selected .toggle").click()
@@ -236,8 +236,8 @@ def test_every_part_of_a_report_is_shown(opened: Open) -> None:
     browser = opened(layered_module(200), "summary", "default")
     assert "Instructions" in _text(browser, "#summary")
     for tab, words in (
-        ("roofline", "arithmetic intensity"), ("passes", "before"), ("instructions", "FLOP"),
-        ("graph", "Close all"),
+        ("roofline", "arithmetic intensity"), ("memory", "live bytes"), ("passes", "before"),
+        ("instructions", "FLOP"), ("graph", "Close all"),
     ):  # fmt: skip
         browser.find_element(By.ID, f"tab-{tab}").click()
         panel = browser.find_element(By.ID, tab)

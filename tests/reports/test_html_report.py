@@ -63,7 +63,17 @@ def test_parts_of_a_report() -> None:
     assert data["distribution"] is None and 'id="tab-distribution"' not in page
     for tab in ("summary", "graph", "instructions", "roofline", "passes"):
         assert f'id="tab-{tab}"' in page
+    memory = data["memory"]
+    assert memory["peak_bytes"] >= 2 * 64 * 64 * 4 and memory["points"][-1][1] == "d"
+    assert {b["kind"] for b in memory["buffers"]} >= {"argument", "result"}
     assert "Parameters (1)" in page and "f32[64,64]{1,0}" in page
+
+
+def test_a_module_without_native_code_has_a_note_in_place_of_the_timeline() -> None:
+    text = """HloModule m ENTRY e { x = f32[2] parameter(0)
+      ROOT y = f32[2] custom-call(x), custom_call_target="nobody" }"""
+    page = report_page(hlo.parse(text))
+    assert ("There is no memory timeline" in page) == ("memory" not in _data(page))
 
 
 def test_what_passes_changed_is_told_line_by_line() -> None:

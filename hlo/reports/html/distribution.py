@@ -12,11 +12,11 @@ from hlo.ir import Module
 from hlo.reports.collectives import communication
 
 
-def distribution(module: Module) -> dict[str, Any] | None:
-    """Return shardings and collectives as data; None for a module of one device without either.
+def distribution(module: Module) -> tuple[dict[str, Any] | None, Module]:
+    """Return shardings and collectives as data, and the program of each device.
 
-    A module with shardings is partitioned as `hlo.partition` does, and the collectives are those
-    of the program of each device; `error` says why it cannot be.
+    The data are None for a module of one device without either. A module with shardings is
+    partitioned as `hlo.partition` does; `error` says why it cannot be.
     """
     found: dict[str, Any] = {"shardings": None, "collectives": None, "error": ""}
     program = module
@@ -37,4 +37,4 @@ def distribution(module: Module) -> dict[str, Any] | None:
                 for c in costs
             ],
         }  # fmt: skip
-    return found if any(found.values()) else None
+    return (found if any(found.values()) else None), program

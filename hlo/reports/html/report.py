@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hlo.errors import HloError
 from hlo.ir import Module
 from hlo.passes.default import pipeline_of
 from hlo.passes.manager import run_pipeline
+from hlo.profiler.memory import memory_timeline
 from hlo.reports.graph.data import graph_data
 from hlo.reports.graph.html import GRAPH_SCRIPTS, GRAPH_STYLES
 from hlo.reports.html.changes import PassChanges
@@ -32,12 +33,11 @@ def report_page(
     *,
     passes: str = "default",
     profile: Mapping[str, Any] | None = None,
-    timeline: Callable[[Module], Mapping[str, Any]] | None = None,
 ) -> str:
     """Return the report of a verified module as a page; the module stays as it is.
 
-    passes: the pipeline whose changes it shows. profile: as JSON. timeline: returns the memory
-    timeline of a module as JSON, or raises HloError. Raises HloError for a pipeline that fails.
+    passes: the pipeline whose changes it shows. profile: as JSON. Raises HloError for a pipeline
+    that fails.
     """
     notes: list[str] = []
     times = None if profile is None else times_of(module, profile)
@@ -46,7 +46,7 @@ def report_page(
     optimized = module.clone()
     changes = PassChanges(optimized)
     run_pipeline(optimized, pipeline_of(passes, name="passes"), [changes])
-    spread = distribution(module)
+    spread, program = distribution(module)
     data: dict[str, Any] = {
         "module": graph_data(module, None if times is None else times.seconds),
         "passes": {"pipeline": passes, "runs": changes.passes},
@@ -54,16 +54,30 @@ def report_page(
         "roofline": roofline(module, profile),
         "distribution": spread,
     }
-    if timeline is not None:
-        try:
-            data["memory"] = timeline(module)
-        except HloError as e:
-            notes.append(f"There is no memory timeline: {e.diagnostics[0].message}")
+    try:
+        data["memory"] = _memory(program, passes)
+    except HloError as e:
+        notes.append(f"There is no memory timeline: {e.diagnostics[0].message}")
     return page(
         f"{module.name}: report",
         _body(module, summary_html(module, statistics(module), notes), data),
         data=data, scripts=_SCRIPTS, styles=_STYLES, whole=True,
     )  # fmt: skip
+
+
+def _memory(program: Module, passes: str) -> dict[str, Any]:
+    """Return the memory timeline of a program, as much of it as the page shows."""
+    found = memory_timeline(program, passes=passes, verify="lenient")
+    return {
+        "points": found.points,
+        "buffers": [
+            {"name": b.name, "shape": b.shape, "bytes": b.bytes, "begin": b.begin, "end": b.end,
+             "kind": b.kind}
+            for b in found.buffers
+        ],
+        "peak_bytes": found.peak_bytes, "peak_step": found.peak_step,
+        "planned_bytes": found.planned_bytes, "advice": found.advice,
+    }  # fmt: skip
 
 
 def _time_notes(module: Module, profile: Mapping[str, Any], elsewhere: float) -> list[str]:

@@ -3,11 +3,11 @@
 ((hlo) => {
   const WIDTH = 1000, HEIGHT = 380, MOST = 40;
 
-  /** data: MemoryTimeline as JSON. */
+  /** data: points [step, instruction, live bytes], buffers, the peak, advice. */
   hlo.memoryChart = (holder, data, show) => {
     const points = data.points;
     const last = Math.max(1, points.at(-1)?.[0] ?? 1);
-    const top = Math.max(data.peak_bytes, data.measured_bytes ?? 0) * 1.08 || 1;
+    const top = data.peak_bytes * 1.08 || 1;
     const chart = hlo.chart(WIDTH, HEIGHT,
       { label: "step of the program", ticks: hlo.ticks(0, last, 10).map((v) => [v, String(v)]),
         scaleOf: (a, b) => hlo.linearScale(0, last, a, b) },
@@ -18,12 +18,6 @@
     let path = `M${xs(points[0]?.[0] ?? 0)} ${chart.bottom}`;
     for (const [step, , bytes] of points) path += `H${xs(step)}V${ys(bytes)}`;
     plot.append(hlo.svg("path", { class: "area", d: `${path}H${chart.right}V${chart.bottom}Z` }));
-    if (data.measured_bytes !== null && data.measured_bytes !== undefined) {
-      const y = ys(data.measured_bytes);
-      plot.append(hlo.svg("path", { class: "measured", d: `M${chart.left} ${y}H${chart.right}` }),
-        hlo.svg("text", { class: "axis", x: chart.right - 4, y: y - 5, "text-anchor": "end" },
-                `measured ${hlo.bytesText(data.measured_bytes)}`));
-    }
     const mark = hlo.svg("path", { class: "mark" });
     plot.append(mark);
     const at = hlo.element("h2");
@@ -55,10 +49,11 @@
       step = Math.min(last, Math.max(0, step + move));
       choose(step);
     });
-    const advice = (data.advice ?? []).map((text) => hlo.element("li", {}, text));
+    const advice = data.advice.map((text) => hlo.element("li", {}, text));
     holder.append(
       hlo.element("p", {}, `At most ${hlo.bytesText(data.peak_bytes)} are live, at step ` +
-        `${data.peak_step}. A click, or the arrow keys, choose another step.`),
+        `${data.peak_step}; ${hlo.bytesText(data.planned_bytes)} are asked for in all. ` +
+        "A click, or the arrow keys, choose another step."),
       chart.svg, advice.length > 0 ? hlo.element("h2", {}, "What would lower it") : "",
       hlo.element("ul", {}, ...advice), at, hlo.element("div", { class: "scrolls" },
         hlo.element("table", {}, hlo.element("thead", {}, hlo.element("tr", {},
