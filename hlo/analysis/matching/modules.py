@@ -145,9 +145,9 @@ class _Modules:
 
         far: also what has no matched neighbours.
         """
-        if len(self._to_right) == sum(map(len, self._left.computations)):
-            return
-        if len(self._to_left) == sum(map(len, self._right.computations)):
+        alone = {label(i) for i in self._left.instructions() if i not in self._to_right}
+        others = (label(i) for i in self._right.instructions() if i not in self._to_left)
+        if not alone or alone.isdisjoint(others):
             return
         matcher = Matcher(inlined(self._left), inlined(self._right))
         matcher.know(self._to_right.items())
@@ -163,6 +163,8 @@ class _Modules:
         """Match what has changed in matched computations. Returns whether that led to others."""
         before = len(self._computations)
         for left, right in list(self._computations):
+            if all(i in self._to_right for i in left) or all(i in self._to_left for i in right):
+                continue
             matcher = self._matcher(left, right)
             if matcher.is_done:
                 continue
