@@ -36,27 +36,12 @@ def ours(text: str, args: list[np.ndarray], passes: str = "default") -> Run:
 
 def xla(text: str, args: list[np.ndarray]) -> Run:
     """Return a function that runs the program compiled by XLA for this processor."""
-    import jax
     import jaxlib._hlo
-    import jaxlib.xla_client
-    from jaxlib import _jax
 
-    device = jax.devices("cpu")[0]
+    from hlo.profiler.bench_worker import xla_run
+
     module = jaxlib._hlo.hlo_module_from_text(text)
-    computation = jaxlib._hlo.XlaComputation(module.as_serialized_hlo_module_proto())
-    mlir = _jax.mlir.xla_computation_to_mlir_module(computation)
-    devices = jaxlib.xla_client.DeviceList((device,))
-    exe = device.client.compile_and_load(mlir, devices, jaxlib.xla_client.CompileOptions())
-    with jax.enable_x64(True):
-        buffers = [jax.device_put(a, device) for a in args]
-
-    def run() -> list[np.ndarray]:
-        results = exe.execute_sharded(buffers).disassemble_into_single_device_arrays()
-        for r in results:
-            r[0].block_until_ready()
-        return [r[0] for r in results]
-
-    return run
+    return xla_run(module.as_serialized_hlo_module_proto(), args)
 
 
 BACKENDS = {"ours": ours, "xla": xla}

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from hlo.frontends.text import PrintOptions, print_module
     from hlo.ir import Computation, Instruction, Module
     from hlo.ops import OPS
+    from hlo.profiler.benchmark import bench
     from hlo.profiler.measure import profile
     from hlo.profiler.memory import memory_timeline
     from hlo.values.layout.physical import pack, parse_shape, unpack
@@ -78,6 +79,7 @@ __all__ = [
     "XlaComputation",
     "XlaOp",
     "bake_weights",
+    "bench",
     "compile",
     "diff",
     "fill_constants",
@@ -132,6 +134,7 @@ _HOMES = {
     "hlo.client": ("Client", "GlobalData"),
     "hlo.compiler.partition": ("Partition", "partition"),
     "hlo.compiler.pipeline": ("compile",),
+    "hlo.profiler.benchmark": ("bench",),
     "hlo.profiler.measure": ("profile",),
     "hlo.profiler.memory": ("memory_timeline",),
     "hlo.debug.difference": ("diff",),

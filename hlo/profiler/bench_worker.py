@@ -1,0 +1,95 @@
+"""A process that runs one side of a benchmark when it is told to.
+
+It is started as a program of its own by any Python that has the package, in any version: it takes
+the path of a file, and a request for each line of standard input, as JSON, and answers on standard
+output. Only the public interface is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def xla_run(proto: bytes, args: list[Any]) -> Callable[[], Any]:
+    """Return a function that runs a program compiled by XLA for this processor."""
+    import jax
+    import jax._src.lax.linalg  # registers the LAPACK custom-call targets
+    import jaxlib._hlo
+    import jaxlib.xla_client
+    from jaxlib import _jax, lapack
+
+    # Lowering a program does this; here a lowered one is read.
+    lapack._lapack.initialize()
+    device = jax.devices("cpu")[0]
+    computation = jaxlib._hlo.XlaComputation(proto)
+    mlir = _jax.mlir.xla_computation_to_mlir_module(computation)
+    devices = jaxlib.xla_client.DeviceList((device,))
+    exe = device.client.compile_and_load(mlir, devices, jaxlib.xla_client.CompileOptions())
+    with jax.enable_x64(True):
+        buffers = [jax.device_put(a, device) for a in args]
+
+    def run() -> list[Any]:
+        results = exe.execute_sharded(buffers).disassemble_into_single_device_arrays()
+        for r in results:
+            r[0].block_until_ready()
+        return [r[0] for r in results]
+
+    return run
+
+
+def prepared(side: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
+    """Return a function that runs a side, and what it is: its version, the seconds to compile."""
+    import hlo
+
+    module = hlo.load(side["file"])
+    args = hlo.random_inputs(module, seed=side["seed"])
+    start = time.perf_counter()
+    if side["backend"] == "xla":
+        import jaxlib
+
+        run = xla_run(hlo.to_proto(module), args)
+        version = f"jaxlib {jaxlib.__version__}"
+    else:
+        options = {"passes": side["passes"], "threads": side["threads"], "cache": False}
+        exe = hlo.compile(module, **options)
+        version = f"hlo {hlo.__version__}"
+
+        def run() -> Any:
+            return exe(*args)
+
+    return run, {"version": version, "compile_s": time.perf_counter() - start}
+
+
+def main() -> None:
+    side = json.loads(sys.stdin.readline())
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, side["cpus"])
+    # Whatever a program prints is no answer.
+    answers, sys.stdout = sys.stdout, sys.stderr
+
+    def answer(value: dict[str, Any]) -> None:
+        answers.write(json.dumps(value) + "\n")
+        answers.flush()
+
+    try:
+        run, about = prepared(side)
+        run()
+    except Exception as e:
+        answer({"failed": str(e) or type(e).__name__})
+        return
+    answer(about)
+    for line in sys.stdin:
+        count = json.loads(line)
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        answer({"seconds": time.perf_counter() - start})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+"""A fair measurement of programs: pinned, warmed up, in turns, until the interval is narrow."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from hlo.errors import HloError
+from hlo.profiler.intervals import CONFIDENCE, Estimate, estimate
+from hlo.support.signature import checked
+
+FORMAT = "hlo-bench"
+# Turns are at least so long: shorter runs are repeated in a row, as programs would run them.
+_TURN_S = 2e-3
+_WARM_S = 0.1
+_FIRST_TURNS = 12
+_DRIFT = 0.03
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is measured: a file, and how it runs.
+
+    backend: `compiled`, or `xla` through jaxlib. python: the interpreter whose package runs it, by
+    default this one. threads: by default one for each processor that is used.
+    """
+
+    file: str
+    backend: str = "compiled"
+    passes: str = "default"
+    threads: int | None = None
+    python: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.file]
+        if self.backend != "compiled":
+            parts.append(self.backend)
+        if self.passes != "default":
+            parts.append(f"passes={self.passes or 'none'}")
+        parts += [f"threads={self.threads}"] if self.threads else []
+        return " ".join(parts + ([f"({self.python})"] if self.python else []))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The seconds of a run of one side. compile_s: of its compilation, which nothing kept."""
+
+    side: Side
+    seconds: Estimate
+    version: str
+    compile_s: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was measured of one or two sides.
+
+    ratio: of the second side's time to the first one's, pair by pair; None for one side. warnings:
+    reasons to trust it less. cpus: the processors that ran it.
+    """
+
+    sides: tuple[Measured, ...]
+    ratio: Estimate | None
+    warnings: tuple[str, ...]
+    cpus: tuple[int, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if self.ratio is None:
+            (only,) = self.sides
+            s = only.seconds
+            return (
+                f"{duration(s.value)} ({duration(s.low)} to {duration(s.high)}, {CONFIDENCE:.0%})"
+            )
+        r = self.ratio
+        if r.low <= 1 <= r.high:
+            return f"no difference found: {r.low:.3g} to {r.high:.3g} ({CONFIDENCE:.0%})"
+        if r.value < 1:
+            r = Estimate(1 / r.value, 1 / r.high, 1 / r.low, r.count)
+            faster = self.sides[1]
+        else:
+            faster = self.sides[0]
+        return (
+            f"{faster.side} is {r.value:.3g}x faster ({r.low:.3g} to {r.high:.3g}, "
+            f"{CONFIDENCE:.0%})"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all as values of JSON, which docs/schemas/hlo-bench.schema.json describes."""
+
+        def bounded(e: Estimate) -> dict[str, Any]:
+            return asdict(e) | {"high": e.high if math.isfinite(e.high) else None}
+
+        return {
+            "format": FORMAT,
+            "version": 1,
+            "sides": [
+                asdict(m.side)
+                | {"seconds": bounded(m.seconds), "version": m.version}
+                | {"compile_s": m.compile_s, "runs": m.runs}
+                for m in self.sides
+            ],
+            "ratio": None if self.ratio is None else bounded(self.ratio),
+            "confidence": CONFIDENCE,
+            "verdict": self.verdict,
+            "warnings": list(self.warnings),
+            "cpus": list(self.cpus),
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"{m.side}: {duration(m.seconds.value)} a run, {m.runs} runs, compiled in "
+            f"{duration(m.compile_s)}, {m.version}"
+            for m in self.sides
+        ]
+        return "\n".join([*lines, self.verdict, *(f"warning: {w}" for w in self.warnings)])
+
+
+def duration(seconds: float) -> str:
+    """Return seconds with a unit, three digits."""
+    if not math.isfinite(seconds):
+        return "any time"
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+@checked
+def bench(
+    file: str | Path, other: str | Path | None = None, *, vs: str | None = None,
+    passes: str = "default", threads: int | None = None, baseline_python: str | None = None,
+    precision: float = 0.01, max_time: float = 30.0, seed: int = 0,
+) -> Comparison:  # fmt: skip
+    """Measure a run of a module, or compare two sides in turns.
+
+    Args:
+        file: the module, in any format that `hlo.load` takes. It runs on random inputs.
+        other: a second file to compare with.
+        vs: what else runs in comparison: `xla`, or options `passes=..` and `threads=..`.
+        passes: the pipeline, as for `hlo.compile`.
+        threads: how many work on a run, each on a processor of its own; by default all.
+        baseline_python: an interpreter with another version of this package to compare with.
+        precision: how far the interval may reach from the median on either side, as a part of it.
+        max_time: seconds after which to stop in any case.
+        seed: of the inputs.
+
+    Raises:
+        HloError: for what cannot be run.
+
+    >>> text = "HloModule m ENTRY e { x = f32[64] parameter(0) ROOT y = f32[64] tanh(x) }"
+    >>> hlo.save(hlo.parse(text), "m.hlo")
+    >>> found = hlo.bench("m.hlo", max_time=0.5)
+    >>> found.sides[0].seconds.value > 0
+    True
+    """
+    first = Side(str(file), passes=passes, threads=threads)
+    sides = [first]
+    if other is not None:
+        sides.append(replace(first, file=str(other)))
+    if vs is not None:
+        sides.append(_versus(first, vs))
+    if baseline_python is not None:
+        sides.append(replace(first, python=baseline_python))
+    if len(sides) > 2:
+        raise HloError.at("bad-value", "hlo-bench compares two sides: name one other thing")
+    if not 0 < precision < 1 or max_time <= 0:
+        raise HloError.at("bad-value", "a precision is between 0 and 1, a time more than 0")
+    return compare_sides(sides, precision=precision, max_time=max_time, seed=seed)
+
+
+def _versus(side: Side, text: str) -> Side:
+    if text.strip() == "xla":
+        return replace(side, backend="xla")
+    found: dict[str, Any] = {}
+    for part in text.split():
+        name, sign, value = part.partition("=")
+        if not sign or name not in ("passes", "threads") or name in found:
+            hint = "xla, or passes=.. and threads=.. with a blank between"
+            raise HloError.at("bad-value", f"--vs: {part!r} is no option of a side", None, hint)
+        if name == "threads" and not (value.isdecimal() and int(value)):
+            raise HloError.at("bad-value", f"--vs: threads={value} is no number of threads")
+        found[name] = int(value) if name == "threads" else value
+    if not found:
+        raise HloError.at("bad-value", "--vs: nothing is given")
+    return replace(side, **found)
+
+
+def compare_sides(
+    sides: Sequence[Side], *, precision: float, max_time: float, seed: int = 0
+) -> Comparison:
+    """Measure one or two sides in turns of random order. Raises HloError if one does not run."""
+    cpus = _processors()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(_worker(side, cpus, seed)) for side in sides]
+        for w in workers:
+            w.warm_up()
+        times: list[list[float]] = [[] for _ in sides]
+        rng, end, goal = random.Random(seed), time.monotonic() + max_time, _FIRST_TURNS
+        found = None
+        while True:
+            order = list(range(len(sides)))
+            rng.shuffle(order)
+            for n in order:
+                times[n].append(workers[n].turn())
+            if len(times[0]) >= goal or time.monotonic() > end:
+                found = _estimated(times)
+                # Looking after each turn would stop at the first narrow interval by chance.
+                goal = math.ceil(goal * 1.5)
+                if found.spread <= precision or time.monotonic() > end:
+                    break
+        measured = tuple(
+            Measured(w.side, estimate(t), w.version, w.compile_s, w.runs)
+            for w, t in zip(workers, times, strict=True)
+        )
+    warnings = list(_warnings(times, found, precision, load, len(cpus)))
+    ratio = found if len(sides) == 2 else None
+    return Comparison(measured, ratio, tuple(warnings), tuple(cpus))
+
+
+def _estimated(times: Sequence[Sequence[float]]) -> Estimate:
+    """Return the estimate of the time of one side, or of the ratio of pairs of turns."""
+    if len(times) == 1:
+        return estimate(times[0])
+    return estimate([b / a for a, b in zip(*times, strict=True)])
+
+
+def _warnings(
+    times: Sequence[Sequence[float]], found: Estimate, precision: float, load: float, cpus: int
+) -> Iterator[str]:
+    if found.spread > precision:
+        reach = f"{found.spread:.1%}" if math.isfinite(found.spread) else "no bound"
+        yield f"the interval is wider than asked for: {reach}, not {precision:.1%}"
+    if load > 0.5 * cpus:
+        yield f"the machine was busy before: a load of {load:.1f} on {cpus} processors"
+    for number, values in enumerate(times, 1):
+        half = len(values) // 2
+        change = median(values[half:]) / median(values[:half]) - 1 if half else 0.0
+        if abs(change) > _DRIFT:
+            yield (
+                f"times of side {number} drifted by {change:+.1%}: the processor's frequency, or "
+                "what else runs, changed"
+            )
+
+
+def _processors() -> list[int]:
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+class _Worker:
+    """The process of one side."""
+
+    def __init__(self, side: Side, process: subprocess.Popen[str], request: dict[str, Any]) -> None:
+        self.side, self._process = side, process
+        about = self._ask(request)
+        self.version, self.compile_s = about["version"], about["compile_s"]
+        self.runs, self._count = 0, 1
+
+    def _ask(self, request: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        answer: dict[str, Any] = json.loads(line) if line else {"failed": "its process ended"}
+        if "failed" in answer:
+            raise HloError.at("bad-value", f"{self.side} does not run: {answer['failed']}")
+        return answer
+
+    def warm_up(self) -> None:
+        """Run until caches and frequencies have settled, and choose how many runs a turn has."""
+        end, count = time.monotonic() + _WARM_S, 1
+        while True:
+            seconds = float(self._ask(count)["seconds"])
+            if time.monotonic() > end and seconds > _TURN_S / 4:
+                break
+            if seconds < _TURN_S:
+                count *= 2
+        self._count = max(1, round(_TURN_S * count / seconds))
+
+    def turn(self) -> float:
+        """Return the seconds of a run, in a turn of some."""
+        self.runs += self._count
+        return float(self._ask(self._count)["seconds"]) / self._count
+
+
+@contextlib.contextmanager
+def _worker(side: Side, cpus: Sequence[int], seed: int) -> Iterator[_Worker]:
+    """Start the process of a side, which ends with the context. Raises HloError."""
+    mine = list(cpus[: side.threads] if side.threads else cpus)
+    threads = side.threads or len(mine) or 1
+    request = asdict(side) | {"cpus": mine, "threads": threads, "seed": seed}
+    request["file"] = os.path.abspath(side.file)
+    env = os.environ | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    if not side.python:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    source = Path(__file__).with_name("bench_worker.py").read_text("utf-8")
+    try:
+        process = subprocess.Popen(
+            [side.python or sys.executable, "-c", source], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env,
+        )  # fmt: skip
+    except OSError as e:
+        raise HloError.at("bad-file", f"{side.python}: {(e.strerror or str(e)).lower()}") from None
+    try:
+        yield _Worker(side, process, request)
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,53 @@
+"""Medians with confidence intervals that assume nothing of how times are distributed.
+
+The interval of a median is between two of the sorted values, whose ranks follow from the binomial
+distribution alone. Times have outliers on one side, which a mean would follow; a minimum says what
+the machine can do once, not what a run takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A median and its confidence interval. count: of values; with too few there is no bound."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def spread(self) -> float:
+        """Half the width of the interval, as a part of the value."""
+        return (self.high - self.low) / 2 / self.value if self.value else 0.0
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the median of positive values with its confidence interval."""
+    ordered, count = sorted(values), len(values)
+    rank = _rank(count)
+    if rank is None:
+        return Estimate(median(ordered), 0.0, math.inf, count)
+    return Estimate(median(ordered), ordered[rank], ordered[count - 1 - rank], count)
+
+
+def _rank(count: int) -> int | None:
+    """Return the largest k so that the median is between the k-th smallest and largest values.
+
+    Counted from 0; None if there are too few values for the confidence.
+    """
+    outside, found = 0.0, None
+    for k in range(count // 2):
+        outside += math.comb(count, k) * 0.5**count
+        if 2 * outside > 1 - CONFIDENCE:
+            break
+        found = k
+    return found
