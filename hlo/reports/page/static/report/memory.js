@@ -6,11 +6,12 @@
   /** data: points [step, instruction, live bytes], buffers, the peak, advice. */
   hlo.memoryChart = (holder, data, show) => {
     const points = data.points;
-    const last = Math.max(1, points.at(-1)?.[0] ?? 1);
+    const first = points[0]?.[0] ?? 0;
+    const last = Math.max(first + 1, points.at(-1)?.[0] ?? 1);
     const top = data.peak_bytes * 1.08 || 1;
     const chart = hlo.chart(WIDTH, HEIGHT,
-      { label: "step of the program", ticks: hlo.ticks(0, last, 10).map((v) => [v, String(v)]),
-        scaleOf: (a, b) => hlo.linearScale(0, last, a, b) },
+      { label: "step of the program", ticks: hlo.ticks(first, last, 10).map((v) => [v, String(v)]),
+        scaleOf: (a, b) => hlo.linearScale(first, last, a, b) },
       { label: "live bytes", ticks: hlo.ticks(0, top, 6).map((v) => [v, hlo.bytesText(v)]),
         scaleOf: (a, b) => hlo.linearScale(0, top, a, b) },
       `Live bytes by step, at most ${hlo.bytesText(data.peak_bytes)}`);
@@ -38,7 +39,7 @@
     chart.svg.addEventListener("click", (event) => {
       const box = chart.svg.getBoundingClientRect();
       const x = (event.clientX - box.left) / box.width * WIDTH;
-      choose(Math.min(last, Math.max(0, Math.round(xs.invert(x)))));
+      choose(Math.min(last, Math.max(first, Math.round(xs.invert(x)))));
     });
     chart.svg.setAttribute("tabindex", "0");
     let step = data.peak_step;
@@ -46,7 +47,7 @@
       const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (move === undefined) return;
       event.preventDefault();
-      step = Math.min(last, Math.max(0, step + move));
+      step = Math.min(last, Math.max(first, step + move));
       choose(step);
     });
     const advice = data.advice.map((text) => hlo.element("li", {}, text));
