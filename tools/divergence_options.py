@@ -40,8 +40,9 @@ def divergence_options(command: Callable[..., Any]) -> Callable[..., Any]:
             _FLAG, is_flag=False, flag_value=HERE, metavar="[=SPEC]",
             help="Run in two ways for the first instruction where they part; exit 1 if there is "
             "one. The other way is SPEC: reference, the default; compiled; compiled{passes=A,B}; "
-            "xla; a machine of a package; another module's FILE; or an npz of --trace. --rtol and "
-            "--atol are of a single instruction.",
+            "xla; a machine of a package; another module's FILE; or an npz of --trace. Two FILEs "
+            "without SPEC are compared with each other. --rtol and --atol are of a single "
+            "instruction.",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -50,8 +51,9 @@ def divergence_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class DivergenceFlags:
-    """What the flags say. spec: what to compare with."""
+    """What the flags say. files: what is run. spec: what to compare with."""
 
+    files: Sequence[str]
     spec: str
     folder: str | None
 
@@ -76,9 +78,11 @@ class DivergenceFlags:
                 )
         if given.get("world") is not None:
             raise click.UsageError(f"{_FLAG}: in one process.")
+        if spec == HERE and len(files) == 2:
+            files, spec = files[:1], files[1]
         if folder is not None and len(files) > 1:
             raise click.UsageError("--divergence-dir: several files would be written there.")
-        return cls(spec, folder)
+        return cls(files, spec, folder)
 
     def inspect(
         self, file: str, module: Module, values: Sequence[Sequence[Any]], job: Job, queue: list[Any]
@@ -120,7 +124,7 @@ class DivergenceFlags:
             if found is not None:
                 return found
             spec = "reference"
-        if spec.endswith(_MODULES) or Path(spec).is_file():
+        if spec == "-" or spec.endswith(_MODULES) or Path(spec).is_file():
             other = read_module(*read_source(spec))
             filler = job.filler()
             if filler is not None:

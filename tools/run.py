@@ -205,7 +205,7 @@ def main(
       hlo-run model.hlo --repeat 20 --profile=model.trace.json
       hlo-run model.hlo --trace --trace-only opcode=dot --trace-only iteration=:3
       hlo-run model.hlo --find-nan
-      hlo-run model.hlo --first-divergence
+      hlo-run model.hlo other.hlo --first-divergence
     """
     from hlo.errors import HloError
 
@@ -241,6 +241,8 @@ def _run(
     parts = DivergenceFlags.take(rest, files)
     if inspects is not None and parts is not None:
         raise click.UsageError("--first-divergence: without --trace and --find-nan.")
+    if parts is not None:
+        files = tuple(parts.files)
     flags, told = ModuleFlags.take(rest), Verdicts.take(rest, files)
     job = Job(many=len(files) * flags.iterations > 1, debug_options=debug_options, **rest)
     job.inspects, job.profiles = inspects or parts, profiles

@@ -74,6 +74,13 @@ def test_another_file_as_json() -> None:
     assert json.loads(agreed.stdout)["first_divergence"] is None and agreed.exit_code == 0
 
 
+def test_two_files_are_compared_with_each_other() -> None:
+    of_spec = run("m.hlo", "--first-divergence=wrong.hlo", *_FAST)
+    of_files = run("m.hlo", "wrong.hlo", "--first-divergence", *_FAST)
+    assert of_files.exit_code == of_spec.exit_code == 1
+    assert of_files.stdout == of_spec.stdout
+
+
 @pytest.mark.parametrize("backend", ["reference", "compiled"])
 def test_a_saved_trace_that_is_wrong(backend: str) -> None:
     flags = ("--backend", backend)
