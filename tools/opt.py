@@ -147,7 +147,10 @@ class _OptTool(Tool):
               help="With --list-ops: compile each operation in every element type, which takes "
               "minutes, and list those without native code.")  # fmt: skip
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print errors, or the list, as JSON on stdout."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print errors, the report or the list as JSON on stdout.",
 )
 @click.option("--format", "input_form", type=click.Choice(SOURCE_FORMS),
               help="The format of FILE, instead of detecting it by content and name: HLO text, "
@@ -185,7 +188,10 @@ def main(
     if list_ops:
         return list_unsupported(as_json) if compiled else list_operations(as_json)
     if list_stages:
-        emit(_stages(form))
+        if as_json:
+            emit_json([{"name": name, "summary": what} for name, what in STAGES.items()])
+        else:
+            emit(_stages(form))
         return 0
     if compiled:
         raise click.UsageError("--compiled goes with --list-ops.")
@@ -255,14 +261,15 @@ def main(
             for file in files:
                 for module in _modules(file, split, input_form):
                     take(module, len(parts))
-        content = _separator(form, report, stage).join(parts) + partitions.written(as_json)
+        separator = b"" if partitions.to_stdout else _separator(form, report, stage)
+        content = separator.join(parts) + partitions.written(as_json)
         if output not in (None, "-"):
             write_files({output: content})
     except HloError as e:
         if form == "xla" and not as_json:
             note_status(e)
         return fail(e, file, as_json=as_json)
-    if as_json and report is None:
+    if as_json and report is None and not partitions.to_stdout:
         emit_json({"file": file, "errors": []})
     elif output in (None, "-"):
         emit(content)

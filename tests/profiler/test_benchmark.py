@@ -77,4 +77,5 @@ def test_sides_that_do_not_run() -> None:
             hlo.bench("fast.hlo", vs=vs)
     result = CliRunner().invoke(main, ["bad.hlo", "--json"])
     assert result.exit_code == 1 and json.loads(result.stdout)["errors"]
+    check_schema("hlo-bench", json.loads(result.stdout))
     assert CliRunner().invoke(main, ["fast.hlo", "--threads=0"]).exit_code == 2
