@@ -99,7 +99,7 @@ class DivergenceFlags:
             written = write_alone(
                 found.module, found.inputs, Path(self.folder or f"{stem}.divergence")
             )
-        lines = [f"{file}: {_headline(found)}", *(f"  {line}" for line in _details(found, written))]
+        lines = [f"{file}: {found.headline}", *(f"  {line}" for line in _details(found, written))]
         text = "".join(f"{line}\n" for line in lines)
         return Inspection(text, _json(found, written), failed=True)
 
@@ -133,17 +133,6 @@ class DivergenceFlags:
         else:
             right = side_of(spec, module, job.verify)
         return Search(left, right, values, tolerance, job.threads, job.host()).first()
-
-
-def _headline(f: Divergence) -> str:
-    sides = f"{f.left} and {f.right}"
-    if f.kind == "growth":
-        return (
-            f"{sides} differ, but no instruction does on the same operands: small differences grow"
-        )
-    if f.kind == "together":
-        return f"{sides} part at {f.instruction} ({f.opcode}), compiled with what is around it"
-    return f"{sides} part at {f.instruction} ({f.opcode})"
 
 
 _BETWEEN = {

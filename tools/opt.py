@@ -209,6 +209,8 @@ def main(
                           form=input_form, as_json=as_json)  # fmt: skip
     strictness = "lenient" if lenient or not verify else "strict"
     if report == "memory":
+        if target is not None:
+            raise click.UsageError("--memory is of this machine's plan: it goes without --target.")
         return show_memory(files, passes=flags.passes, verify=strictness, form=input_form,
                            as_json=as_json)  # fmt: skip
     if profile is not None:

@@ -155,22 +155,16 @@ class TraceFlags:
 
 
 def _table(trace: Trace) -> str:
+    from hlo.debug.trace.record import COLUMNS
+
     many = any(v.device for v in trace.values)
-    rows = [["value", "shape", "min", "max", "mean", "NaN", "inf", "zero", "denormal", "source"]]
+    rows = [[*COLUMNS]]
     for v in trace.values:
-        s = v.statistics
-        counts = (s.nans, s.infs, s.zeros, s.denormals)
-        name = f"device{v.device}: {v.path}" if many else v.path
-        numbers = (_number(n) for n in (s.min, s.max, s.mean))
-        place = v.location.source or v.location.op_name or v.location.hlo
-        rows.append([name, v.shape, *numbers, *map(str, counts), place])
+        name, *cells = v.row()
+        rows.append([f"device{v.device}: {name}" if many else name, *cells])
     last = max(len(row[-1]) for row in rows)
     rows = [[*row[:-1], row[-1].ljust(last)] for row in rows]
     return "".join(line + "\n" for line in aligned(rows, begin=2))
-
-
-def _number(n: float | None) -> str:
-    return "-" if n is None else f"{n:.6g}"
 
 
 # --- what made a NaN ------------------------------------------------------------------------------
@@ -185,18 +179,8 @@ def _found(found: Finding | None, file: str, folder: str) -> Inspection:
     if found.module is not None:
         stem = "stdin" if file == "-" else Path(file).stem
         written = write_alone(found.module, found.inputs, Path(folder or f"{stem}.nan"))
-    lines = [f"{file}: {_headline(found)}", *(f"  {line}" for line in _details(found, written))]
+    lines = [f"{file}: {found.headline}", *(f"  {line}" for line in _details(found, written))]
     return Inspection("".join(f"{line}\n" for line in lines), _json(found, written), failed=True)
-
-
-def _what(kind: str) -> str:
-    return "NaN" if kind == "nan" else "an infinity"
-
-
-def _headline(f: Finding) -> str:
-    if f.source != "instruction":
-        return f"{f.source} {f.instruction} has NaN, and no instruction makes any other"
-    return f"{f.instruction} ({f.opcode}) makes {_what(f.kind)}"
 
 
 def _details(f: Finding, written: list[str]) -> list[str]:

@@ -288,6 +288,9 @@ class Computation:
     def __str__(self) -> str:
         return type(self).to_text(self)
 
+    # Set by `hlo.reports.module`, a higher layer as well.
+    _repr_html_: ClassVar[Callable[[Computation], str]]
+
     def __repr__(self) -> str:
         what = f"{self.name}: {self.signature}" if self._root is not None else self.name
         return f"<Computation {what}, {counted(len(self), 'instruction')}>"

@@ -283,6 +283,7 @@ class Module:
     stats: ClassVar[Callable[..., Any]]
     cost: ClassVar[Callable[[Module], Any]]
     graph: ClassVar[Callable[[Module], Any]]
+    _repr_html_: ClassVar[Callable[[Module], str]]
 
     def __repr__(self) -> str:
         entry = f" {self._entry.signature}," if self._entry is not None else ""

@@ -18,6 +18,7 @@ from typing import Any
 
 from hlo.errors import HloError
 from hlo.profiler.intervals import CONFIDENCE, Estimate, estimate
+from hlo.support.notebook import block, paragraph, table
 from hlo.support.signature import checked
 
 FORMAT = "hlo-bench"
@@ -119,6 +120,19 @@ class Comparison:
             "warnings": list(self.warnings),
             "cpus": list(self.cpus),
         }
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {' and '.join(str(m.side) for m in self.sides)}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (str(m.side), *map(duration, (m.seconds.value, m.seconds.low, m.seconds.high)),
+             str(m.runs), duration(m.compile_s), m.version)
+            for m in self.sides
+        )  # fmt: skip
+        columns = ["side", "a run", "from", "to", "runs", "compilation", "version"]
+        warnings = (paragraph(f"warning: {w}") for w in self.warnings)
+        return block(table(columns, rows, left=(0, 6)), paragraph(self.verdict), *warnings)
 
     def __str__(self) -> str:
         lines = [

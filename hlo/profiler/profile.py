@@ -10,13 +10,19 @@ from hlo.analysis.source_location import SourceLocation
 from hlo.errors import HloError
 from hlo.profiler.records import KernelTime, Peak, ProfileData, Slice, Spread
 from hlo.profiler.stacks import folded_stacks
-from hlo.profiler.table import table
+from hlo.profiler.table import head, table, table_html
 from hlo.profiler.trace_events import chrome_trace
 
 
 @dataclass(frozen=True)
 class Profile(ProfileData):
     """Where the time of a program's runs on one device went; see `ProfileData` for what it has."""
+
+    def __repr__(self) -> str:
+        return f"<Profile of {head(self)[0]}>"
+
+    def _repr_html_(self) -> str:
+        return table_html(self)
 
     def table(self, limit: int | None = None) -> str:
         """Return a text table, an entry a line; limit: of how many lines, all by default."""

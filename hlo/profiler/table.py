@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hlo.profiler.records import KernelTime, ProfileData
+from hlo.support.notebook import ROWS, block, paragraph
+from hlo.support.notebook import table as html_table
 
 _HEADINGS = (
     "time", "share", "sum", "calls", "a call", "Gop/s", "GB/s", "of peak", "threads", "what",
@@ -22,11 +24,7 @@ def table(profile: ProfileData, limit: int | None) -> str:
     """Return a profile as a table, those that took most time first."""
     entries = profile.by_time()
     shown = entries if limit is None else entries[:limit]
-    whole = profile.wall_s.mean or 1.0
-    rows, total = [list(_HEADINGS)], 0.0
-    for e in shown:
-        total += e.self_s
-        rows.append(_row(e, whole, total))
+    rows = [list(_HEADINGS), *_rows(profile, shown)]
     # Columns that are empty for all.
     kept = [n for n in range(len(_HEADINGS)) if any(row[n] for row in rows[1:])]
     widths = [max(len(row[n]) for row in rows) if n in kept else 0 for n in range(len(_HEADINGS))]
@@ -34,10 +32,27 @@ def table(profile: ProfileData, limit: int | None) -> str:
     if len(shown) < len(entries):
         rest = sum(e.self_s for e in entries[limit:])
         lines.append(f"and {len(entries) - len(shown)} more: {duration(rest)}")
-    return "\n".join([*_head(profile), *lines]) + "\n"
+    return "\n".join([*head(profile), *lines]) + "\n"
 
 
-def _head(profile: ProfileData) -> list[str]:
+def table_html(profile: ProfileData) -> str:
+    """Return a profile as HTML for notebooks, those that took most time first."""
+    entries = profile.by_time()
+    left = range(_NUMBERS, len(_HEADINGS))
+    rows = _rows(profile, entries[:ROWS])
+    shown = html_table(_HEADINGS, rows, left=left, count=len(entries))
+    return block(*map(paragraph, head(profile)), shown)
+
+
+def _rows(profile: ProfileData, entries: Sequence[KernelTime]) -> Iterator[list[str]]:
+    whole, total = profile.wall_s.mean or 1.0, 0.0
+    for e in entries:
+        total += e.self_s
+        yield _row(e, whole, total)
+
+
+def head(profile: ProfileData) -> list[str]:
+    """Return the lines about all of a profile; the first says how long a run takes."""
     p = profile
     device = f", device {p.device}" if p.device else ""
     runs = "1 run" if p.runs == 1 else f"{p.runs} runs"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hlo.support.notebook import block, paragraph
+from hlo.support.notebook import table as html_table
 from hlo.support.quantities import bytes_text
 
 FORMAT = "hlo-memory-timeline"
@@ -101,6 +103,16 @@ class MemoryTimeline:
             f"<MemoryTimeline of {self.module}: at most {bytes_text(self.peak_bytes)} "
             f"at {self.peak_at}, {len(self.points)} steps>"
         )
+
+    def _repr_html_(self) -> str:
+        live = self.at_peak
+        rows = (
+            (b.name, b.kind, b.shape, bytes_text(b.bytes), f"{b.begin} to {b.end}", b.location)
+            for b in live[:_MOST]
+        )
+        columns = ["live at the peak", "kind", "shape", "bytes", "steps", "where"]
+        shown = html_table(columns, rows, left=(0, 1, 2, 5), count=len(live))
+        return block(*map(paragraph, self._head()), shown, *map(paragraph, self.advice))
 
     def table(self) -> str:
         """Return a chart of the steps, the buffers at the peak and the advice, as text."""

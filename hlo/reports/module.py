@@ -1,8 +1,8 @@
 """What there is to know of a module at a glance, as objects that print as tables.
 
 The functions here are methods of `Module`: `module.stats()`, `module.cost()`, `module.graph()`.
-`import hlo` attaches them, and `str(module)`, as soon as it loads the IR, which lies below all that
-they need.
+`import hlo` attaches them, `str(module)` and what notebooks show, as soon as it loads the IR, which
+lies below all that they need.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from hlo.analysis.memory import peak_memory, shape_bytes
 from hlo.analysis.network.costs import Network
 from hlo.errors import HloError
 from hlo.io.files import write_text
-from hlo.ir import Instruction, Module
+from hlo.ir import Computation, Instruction, Module
 from hlo.reports.collectives import Communication, communication
+from hlo.reports.notebook import computation_html, module_html
 from hlo.reports.numbers import bytes_text, count_text
 
 _LARGEST = 10
@@ -217,3 +218,5 @@ def _numbers(cost: Cost) -> str:
 Module.stats = statistics
 Module.cost = module_cost
 Module.graph = graph
+Module._repr_html_ = module_html
+Computation._repr_html_ = computation_html

@@ -180,3 +180,9 @@ def test_html_and_dot_take_any_name() -> None:
     for stage in ("html", "dot"):
         code, out, _ = run(f"--stage={stage}", "--passes=dce", text=text)
         assert code == 0 and "a_b" in out and "sc.al-e" in out
+
+
+def test_memory_is_of_this_machine_only() -> None:
+    args = ["--memory", "--target", "wasm32-unknown", "-"]
+    result = CliRunner().invoke(hlo_opt, args, input=TEXT)
+    assert result.exit_code == 2 and "--memory is of this machine's plan" in result.output

@@ -10,10 +10,9 @@ from hlo.debug.difference.record import Pattern, Record
 from hlo.debug.difference.text import cost_sentence, cost_text, short_line, signed_time
 from hlo.ir import Computation, Instruction
 from hlo.reports.page import escaped, page
+from hlo.support.notebook import ROWS, block, paragraph, table
 
 _SAME = "same"
-# Patterns in the short form that notebooks show.
-_MOST = 20
 
 
 def page_of(difference: Record) -> str:
@@ -48,18 +47,11 @@ def page_of(difference: Record) -> str:
 
 def fragment(difference: Record) -> str:
     """Return the summary of a difference as HTML, for notebooks."""
-    rows = "".join(
-        f"<tr><td style='text-align:right'>{len(p.places)}</td>"
-        f"<td style='text-align:left'>{escaped(p.words)}</td>"
-        f"<td>{escaped(cost_text(p.cost))}</td></tr>"
-        for p in difference.patterns[:_MOST]
-    )
-    if rest := len(difference.patterns) - _MOST:
-        rows += f"<tr><td></td><td>... and {rest} more</td><td></td></tr>" if rest > 0 else ""
-    head = "<tr><th>places</th><th style='text-align:left'>what</th><th>cost</th></tr>"
-    table = f"<table>{head}{rows}</table>" if rows else ""
-    cost = escaped(cost_sentence(difference)).replace("\n", "<br>")
-    return f"<div><p>{escaped(difference.summary)}</p><p>{cost}</p>{table}</div>"
+    patterns = difference.patterns
+    rows = ((str(len(p.places)), p.words, cost_text(p.cost)) for p in patterns[:ROWS])
+    shown = table(["places", "what", "cost"], rows, left=(1,), count=len(patterns))
+    lines = [difference.summary, *cost_sentence(difference).splitlines()]
+    return block(*map(paragraph, lines), shown)
 
 
 def _patterns(difference: Record, rows: _Rows) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 from hlo.analysis.source_location import SourceLocation
 from hlo.debug.trace.record import Frame
+from hlo.debug.trace.values_table import values_html
 from hlo.ir import Module
+from hlo.support.notebook import block, paragraph
 from hlo.testing.compare import Comparison
 
 
@@ -55,3 +57,28 @@ class Divergence:
     def path(self) -> str:
         """The callers and the instruction, as `while[3]/fusion/dot.1`."""
         return "/".join([*map(str, self.frames), self.instruction])
+
+    @property
+    def headline(self) -> str:
+        """What was found, in a sentence."""
+        sides = f"{self.left} and {self.right}"
+        if self.kind == "growth":
+            return (
+                f"{sides} differ, but no instruction does on the same operands: "
+                "small differences grow"
+            )
+        where = f"{sides} part at {self.instruction} ({self.opcode})"
+        return where + (", compiled with what is around it" if self.kind == "together" else "")
+
+    def __repr__(self) -> str:
+        where = f", at {self.location}" if str(self.location) else ""
+        return f"<Divergence: {self.headline}{where}>"
+
+    def _repr_html_(self) -> str:
+        named = [("operand", *o) for o in self.operands]
+        if self.kind != "growth":
+            named += [("found", self.left, self.got), ("expected", self.right, self.want)]
+        lines = [] if self.comparison is None else [str(self.comparison)]
+        lines += [f"by {rule}" for rule in self.rules]
+        shown = values_html(named)
+        return block(paragraph(repr(self).strip("<>")), shown, *map(paragraph, lines))

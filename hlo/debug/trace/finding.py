@@ -7,7 +7,9 @@ from typing import Any
 
 from hlo.analysis.source_location import SourceLocation
 from hlo.debug.trace.record import Frame
+from hlo.debug.trace.values_table import values_html
 from hlo.ir import Module
+from hlo.support.notebook import block, paragraph
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,20 @@ class Finding:
     def path(self) -> str:
         """The callers and the instruction, as `while[3]/fusion/dot.1`."""
         return "/".join([*map(str, self.frames), self.instruction])
+
+    @property
+    def headline(self) -> str:
+        """What was found, in a sentence."""
+        if self.source != "instruction":
+            return f"{self.source} {self.instruction} has NaN, and no instruction makes any other"
+        what = "NaN" if self.kind == "nan" else "an infinity"
+        return f"{self.instruction} ({self.opcode}) makes {what}"
+
+    def __repr__(self) -> str:
+        where = f", at {self.location}" if str(self.location) else ""
+        return f"<Finding: {self.headline}{where}>"
+
+    def _repr_html_(self) -> str:
+        named = [("operand", *o) for o in self.operands] + [("result", self.path, self.value)]
+        shown = values_html(named)
+        return block(paragraph(repr(self).strip("<>")), shown)

@@ -11,11 +11,14 @@ from typing import Any, Self
 import numpy as np
 
 from hlo.analysis.source_location import SourceLocation
-from hlo.debug.trace.statistics import Statistics
+from hlo.debug.trace.statistics import HEADINGS, Statistics
 from hlo.errors import HloError
 from hlo.io.files import read_npz, write_npz
+from hlo.support.notebook import ROWS, block, paragraph, table
 from hlo.values.types import ELEMENT_TYPES, element_type_of
 
+# The columns of a table of values, the first and the last of which are text.
+COLUMNS = ("value", "shape", *HEADINGS, "source")
 # The member of an npz that has all but the arrays, as JSON in UTF-8, and the version of its form.
 _INDEX = "trace"
 _VERSION = 1
@@ -75,6 +78,17 @@ class TracedValue:
         ]
         return "/".join([*frames, name])
 
+    def __repr__(self) -> str:
+        low, high, _, nans, infs, *_ = self.statistics.cells()
+        wrong = f", {nans} NaN, {infs} inf" if not self.statistics.is_finite else ""
+        return f"<TracedValue {self.path}: {self.shape} from {low} to {high}{wrong}>"
+
+    def row(self) -> list[str]:
+        """Return the cells of its line in a table with `COLUMNS`."""
+        place = self.location
+        source = place.source or place.op_name or place.hlo
+        return [self.path, self.shape, *self.statistics.cells(), source]
+
     def to_json(self) -> dict[str, Any]:
         """Return everything but the array."""
         return {
@@ -112,6 +126,19 @@ class Trace:
     module_name: str
     values: list[TracedValue] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        wrong = sum(not v.statistics.is_finite for v in self.values)
+        return (
+            f"<Trace of {self.module_name}: {len(self.values)} values, "
+            f"{wrong or 'none'} with NaN or infinities>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = (v.row() for v in self.values[:ROWS])
+        left = (0, 1, len(COLUMNS) - 1)
+        shown = table(COLUMNS, rows, left=left, count=len(self.values))
+        return block(paragraph(repr(self).strip("<>")), shown, *map(paragraph, self.notes))
 
     def of(self, instruction: str) -> list[TracedValue]:
         """Return the values of an instruction by its name, in order."""

@@ -11,6 +11,9 @@ import numpy as np
 
 from hlo.values.types import element_type_of
 
+# The headings of `Statistics.cells`.
+HEADINGS = ("min", "max", "mean", "NaN", "inf", "zero", "denormal")
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -36,9 +39,18 @@ class Statistics:
         """True without NaN and infinities."""
         return not self.nans and not self.infs
 
+    def cells(self) -> list[str]:
+        """Return the numbers as text, in the order of `HEADINGS`."""
+        counts = (self.nans, self.infs, self.zeros, self.denormals)
+        return [*map(_number, (self.min, self.max, self.mean)), *map(str, counts)]
+
     def to_json(self) -> dict[str, Any]:
         """Return the numbers by name."""
         return asdict(self)
+
+
+def _number(n: float | None) -> str:
+    return "-" if n is None else f"{n:.6g}"
 
 
 def statistics_of(value: np.ndarray) -> Statistics:

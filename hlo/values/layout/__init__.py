@@ -16,6 +16,8 @@ from hlo.values.layout.addressing import (
     validate_layout,
     with_padded_dims,
 )
+from hlo.values.layout.notebook import shape_html
+from hlo.values.types import Shape
 
 __all__ = [
     "Tiling",
@@ -37,3 +39,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+Shape._repr_html_ = shape_html

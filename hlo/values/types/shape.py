@@ -8,8 +8,9 @@ Source: "Shapes and Layout" (document 001).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from hlo.values.types.element import ELEMENT_TYPES, S32, ElementType
 from hlo.values.types.layout import DimLevel, SplitConfig, Tile
@@ -47,6 +48,9 @@ class Shape:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
+
+    # Set by `hlo.values.layout`, which knows how many bytes a layout takes.
+    _repr_html_: ClassVar[Callable[[Shape], str]]
 
     @property
     def is_array(self) -> bool:
