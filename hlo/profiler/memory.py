@@ -40,8 +40,8 @@ def memory_timeline(
     >>> found = hlo.memory_timeline(module)
     >>> [(b.name, b.bytes) for b in found.buffers if b.kind == "temporary"]
     [('y', 16384)]
-    >>> found.peak_at
-    'z'
+    >>> found.peak_bytes >= 3 * 64 * 64 * 4
+    True
     """
     from hlo.codegen.targets.cpu import cpu_target
     from hlo.compiler.lowering import Clock, plan
