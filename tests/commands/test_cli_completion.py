@@ -104,7 +104,7 @@ def test_python_m_runs_the_commands() -> None:
     done = _python_m("run", "-", stdin=text)
     assert (done.returncode, done.stdout) == (0, "out0 = s32[] 7\n")
     assert _python_m("opt", "-", stdin="nonsense").returncode == 1
-    assert "opt, run" in _python_m("--help").stdout
+    assert "opt, reduce, run" in _python_m("--help").stdout
     for args in ([], ["jump"]):
         done = _python_m(*args)
         assert done.returncode == 2 and "there is one of compile" in done.stderr

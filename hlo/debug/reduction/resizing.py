@@ -307,7 +307,7 @@ def _passed(
         for n, operand in enumerate(inst.operands):
             yield (operand, ()), (inst, (n,))
     elif opcode == "get-tuple-element":
-        yield (inst, ()), (inst.operands[0], (inst.attrs["index"],))
+        yield (inst, ()), (inst.operands[0], (inst.tuple_index,))
     elif opcode == "while":
         (state,) = inst.operands
         for comp in (inst.body, inst.condition):

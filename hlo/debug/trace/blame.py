@@ -81,7 +81,7 @@ def blame(inst: Instruction, operands: Sequence[Any], value: Any) -> Blame | Non
         infinite = ~_finite(array) & ~nan
         for kind, bad in (("nan", nan), ("inf", infinite)):
             if bad.any():
-                made = bad & ~_passed_on(inst, operands, path, array, kind)
+                made = bad & np.logical_not(_passed_on(inst, operands, path, array, kind))
                 if made.any():
                     index = np.unravel_index(int(np.argmax(made)), made.shape)
                     return Blame(kind, path, tuple(map(int, index)), int(np.count_nonzero(made)))
