@@ -107,4 +107,4 @@ def test_python_m_runs_the_commands() -> None:
     assert "opt, reduce, run" in _python_m("--help").stdout
     for args in ([], ["jump"]):
         done = _python_m(*args)
-        assert done.returncode == 2 and "there is one of compile" in done.stderr
+        assert done.returncode == 2 and "there is one of bench" in done.stderr
