@@ -66,7 +66,7 @@ class Editor:
             self._news.put_nowait(params)
 
     async def start(self) -> None:
-        await self.client.start_io(sys.executable, "-m", "hlo_tools.lsp")
+        await self.client.start_io(sys.executable, "-m", "hlo_tools.lsp.command")
         await self.client.initialize_async(types.InitializeParams(types.ClientCapabilities()))
         item = types.TextDocumentItem(_URI, "hlo", 0, self.text)
         begin = time.perf_counter()

@@ -272,12 +272,12 @@ def _split_arguments(text: str) -> list[str]:
 
 
 def _run_command(command: str, text: str) -> tuple[int, str, str]:
-    import hlo_tools.opt
-    import hlo_tools.run
+    import hlo_tools.opt.command
+    import hlo_tools.run.command
     from click.testing import CliRunner
 
     name, *flags = shlex.split(command)
-    tool = {"hlo-opt": hlo_tools.opt.main, "hlo-run": hlo_tools.run.main}[name]
+    tool = {"hlo-opt": hlo_tools.opt.command.main, "hlo-run": hlo_tools.run.command.main}[name]
     result = CliRunner().invoke(tool, ["-", *flags], input=text)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .common import Tool, common_options, emit, emit_json, fail, progress
+from .command_line.common import Tool, common_options, emit, emit_json, fail, progress
 
 
 @click.command("hlo-bench", cls=Tool, short_help="measure and compare runs", no_args_is_help=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import (
+from .command_line.common import (
     Tool,
     common_options,
     emit,
@@ -20,7 +20,7 @@ from .common import (
     progress,
     verify_option,
 )
-from .passes import check_pipeline
+from .command_line.passes import check_pipeline
 
 if TYPE_CHECKING:
     from hlo.objects.code import Code

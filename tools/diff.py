@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import BAD_INPUT, Tool, common_options, emit, emit_json, fail, load, progress
+from .command_line.common import (
+    BAD_INPUT,
+    Tool,
+    common_options,
+    emit,
+    emit_json,
+    fail,
+    load,
+    progress,
+)
 
 if TYPE_CHECKING:
     from hlo.analysis.simulation.machine import Machine

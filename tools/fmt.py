@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .common import (
+from .command_line.common import (
     BAD_INPUT,
     Tool,
     common_options,

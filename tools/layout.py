@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import BAD_INPUT, Tool, common_options, diagnostics_json, emit, emit_json, note
+from .command_line.common import (
+    BAD_INPUT,
+    Tool,
+    common_options,
+    diagnostics_json,
+    emit,
+    emit_json,
+    note,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import Tool, common_options, emit_json, fail, note, read_source
-from .passes import load_plugins
+from .command_line.common import Tool, common_options, emit_json, fail, note, read_source
+from .command_line.passes import load_plugins
 
 if TYPE_CHECKING:
     from hlo.debug.reduction.interestingness.base import Test

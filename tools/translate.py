@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import Tool, common_options, emit, note, progress, read_source
+from .command_line.common import Tool, common_options, emit, note, progress, read_source
 
 if TYPE_CHECKING:
     from hlo.ir import Module

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 from click.testing import CliRunner
-from hlo_tools.opt import main
+from hlo_tools.opt.command import main
 
 from tests.harness.paths import ROOT
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from hlo_tools.opt import main as opt
-from hlo_tools.run import main as run
+from hlo_tools.opt.command import main as opt
+from hlo_tools.run.command import main as run
 
 # What lies behind Tab, called as each shell does, with a word that is begun.
 _ASK = {

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hlo_tools import compile as compile_tool
-from hlo_tools import opt as opt_tool
-from hlo_tools import run as run_tool
+from hlo_tools.opt import command as opt_tool
+from hlo_tools.run import command as run_tool
 
 MODULE = """HloModule m
 ENTRY e {
@@ -105,7 +105,7 @@ def test_a_full_disk(args: tuple[str, ...]) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_standard_output_on_a_full_disk() -> None:
-    script = "from hlo_tools.run import main; main()"
+    script = "from hlo_tools.run.command import main; main()"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", script, "m.hlo", "-i", "zeros", "-o", "-"],
@@ -123,7 +123,7 @@ def test_standard_output_on_a_full_disk() -> None:
      (">&-", "m.hlo", "cannot write to standard output: it is closed"), ("2>&-", "empty.hlo", "")],
 )  # fmt: skip
 def test_closed_streams(closed: str, file: str, words: str) -> None:
-    script = "from hlo_tools.opt import main; main()"
+    script = "from hlo_tools.opt.command import main; main()"
     closing = ["sh", "-c", f'exec "$@" {closed}', "sh"]
     done = subprocess.run(
         [*closing, sys.executable, "-c", script, file],
@@ -135,7 +135,7 @@ def test_closed_streams(closed: str, file: str, words: str) -> None:
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no sh")
 def test_memory_that_the_process_may_not_have() -> None:
     Path("big.hlo").write_text(MODULE.replace("20000", "700000000"))
-    script = "from hlo_tools.run import main; main()"
+    script = "from hlo_tools.run.command import main; main()"
     limited = ["sh", "-c", f'ulimit -v {2 << 20}; exec "$@"', "sh"]
     done = subprocess.run(
         [*limited, sys.executable, "-c", script, "big.hlo", "-i", "zeros", "m.hlo"],
@@ -150,7 +150,7 @@ def test_memory_that_the_process_may_not_have() -> None:
 @pytest.mark.parametrize("command", ["run", "opt"])
 @pytest.mark.parametrize("kilobytes", [40_000, 300_000])
 def test_less_memory_than_libraries_need(command: str, kilobytes: int) -> None:
-    script = f"from hlo_tools.{command} import main; main()"
+    script = f"from hlo_tools.{command}.command import main; main()"
     limited = ["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh"]
     done = subprocess.run(
         [*limited, sys.executable, "-c", script, "m.hlo"],
@@ -206,7 +206,7 @@ def test_what_ends_a_command_leaves_nothing_behind(at: str) -> None:
     """SIGTERM while it compiles, and while it writes."""
     module, _, name = at.rpartition(".")
     script = (
-        f"import os, signal, {module} as m\nfrom hlo_tools.run import main\n"
+        f"import os, signal, {module} as m\nfrom hlo_tools.run.command import main\n"
         f"m.{name} = lambda *args, **options: os.kill(os.getpid(), signal.SIGTERM)\nmain()"
     )
     before = contents()

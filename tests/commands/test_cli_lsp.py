@@ -46,7 +46,7 @@ class Editor:
             self.news.set()
 
     async def start(self, text: str) -> None:
-        await self.client.start_io(sys.executable, "-m", "hlo_tools.lsp")
+        await self.client.start_io(sys.executable, "-m", "hlo_tools.lsp.command")
         await self.client.initialize_async(types.InitializeParams(types.ClientCapabilities()))
         self.client.initialized(types.InitializedParams())
         self.text = text

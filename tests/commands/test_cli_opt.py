@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.opt import main
+from hlo_tools.opt.command import main
 
 from hlo.ops import OPS
 

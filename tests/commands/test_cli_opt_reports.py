@@ -6,7 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from hlo_tools.opt import main as hlo_opt
+from hlo_tools.opt.command import main as hlo_opt
 
 import hlo
 from hlo.analysis.memory import peak_memory

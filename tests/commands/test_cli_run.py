@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.run import main
+from hlo_tools.run.command import main
 
 import hlo
 from hlo.frontends.proto.pbtxt import write
@@ -424,13 +424,14 @@ def test_a_bug_of_ours_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    code = "import sys, hlo_tools.run, hlo_tools.opt; print({'numpy', 'lark'} & set(sys.modules))"
+    commands = "hlo_tools.run.command, hlo_tools.opt.command"
+    code = f"import sys, {commands}; print({{'numpy', 'lark'}} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"set()\n"
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:
     Path("big.hlo").write_text(identity("f32[300000]"))
-    script = "import sys; from hlo_tools.run import main; main()"
+    script = "import sys; from hlo_tools.run.command import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", script, "big.hlo", "-o", "-"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

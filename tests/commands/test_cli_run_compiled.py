@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools import run as tool
+from hlo_tools.run import command as tool
 
 import hlo
 from hlo.testing.compare import compare, tolerance
@@ -230,7 +230,7 @@ def test_one_error_exit_1_and_no_output(args: list[str], words: str) -> None:
 def test_a_run_from_the_cache_reads_no_text() -> None:
     program = (
         "import sys\n"
-        "from hlo_tools.run import main\n"
+        "from hlo_tools.run.command import main\n"
         "try:\n    main()\n"
         "finally:\n"
         "    names = 'lark', 'hlo.ops', 'hlo.ir', 'hlo.frontends.text', 'hlo.eval', 'jax'\n"
@@ -265,7 +265,7 @@ ENTRY e { z = s32[] constant(0)
 def test_interrupting_native_code() -> None:
     """A loop without end: Python would never get to its KeyboardInterrupt."""
     Path("long.hlo").write_text(LONG)
-    command = [sys.executable, "-c", "from hlo_tools.run import main; main()", "long.hlo"]
+    command = [sys.executable, "-c", "from hlo_tools.run.command import main; main()", "long.hlo"]
     process = subprocess.Popen(
         [*command, "--backend", "compiled"], stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.run import main
+from hlo_tools.run.command import main
 
 SUM = """HloModule m, replica_count=2
 add { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT r = s32[] add(a, b) }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.run import main
+from hlo_tools.run.command import main
 
 from tests.generators import miscompilations
 from tests.generators.miscompilations import mark, plant, register

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools import run as run_tool
+from hlo_tools.run import command as run_tool
 
 from tests.harness.schemas import check_schema
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.run import main
+from hlo_tools.run.command import main
 
 import hlo
 from hlo.testing.summary import summarize

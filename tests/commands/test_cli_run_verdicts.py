@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.run import main
-from hlo_tools.verdict_files import Verdict, annotation, junit
+from hlo_tools.run.command import main
+from hlo_tools.run.verdict_files import Verdict, annotation, junit
 
 from hlo.testing.compare import compare
 from tests.harness.schemas import check_schema

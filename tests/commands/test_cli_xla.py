@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.opt import main as opt
-from hlo_tools.run import main as hlo_run
-from hlo_tools.spelling import spelled
+from hlo_tools.command_line.spelling import spelled
+from hlo_tools.opt.command import main as opt
+from hlo_tools.run.command import main as hlo_run
 
 import hlo
 from hlo.frontends.proto import from_pbtxt, to_pbtxt

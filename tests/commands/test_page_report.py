@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hlo_tools.opt import main
+from hlo_tools.opt.command import main
 
 from tests.harness.schemas import check_schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import hlo_tools.opt
+import hlo_tools.opt.command
 from click.testing import CliRunner, Result
 
 MODULE = """HloModule m, num_partitions=2
@@ -17,7 +17,7 @@ ENTRY e {
 
 
 def opt(*flags: str, text: str = MODULE) -> Result:
-    return CliRunner().invoke(hlo_tools.opt.main, ["-", *flags], input=text)
+    return CliRunner().invoke(hlo_tools.opt.command.main, ["-", *flags], input=text)
 
 
 def test_the_report_is_a_file_and_the_module_is_printed(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def hlo_run(site: Path) -> Command:
 
 
 def _hlo_run(site: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    program = "from hlo_tools.run import main; main()"
+    program = "from hlo_tools.run.command import main; main()"
     return subprocess.run(
         [sys.executable, "-c", program, *args], capture_output=True, text=True, check=False,
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(site)},
@@ -240,7 +240,7 @@ def test_packages_are_looked_for_only_by_names_that_are_not_built_in() -> None:
         "import importlib.metadata as m, sys\n"
         "def asked(**_): raise SystemExit('asked')\n"
         "m.entry_points = asked\n"
-        "from hlo_tools.run import main; main()"
+        "from hlo_tools.run.command import main; main()"
     )
     for name in ("compiled", "reference"):
         done = subprocess.run(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.compile import main as compile_main
-from hlo_tools.run import main as run_main
+from hlo_tools.run.command import main as run_main
 
 import hlo
 from hlo.io.archives import read_safetensors

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from hlo_tools.opt import main
+from hlo_tools.opt.command import main
 
 from hlo.compiler import coverage as support
 from hlo.ops import OPS

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hlo_tools.opt import main as hlo_opt
+from hlo_tools.opt.command import main as hlo_opt
 
 import hlo
 from hlo.errors import HloError

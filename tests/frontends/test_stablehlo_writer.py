@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.opt import main as opt
+from hlo_tools.opt.command import main as opt
 from hlo_tools.translate import main as translate
 
 import hlo

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hlo_tools.run import main
+from hlo_tools.run.command import main
 
 import hlo
 from hlo.analysis.domains import domains_of

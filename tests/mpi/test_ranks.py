@@ -93,7 +93,7 @@ def test_devices_that_do_not_fit_are_one_error(module: Path) -> None:
 def test_ranks_with_other_modules_are_an_error_before_they_meet(tmp_path: Path) -> None:
     script = tmp_path / "own.py"
     script.write_text(
-        "import os, sys\nfrom hlo_tools.run import main\n"
+        "import os, sys\nfrom hlo_tools.run.command import main\n"
         f"main(['{tmp_path}/' + os.environ['PMI_RANK'] + '.hlo'])\n"
     )
     (tmp_path / "0.hlo").write_text(SUM.format(count=2))
@@ -123,7 +123,7 @@ def test_a_device_that_fails_ends_all_ranks_with_its_error(tmp_path: Path) -> No
 def test_a_missing_mpi4py_is_one_error(tmp_path: Path, module: Path) -> None:
     (tmp_path / "mpi4py.py").write_text("raise ImportError('No module named mpi4py')")
     script = tmp_path / "without.py"
-    script.write_text("import sys\nfrom hlo_tools.run import main\nmain(sys.argv[1:])\n")
+    script.write_text("import sys\nfrom hlo_tools.run.command import main\nmain(sys.argv[1:])\n")
     done = mpiexec(2, str(script), str(module))
     assert "pip install 'hlo-tools[mpi]'" in done.stderr
     assert "missing-extra" in _error(done)

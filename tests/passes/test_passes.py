@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hlo_tools.opt import main as hlo_opt
+from hlo_tools.opt.command import main as hlo_opt
 
 import hlo
 from hlo.errors import HloError

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -273,5 +274,6 @@ def test_llvm_ir_is_not_parsed() -> None:
 
 def test_every_package_is_installed() -> None:
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    found = {".".join(p.parent.relative_to(ROOT).parts) for p in ROOT.glob("hlo/**/__init__.py")}
-    assert sorted(told) == sorted([*found, "hlo_tools"])
+    inits = [*ROOT.glob("hlo/**/__init__.py"), *ROOT.glob("tools/**/__init__.py")]
+    found = {".".join(p.parent.relative_to(ROOT).parts) for p in inits}
+    assert sorted(told) == sorted({re.sub("^tools", "hlo_tools", name) for name in found})

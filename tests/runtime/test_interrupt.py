@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hlo_tools.run import main as run_command
+from hlo_tools.run.command import main as run_command
 
 import hlo
 from hlo import HloError
@@ -339,7 +339,7 @@ def test_a_command_ends_after_its_time(backend: str, tmp_path: Path) -> None:
 def test_a_command_ends_where_nothing_sees_that_it_is_to() -> None:
     code = """
         import signal, sys, time
-        import hlo_tools.run as tool
+        import hlo_tools.run.command as tool
 
         def stuck(*args, **options):
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])

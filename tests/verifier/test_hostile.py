@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hlo_tools.run import main as run_command
+from hlo_tools.run.command import main as run_command
 
 import hlo
 from hlo.ir import Computation, Module

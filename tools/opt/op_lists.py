@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .common import BAD_INPUT, emit, emit_json, note, progress
+from ..command_line.common import BAD_INPUT, emit, emit_json, note, progress
 
 if TYPE_CHECKING:
     from hlo.ops import OpSpec

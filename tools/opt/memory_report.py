@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .common import emit, emit_json, fail, progress, read_source
+from ..command_line.common import emit, emit_json, fail, progress, read_source
 
 
 def show_memory(

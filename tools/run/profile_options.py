@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import emit, note
+from ..command_line.common import emit, note
 
 if TYPE_CHECKING:
     from hlo.profiler.compilation import StageClock

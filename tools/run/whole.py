@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .partition_report import tell
+from ..command_line.partition_report import tell
 
 if TYPE_CHECKING:
     from hlo.io.arguments import Parameter, Path

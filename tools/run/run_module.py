@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import emit, note
-from .platforms import backend_of
+from ..command_line.common import emit, note
+from ..command_line.platforms import backend_of
 
 if TYPE_CHECKING:
     from hlo.frontends.proto import Iteration

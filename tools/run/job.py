@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..command_line.common import note, progress
 from .backends import Runnable, compiled, loaded
-from .common import note, progress
 from .devices import for_devices, inputs_by_device, named_results
 from .outcome import Outcome, assumed_text, made_up_text, nan_counts
 from .ranks import all_of, collected, is_first, settled
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hlo.testing.compare import Comparison
     from hlo.values.literal import Literal
 
-    from .debug_options import DebugOptions
+    from ..command_line.debug_options import DebugOptions
     from .divergence_options import DivergenceFlags
     from .profile_options import ProfileFlags
     from .trace_options import TraceFlags

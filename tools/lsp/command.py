@@ -6,7 +6,7 @@ import importlib.util
 
 import click
 
-from .common import Tool, common_options
+from ..command_line.common import Tool, common_options
 
 _EXAMPLE = """
 \b

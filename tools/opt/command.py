@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import (
+from ..command_line.common import (
     SOURCE_FORMS,
     Tool,
     common_options,
@@ -20,13 +20,13 @@ from .common import (
     progress,
     read_source,
 )
-from .debug_options import DebugOptions
+from ..command_line.debug_options import DebugOptions
+from ..command_line.partition_report import PartitionReports
+from ..command_line.passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
+from ..command_line.platforms import GPU_ONLY, KNOWN, note_status, stage_of
 from .memory_report import show_memory
 from .op_lists import list_operations, list_unsupported
 from .page_report import is_page, write_page
-from .partition_report import PartitionReports
-from .passes import PassFlags, list_passes, load_plugins, pass_options, run_passes
-from .platforms import GPU_ONLY, KNOWN, note_status, stage_of
 from .printing import FORMS, print_options, print_toggles
 from .stages import STAGES, is_compiled, is_hlo, runs_passes, stage_content
 

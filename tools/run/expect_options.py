@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import note
+from ..command_line.common import note
 from .outcome import mismatch_table
 from .verdict_files import Verdict, annotation, junit
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .backends import BackendName
-from .common import (
+from ..command_line.common import (
     BAD_INPUT,
     SOURCE_FORMS,
     Tool,
@@ -23,17 +22,18 @@ from .common import (
     show_error,
     verify_option,
 )
-from .debug_options import DebugOptions
+from ..command_line.debug_options import DebugOptions
+from ..command_line.passes import check_pipeline
+from ..command_line.time_limit import time_limit
+from .backends import BackendName
 from .divergence_options import DivergenceFlags, divergence_options
 from .expect_options import Verdicts, verdict_options
 from .job import WHOSE, Job, run
 from .outcome import Outcome, comparison, speed, times, verdicts
-from .passes import check_pipeline
 from .profile_options import ProfileFlags, profile_options, with_profile_values
 from .ranks import be_quiet_unless_first, is_first, joined, settled, source_of, time_for, worst
 from .results import entries, shown
 from .run_module import HEADING, ModuleFlags, XlaOption, module_options
-from .time_limit import time_limit
 from .trace_options import TraceFlags, trace_options, with_values
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TypeGuard
 
 import click
 
-from .common import emit_json, fail, note, progress, read_source
+from ..command_line.common import emit_json, fail, note, progress, read_source
 
 
 def is_page(path: str | None) -> TypeGuard[str]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..command_line.common import note
 from .alone import array_text, values_json, write_alone
-from .common import note
 from .results import aligned
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from hlo.frontends.text import PrintOptions
 
-    from .debug_options import DebugOptions
+    from ..command_line.debug_options import DebugOptions
 
 FORMS = ("default", "short", "canonical", "fingerprint", "xla")
 # Flags and the fields of PrintOptions that they set.

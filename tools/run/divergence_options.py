@@ -63,7 +63,7 @@ class DivergenceFlags:
 
         Passes of plug-ins are there from now on.
         """
-        from .passes import load_plugins
+        from ..command_line.passes import load_plugins
 
         spec, folder = given.pop("first_divergence"), given.pop("divergence_dir")
         load_plugins(given.pop("plugins"))
@@ -112,7 +112,7 @@ class DivergenceFlags:
         from hlo.debug.trace.record import Trace
         from hlo.frontends.sources import read_module
 
-        from .common import read_source
+        from ..command_line.common import read_source
 
         spec = self.spec
         left = left_side(job.backend, job.passes, module, job.verify)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from .common import read_source
+from ..command_line.common import read_source
 
 if TYPE_CHECKING:
     from hlo.errors import HloError

@@ -1,0 +1,1 @@
+"""`hlo-lsp`: a language server for HLO text."""
