@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 from hlo_tools.opt.command import main as hlo_opt
 
 import hlo
+from hlo.__main__ import commands
 from hlo.errors import HloError
 from hlo.ir import Instruction, Module
 from hlo.ir.builder import Builder
@@ -141,7 +141,7 @@ def test_bad_pipelines_of_commands_name_the_flag(command: str, tmp_path: Path) -
     file = tmp_path / "m.hlo"
     file.write_text(TEXT)
     out = ["-o", str(tmp_path / "m.o")] if name == "compile" else []
-    tool = importlib.import_module(f"hlo_tools.{name}").main
+    tool = commands()[name].load()
     result = CliRunner().invoke(tool, [str(file), flag, *out])
     assert result.exit_code == 1 and result.stderr.startswith("--passes:1:1: error: ")
 

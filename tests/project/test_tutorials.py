@@ -32,8 +32,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bin")
     for name in ("run", "opt", "compile", "layout"):
         file = folder / f"hlo-{name}"
-        start = f"from hlo_tools.{name} import main; main()"
-        file.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{start}" "$@"\n')
+        file.write_text(f'#!/bin/sh\nexec {sys.executable} -m hlo {name} "$@"\n')
         file.chmod(0o755)
     return folder
 
