@@ -11,40 +11,48 @@ operands to follow from the result to one of them lead nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hlo.analysis.matching.graphs import Graph
 from hlo.analysis.matching.labels import Numbers
 
 
 def upward(
-    graph: Graph, labels: Sequence[int], fixed: Sequence[int], numbers: Numbers
+    graph: Graph,
+    labels: Sequence[int],
+    fixed: Sequence[int],
+    free: Iterable[int],
+    numbers: Numbers,
 ) -> list[int]:
     """Return the colour of each instruction by what it depends on.
 
-    fixed: the colour of a matched instruction, below 0, or 0 for one that is not matched.
+    fixed: the colour of a matched instruction, below 0. free: the others, in order.
     """
-    colours: list[int] = []
-    for n, label in enumerate(labels):
-        if fixed[n]:
-            colours.append(fixed[n])
-            continue
-        key = ("up", label, tuple([colours[o] for o in graph.operands[n]]))
-        if graph.before[n]:
-            key += (tuple(sorted([colours[o] for o in graph.before[n]])),)  # type: ignore[assignment]
-        colours.append(numbers[key])
+    colours = list(fixed)
+    before = graph.before
+    for n in free:
+        operands = tuple([colours[o] for o in graph.operands[n]])
+        if before[n]:
+            control = tuple(sorted([colours[o] for o in before[n]]))
+            colours[n] = numbers["up", labels[n], operands, control]
+        else:
+            colours[n] = numbers["up", labels[n], operands]
     return colours
 
 
 def downward(
-    graph: Graph, labels: Sequence[int], fixed: Sequence[int], numbers: Numbers
+    graph: Graph,
+    labels: Sequence[int],
+    fixed: Sequence[int],
+    free: Sequence[int],
+    numbers: Numbers,
 ) -> list[int]:
-    """Return the colour of each instruction by what depends on it; `fixed` as above."""
-    colours = [0] * len(labels)
-    for n in range(len(labels) - 1, -1, -1):
-        if fixed[n]:
-            colours[n] = fixed[n]
-            continue
-        users = sorted([(colours[u], position) for u, position in graph.uses[n]])
-        colours[n] = numbers["down", labels[n], tuple(users), n in graph.roots]
+    """Return the colour of each instruction by what depends on it; `fixed` and `free` as above."""
+    colours = list(fixed)
+    roots = graph.roots
+    for n in reversed(free):
+        users = [(colours[u], position) for u, position in graph.uses[n]]
+        if len(users) > 1:
+            users.sort()
+        colours[n] = numbers["down", labels[n], tuple(users), n in roots]
     return colours

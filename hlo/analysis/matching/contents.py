@@ -18,24 +18,33 @@ class Contents:
         self._graphs: dict[Computation, Graph] = {}
 
     def add(self, module: Module) -> None:
-        """Number the computations of a module."""
+        """Number the computations that others call; the entry is large, and no copy of another."""
         for comp in module.callees_first():
-            graph = self._graphs[comp] = graph_of(comp)
-            labels = [self.whole(inst) for inst in graph.nodes]
-            free = [0] * len(labels)
-            up = upward(graph, labels, free, self._numbers)
-            down = downward(graph, labels, free, self._numbers)
-            both = tuple(sorted(zip(up, down, strict=True)))
-            key = "computation", comp.execution_thread, comp.backend_config, both
-            self._of[comp] = self._numbers[key]
+            if comp is not module.entry:
+                self._of[comp] = self._describe(comp)
+
+    def _describe(self, comp: Computation) -> int:
+        graph = self.graph(comp)
+        labels = [self.whole(inst) for inst in graph.nodes]
+        fixed, free = [0] * len(labels), range(len(labels))
+        up = upward(graph, labels, fixed, free, self._numbers)
+        down = downward(graph, labels, fixed, free, self._numbers)
+        both = tuple(sorted(zip(up, down, strict=True)))
+        return self._numbers["computation", comp.execution_thread, comp.backend_config, both]
 
     def number(self, comp: Computation) -> int:
         """Return the number of a computation's contents."""
-        return self._of[comp]
+        found = self._of.get(comp)
+        if found is None:
+            found = self._of[comp] = self._describe(comp)
+        return found
 
     def graph(self, comp: Computation) -> Graph:
         """Return the graph of a computation."""
-        return self._graphs[comp]
+        found = self._graphs.get(comp)
+        if found is None:
+            found = self._graphs[comp] = graph_of(comp)
+        return found
 
     def own(self, inst: Instruction) -> int:
         """Return the label of an instruction by itself."""
@@ -46,5 +55,5 @@ class Contents:
         own = self._labels.own(inst)
         if not inst.spec.computation_attrs:
             return own
-        called = tuple(self._of[c] for c in inst.called_computations)
+        called = tuple([self.number(c) for c in inst.called_computations])
         return self._numbers["calls", own, called]

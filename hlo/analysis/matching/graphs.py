@@ -31,12 +31,12 @@ class Graph:
 
     def connect(self) -> None:
         """Find the uses of each instruction."""
-        self.uses = [[] for _ in self.nodes]
+        uses = self.uses = [[] for _ in self.nodes]
         for n, operands in enumerate(self.operands):
             for position, operand in enumerate(operands):
-                self.uses[operand].append((n, position))
+                uses[operand].append((n, position))
             for other in self.before[n]:
-                self.uses[other].append((n, CONTROL))
+                uses[other].append((n, CONTROL))
 
 
 def graph_of(comp: Computation) -> Graph:
@@ -44,8 +44,9 @@ def graph_of(comp: Computation) -> Graph:
     graph = Graph(comp.in_order())
     number = {inst: n for n, inst in enumerate(graph.nodes)}
     for inst in graph.nodes:
-        graph.operands.append(tuple(number[o] for o in inst.operands))
-        graph.before.append(tuple(number[p] for p in inst.control_predecessors))
+        graph.operands.append(tuple([number[o] for o in inst.operands]))
+        before = inst.control_predecessors
+        graph.before.append(tuple([number[p] for p in before]) if before else ())
     if comp.has_root:
         graph.roots.add(number[comp.root])
     graph.connect()

@@ -7,7 +7,7 @@ from typing import Any
 
 from hlo.ir import Computation, Instruction
 from hlo.values.literal import Literal
-from hlo.values.types import without_layout
+from hlo.values.types import Shape, without_layout
 
 # Annotations that say where an instruction comes from and nothing about what it does.
 _NOTES = frozenset({"metadata", "statistics", "original_value", "origin"})
@@ -18,14 +18,12 @@ def is_note(annotation: str) -> bool:
     return annotation in _NOTES
 
 
-class Numbers:
+class Numbers(dict[Hashable, int]):
     """Numbers for descriptions: equal ones get equal numbers, from 0 on."""
 
-    def __init__(self) -> None:
-        self._of: dict[Hashable, int] = {}
-
-    def __getitem__(self, key: Hashable) -> int:
-        return self._of.setdefault(key, len(self._of))
+    def __missing__(self, key: Hashable) -> int:
+        number = self[key] = len(self)
+        return number
 
 
 def comparable(value: Any, computation: Hashable = "computation") -> Hashable:
@@ -53,11 +51,17 @@ class Labels:
         called. What the graph says is not part of it: operands, users, control dependences.
     shaped: opcode, and shape without layouts.
     kind: opcode, and the index of a tuple's element.
+
+    Modules may not change as long as labels of them are asked for.
     """
 
     def __init__(self) -> None:
         self._numbers = Numbers()
         self._own: dict[Instruction, int] = {}
+        # Keyed by identity, as the parser shares what is written alike: the number, and the object,
+        # which has to live as long as its identity counts.
+        self._values: dict[int, tuple[int, Any]] = {}
+        self._types: dict[int, tuple[int, Shape]] = {}
 
     def own(self, inst: Instruction) -> int:
         """Return the label of everything that an instruction says itself."""
@@ -67,30 +71,40 @@ class Labels:
         return found
 
     def _describe(self, inst: Instruction) -> int:
-        attrs: Hashable = ()
-        if inst.attrs:
-            attrs = tuple(comparable(v) for v in inst.attrs.values())
+        value = self._value
+        attrs = tuple([value(v) for v in inst.attrs.values()])
         notes: Hashable = ()
         if inst.annotations:
             notes = frozenset(
-                (k, comparable(v)) for k, v in inst.annotations.items() if k not in _NOTES
+                [(k, value(v)) for k, v in inst.annotations.items() if k not in _NOTES]
             )
-        return self._numbers["own", inst.opcode, inst.shape, attrs, notes]
+        return self._numbers["own", inst.opcode, value(inst.shape), attrs, notes]
+
+    def _value(self, value: Any) -> int:
+        """Return the number of a shape, or of the value of an attribute."""
+        found = self._values.get(id(value))
+        if found is None:
+            found = self._numbers["value", comparable(value)], value
+            self._values[id(value)] = found
+        return found[0]
 
     def shaped(self, inst: Instruction) -> int:
         """Return the label of opcode and shape."""
-        return self._numbers["shaped", *_place(inst), without_layout(inst.shape)]
+        return self._numbers["shaped", _place(inst), self.of_type(inst)]
 
     def kind(self, inst: Instruction) -> int:
         """Return the label of the opcode."""
-        return self._numbers["kind", *_place(inst)]
+        return self._numbers["kind", _place(inst)]
 
     def of_type(self, inst: Instruction) -> int:
         """Return the label of the shape without layouts."""
-        return self._numbers["type", without_layout(inst.shape)]
+        shape = inst.shape
+        found = self._types.get(id(shape))
+        if found is None:
+            found = self._types[id(shape)] = self._numbers["type", without_layout(shape)], shape
+        return found[0]
 
 
-def _place(inst: Instruction) -> tuple[Hashable, ...]:
-    if inst.opcode == "get-tuple-element":
-        return inst.opcode, inst.tuple_index
-    return (inst.opcode,)
+def _place(inst: Instruction) -> tuple[str, int]:
+    """Return the opcode, and the index of a tuple's element."""
+    return inst.opcode, inst.tuple_index if inst.opcode == "get-tuple-element" else -1

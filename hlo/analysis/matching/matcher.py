@@ -12,19 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hlo.analysis.matching.colours import downward, upward
-from hlo.analysis.matching.graphs import CONTROL, Graph
+from hlo.analysis.matching.graphs import Graph
 from hlo.analysis.matching.labels import Numbers
+from hlo.analysis.matching.places import ELSEWHERE, FREE, Colours, Places
 from hlo.ir import Instruction
 
 # A surrounding is compared again after what it led to is fixed; programs need a handful of rounds.
 _MOST_ROUNDS = 40
 # How much of two places has to agree, of 1, for the instructions in them to be matched.
 SOME, ALL = 0.25, 1.0
-
-# Without a partner; with one that is not in the graph.
-FREE, ELSEWHERE = -1, -2
-
-Colours = tuple[list[int], list[int]]
 
 
 class Matcher:
@@ -44,6 +40,9 @@ class Matcher:
         self._number = {inst: i for i, inst in enumerate(left.nodes)}
         self._other_number = {inst: j for j, inst in enumerate(right.nodes)}
         self._last = 0
+        # How many are free, and which were when that was last looked up, in order.
+        self._count = [len(left.nodes), len(right.nodes)]
+        self._free = list(range(len(left.nodes))), list(range(len(right.nodes)))
 
     def pairs(self) -> Iterator[tuple[Instruction, Instruction]]:
         """Yield the pairs of instructions of these graphs, in the order of the left one."""
@@ -55,6 +54,8 @@ class Matcher:
         """Match two free instructions."""
         assert self.free(i, j)
         self.to_right[i], self.to_left[j] = j, i
+        self._count[0] -= 1
+        self._count[1] -= 1
         self._last -= 1
         self._fixed[0][i] = self._fixed[1][j] = self._last
 
@@ -69,8 +70,10 @@ class Matcher:
             self._last -= 1
             if i >= 0 and self.to_right[i] == FREE:
                 self.to_right[i], self._fixed[0][i] = ELSEWHERE, self._last
+                self._count[0] -= 1
             if j >= 0 and self.to_left[j] == FREE:
                 self.to_left[j], self._fixed[1][j] = ELSEWHERE, self._last
+                self._count[1] -= 1
 
     def free(self, i: int, j: int) -> bool:
         """True if neither of two instructions has a partner."""
@@ -79,7 +82,7 @@ class Matcher:
     @property
     def is_done(self) -> bool:
         """True if one side has nothing more to match."""
-        return FREE not in self.to_right or FREE not in self.to_left
+        return not self._count[0] or not self._count[1]
 
     def by_name(self, label: Callable[[Instruction], int]) -> None:
         """Match what has the same name, unique in its graph, and the same label."""
@@ -103,51 +106,66 @@ class Matcher:
             total += found
         return total
 
-    def _labels(self, label: Callable[[Instruction], int]) -> Colours:
-        return [label(n) for n in self.left.nodes], [label(n) for n in self.right.nodes]
+    def free_ones(self) -> tuple[list[int], list[int]]:
+        """Return the numbers of what has no partner, of each side, in order."""
+        self._free = (
+            [i for i in self._free[0] if self.to_right[i] == FREE],
+            [j for j in self._free[1] if self.to_left[j] == FREE],
+        )
+        return self._free
 
-    def _colours(self, labels: Colours) -> tuple[Colours, Colours]:
+    def _labels(self, label: Callable[[Instruction], int]) -> Colours:
+        """Return the labels of what is free; others have none."""
+        found: Colours = [0] * len(self.left.nodes), [0] * len(self.right.nodes)
+        for graph, labels, free in zip(
+            (self.left, self.right), found, self.free_ones(), strict=True
+        ):
+            for n in free:
+                labels[n] = label(graph.nodes[n])
+        return found
+
+    def _colours(self, labels: Colours) -> tuple[Colours, Colours, Colours]:
+        """Return colours by what things depend on, by what depends on them, and by both."""
         numbers = Numbers()
-        up = (
-            upward(self.left, labels[0], self._fixed[0], numbers),
-            upward(self.right, labels[1], self._fixed[1], numbers),
-        )
-        down = (
-            downward(self.left, labels[0], self._fixed[0], numbers),
-            downward(self.right, labels[1], self._fixed[1], numbers),
-        )
-        return up, down
+        graphs = self.left, self.right
+        up: list[list[int]] = []
+        down: list[list[int]] = []
+        both: list[list[int]] = []
+        for graph, own, fixed, free in zip(
+            graphs, labels, self._fixed, self.free_ones(), strict=True
+        ):
+            up.append(upward(graph, own, fixed, free, numbers))
+            down.append(downward(graph, own, fixed, free, numbers))
+            whole = list(fixed)
+            for n in free:
+                whole[n] = numbers["both", up[-1][n], down[-1][n]]
+            both.append(whole)
+        return (up[0], up[1]), (down[0], down[1]), (both[0], both[1])
 
     def _round(self, labels: Colours) -> int:
         """Match by surroundings once. Returns the number of new pairs."""
-        up, down = self._colours(labels)
-        whole = (list(zip(up[0], down[0], strict=True)), list(zip(up[1], down[1], strict=True)))
-        found = self._unique(*whole)
+        up, down, both = self._colours(labels)
         # What computes the same may be needed for what comes next, so only one kind a round.
-        return found or self._unique(*up) or self._unique(*down)
+        return self._unique(both) or self._unique(up) or self._unique(down)
 
-    def _unique(self, left: Sequence[object], right: Sequence[object]) -> int:
+    def _unique(self, colours: Colours) -> int:
         """Match what has a colour that occurs once among the free ones of each side."""
         found = 0
-        groups = self._groups(left, right)
-        for ours, theirs in groups:
+        for ours, theirs in self._groups(colours):
             if len(ours) == 1 and len(theirs) == 1:
                 self.pair(ours[0], theirs[0])
                 found += 1
         return found
 
-    def _groups(
-        self, left: Sequence[object], right: Sequence[object]
-    ) -> list[tuple[list[int], list[int]]]:
+    def _groups(self, colours: Colours) -> list[tuple[list[int], list[int]]]:
         """Return the free instructions of each colour that both sides have."""
-        ours: dict[object, list[int]] = defaultdict(list)
-        theirs: dict[object, list[int]] = defaultdict(list)
-        for i, j in enumerate(self.to_right):
-            if j == FREE:
-                ours[left[i]].append(i)
-        for j, i in enumerate(self.to_left):
-            if i == FREE:
-                theirs[right[j]].append(j)
+        sides: list[dict[int, list[int]]] = []
+        for own, free in zip(colours, self.free_ones(), strict=True):
+            groups: dict[int, list[int]] = defaultdict(list)
+            for n in free:
+                groups[own[n]].append(n)
+            sides.append(groups)
+        ours, theirs = sides
         return [(ours[c], theirs[c]) for c in ours if c in theirs]
 
     def ties(self, label: Callable[[Instruction], int], *, whole: bool) -> None:
@@ -157,16 +175,13 @@ class Matcher:
         """
         if self.is_done:
             return
-        up, down = self._colours(self._labels(label))
-        both = (list(zip(up[0], down[0], strict=True)), list(zip(up[1], down[1], strict=True)))
+        up, down, both = self._colours(self._labels(label))
         for colours in [both] if whole else [up, down]:
-            for ours, theirs in self._groups(*colours):
+            for ours, theirs in self._groups(colours):
                 if len(ours) == len(theirs):
                     self._in_order(ours, theirs, colours)
 
-    def _in_order(
-        self, ours: list[int], theirs: list[int], colours: tuple[Sequence[object], Sequence[object]]
-    ) -> None:
+    def _in_order(self, ours: list[int], theirs: list[int], colours: Colours) -> None:
         """Match equals, the same name first, then in their order; each with its neighbours."""
         nodes = self.right.nodes
         named = {nodes[j].name: j for j in theirs}
@@ -183,9 +198,7 @@ class Matcher:
                 return
             self._with_neighbours(i, j, colours)
 
-    def _with_neighbours(
-        self, i: int, j: int, colours: tuple[Sequence[object], Sequence[object]]
-    ) -> None:
+    def _with_neighbours(self, i: int, j: int, colours: Colours) -> None:
         """Match two instructions, and those of equal colour that are in the same place to them."""
         self.pair(i, j)
         todo = [(i, j)]
@@ -208,19 +221,22 @@ class Matcher:
 
     def by_neighbours(self, label: Callable[[Instruction], int]) -> None:
         """Match what is the only one with such operands, or such users, wherever they are."""
-        labels = self._labels(label)
-        graphs = self.left, self.right
-        below: list[list[object]] = [[], []]
-        above: list[list[object]] = [[], []]
-        for side, graph in enumerate(graphs):
-            for n, own in enumerate(labels[side]):
+        numbers = Numbers()
+        below: Colours = [0] * len(self.left.nodes), [0] * len(self.right.nodes)
+        above: Colours = [0] * len(self.left.nodes), [0] * len(self.right.nodes)
+        for side, (graph, free) in enumerate(
+            zip((self.left, self.right), self.free_ones(), strict=True)
+        ):
+            nodes = graph.nodes
+            for n in free:
+                own = label(nodes[n])
                 # What has no neighbours there is as good as alone.
-                operands = tuple([labels[side][o] for o in graph.operands[n]])
-                below[side].append((own, operands) if operands else (side, n))
-                users = sorted([(labels[side][u], p) for u, p in graph.uses[n]])
-                above[side].append((own, tuple(users)) if users else (side, n))
-        self._unique(below[0], below[1])
-        self._unique(above[0], above[1])
+                operands = tuple([label(nodes[o]) for o in graph.operands[n]])
+                below[side][n] = numbers[(own, operands) if operands else (side, n, "below")]
+                users = tuple(sorted([(label(nodes[u]), p) for u, p in graph.uses[n]]))
+                above[side][n] = numbers[(own, users) if users else (side, n, "above")]
+        self._unique(below)
+        self._unique(above)
 
     # --- by place -------------------------------------------------------------------------------
 
@@ -233,68 +249,29 @@ class Matcher:
         conflicts: whether others of them may have partners elsewhere, and others may fit as well.
         Returns the number of pairs.
         """
-        labels = self._labels(label)
+        look = self.free_ones()[0]
+        if not look or self.is_done:
+            return 0
+        places = Places(self.left, self.right, self.to_right, self.to_left, self._labels(label))
         found = 0
-        look = [i for i, j in enumerate(self.to_right) if j == FREE]
         while look and not self.is_done:
             candidates = []
             for i in look:
-                for k in self._candidates(i):
-                    if labels[0][i] == labels[1][k]:
-                        score = self.agreement(i, k)
-                        if score >= least and (conflicts or not self._disagree(i, k)):
-                            candidates.append((-score, i, k))
+                for k in places.candidates(i):
+                    score = places.agreement(i, k)
+                    if score >= least and (conflicts or not places.disagree(i, k)):
+                        candidates.append((-score, i, k))
             if not conflicts:
                 candidates = _unequalled(candidates)
             near: set[int] = set()
             for _, i, k in sorted(candidates):
-                if self.free(i, k) and (conflicts or not self._disagree(i, k)):
+                if self.free(i, k) and (conflicts or not places.disagree(i, k)):
                     self.pair(i, k)
                     found += 1
                     near.update(self.left.operands[i])
-                    near.update(u for u, _ in self.left.uses[i])
+                    near.update([u for u, _ in self.left.uses[i]])
             look = [i for i in near if self.to_right[i] == FREE]
         return found
-
-    def _disagree(self, i: int, j: int) -> bool:
-        """True if an operand or user of one has its partner in another place of the other."""
-        for a, b in zip(self.left.operands[i], self.right.operands[j], strict=False):
-            if self.to_right[a] >= 0 and self.to_left[b] >= 0 and self.to_right[a] != b:
-                return True
-        others = set(self.right.uses[j])
-        return any(
-            self.to_right[u] >= 0 and (self.to_right[u], p) not in others
-            for u, p in self.left.uses[i]
-        )
-
-    def _candidates(self, i: int) -> set[int]:
-        """Return the free instructions that have a matched neighbour in common with this one."""
-        found: set[int] = set()
-        for user, position in self.left.uses[i]:
-            other = self.to_right[user]
-            if other < 0:
-                continue
-            if position == CONTROL:
-                found.update(self.right.before[other])
-            elif position < len(self.right.operands[other]):
-                found.add(self.right.operands[other][position])
-        for position, operand in enumerate(self.left.operands[i]):
-            other = self.to_right[operand]
-            if other >= 0:
-                found.update(u for u, p in self.right.uses[other] if p == position)
-        return {j for j in found if self.to_left[j] == FREE}
-
-    def agreement(self, i: int, j: int) -> float:
-        """Return the share of operands and users that are matched with each other, 0 to 1."""
-        ours, theirs = self.left.operands[i], self.right.operands[j]
-        same = sum(1 for a, b in zip(ours, theirs, strict=False) if self.to_right[a] == b)
-        users = {(self.to_right[u], p, u) for u, p in self.left.uses[i]}
-        others = set(self.right.uses[j])
-        same += sum((user, p) in others for user, p, _ in users)
-        both_roots = i in self.left.roots and j in self.right.roots
-        same += both_roots
-        whole = max(len(ours), len(theirs)) + max(len(users), len(others)) + both_roots
-        return same / whole if whole else 0.0
 
 
 def _named(nodes: Sequence[Instruction]) -> dict[str, int]:

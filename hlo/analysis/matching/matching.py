@@ -46,33 +46,40 @@ class Matching:
     @cached_property
     def only_left(self) -> list[Instruction]:
         """The instructions of the left module that have no partner."""
-        return self._alone(self.left, {a for a, _ in self._equal_computations})
+        return self._alone(self.left)
 
     @cached_property
     def only_right(self) -> list[Instruction]:
         """The instructions of the right module that have no partner."""
-        return self._alone(self.right, {b for _, b in self._equal_computations})
+        return self._alone(self.right)
 
-    @cached_property
-    def _equal_computations(self) -> list[tuple[Computation, Computation]]:
-        number = self._contents.number
-        return [(a, b) for a, b in self.computations if number(a) == number(b)]
-
-    def _alone(self, module: Module, equal: set[Computation]) -> list[Instruction]:
+    def _alone(self, module: Module) -> list[Instruction]:
         """Return what has no partner, but for further copies of a matched computation."""
-        copies = {c for c in equal if not any(i in self._partners for i in c)}
         return [
             i
             for c in module.computations
-            if c not in copies
-            for i in c.in_order()
-            if i not in self._partners
+            if (alone := [i for i in c.in_order() if i not in self._partners])
+            if len(alone) < len(c) or c not in self._copies
+            for i in alone
         ]
+
+    @cached_property
+    def _copies(self) -> set[Computation]:
+        """The computations of pairs of equal ones of which one is matched elsewhere already."""
+        number = self._contents.number
+        return {
+            c
+            for pair in self.computations
+            if any(not any(i in self._partners for i in c) for c in pair)
+            if number(pair[0]) == number(pair[1])
+            for c in pair
+        }
 
     def same_computation(self, left: Computation, right: Computation) -> bool:
         """True if two computations are matched, or differ in names and order only."""
-        equal = self._contents.number(left) == self._contents.number(right)
-        return equal or (left, right) in self._computation_pairs
+        if (left, right) in self._computation_pairs:
+            return True
+        return self._contents.number(left) == self._contents.number(right)
 
     @cached_property
     def _computation_pairs(self) -> set[tuple[Computation, Computation]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from difflib import SequenceMatcher
-from functools import partial
+from functools import cached_property, partial
 
 from hlo.analysis.matching.contents import Contents
-from hlo.analysis.matching.graphs import inlined
+from hlo.analysis.matching.graphs import Graph, inlined
 from hlo.analysis.matching.labels import Labels
 from hlo.analysis.matching.matcher import ALL, SOME, Matcher
 from hlo.analysis.matching.matching import Matching
@@ -145,11 +146,9 @@ class _Modules:
 
         far: also what has no matched neighbours.
         """
-        alone = {label(i) for i in self._left.instructions() if i not in self._to_right}
-        others = (label(i) for i in self._right.instructions() if i not in self._to_left)
-        if not alone or alone.isdisjoint(others):
+        if not self._is_elsewhere(label, far):
             return
-        matcher = Matcher(inlined(self._left), inlined(self._right))
+        matcher = Matcher(*self._inlined)
         matcher.know(self._to_right.items())
         if self._by_name:
             matcher.by_name(self._named)
@@ -158,6 +157,43 @@ class _Modules:
         if far:
             matcher.by_neighbours(label)
         self._take(matcher)
+
+    def _is_elsewhere(self, label: Callable[[Instruction], int], far: bool) -> bool:
+        """True if what is left may have partners in computations that are not matched.
+
+        far: also in those that are.
+        """
+        waiting = set() if far else self._waiting()
+        ours: dict[int, set[Computation]] = defaultdict(set)
+        theirs: dict[int, set[Computation]] = defaultdict(set)
+        for module, partners, places in (
+            (self._left, self._to_right, ours),
+            (self._right, self._to_left, theirs),
+        ):
+            for comp in module.computations:
+                if comp not in waiting:
+                    for inst in comp:
+                        if inst not in partners:
+                            places[label(inst)].add(comp)
+        both = [(ours[n], theirs[n]) for n in ours if n in theirs]
+        return any(
+            far or (f, g) not in self._computations
+            for left, right in both
+            for f in left
+            for g in right
+        )
+
+    def _waiting(self) -> set[Computation]:
+        """Return the computations of equal contents that may still be matched as a whole."""
+        left = [c for c in self._left.computations if c not in self._matched_left]
+        right = [c for c in self._right.computations if c not in self._matched_right]
+        number = self._contents.number
+        both = {number(c) for c in left} & {number(c) for c in right}
+        return {c for c in (*left, *right) if number(c) in both}
+
+    @cached_property
+    def _inlined(self) -> tuple[Graph, Graph]:
+        return inlined(self._left), inlined(self._right)
 
     def _refine(self) -> bool:
         """Match what has changed in matched computations. Returns whether that led to others."""
@@ -171,6 +207,8 @@ class _Modules:
             self._by_less_and_less(matcher)
             self._take(matcher)
         for a, b in list(self._to_right.items()):
+            if not a.spec.computation_attrs:
+                continue
             for f, g in zip(a.called_computations, b.called_computations, strict=False):
                 self._follow(f, g, (a, b))
         return len(self._computations) > before

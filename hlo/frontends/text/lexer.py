@@ -15,6 +15,7 @@ from lark.lexer import LexerState, PatternStr, TerminalDef
 from lark.parsers.lalr_parser_state import ParserState
 
 from hlo.frontends.text import terminals
+from hlo.frontends.text.tokens import Token
 
 
 class _Pattern:
@@ -50,7 +51,7 @@ class Lexer(lark.lexer.Lexer):
         # Keyed by the parser's state and the next character.
         self._candidates: dict[tuple[Any, str], list[_Pattern]] = {}
 
-    def lex(self, lexer_state: LexerState, parser_state: ParserState[Any]) -> Iterator[lark.Token]:
+    def lex(self, lexer_state: LexerState, parser_state: ParserState[Any]) -> Iterator[Token]:
         """Yield tokens, each by the current state of the parser.
 
         Raises UnexpectedCharacters where no acceptable terminal matches.
@@ -59,7 +60,6 @@ class Lexer(lark.lexer.Lexer):
         size = len(text)
         place = lexer_state.line_ctr
         candidates, ignored, states = self._candidates, self._ignored, parser_state.state_stack
-        make_token = lark.Token
         while (at := place.char_pos) < size:
             key = states[-1], text[at]
             if key not in candidates:
@@ -68,7 +68,7 @@ class Lexer(lark.lexer.Lexer):
                 if m := pattern.match(text, at):
                     place.char_pos = end = m.end()
                     if pattern.terminal not in ignored:
-                        yield make_token(pattern.terminal, m[0], at, end_pos=end)
+                        yield Token(pattern.terminal, m[0], at, end_pos=end)
                     break
             else:
                 raise UnexpectedCharacters(text, at, 0, 0)

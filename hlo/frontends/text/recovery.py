@@ -17,6 +17,7 @@ from lark.parsers.lalr_parser_state import ParserState
 from hlo.errors import HloError, Span
 from hlo.frontends.text import terminals
 from hlo.frontends.text.explain import explain
+from hlo.frontends.text.lines import read_lines
 from hlo.frontends.text.report import Report, TooManyErrors
 from hlo.frontends.text.syntax import ModuleRecord, Token, grammar
 
@@ -56,6 +57,8 @@ def read(report: Report) -> ModuleRecord:
         try:
             for token in lexer.lex(state):
                 state.feed_token(token)
+                if token.type == "DEFINITION" and (at := read_lines(text, state)) is not None:
+                    lexer.state.line_ctr.char_pos = at
             record: ModuleRecord = state.feed_token(Token("$END", "", len(text)), True)
             record.dropped = dropped
             return record

@@ -10,25 +10,14 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import lark
 from lark import Lark
 from lark.lexer import TerminalDef
 
 from hlo.frontends.text import terminals
 from hlo.frontends.text.lexer import Lexer
-
-if TYPE_CHECKING:
-
-    class Token(lark.Token):
-        """A token with its offset, which is optional in lark but always set by its lexer."""
-
-        start_pos: int  # type: ignore[assignment]
-        end_pos: int  # type: ignore[assignment]
-
-else:
-    Token = lark.Token
+from hlo.frontends.text.tokens import Token
 
 
 class Deep(NamedTuple):

@@ -119,6 +119,10 @@ _PLAIN_BRACES = "|".join(
     for other in ("=", "()")
 )
 _PLAIN_VALUE = rf"(?:{_WORD}|{_PLAIN_STRING})(?=,|\s*+(?:[^\s{{,(\[\]\"'/=<]|\Z))"
+# The shape of a tuple, which the terminal's own pattern covers.
+PLAIN_TUPLE_SHAPE = (
+    rf"\((?>(?:[^()/\n]++|{_PLAIN_COMMENT}|\((?>(?:[^()/\n]++|{_PLAIN_COMMENT})*)\))*)\) (?![\s/])"
+)
 USUAL = {
     "GAP": r"\s++(?!/)",
     "END": r"\}",
