@@ -48,6 +48,7 @@ fuzz: $(BIN)/pytest  ## mutated modules: 20,000 parsed and verified, 10,000 vali
 	$(BIN)/python -m tests.sweeps.fuzz_protos --count 5000
 	$(BIN)/python -m tests.sweeps.fuzz_stablehlo --count 20000
 	$(BIN)/python -m tests.sweeps.fuzz_files --count 5000
+	$(BIN)/python -m tests.sweeps.edit_texts $$(find examples tests/filetests -name '*.hlo') --count 40
 
 sweep: $(BIN)/pytest  ## random modules of all operations: optimized, compiled, interpreted, on XLA:CPU
 	$(BIN)/python -m tests.sweeps.compare_generated --count 1000 --xla

@@ -99,8 +99,10 @@ class IncrementalModule(Builder):
         self._read_prologue()
         declared = self._declare_units()
         for unit in self.units:
+            # What is broken may have said nothing because of a name that is known by now.
             if changed and (
-                unit.errors or any(s.built and s.built.errors for s in unit.statements)
+                unit.errors
+                or any(s.built and (s.built.errors or not s.built.inst) for s in unit.statements)
             ):
                 unit.is_dirty = True
                 unit.changed |= changed
