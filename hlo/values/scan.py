@@ -66,21 +66,15 @@ def _byte(code: int) -> str:
 
 def escape(value: str) -> str:
     """Return a string with quotes, backslashes and control characters as C escapes."""
-    out = []
-    for c in value:
-        if c in '"\\':
-            out.append("\\" + c)
-        elif c == "\n":
-            out.append("\\n")
-        elif c == "\t":
-            out.append("\\t")
-        elif c == "\r":
-            out.append("\\r")
-        elif ord(c) < 32 or ord(c) == 127 or _LONE_BYTE <= ord(c) <= _LONE_BYTE + 0xFF:
-            out.append(f"\\{ord(c) & 0xFF:03o}")
-        else:
-            out.append(c)
-    return "".join(out).replace("'", "\\'")
+    return _TO_ESCAPE.sub(_escaped, value)
+
+
+_TO_ESCAPE = re.compile(rf"[\"\\'\x00-\x1f\x7f{chr(_LONE_BYTE)}-{chr(_LONE_BYTE + 0xFF)}]")
+_LETTERS = {c: f"\\{c}" for c in "\"\\'"} | {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+
+
+def _escaped(m: re.Match[str]) -> str:
+    return _LETTERS.get(m[0]) or f"\\{ord(m[0]) & 0xFF:03o}"
 
 
 class Scanner:

@@ -127,14 +127,14 @@ class Reducer:
         while True:
             for name, step in steps():
                 self.stage = name
-                if name in NEED_VALID and not self._is_valid():
-                    settled[name] = self._digest()
-                    continue
                 before = self._digest()
-                if settled.get(name) != before:
+                if settled.get(name) == before:
+                    continue
+                if name not in NEED_VALID or self._is_valid():
                     self._delta(step)
-                    settled[name] = self._digest()
-            if len(set(settled.values())) == 1:
+                # What a step changes may be what its other targets waited for.
+                settled[name] = before
+            if set(settled.values()) == {self._digest()}:
                 return
 
     def _is_valid(self) -> bool:

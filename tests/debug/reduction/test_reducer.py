@@ -229,3 +229,22 @@ def test_dimensions_shrink_where_they_are_the_same_index() -> None:
     reduced = hlo.reduce(hlo.parse(text), wanted)
     sizes = [s.num_elements for i in reduced.instructions() for _, s in i.shape.leaves()]
     assert wanted(reduced) and max(sizes) <= 9
+
+
+def test_what_one_change_makes_possible_is_tried_again() -> None:
+    module = hlo.parse("""HloModule reduced
+ENTRY %main (p0: c64[]) -> f32[] {
+  %p0 = c64[] parameter(0)
+  %v1 = f32[] real(%p0)
+  %v2 = f32[] exponential(%v1)
+  %v3 = f32[] sine(%v2)
+  ROOT %v4 = f32[] cosine(%v3)
+}
+""")
+
+    def test(module: Module) -> bool:
+        if not has("exponential", "sine")(module):
+            return False
+        return has("real")(module) or not has("cosine")(module)
+
+    assert opcodes(hlo.reduce(module, test)) == ["parameter", "exponential", "sine"]
