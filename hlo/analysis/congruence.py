@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from hlo.analysis.effects import Effects
-from hlo.ir import Computation, Instruction, Module
+from hlo.ir import Computation, Instruction
 from hlo.ops import Trait
 from hlo.values.types import without_layout
 
@@ -22,29 +22,34 @@ def has_control_edges(inst: Instruction) -> bool:
 class Congruence:
     """Value numbering: equivalent computations and instructions get equal numbers and descriptions.
 
-    Constants are compared by their bits. Metadata never counts; every other annotation does. The
-    entry has no number: nothing calls it.
+    Constants are compared by their bits. Metadata never counts; every other annotation does.
+    Computations are looked at when they are first asked about, and must not change what they
+    compute.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self) -> None:
         self._numbers: dict[Computation, int] = {}
         self._classes: dict[Hashable, int] = {}
-        self._effects = Effects(module)
-        for comp in module.callees_first():
-            if comp is not module.entry:
-                self._describe(comp)
-
-    def add(self, comp: Computation) -> None:
-        """Number a computation whose callees have been numbered."""
-        self._effects.add(comp)
-        self._describe(comp)
-
-    def _describe(self, comp: Computation) -> None:
-        key = self._computation(comp, self._effects)
-        self._numbers[comp] = self._classes.setdefault(key, len(self._classes))
+        self._effects = Effects()
 
     def number(self, comp: Computation) -> int:
         """Return a number that equal computations share."""
+        found = self._numbers.get(comp)
+        if found is not None:
+            return found
+        # Callees first, with an explicit stack: calls may be nested deeply.
+        stack = [comp]
+        while stack:
+            top = stack[-1]
+            self._numbers.setdefault(top, -1)  # what has one ends a call cycle of invalid modules
+            callees = (c for i in top.call_sites for c in i.called_computations)
+            missing = [c for c in callees if c not in self._numbers]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            key = self._computation(top, self._effects)
+            self._numbers[top] = self._classes.setdefault(key, len(self._classes))
         return self._numbers[comp]
 
     def value(self, inst: Instruction, *, layouts: bool = True) -> Hashable:
@@ -101,6 +106,6 @@ class Congruence:
         if isinstance(value, tuple | list):
             return tuple(map(self.hashable, value))
         if isinstance(value, Computation):
-            return "computation", self._numbers[value]
+            return "computation", self.number(value)
         hash(value)
         return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hlo.ir import Computation, Instruction, Module
+from hlo.ir import Computation, Instruction
 from hlo.ops import OPS, Trait
 
 # Effects, as bits since they are queried for every instruction.
@@ -30,19 +30,34 @@ def _own(opcode: str) -> int:
 
 
 class Effects:
-    """The side effects of a module's computations. Valid until calls change."""
+    """The side effects of instructions, with what they call. Valid until calls change.
 
-    def __init__(self, module: Module) -> None:
+    Computations are looked at when the first instruction that calls them is asked about.
+    """
+
+    def __init__(self) -> None:
+        # Those that are being looked at have none yet: an invalid module may have call cycles.
         self._bits: dict[Computation, int] = {}
-        for comp in module.callees_first():
-            self.add(comp)
 
-    def add(self, comp: Computation) -> None:
-        """Add a new computation whose callees are known."""
-        bits = 0
-        for inst in comp:
-            bits |= self._of(inst)
-        self._bits[comp] = bits
+    def _of_computation(self, comp: Computation) -> int:
+        found = self._bits.get(comp)
+        if found is not None:
+            return found
+        stack = [comp]
+        while stack:
+            top = stack[-1]
+            self._bits.setdefault(top, 0)
+            callees = (c for i in top.call_sites for c in i.called_computations)
+            missing = [c for c in callees if c not in self._bits]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            bits = 0
+            for inst in top:
+                bits |= self._of(inst)
+            self._bits[top] = bits
+        return self._bits[comp]
 
     def _of(self, inst: Instruction) -> int:
         bits = _own(inst.spec.name)
@@ -50,7 +65,7 @@ class Effects:
             bits = _DEVICE  # a function, by its own word, but of what the host has for it
         if inst.spec.computation_attrs:
             for callee in inst.called_computations:
-                bits |= self._bits.get(callee, 0)
+                bits |= self._of_computation(callee)
         return bits
 
     def has_side_effect(self, inst: Instruction) -> bool:

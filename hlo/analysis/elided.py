@@ -12,7 +12,7 @@ def elided_constants(module: Module) -> list[Instruction]:
     elided = [i for i in module.instructions() if is_elided(i)]
     if not elided:
         return []
-    effects = Effects(module)
+    effects = Effects()
     live: set[Instruction] = set()
     entered: set[Computation] = set()
     todo: list[Instruction] = []

@@ -210,7 +210,7 @@ class Peaks:
 
 
 def _callees(comp: Computation) -> Iterator[Computation]:
-    for inst in comp:
+    for inst in comp.call_sites:
         yield from _called(inst)
 
 

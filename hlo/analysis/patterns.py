@@ -17,15 +17,17 @@ from hlo.values.types import ArrayShape
 
 def single_binary_op(comp: Computation) -> str | None:
     """Return the opcode of a body that is `op(p0, p1)` on scalars of one type, else None."""
+    if len(comp) != 3 or len(comp.parameters) != 2:
+        return None
     root, params = comp.root, list(comp.parameters)
-    if len(params) != 2 or len(comp) != 3 or len(root.operands) != 2:
+    if len(root.operands) != 2 or not root.spec.has(Trait.ELEMENTWISE) or root.called_computations:
         return None
-    if not root.spec.has(Trait.ELEMENTWISE) or root.called_computations:
-        return None
-    shapes = [root.shape, *root.operand_shapes]
-    if any(not isinstance(s, ArrayShape) or s.dims for s in shapes):
-        return None
-    if len({s.to_string(False) for s in shapes}) != 1:
+    types = set()
+    for inst in (root, *root.operands):
+        if not isinstance(inst.shape, ArrayShape) or inst.shape.dims:
+            return None
+        types.add(inst.shape.element_type)
+    if len(types) != 1:
         return None
     swapped = root.operands == params[::-1] and root.spec.has(Trait.COMMUTATIVE)
     return root.opcode if root.operands == params or swapped else None

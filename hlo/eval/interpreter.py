@@ -121,7 +121,7 @@ class Interpreter:
         self._orders: dict[Computation, list[OrderTerm] | None] = {}
         self._endless: dict[Instruction, bool] = {}
         self._whole: dict[Computation, bool] = {}
-        self._effects: dict[Module, Effects] = {}
+        self._effects = Effects()
         self._fixed: dict[Computation, list[Any]] = {}
         self._dynamic: dict[Module | Computation, bool] = {}
         self._depth = 0
@@ -312,15 +312,12 @@ class Interpreter:
         Calls that double in each of forty computations would not end.
         """
         calls = [inst for inst in comp if inst.opcode == "call"]
-        if len(calls) < 2 or comp.module is None:
+        if len(calls) < 2:
             return {}
-        effects = self._effects.get(comp.module)
-        if effects is None:
-            effects = self._effects[comp.module] = Effects(comp.module)
         first: dict[tuple[Computation, tuple[Instruction, ...]], Instruction] = {}
         found: dict[Instruction, Instruction] = {}
         for inst in comp.in_order():
-            if inst.opcode == "call" and effects.is_foldable(inst):
+            if inst.opcode == "call" and self._effects.is_foldable(inst):
                 operands = tuple(found.get(o, o) for o in inst.operands)
                 earlier = first.setdefault((inst.called_computations[0], operands), inst)
                 if earlier is not inst:

@@ -22,12 +22,12 @@ def applied_computations(module: Module) -> list[Computation]:
     found: set[Computation] = set()
     order = module.callees_first()
     for comp in order:
-        for inst in comp:
+        for inst in comp.call_sites:
             if not inst.spec.has(_ON_VALUES):
                 found.update(inst.called_computations)
     for comp in reversed(order):
         if comp in found:
-            found.update(c for inst in comp for c in inst.called_computations)
+            found.update(c for inst in comp.call_sites for c in inst.called_computations)
     return [c for c in order if c in found]
 
 
@@ -39,7 +39,7 @@ class Calls:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.counts = Counter(c for i in module.instructions() for c in i.called_computations)
+        self.counts = Counter(c for i in module.call_sites() for c in i.called_computations)
 
     def added(self, instructions: Iterable[Instruction]) -> list[Computation]:
         """Count the calls of new instructions; computations without a module join this one.
@@ -48,7 +48,7 @@ class Calls:
         """
         new = list(instructions)
         joined = self.module.adopt(new)
-        for inst in chain(new, *joined):
+        for inst in chain(new, *(c.call_sites for c in joined)):
             self.counts.update(inst.called_computations)
         return joined
 
@@ -64,7 +64,7 @@ class Calls:
             self.counts[callee] -= 1
             if not self.counts[callee] and callee is not self.module.entry:
                 self.module.remove(callee)
-                todo.extend(c for i in callee for c in i.called_computations)
+                todo.extend(c for i in callee.call_sites for c in i.called_computations)
 
     def remove(self, inst: Instruction) -> None:
         """Remove an instruction without users, and the computations that only it calls.
@@ -122,7 +122,7 @@ def copy_cone(
 def clone_computation(comp: Computation) -> Computation:
     """Return a copy without a module, whose fusions have bodies of their own."""
     copy = comp.clone(comp.name)
-    _own(copy)
+    _own(copy.call_sites)
     return copy
 
 
@@ -133,7 +133,7 @@ def _own(copies: Iterable[Instruction]) -> None:
         inst = todo.pop()
         body: Computation = inst.calls
         inst.attrs["calls"] = copy = body.clone(body.name)
-        todo.extend(i for i in copy if i.opcode == "fusion")
+        todo.extend(i for i in copy.call_sites if i.opcode == "fusion")
 
 
 def _argument(b: Builder, value: Instruction, parameter: Instruction) -> Instruction:

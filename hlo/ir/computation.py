@@ -38,7 +38,11 @@ class Computation:
         self.module: Module | None = None
         self._instructions: dict[str, Instruction] = {}
         self._parameters: list[Instruction] = []
+        self._call_sites: dict[Instruction, None] = {}
         self._root: Instruction | None = None
+        # True while the instructions are known to be after what they need. What changes edges
+        # says that it is not known any more.
+        self._is_ordered = True
         # The next suffix to try for a name that is taken.
         self._numbers: dict[str, int] = {}
 
@@ -65,6 +69,11 @@ class Computation:
     def parameter_shapes(self) -> list[Shape]:
         """The shapes of the parameters, in the order of their numbers."""
         return [p.shape for p in self._parameters]
+
+    @property
+    def call_sites(self) -> Sequence[Instruction]:
+        """The instructions that may name computations in their attributes, in order."""
+        return list(self._call_sites)
 
     @property
     def result_shape(self) -> Shape:
@@ -129,6 +138,8 @@ class Computation:
 
     def in_order(self) -> list[Instruction]:
         """Return the instructions in their own order if that is valid, else in post-order."""
+        if self._is_ordered:
+            return list(self._instructions.values())
         seen: set[Instruction] = set()
         for inst in self._instructions.values():
             for before in inst.operands:
@@ -138,6 +149,7 @@ class Computation:
                 if before not in seen:
                     return self.post_order()
             seen.add(inst)
+        self._is_ordered = True
         return list(self._instructions.values())
 
     # --- building -------------------------------------------------------------------------------
@@ -152,6 +164,10 @@ class Computation:
         inst.name = self._free_name(inst.name)
         self._instructions[inst.name] = inst
         inst._parent = self
+        if inst.control_predecessors or any(o._parent is not self for o in inst.operands):
+            self._is_ordered = False  # it may be added before what it needs
+        if inst.spec.computation_attrs:
+            self._call_sites[inst] = None
         if inst.opcode == "parameter":
             self._add_parameter(inst)
         if root:
@@ -192,6 +208,7 @@ class Computation:
             raise ValueError(f"{inst.name} is the root of {self.name}")
         inst.drop_edges()
         del self._instructions[inst.name]
+        self._call_sites.pop(inst, None)
         inst._parent = None
         if inst.opcode == "parameter":
             # The caller renumbers the others: the numbers are part of the signature.
@@ -219,7 +236,8 @@ class Computation:
         """
         for inst in self._instructions.values():
             inst._parent = None
-        self._instructions = named = {inst.name: inst for inst in instructions}
+        named = {inst.name: inst for inst in instructions}
+        self._set_order(named)
         self._parameters = []
         self._root = root
         for inst in named.values():
@@ -232,12 +250,18 @@ class Computation:
         named = {i.name: i for i in order}
         if len(order) != len(named) or set(order) != set(self._instructions.values()):
             raise ValueError(f"an order of {self.name} must contain each of its instructions once")
-        self._instructions = named
+        self._set_order(named)
 
     def sort(self) -> None:
         """Reorder the instructions to a valid schedule, close to the current order."""
-        order = self.in_order()
-        self._instructions = {i.name: i for i in order}
+        if self._is_ordered:
+            return
+        self._set_order({i.name: i for i in self.in_order()})
+
+    def _set_order(self, named: dict[str, Instruction]) -> None:
+        self._instructions = named
+        self._call_sites = {i: None for i in named.values() if i.spec.computation_attrs}
+        self._is_ordered = False  # and of a cycle there is no valid order
 
     def clone(
         self, name: str, replace: Callable[[Instruction], Instruction | None] | None = None

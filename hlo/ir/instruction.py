@@ -156,6 +156,7 @@ class Instruction(OpView):
             return
         old._drop_use(self)
         self.operands[index] = new
+        self._order_may_change()
         new._users[self] = new._users.get(self, 0) + 1
 
     def replace_all_uses_with(self, new: Instruction) -> None:
@@ -179,6 +180,7 @@ class Instruction(OpView):
         if other not in self.control_predecessors:
             self.control_predecessors.append(other)
             other.control_successors.append(self)
+            self._order_may_change()
 
     def remove_control_predecessor(self, other: Instruction) -> None:
         """Remove the control dependence on `other`."""
@@ -224,6 +226,10 @@ class Instruction(OpView):
             self._users[user] = left
         else:
             del self._users[user]
+
+    def _order_may_change(self) -> None:
+        if self._parent is not None:
+            self._parent._is_ordered = False
 
     def predecessors(self) -> Iterator[Instruction]:
         """Yield what must run first: operands, then control predecessors."""

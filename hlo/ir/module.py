@@ -151,6 +151,11 @@ class Module:
         for comp in self.computations:
             yield from comp
 
+    def call_sites(self) -> Iterator[Instruction]:
+        """Yield the instructions of all computations that may name computations."""
+        for comp in self.computations:
+            yield from comp.call_sites
+
     def add(self, comp: Computation, *, entry: bool = False) -> Computation:
         """Append a computation, renamed if the name is taken. Returns the computation.
 
@@ -178,7 +183,7 @@ class Module:
             for callee in todo.pop().called_computations:
                 if callee.module is None:
                     joined.append(self.add(callee))
-                    todo.extend(callee)
+                    todo.extend(callee.call_sites)
         return joined[::-1]
 
     def remove(self, comp: Computation) -> None:
@@ -220,9 +225,8 @@ class Module:
         order: list[Computation] = []
 
         def callees(comp: Computation) -> Iterator[Computation]:
-            for inst in comp:
-                if inst.spec.computation_attrs:
-                    yield from inst.called_computations
+            for inst in comp.call_sites:
+                yield from inst.called_computations
 
         for start in self.computations:
             if start in done:
@@ -244,7 +248,7 @@ class Module:
     def callers(self) -> dict[Computation, list[Instruction]]:
         """Return the instructions that call each computation."""
         found: dict[Computation, list[Instruction]] = {c: [] for c in self.computations}
-        for inst in self.instructions():
+        for inst in self.call_sites():
             for callee in inst.called_computations:
                 found.setdefault(callee, []).append(inst)
         return found

@@ -87,7 +87,7 @@ class RuleSet:
         """
         if not has_opcode(module, self._by_opcode):
             return
-        effects = Effects(module)
+        effects = Effects()
         for comp in unfused(module) if computations is None else computations:
             _Worklist(comp, self, rewrites, effects, skip).run()
 
@@ -111,7 +111,7 @@ def unfused(module: Module) -> list[Computation]:
     """
     owned = {
         c
-        for i in module.instructions()
+        for i in module.call_sites()
         if i.opcode == "fusion" or i.spec.has(Trait.ASYNC_CHAIN)
         for c in i.called_computations
     }

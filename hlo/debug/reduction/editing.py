@@ -93,7 +93,7 @@ def change(module: Module, edit: Callable[[Module], bool]) -> bool:
 
 
 def _remove_dead(module: Module) -> None:
-    effects = Effects(module)
+    effects = Effects()
     for comp in module:
         for inst in reversed(comp.in_order()):
             if effects.is_removable(inst):

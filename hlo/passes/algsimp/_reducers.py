@@ -28,10 +28,11 @@ def combiner(inst: Instruction) -> str | None:
     op = single_binary_op(comp)
     if op is None:
         return None
-    shapes = [*comp.parameter_shapes, *inst.operand_shapes, comp.result_shape]
-    et = type_of(inst)
-    same = all(isinstance(s, ArrayShape) and s.element_type is et for s in shapes)
-    return op if same else None
+    et = inst.shape.element_type
+    for value in (comp.root, *comp.parameters, *inst.operands):
+        if not isinstance(value.shape, ArrayShape) or value.shape.element_type is not et:
+            return None
+    return op
 
 
 def is_idempotent(op: str | None) -> bool:
@@ -75,9 +76,10 @@ def by_order(opcodes: str, equation: str) -> Callable[[Rewriter], Rewriter]:
 
         @functools.wraps(rewrite)
         def rounded(inst: Instruction, b: Builder) -> Instruction | None:
-            if combiner(inst) not in ("add", "multiply") or is_exact(type_of(inst)):
+            # The type first: most reductions are no sums of floats.
+            if not isinstance(inst.shape, ArrayShape) or is_exact(type_of(inst)):
                 return None
-            return rewrite(inst, b)
+            return rewrite(inst, b) if combiner(inst) in ("add", "multiply") else None
 
         _register_both(opcodes, equation, rewrite, exact, rounded)
         return rewrite

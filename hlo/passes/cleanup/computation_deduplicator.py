@@ -17,7 +17,7 @@ def computation_deduplicator(module: Module, rewrites: Rewrites) -> None:
     Metadata and the order of instructions make no difference, layouts do. The bodies of fusions and
     of asynchronous operations belong to these.
     """
-    congruence, calls = Congruence(module), Calls(module)
+    congruence, calls = Congruence(), Calls(module)
     first: dict[int, Computation] = {}
     shared = [c for c in unfused(module) if c is not module.entry]
     for comp in shared:

@@ -60,7 +60,7 @@ class _Folder:
     def __init__(
         self, module: Module, rewrites: Rewrites, max_bytes: int, max_seconds: float
     ) -> None:
-        self._effects = Effects(module)
+        self._effects = Effects()
         self._rewrites = rewrites
         self._max_bytes = max_bytes
         self._seconds = max_seconds

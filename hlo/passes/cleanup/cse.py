@@ -40,7 +40,7 @@ def cse(
     nearby_bytes: broadcasts from this size on are shared by users that are near to each other: to
     make one anew costs less than to keep it in memory for long. 0: all are shared.
     """
-    congruence, effects = Congruence(module), Effects(module)
+    congruence, effects = Congruence(), Effects()
 
     def region(inst: Instruction, depth: Mapping[Instruction, int]) -> int | None:
         """Return the value number of an instruction, None if it must not be merged."""
@@ -56,7 +56,7 @@ def cse(
 
 def _fused(module: Module) -> list[Computation]:
     """Return the insides of fusions, callees first."""
-    inside = {i.calls for i in module.instructions() if i.opcode == "fusion"}
+    inside = {i.calls for i in module.call_sites() if i.opcode == "fusion"}
     return [c for c in module.callees_first() if c in inside]
 
 

@@ -14,7 +14,7 @@ def dce(module: Module, rewrites: Rewrites) -> None:
 
     Parameters stay: they are the signature. An infinite loop whose result is not used goes.
     """
-    effects = Effects(module)
+    effects = Effects()
     for comp in module.computations:
         _sweep(comp, effects, rewrites)
     callers = {comp: len(calls) for comp, calls in module.callers().items()}

@@ -26,7 +26,7 @@ def dot_merger(module: Module, rewrites: Rewrites, *, max_size_to_merge: int = 1
 
     max_size_to_merge: bytes of the operands and results together; large products gain nothing.
     """
-    congruence = Congruence(module)
+    congruence = Congruence()
     for comp in unfused(module):
         for shared in (0, 1):
             groups: dict[Hashable, list[Instruction]] = {}

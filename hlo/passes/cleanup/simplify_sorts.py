@@ -20,7 +20,7 @@ def simplify_sorts(module: Module, rewrites: Rewrites) -> None:
     Equal elements are ordered by position at most, so operands that are not compared do not
     affect the order.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
     for comp in unfused(module):
         for inst in comp:
             if inst.opcode == "sort" and not has_control_edges(inst):
@@ -44,8 +44,7 @@ def _simplify(sort: Instruction, calls: Calls, effects: Effects, rewrites: Rewri
     attrs = {**sort.attrs, "to_apply": _with_parameters(function, kept)}
     operands = [sort.operands[n] for n in kept]
     new = b.op("sort", *operands, **attrs)
-    for callee in calls.added([new]):
-        effects.add(callee)
+    calls.added([new])
     if len(kept) == 1:
         values = {kept[0]: new}
     else:

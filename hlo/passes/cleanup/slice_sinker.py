@@ -21,7 +21,7 @@ def slice_sinker(module: Module, rewrites: Rewrites) -> None:
 
     The slices of each of the arrays have to have as many elements together as the array.
     """
-    effects, congruence = Effects(module), Congruence(module)
+    effects, congruence = Effects(), Congruence()
     for comp in unfused(module):
         groups: dict[Hashable, list[Instruction]] = {}
         for inst in comp.in_order():

@@ -21,7 +21,7 @@ _MOST_BRACES = 1 << 16
 @module_pass
 def zero_sized_hlo_elimination(module: Module, rewrites: Rewrites) -> None:
     """Replace arrays without elements by empty constants."""
-    effects = Effects(module)
+    effects = Effects()
     for comp in unfused(module):
         for inst in reversed(comp.in_order()):
             if effects.is_removable(inst) or not _is_empty(inst) or has_control_edges(inst):

@@ -42,7 +42,7 @@ def combine_collectives(
     """
     if not has_opcode(module, (opcode,)):
         return
-    congruence = Congruence(module)
+    congruence = Congruence()
     bodies = {i.body for i in module.instructions() if i.opcode == "while"}
     for comp in unfused(module):
         if comp in bodies and not in_loops:

@@ -30,7 +30,7 @@ def reassociate(
     """
     if not has_opcode(module, (opcode,)):
         return
-    congruence = Congruence(module)
+    congruence = Congruence()
     rule = f"{opcode.replace('-', '_')}_reassociate.reassociate"
     for comp in unfused(module):
         for inst in comp.in_order():

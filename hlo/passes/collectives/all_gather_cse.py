@@ -17,7 +17,7 @@ from hlo.values.types import ElementType
 @module_pass
 def all_gather_cse(module: Module, rewrites: Rewrites) -> None:
     """Gather a parameter once, looking through barriers, tuples and equal conversions."""
-    congruence = Congruence(module)
+    congruence = Congruence()
     for comp in unfused(module):
         first: dict[Hashable, Instruction] = {}
         for inst in comp.in_order():

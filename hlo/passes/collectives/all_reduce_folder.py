@@ -20,7 +20,7 @@ def all_reduce_folder(module: Module, rewrites: Rewrites) -> None:
     """Merge an all-reduce over rows of devices and one over columns into one over larger groups."""
     if not has_opcode(module, ("all-reduce",)):
         return
-    congruence, channel = Congruence(module), next_channel(module)
+    congruence, channel = Congruence(), next_channel(module)
     for comp in unfused(module):
         for inst in comp.in_order():
             groups = _folded_groups(inst, congruence)

@@ -28,7 +28,7 @@ def schedule_aware_collective_cse(
     """
     if not has_opcode(module, _OPCODES):
         return
-    congruence = Congruence(module)
+    congruence = Congruence()
     for comp in unfused(module):
         last: dict[Hashable, tuple[int, Instruction]] = {}
         for place, inst in enumerate(comp.in_order()):

@@ -181,8 +181,7 @@ def exchange(loop: Instruction, new: Instruction, calls: Calls, effects: Effects
     inner = [c for comp in new.called_computations for i in comp for c in i.called_computations]
     calls.counts.update(inner)
     calls.remove(loop)
-    for callee in calls.added([new]):
-        effects.add(callee)
+    calls.added([new])
     calls.forget(inner)
 
 

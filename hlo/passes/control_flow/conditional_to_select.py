@@ -18,7 +18,7 @@ def conditional_to_select(module: Module, rewrites: Rewrites) -> None:
     Such functions run side by side for many elements, which cannot branch apart. All branches have
     to be functions of their argument that surely end.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
     for comp in applied_computations(module):
         for inst in comp.in_order():
             if inst.opcode != "conditional" or has_control_edges(inst):
@@ -26,5 +26,4 @@ def conditional_to_select(module: Module, rewrites: Rewrites) -> None:
             if all(is_quick(c, effects) for c in inst.called_computations) and rewrites.allow(
                 "conditional_to_select", inst
             ):
-                for callee in select_branch(inst, calls):
-                    effects.add(callee)
+                select_branch(inst, calls)

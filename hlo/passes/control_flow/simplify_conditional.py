@@ -43,8 +43,8 @@ class _Simplifier:
     def __init__(self, module: Module, rewrites: Rewrites) -> None:
         self._module = module
         self._calls = Calls(module)
-        self._effects = Effects(module)
-        self._congruence = Congruence(module)
+        self._effects = Effects()
+        self._congruence = Congruence()
         self._rewrites = rewrites
         self._todo: list[Computation] = []  # computations to visit
         self._work: list[Instruction] = []  # instructions of the one that is visited
@@ -89,10 +89,7 @@ class _Simplifier:
         return self._pass_less(inst)
 
     def _note(self, joined: Iterable[Computation]) -> None:
-        for callee in joined:
-            self._effects.add(callee)
-            self._congruence.add(callee)
-            self._todo.append(callee)
+        self._todo.extend(joined)
 
     def _are_alike(self, inst: Instruction) -> bool:
         numbers = {self._congruence.number(c) for c in branches_of(inst)}

@@ -30,7 +30,7 @@ def simplify_while_loops(module: Module, rewrites: Rewrites) -> None:
     stands for itself inside, and any is used directly after the loop. Elements that are equal are
     carried once. What only its own next value needs goes. Tuples in the state become its elements.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
 
     def visit(loop: Instruction) -> bool:
         steps = (_remove, _carry_less, _flatten)
@@ -53,8 +53,7 @@ def _remove(loop: Instruction, calls: Calls, effects: Effects, rewrites: Rewrite
         if not rewrites.allow("simplify_while_loops.once", loop):
             return False
         root, built = inline(loop.body, loop.operands, loop)
-        for callee in calls.added(built):
-            effects.add(callee)
+        calls.added(built)
         replace_instruction(loop, root, built)
     else:
         return False

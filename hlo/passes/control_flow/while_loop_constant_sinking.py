@@ -32,7 +32,7 @@ def while_loop_constant_sinking(
 
     They stay in the state; simplify-while-loops takes them out.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
 
     def sinks(value: Instruction) -> bool:
         if value.opcode == "broadcast" and sink_broadcast_of_constants:

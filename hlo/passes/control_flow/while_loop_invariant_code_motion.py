@@ -46,7 +46,7 @@ def while_loop_invariant_code_motion(
     hoist_collectives: also collectives, of any size, such as all-gathers of weights. All devices
     run the loop, and to them the operands are the same in every iteration, too.
     """
-    calls, effects, known = Calls(module), Effects(module), _Known(module)
+    calls, effects, known = Calls(module), Effects(), _Known(module)
 
     def is_movable(inst: Instruction) -> bool:
         return (
@@ -73,7 +73,7 @@ class _Known:
 
     @cached_property
     def _congruence(self) -> Congruence:
-        return Congruence(self._module)
+        return Congruence()
 
     def same(self, inst: Instruction) -> Instruction:
         """Return the value that an instruction has in its computation: its own, or an earlier one.
@@ -163,8 +163,7 @@ def _move(
         if user.tuple_index in unchanged
     }
     copies = copy_cone(body, comp, made, moved)
-    for callee in calls.added(copies):
-        effects.add(callee)
+    calls.added(copies)
     standing: dict[Instruction, Instruction] = {}
     for copy in copies:
         standing[copy] = same = known.same(copy)

@@ -20,7 +20,7 @@ def while_loop_trip_count_annotator(module: Module, rewrites: Rewrites) -> None:
     The form is XLA's `WhileLoopBackendConfig`; what else a configuration says stays. What does more
     than count is run from constants for a while.
     """
-    effects = Effects(module)
+    effects = Effects()
     for loop in module.instructions():
         if loop.opcode != "while":
             continue

@@ -35,7 +35,7 @@ def while_loop_unroller(
     instructions of its body, max_expansion: of all copies of a body. elementwise_only: leave loops
     whose iterations could not become one loop over the elements of the arrays that they carry.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
 
     def visit(loop: Instruction) -> bool:
         count, body = known_trips(loop, effects), loop.body
@@ -118,8 +118,7 @@ def _unroll_by(loop: Instruction, factor: int, calls: Calls, effects: Effects) -
     body.set_root(b.tuple(*values))
     loop.attrs["body"] = body
     loop.annotations.pop("backend_config", None)
-    for callee in calls.added([loop]):
-        effects.add(callee)
+    calls.added([loop])
     calls.forget([old, loop.condition])
 
 
@@ -138,6 +137,5 @@ def _iteration(
     acting = [i for i in body if effects.has_side_effect(i)]
     copies = copy_cone(body, b.comp, made, [*results, *acting])
     if calls is not None:
-        for callee in calls.added(copies):
-            effects.add(callee)
+        calls.added(copies)
     return [made[o] for o in results]

@@ -72,7 +72,6 @@ class FusionBuilder:
         attrs = {"kind": kind or kind_of(body, inner), "calls": body}
         fusion = comp.create("fusion", body.result_shape, operands, attrs, name=name, like=root)
         self._calls.added([fusion])
-        self._effects.add(body)
         self.places[fusion] = max(self.places[o] for o in outputs)
         self._replace(outputs, fusion)
         for inst in reversed(order):

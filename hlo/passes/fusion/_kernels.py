@@ -164,7 +164,7 @@ def fuse_siblings(
 
     read_each_other: whether one of them may read another's result.
     """
-    calls, effects, congruence = Calls(module), Effects(module), Congruence(module)
+    calls, effects, congruence = Calls(module), Effects(), Congruence()
     for comp in fusible_computations(module):
         inlined = Inlined(comp, effects, congruence)
         groups = sibling_groups(inlined.computation, inlined.roles, read_each_other=read_each_other)

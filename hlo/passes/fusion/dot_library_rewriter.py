@@ -22,7 +22,7 @@ def dot_library_rewriter(module: Module, rewrites: Rewrites, *, kind: str = "__y
     kind: the library's name in `backend_config`. Results are the same, since here they run on this
     project's kernels.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
     for comp in fusible_computations(module):
         builder = FusionBuilder(comp, calls, effects)
         for inst in comp.in_order():

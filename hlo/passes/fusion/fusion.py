@@ -22,7 +22,7 @@ def fusion(module: Module, rewrites: Rewrites) -> None:
     others. Side effects, control edges and dynamic dimensions keep instructions out, and fusions
     that are there already stay as they are.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
     for comp in fusible_computations(module):
         roles = roles_in(comp, lambda inst: is_opaque(inst, effects))
         builder = FusionBuilder(comp, calls, effects)

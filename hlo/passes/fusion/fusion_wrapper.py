@@ -21,7 +21,7 @@ def fusion_wrapper(module: Module, rewrites: Rewrites) -> None:
     Contractions and copies, which have kernels of their own, are not wrapped, nor are scalars,
     bitcasts and reshapes that move nothing, which are no loops.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
     for comp in fusible_computations(module):
         builder = FusionBuilder(comp, calls, effects)
         for inst in comp:

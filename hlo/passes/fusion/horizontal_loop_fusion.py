@@ -29,7 +29,7 @@ def horizontal_loop_fusion(
     Code generation does not: a kernel is started by a call. Where it takes longer, such as on a
     GPU, few kernels are better. max_elements: larger loops are worth a kernel each.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
     for comp in fusible_computations(module):
         order = Order(comp)
         for a, b in _pairs(comp, effects, max_elements):

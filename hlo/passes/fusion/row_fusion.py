@@ -21,7 +21,7 @@ def row_fusion(module: Module, rewrites: Rewrites) -> None:
     reduced again. One kernel does all of that to a row while it is in the cache, and then takes the
     next one. The rules are those of code generation: many rows, contiguous, of moderate length.
     """
-    calls, effects, congruence = Calls(module), Effects(module), Congruence(module)
+    calls, effects, congruence = Calls(module), Effects(), Congruence()
     for comp in fusible_computations(module):
         inlined = Inlined(comp, effects, congruence)
         absorb_rows(inlined.computation, inlined.roles)

@@ -19,6 +19,7 @@ from hlo.passes.layout._memory_graph import memory_graph
 from hlo.passes.layout._scheduled import mark_scheduled
 from hlo.passes.registry import module_pass
 from hlo.passes.rewrites import Rewrites
+from hlo.passes.rules import unfused
 
 _ALGORITHMS: Mapping[str, Callable[[Graph], Order]] = {
     "list": list_order,
@@ -33,7 +34,7 @@ _BEST = "best"
 def hlo_memory_scheduler(
     module: Module, rewrites: Rewrites, *, algorithm: str = _BEST, schedule: bool = False
 ) -> None:
-    """Schedule instructions for low peak memory.
+    """Schedule instructions outside fusions for low peak memory.
 
     algorithm: list, reverse-list, dfs, post-order, or the best of them. An order without a lower
     peak than the current one changes nothing. schedule: mark the module as scheduled, so that its
@@ -44,9 +45,10 @@ def hlo_memory_scheduler(
         hint = did_you_mean(algorithm, names) or f"one of {', '.join(names)}"
         raise HloError.at("bad-pass-option", f"there is no algorithm {algorithm}", None, hint)
     chosen = list(_ALGORITHMS) if algorithm == _BEST else [algorithm]
-    effects, peaks = Effects(module), Peaks()
-    # Callees first: the peak inside a loop counts at its position.
-    for comp in module.callees_first():
+    effects, peaks = Effects(), Peaks()
+    # Callees first: the peak inside a loop counts at its position. Inside a fusion nothing is in
+    # memory.
+    for comp in unfused(module):
         while True:
             graph = memory_graph(
                 # Side effects and random numbers keep their order.

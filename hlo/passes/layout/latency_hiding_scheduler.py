@@ -48,7 +48,7 @@ def latency_hiding_scheduler(
         return
     machine, network = Machine(flops, memory_bandwidth), Network(network_bandwidth, network_latency)
     durations = Durations(module, machine, network)
-    effects, peaks = Effects(module), Peaks()
+    effects, peaks = Effects(), Peaks()
 
     def keeps_order(inst: Instruction) -> bool:
         # All devices run the same order, whichever it is, so collectives meet in any.

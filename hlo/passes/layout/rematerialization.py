@@ -81,7 +81,7 @@ def _least(comp: Computation) -> int:
 class _Rematerializer:
     def __init__(self, module: Module, rewrites: Rewrites) -> None:
         self.rewrites = rewrites
-        self.effects = Effects(module)
+        self.effects = Effects()
         self.calls = Calls(module)
         self.peaks = Peaks()
         self._costs: dict[Instruction, float] = {}
@@ -352,5 +352,3 @@ class _Sweep:
         if copy.opcode == "fusion":
             copy.attrs["calls"] = clone_computation(copy.calls)
         self.module.calls.added([copy])
-        for callee in copy.called_computations:
-            self.module.effects.add(callee)

@@ -31,7 +31,7 @@ def narrow_states(
     Either all that makes an element is in the narrow type before, or all that uses it after.
     types: the narrow type of each. narrows, widens: what converts to it and from it.
     """
-    calls, effects = Calls(module), Effects(module)
+    calls, effects = Calls(module), Effects()
     for loop in loops_of(module):
         if loop.parent is None or loop.parent.module is not module or not is_tuple_loop(loop):
             continue
@@ -94,8 +94,7 @@ def _replace(
         user.replace_all_uses_with(converted(b, value, user.shape))
         comp.remove(user)
     calls.remove(loop)
-    for callee in calls.added([new]):
-        effects.add(callee)
+    calls.added([new])
 
 
 def _on(comp: Computation, found: Collection[int], types: Types, *, is_body: bool) -> Computation:

@@ -264,6 +264,7 @@ def element_bits(shape: ArrayShape) -> int:
     return bits or shape.element_type.byte_width * 8
 
 
+@lru_cache(maxsize=1 << 12)
 def physical_bytes(shape: ArrayShape) -> int:
     """Return the size of the buffer: prefix, elements, padding."""
     layout = checked_layout(shape)

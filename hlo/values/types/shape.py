@@ -37,7 +37,10 @@ class Shape:
     's32[]'
     """
 
-    __slots__ = ()
+    # Computed when first needed: shapes are looked up in tables wherever a module is looked at. It
+    # is no field, so that it does not go with a pickled shape: other processes hash otherwise.
+    __slots__ = ("_hash",)
+    _hash: int
 
     def to_string(self, layout: bool = True) -> str:
         """Return the shape as HLO writes it, with or without layouts."""
@@ -115,6 +118,14 @@ class ArrayShape(Shape):
         if not isinstance(self.element_type, ElementType) or not isinstance(self.dims, tuple):
             given = f"{self.element_type!r}, {self.dims!r}"
             raise TypeError(f"ArrayShape: an ElementType and a tuple are needed, not {given}")
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            own = hash((self.element_type, self.dims, self.layout, self.dynamic))
+            object.__setattr__(self, "_hash", own)
+            return own
 
     @property
     def rank(self) -> int:
@@ -209,6 +220,14 @@ class TupleShape(Shape):
         object.__setattr__(self, "nesting", nesting)
         leaves = len(self.elements) - len(tuples)
         object.__setattr__(self, "num_parts", 1 + leaves + sum(s.num_parts for s in tuples))
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            own = hash(self.elements)
+            object.__setattr__(self, "_hash", own)
+            return own
 
     @property
     def is_dynamic(self) -> bool:
