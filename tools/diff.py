@@ -102,11 +102,12 @@ def _compared(
     """Return what changed, and write the page that is asked for. Raises HloError."""
     from hlo import diff, optimize
     from hlo.io.files import need_places, write_files
+    from hlo.support.memory import collector_paused
 
     where = _machine(machine)
     if html is not None:
         need_places([html], [name for name in (a, b) if name not in (None, "-")])
-    with progress(f"hlo-diff {a} {b or ''}".rstrip()):
+    with progress(f"hlo-diff {a} {b or ''}".rstrip()), collector_paused():
         left = load(a)
         right = left.clone() if b is None else load(b)
         names = (a, b or a)

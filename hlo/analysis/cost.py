@@ -96,6 +96,9 @@ def costs_of_module(module: Module) -> dict[Instruction, Cost]:
     }
 
 
+_NOTHING = Cost()
+
+
 class _Costs:
     def __init__(self, fused: Fused) -> None:
         self._fused = fused
@@ -103,10 +106,14 @@ class _Costs:
 
     def of(self, comp: Computation) -> Cost:
         if comp not in self._done:
-            total = Cost()
+            operations, transcendentals, bytes_, exact = 0, 0, 0, True
             for inst in comp:
-                total += self.instruction(inst)
-            self._done[comp] = total
+                cost = self.instruction(inst)
+                operations += cost.operations
+                transcendentals += cost.transcendentals
+                bytes_ += cost.bytes
+                exact = exact and cost.exact
+            self._done[comp] = Cost(operations, transcendentals, bytes_, exact)
         return self._done[comp]
 
     def instruction(self, inst: Instruction) -> Cost:
@@ -129,7 +136,10 @@ class _Costs:
                 return inner + Cost(bytes=self._traffic(inst))
             case "custom-call":
                 return Cost(bytes=self._traffic(inst), exact=False)
-        return self._arithmetic(inst) + Cost(bytes=self._traffic(inst))
+        cost, traffic = self._arithmetic(inst), self._traffic(inst)
+        if not traffic:
+            return cost
+        return Cost(cost.operations, cost.transcendentals, cost.bytes + traffic, cost.exact)
 
     # --- arithmetic -----------------------------------------------------------------------------
 
@@ -146,7 +156,7 @@ class _Costs:
             chosen = source * (_window_elements(inst) - 1)
             select, scatter = self.of(inst.select), self.of(inst.scatter)
             return _no_bytes(select).times(chosen) + _no_bytes(scatter).times(source)
-        return Cost()
+        return _NOTHING
 
     def _elementwise(self, inst: Instruction, shape: ArrayShape) -> Cost:
         count = shape.num_elements
@@ -155,7 +165,7 @@ class _Costs:
         if inst.spec.has(Trait.TRANSCENDENTAL):
             return Cost(transcendentals=count)
         if not inst.spec.cost:
-            return Cost()
+            return _NOTHING
         if shape.element_type.is_complex:
             count *= 6 if inst.opcode in ("multiply", "divide") else 2
         return Cost(count)
@@ -190,6 +200,8 @@ def _no_bytes(cost: Cost) -> Cost:
 
 
 def _bytes(shape: Shape) -> int:
+    if isinstance(shape, ArrayShape):
+        return shape.byte_size
     return sum(s.byte_size for _, s in shape.leaves() if isinstance(s, ArrayShape))
 
 

@@ -6,10 +6,11 @@ Few instructions are under any, and only those are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from hlo.ir import Computation, Instruction, Module
-from hlo.values.types import BufferShape, Shape
+from hlo.ops import OPS
+from hlo.values.types import ArrayShape, BufferShape, Shape
 from hlo.verifier.buffers import check_buffers
 from hlo.verifier.calls import check_calls
 from hlo.verifier.header import check_header
@@ -23,20 +24,32 @@ _ANNOTATIONS = frozenset({"parameter_replication", "sharding"})
 
 def is_constrained(inst: Instruction) -> bool:
     """True for an instruction that `check_constraints` has to be given."""
-    spec = inst.spec
     return (
-        bool(spec.computation_attrs)
-        or spec.name == "custom-call"
-        or spec.name in PAIRED
-        or not spec.attrs.keys().isdisjoint(_ATTRS)
+        _is_constrained(inst.spec.name)
         or not _ANNOTATIONS.isdisjoint(inst.annotations)
         or _has_buffers(inst.shape)
-        or any(_has_buffers(o.shape) for o in inst.operands)
+        or any([_has_buffers(o.shape) for o in inst.operands])
     )
 
 
-@lru_cache(maxsize=1 << 12)
+@cache
+def _is_constrained(opcode: str) -> bool:
+    """True if all instructions of an opcode are."""
+    spec = OPS[opcode]
+    return (
+        bool(spec.computation_attrs)
+        or opcode == "custom-call"
+        or opcode in PAIRED
+        or not spec.attrs.keys().isdisjoint(_ATTRS)
+    )
+
+
 def _has_buffers(shape: Shape) -> bool:
+    return type(shape) is not ArrayShape and _contains_buffers(shape)
+
+
+@lru_cache(maxsize=1 << 12)
+def _contains_buffers(shape: Shape) -> bool:
     return any(isinstance(leaf, BufferShape) for _, leaf in shape.leaves())
 
 

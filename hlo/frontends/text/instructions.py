@@ -267,6 +267,18 @@ class InstructionBuilder:
         names = scope.names
         found: list[Instruction] = []
         starts: list[int] = []
+        # As XLA prints them: names alone. Whatever else is none that there is.
+        start = base + 1
+        for word in text[1:-1].split(", "):
+            operand = names.get(word[1:] if word[:1] == "%" else word)
+            if operand is None:
+                break
+            found.append(operand)
+            starts.append(start)
+            start += len(word) + 2
+        else:
+            return _Operands(found, starts, token.end_pos)
+        found, starts = [], []
         count = 0
         pos, last = _GAP.match(text, 1).end(), len(text) - 1  # type: ignore[union-attr]
         while pos < last:
