@@ -174,6 +174,8 @@ class Reducer:
                 if verdict.problem:
                     module = makes[number](self._base())
                     assert module is not None
+                    if digest(module) != verdict.digest and not self._is_as_wrong(module):
+                        continue
                     self.module, self.problem = module, verdict.problem
                     # Two steps that undo each other come to an end.
                     self.known.add(verdict.digest)
@@ -183,6 +185,11 @@ class Reducer:
                     self.known.add(verdict.digest)
                     self._passed(verdict.digest)
         return None
+
+    def _is_as_wrong(self, module: Module) -> bool:
+        """Test a module that was not made again as it was tested: what is adopted was tested."""
+        with closing(self._each([lambda _: module])) as verdicts:
+            return bool(next(verdicts).problem)
 
     def _each(self, makes: Sequence[Make]) -> Generator[Verdict]:
         with closing(self._workers.verdicts([self._work(make) for make in makes])) as verdicts:

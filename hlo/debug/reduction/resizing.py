@@ -248,9 +248,12 @@ class Axes:
 
     def _keep(self, axes: Sequence[Axis], sizes: dict[Axis, int], kept: set[Axis]) -> bool:
         """Have axes keep their own sizes; returns whether some had others."""
-        new = {axis for axis in axes if axis not in kept}
-        kept |= new
-        return any(sizes.pop(axis, axis.size) != axis.size for axis in new)
+        changed = False
+        for axis in axes:
+            if axis not in kept:
+                kept.add(axis)
+                changed |= sizes.pop(axis, axis.size) != axis.size
+        return changed
 
     def _size(self, axis: Axis, sizes: Mapping[Axis, int]) -> int:
         axis = _found(axis)

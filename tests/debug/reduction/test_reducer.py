@@ -12,6 +12,7 @@ import pytest
 import hlo
 from hlo.debug.reduction.interestingness.base import Predicate
 from hlo.debug.reduction.reducer import Reducer
+from hlo.debug.reduction.resizing import resize
 from hlo.debug.reduction.workers import Workers
 from hlo.ir import Module
 from hlo.verifier import diagnose
@@ -248,3 +249,23 @@ ENTRY %main (p0: c64[]) -> f32[] {
         return has("real")(module) or not has("cosine")(module)
 
     assert opcodes(hlo.reduce(module, test)) == ["parameter", "exponential", "sine"]
+
+
+def test_dimensions_that_cannot_shrink_keep_their_sizes_in_any_order() -> None:
+    module = hlo.parse("""HloModule m
+ENTRY e {
+  x = f32[4,4] parameter(0)
+  y = f32[4,4] tanh(x)
+  s = f32[4,2] slice(y), slice={[0:4], [0:2]}
+  t = f32[4,2] slice(y), slice={[0:4], [2:4]}
+  ROOT r = f32[4,4] concatenate(s, t), dimensions={1}
+}
+""")
+    for wanted in range(1, 4):
+        found = set()
+        for _ in range(30):
+            small = module.clone()
+            resize(small, lambda axis: min(axis.size, wanted))
+            hlo.verify(small)
+            found.add(str(small))
+        assert len(found) == 1
