@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from hlo.codegen import kernels  # noqa: F401  (kernels registers its emitters)
 from hlo.codegen.entry.buffers import Origin
 from hlo.codegen.entry.commands import (
     Block,
     Branches,
+    Command,
     ComputeScalar,
     HostCall,
     KernelCall,
@@ -91,25 +93,28 @@ class EntryEmitter(EntryState):
         for command in block.commands:
             self.b.locate(command.inst.span)
             self.instrumentation.before(self, command)
-            match command:
-                case KernelCall():
-                    self._kernel(command)
-                case ComputeScalar(inst):
-                    self.spent += 1
-                    self.scalars[inst, ()] = self._computed(inst)
-                case UseConstant(_, buffer):
-                    address = self.b.element_address("%constants", "i8", buffer.offset)
-                    self.pointers[buffer] = address
-                case HostCall():
-                    emit_host(self, command)
-                    # Its running time is unknown.
-                    self.spend(POLLED_COST)
-                case Loop():
-                    emit_while(self, command)
-                case Branches():
-                    emit_conditional(self, command)
+            self.instrumentation.command(self, command, partial(self._emit, command))
             self.instrumentation.after(self, command)
         self.instrumentation.leave(self, block)
+
+    def _emit(self, command: Command) -> None:
+        match command:
+            case KernelCall():
+                self._kernel(command)
+            case ComputeScalar(inst):
+                self.spent += 1
+                self.scalars[inst, ()] = self._computed(inst)
+            case UseConstant(_, buffer):
+                address = self.b.element_address("%constants", "i8", buffer.offset)
+                self.pointers[buffer] = address
+            case HostCall():
+                emit_host(self, command)
+                # Its running time is unknown.
+                self.spend(POLLED_COST)
+            case Loop():
+                emit_while(self, command)
+            case Branches():
+                emit_conditional(self, command)
 
     def iteration(self, loop: Loop, body: Callable[[], None]) -> None:
         """Emit the body of a loop, which `body` does, and what precedes it."""

@@ -54,7 +54,7 @@ def emit_host(e: EntryState, command: HostCall) -> None:
     if inst.opcode == "custom-call" and inst.custom_call_target == WAIT:
         emit_wait(e, started_by(inst))
         for buffer, operand in zip(targets.values(), inst.operands, strict=False):
-            source = _addresses(e, operand)[0]
+            source = leaf_addresses(e, operand)[0]
             if source != e.pointers[buffer]:
                 e.copy_bytes(source, e.pointers[buffer], operand.array_shape)
         return
@@ -130,10 +130,10 @@ def _leaf_numbers(shapes: Sequence[Shape]) -> dict[tuple[int, Path], int]:
 
 def _operand_addresses(e: EntryState, inst: Instruction) -> list[str]:
     """Return the addresses of all array leaves of the operands."""
-    return [address for operand in inst.operands for address in _addresses(e, operand)]
+    return [address for operand in inst.operands for address in leaf_addresses(e, operand)]
 
 
-def _addresses(e: EntryState, operand: Instruction) -> list[str]:
+def leaf_addresses(e: EntryState, operand: Instruction) -> list[str]:
     """Return the addresses of the array leaves of a value; scalars are stored first."""
     found = []
     for path, leaf in operand.shape.leaves():

@@ -44,6 +44,10 @@ class Instrumentation:
     def before(self, entry: EntryState, command: Command) -> None:
         """Write what precedes the code of a command."""
 
+    def command(self, entry: EntryState, command: Command, emit: Callable[[], None]) -> None:
+        """Write a command, by `emit`; a call without results may be left out, or in a branch."""
+        emit()
+
     def after(self, entry: EntryState, command: Command) -> None:
         """Write what follows the code of a command, whose results exist now."""
 

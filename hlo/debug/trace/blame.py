@@ -141,5 +141,7 @@ def _is_inexact(array: np.ndarray) -> bool:
 
 
 def _finite(array: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.isfinite(array)
+    # Narrow types are converted for it, which says of some NaN that they are invalid.
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.isfinite(array)
     return found

@@ -1,14 +1,15 @@
 """The first instruction that makes a NaN or an infinity from operands without it.
 
-The module runs as it was given, with a probe behind each instruction that may make one. Where some
-did, it runs again with probes that hand the operands over, too, and the first to blame is found
-with them. Only if the module makes none, what the passes make of it is looked at likewise: what is
-found then is theirs.
+The module runs as it was given, with probes behind instructions that may make one. As native code
+these look by themselves, and only at values that show what others have as well (`witnesses`). Where
+there are some, the module runs again with probes that hand over their values and the operands, and
+the first to blame is found with them. Only if the module makes none, what the passes make of it is
+looked at likewise: what is found then is theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,8 @@ from hlo.debug.trace.leaves import leaves
 from hlo.debug.trace.origin import origin
 from hlo.debug.trace.probes import Probe, with_probes
 from hlo.debug.trace.record import Frame
-from hlo.debug.trace.running import need_backend, optimized, run_probed
+from hlo.debug.trace.running import first_nonfinite, need_backend, optimized, run_probed
+from hlo.debug.trace.witnesses import Witnesses
 from hlo.errors import HloError
 from hlo.eval import Interpreter
 from hlo.host import Host
@@ -88,6 +90,8 @@ def _computation(inst: Instruction) -> str:
     return inst.parent.name if inst.parent is not None else ""
 
 
+# So many values that have one are looked into at first.
+_AT_FIRST = 8
 # The header's attributes that an instruction's own module needs.
 _DEVICE_COUNTS = ("replica_count", "num_partitions")
 
@@ -103,11 +107,34 @@ class _Search:
     given: tuple[str, ...]
     attrs: Mapping[str, Any]
     _suspects: set[Instruction] = field(default_factory=set)
+    # The instruction of the finding, in the module that ran, and its callers.
+    _made_by: Instruction | None = None
+    _made_in: tuple[Frame, ...] = ()
 
     def first(self, module: Module, source: Module | None = None) -> Finding | None:
         """Return the finding in a module, in terms of the one that it was made from."""
-        suspects = self._suspects = set()
-        self._run(module, may_make, self._suspect, whole=False)
+        if self.backend == "reference":
+            suspects = self._suspects = set()
+            self._run(module, may_make, self._suspect, whole=False)
+            return self._judged(module, suspects, source)
+        # A value that shows a NaN, and what it stands for, at the time and place where it did.
+        witnesses = Witnesses(module.computations)
+        probed = with_probes(module, lambda i: (i,) if witnesses.is_one(i) else ())
+        met = first_nonfinite(probed, self.values, self.host, self.threads)
+        if len(self.values) == 1 and len(met) > _AT_FIRST:
+            some = dict.fromkeys(probe.inst for probe, _ in met[:_AT_FIRST])
+            found = self._judged(module, _shown(witnesses, some), source)
+            # What was first met later may make one earlier than this, in another iteration.
+            if found is not None and self._made_by is not None:
+                place = witnesses.of(self._made_by), self._made_in
+                if any(place == (probe.inst, frames) for probe, frames in met[:_AT_FIRST]):
+                    return found
+        return self._judged(module, _shown(witnesses, (probe.inst for probe, _ in met)), source)
+
+    def _judged(
+        self, module: Module, suspects: set[Instruction], source: Module | None
+    ) -> Finding | None:
+        """Return the first of some instructions that makes one, from what its operands are."""
         if not suspects:
             return None
         try:
@@ -124,8 +151,9 @@ class _Search:
 
         probed = with_probes(module, wanted)
         run_probed(
-            probed, self.values, take, backend=self.backend, host=self.host, threads=self.threads
-        )
+            probed, self.values, take, backend=self.backend, host=self.host, threads=self.threads,
+            finite=False,
+        )  # fmt: skip
 
     def _suspect(
         self, device: int, probe: Probe, values: list[Any], frames: tuple[Frame, ...]
@@ -140,6 +168,7 @@ class _Search:
             made = blame(probe.inst, operands, values[0])
             if made is None:
                 return
+            self._made_by, self._made_in = probe.inst, frames
             raise _Found(
                 self._finding(probe.inst, operands, values[0], made, frames, device, source)
             )
@@ -167,6 +196,11 @@ class _Search:
             inputs, self.given,
             "" if source is None else f"{inst.name} = {inst.shape} {inst.opcode}",
         )  # fmt: skip
+
+
+def _shown(witnesses: Witnesses, met: Iterable[Instruction]) -> set[Instruction]:
+    """Return the instructions that may have made what was met."""
+    return {inst for witness in met for inst in witnesses.shown_by(witness)}
 
 
 class _Seen(Exception):

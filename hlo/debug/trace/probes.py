@@ -215,10 +215,15 @@ class Listener:
     def __init__(
         self, calls: Sequence[Probe | LoopMark],
         take: Callable[[Probe, list[Any], tuple[Frame, ...]], None],
+        iterations: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        """Begin a run. take: gets the values that a probe hands over, and its callers."""
+        """Begin a run. take: gets the values that a probe hands over, and its callers.
+
+        iterations: of the loops that run, by their level, where the program itself counts them.
+        """
         self._calls = calls
         self._take = take
+        self._counted = iterations
         self._iterations: list[int] = []
 
     def __call__(self, op: Any, args: Sequence[Any]) -> tuple[()]:
@@ -240,19 +245,22 @@ class Listener:
             if isinstance(inst.shape, ArrayShape) and inst.shape.dynamic:
                 valid = tuple(slice(0, int(next(sizes))) for _ in inst.shape.dims)
                 values[n] = np.asarray(values[n][valid])
-        self._take(what, values, self._frames(what))
+        counts = self._iterations if self._counted is None else self._counted
+        self._take(what, values, frames_of(what, counts))
         return ()
 
-    def _frames(self, probe: Probe) -> tuple[Frame, ...]:
-        frames = []
-        for n, caller in enumerate(probe.callers):
-            if not isinstance(caller, Loop):
-                frames.append(Frame(caller.name))
-                continue
-            iteration = self._iterations[caller.level]
-            within = probe.callers[n + 1 :] or (probe.inst,)
-            first = within[0].inst if isinstance(within[0], Loop) else within[0]
-            if first.parent is caller.inst.condition:
-                iteration += 1  # the one that it decides about
-            frames.append(Frame(caller.inst.name, iteration))
-        return tuple(frames)
+
+def frames_of(probe: Probe, iterations: Sequence[int] | np.ndarray) -> tuple[Frame, ...]:
+    """Return the callers of a probe. iterations: of the loops that run, by their level."""
+    frames = []
+    for n, caller in enumerate(probe.callers):
+        if not isinstance(caller, Loop):
+            frames.append(Frame(caller.name))
+            continue
+        iteration = int(iterations[caller.level])
+        within = probe.callers[n + 1 :] or (probe.inst,)
+        first = within[0].inst if isinstance(within[0], Loop) else within[0]
+        if first.parent is caller.inst.condition:
+            iteration += 1  # the one that it decides about
+        frames.append(Frame(caller.inst.name, iteration))
+    return tuple(frames)

@@ -20,6 +20,7 @@ import struct
 import ml_dtypes
 import numpy as np
 
+from hlo.debug.trace.loop_counters import LOOPS_IR
 from hlo.values.types import ElementType
 
 # Words of a row.
@@ -38,7 +39,7 @@ def function_name(et: ElementType) -> str:
 
 def statistics_ir(types: list[ElementType], depth: int) -> str:
     """Return the functions for element types. depth: how deep loops are nested."""
-    parts = [_COMMON.format(words=1 + ROW + depth, row=ROW, depth_bytes=8 * depth)]
+    parts = [LOOPS_IR, _COMMON.format(words=1 + ROW + depth, row=ROW, depth_bytes=8 * depth)]
     for et in types:
         parts.append(_function(et))
     return "\n".join(parts)
@@ -50,27 +51,12 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _COMMON = """
 @hlo_trace_state = external global [2 x i64]
 @hlo_trace_events = external global i64
-@hlo_trace_active = external global i64
 declare void @hlo_trace_flush()
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
-
-define void @hlo_trace_loop(i64 %level) {{
-  %at = getelementptr i64, ptr @hlo_trace_active, i64 %level
-  store i64 -1, ptr %at
-  ret void
-}}
-
-define void @hlo_trace_iteration(i64 %level) {{
-  %at = getelementptr i64, ptr @hlo_trace_active, i64 %level
-  %before = load i64, ptr %at
-  %now = add i64 %before, 1
-  store i64 %now, ptr %at
-  ret void
-}}
 
 define internal void @clear(ptr %row) {{
   store i64 9223372036854775807, ptr %row

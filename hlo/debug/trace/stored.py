@@ -25,6 +25,7 @@ from hlo.codegen.llvm import i64, ptr
 from hlo.codegen.plan.liveness import array_leaves
 from hlo.codegen.scalar import operations as scalar
 from hlo.compiler.pipeline import compile_instrumented
+from hlo.debug.trace.loop_counters import LoopCounters
 from hlo.debug.trace.origin import Origins
 from hlo.debug.trace.place_rows import PlaceRows
 from hlo.debug.trace.record import Frame, Trace, TracedValue
@@ -67,7 +68,7 @@ class Probes(Instrumentation):
         self._types: dict[str, ElementType] = {}
         self.state = np.zeros(2, np.int64)
         self.events = np.zeros(0, np.int64)
-        self.active = np.zeros(1, np.int64)
+        self._loops = LoopCounters()
         # What empties the buffer when it is full.
         self.on_full: Callable[[], None] = lambda: None
         self._flush: Any = None
@@ -84,7 +85,6 @@ class Probes(Instrumentation):
     @property
     def called(self) -> Mapping[str, int]:
         self.events = np.zeros((_EVENTS + 1) * self.words, np.int64)
-        self.active = np.zeros(max(1, self.depth), np.int64)
         self.state[:] = 0, _EVENTS * self.words
         self._flush = ctypes.CFUNCTYPE(None)(self.on_full)
         flush = ctypes.cast(self._flush, ctypes.c_void_p).value
@@ -92,8 +92,8 @@ class Probes(Instrumentation):
         return {
             "hlo_trace_state": self.state.ctypes.data,
             "hlo_trace_events": self.events.ctypes.data,
-            "hlo_trace_active": self.active.ctypes.data,
             "hlo_trace_flush": flush,
+            **self._loops.reserve(self.depth),
         }
 
     # --- code -----------------------------------------------------------------------------------
@@ -103,20 +103,20 @@ class Probes(Instrumentation):
 
     def before(self, entry: EntryState, command: Command) -> None:
         if isinstance(command, Loop):
-            self._iterate(entry, begins=True)
+            self._loops.begin(entry, self._level)
             self._callers.append(command.inst)
         elif isinstance(command, Branches):
             self._callers.append(command.inst)
 
     def iteration(self, entry: EntryState, loop: Loop) -> None:
         self._callers.pop()
-        self._iterate(entry, begins=False)
+        self._loops.iterate(entry, self._level)
         self._callers.append(loop.inst)
 
     def after(self, entry: EntryState, command: Command) -> None:
         match command:
             case KernelCall():
-                in_place = updated_operands(command.inst) if self._is_in_loop else {}
+                in_place = updated_operands(command.inst) if self._level else {}
                 for (path, shape), number in zip(
                     array_leaves(command.inst), command.results, strict=True
                 ):
@@ -138,8 +138,9 @@ class Probes(Instrumentation):
                 self._callers.pop()
 
     @property
-    def _is_in_loop(self) -> bool:
-        return any(c.opcode == "while" for c in self._callers)
+    def _level(self) -> int:
+        """How many loops are around."""
+        return sum(c.opcode == "while" for c in self._callers)
 
     def _place(self, inst: Instruction, path: tuple[int, ...], shape: ArrayShape) -> _Place:
         if is_multi_output(inst):
@@ -168,13 +169,6 @@ class Probes(Instrumentation):
         slot = entry.b.alloca(scalar.memory_type(et), 2 if et.is_complex else 1, align=16)
         scalar.store(entry.b, et, entry.scalar(inst), slot.name, 0)
         self._take(entry, self._place(inst, (), inst.array_shape), slot.name)
-
-    def _iterate(self, entry: EntryState, *, begins: bool) -> None:
-        """Count the iterations of a loop, in the word of its depth."""
-        level = sum(c.opcode == "while" for c in self._callers)
-        name = "hlo_trace_loop" if begins else "hlo_trace_iteration"
-        entry.module.declare(name, "void", ["i64"])
-        entry.b.call_void(name, [i64(level)])
 
 
 def _depth(block: Block) -> int:
