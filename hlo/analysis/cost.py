@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from hlo.analysis.bitcasts import is_bitcast
 from hlo.analysis.trips import trip_count
@@ -81,7 +82,8 @@ def costs_of_module(module: Module) -> dict[Instruction, Cost]:
 
     What is inside a fusion accesses no memory, and neither do applications to scalars.
     """
-    outside, inside = _Costs(lambda _: False), _Costs(lambda _: True)
+    outside = _Costs(lambda _: False)
+    inside = outside._inside
     applied = set(applied_computations(module))
     within: set[Computation] = set()
     for comp in reversed(module.callees_first()):
@@ -96,6 +98,12 @@ def costs_of_module(module: Module) -> dict[Instruction, Cost]:
     }
 
 
+def costs_of_computations(module: Module) -> dict[Computation, Cost]:
+    """Return the cost of running each computation of a module once, as `cost_of`."""
+    costs = _Costs(lambda _: False)
+    return {comp: costs.of(comp) for comp in module.computations}
+
+
 _NOTHING = Cost()
 
 
@@ -103,6 +111,11 @@ class _Costs:
     def __init__(self, fused: Fused) -> None:
         self._fused = fused
         self._done: dict[Computation, Cost] = {}
+
+    @cached_property
+    def _inside(self) -> _Costs:
+        """The costs inside of fusions, which access no memory."""
+        return _Costs(lambda _: True)
 
     def of(self, comp: Computation) -> Cost:
         if comp not in self._done:
@@ -131,8 +144,7 @@ class _Costs:
             case "call" | "async-start":
                 return self.of(inst.called_computations[0])
             case "fusion":
-                # The inside of a fusion accesses no memory.
-                inner = _Costs(lambda _: True).of(inst.called_computations[0])
+                inner = self._inside.of(inst.called_computations[0])
                 return inner + Cost(bytes=self._traffic(inst))
             case "custom-call":
                 return Cost(bytes=self._traffic(inst), exact=False)

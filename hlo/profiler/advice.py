@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hlo.codegen.entry.assignment import assign_buffers
 from hlo.codegen.entry.buffers import Buffer, Origin, assign_offsets
 from hlo.codegen.entry.commands import Branches, Copy, KernelCall, Loop
 from hlo.profiler.timeline import Advice
@@ -14,6 +15,7 @@ from hlo.values.layout import physical_bytes
 from hlo.values.types import ArrayShape
 
 if TYPE_CHECKING:
+    from hlo.codegen.entry.assignment import BufferAssignment
     from hlo.codegen.entry.commands import Block, Move
     from hlo.codegen.pipeline import PlannedProgram
     from hlo.codegen.plan.liveness import Storage
@@ -34,10 +36,10 @@ def suggestions(
     module: what was planned, optimized. peak: the step at which the most is live. Each effect is
     that of this change alone, on arguments, results, constants and the block of temporaries.
     """
-    whole = _planned_bytes(planned)
+    whole = _planned_bytes(planned.assignment)
     arena = _Arena(planned, target.buffer_alignment)
     found = [
-        *_donations(module, target, planned, whole),
+        *_donations(module, planned, target.buffer_alignment, whole),
         *_rematerializations(planned, arena, peak),
         *_copies(planned, arena, peak),
         *_padding(planned),
@@ -46,8 +48,7 @@ def suggestions(
     yield from (a for a in found if a.bytes >= max(1, _WORTH * whole))
 
 
-def _planned_bytes(planned: PlannedProgram) -> int:
-    assignment = planned.assignment
+def _planned_bytes(assignment: BufferAssignment) -> int:
     fixed = sum(b.size_bytes for b in assignment.buffers if b.origin is not Origin.TEMP)
     return fixed + assignment.arena_bytes
 
@@ -74,40 +75,35 @@ class _Arena:
 
 
 def _donations(
-    module: Module, target: Target, planned: PlannedProgram, whole: int
+    module: Module, planned: PlannedProgram, alignment: int, whole: int
 ) -> Iterator[Advice]:
-    """Yield what `input_output_alias` would save, planned with it."""
-    from hlo.compiler.lowering import Clock, plan
-    from hlo.ir.aliases import InputOutputAlias
+    """Yield what `input_output_alias` would save, with buffers assigned anew.
 
-    given = tuple(module.attrs.get("input_output_alias", ()))
-    shapes, result = module.program_shapes
-    taken = {(a.parameter, a.index) for a in given}
-    done = {a.output for a in given}
-    pairs: list[InputOutputAlias] = []
-    for output, leaf in _arrays(result):
-        for number, shape in enumerate(shapes):
-            place = next(
-                (p for p, x in _arrays(shape) if x == leaf and (number, p) not in taken), None
-            )
-            if place is not None and output not in done:
-                taken.add((number, place))
-                done.add(output)
-                pairs.append(InputOutputAlias(output, number, place))
-    if not pairs:
+    Where values lie is all that aliases change: not what is computed, nor when.
+    """
+    assignment = planned.assignment
+    # Of results and arguments, both by number.
+    pairs = dict(assignment.aliases)
+    taken = set(pairs.values())
+    free: dict[ArrayShape, list[int]] = {}
+    for number, (_, leaf) in reversed([*enumerate(assignment.arguments)]):
+        if leaf.dims and number not in taken:
+            free.setdefault(leaf, []).append(number)
+    fresh = {n: free[leaf].pop() for n, leaf in enumerate(assignment.results)
+             if n not in pairs and free.get(leaf)}  # fmt: skip
+    if not fresh:
         return
-    changed = module.clone()
-    changed.attrs["input_output_alias"] = (*given, *pairs)
-    saved = whole - _planned_bytes(plan(changed, target, Clock(), passes="", verify="lenient"))
-    names = [module.entry.parameters[p.parameter].name for p in pairs]
+    outputs = list(assignment.outputs)
+    places = [(p.parameter_number, path) for (p, path), _ in assignment.arguments]
+    aliases = {outputs[result]: places[number] for result, number in (pairs | fresh).items()}
+    changed = assign_buffers(planned.entry, planned.live, planned.plans, aliases, alignment)
+    names = [module.entry.parameters[places[n][0]].name for n in fresh.values()]
     few = ", ".join(dict.fromkeys(names[:4])) + (", ..." if len(names) > 4 else "")
     which = f"results in the memory of arguments of their shapes ({few})"
-    yield Advice("donation", f"donate with input_output_alias, if callers allow it, {which}", saved)
-
-
-def _arrays(shape: object) -> list[tuple[tuple[int, ...], ArrayShape]]:
-    leaves = shape.leaves()  # type: ignore[attr-defined]
-    return [(path, leaf) for path, leaf in leaves if isinstance(leaf, ArrayShape) and leaf.dims]
+    yield Advice(
+        "donation", f"donate with input_output_alias, if callers allow it, {which}",
+        whole - _planned_bytes(changed),
+    )  # fmt: skip
 
 
 def _rematerializations(planned: PlannedProgram, arena: _Arena, peak: int) -> Iterator[Advice]:

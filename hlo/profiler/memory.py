@@ -10,6 +10,7 @@ from hlo.analysis.source_location import source_location
 from hlo.ir import Instruction, Module
 from hlo.profiler.advice import suggestions
 from hlo.profiler.timeline import LiveBuffer, MemoryTimeline
+from hlo.support.memory import collector_paused
 from hlo.support.signature import checked
 
 if TYPE_CHECKING:
@@ -43,30 +44,38 @@ def memory_timeline(
     >>> found.peak_bytes >= 3 * 64 * 64 * 4
     True
     """
-    from hlo.codegen.targets.cpu import cpu_target
-    from hlo.compiler.lowering import Clock, plan
     from hlo.passes import run_pipeline
     from hlo.passes.default import pipeline_of
-    from hlo.runtime.jit import host_machine
     from hlo.verifier import verify_as
 
     verify_as(module, verify)
-    machine = host_machine()
-    target = cpu_target(machine.triple, machine.data_layout, machine.features)
     optimized = module.clone()
     if passes:
         run_pipeline(optimized, pipeline_of(passes, fuses=False))
-    planned = plan(optimized, target, Clock(), passes="", verify="lenient")
-    found = timeline_of(planned, module.name)
-    found = replace(
-        found,
-        suggestions=tuple(suggestions(optimized, target, planned, found.peak_step)),
-    )
+    found, planned = optimized_timeline(optimized)
     if not measure:
         return found
     from hlo.profiler.resident import measured_bytes
 
     return replace(found, measured_bytes=measured_bytes(module, passes, verify, planned))
+
+
+def optimized_timeline(module: Module) -> tuple[MemoryTimeline, PlannedProgram]:
+    """Return the timeline of a module that passes have been run on, and the program it is of.
+
+    Raises HloError where native code cannot run it.
+    """
+    from hlo.codegen.targets.cpu import cpu_target
+    from hlo.compiler.lowering import Clock, plan
+    from hlo.runtime.jit import host_machine
+
+    machine = host_machine()
+    target = cpu_target(machine.triple, machine.data_layout, machine.features)
+    with collector_paused():
+        planned = plan(module, target, Clock(), passes="", verify="lenient")
+        found = timeline_of(planned, module.name)
+        lower = tuple(suggestions(module, target, planned, found.peak_step))
+    return replace(found, suggestions=lower), planned
 
 
 def timeline_of(planned: PlannedProgram, name: str) -> MemoryTimeline:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hlo.frontends.text  # noqa: F401 (attaches the text of modules)
-from hlo.analysis.cost import Cost, cost_of, instruction_costs
+from hlo.analysis.cost import Cost, cost_of, costs_of_computations, instruction_costs
 from hlo.analysis.memory import peak_memory, shape_bytes
 from hlo.analysis.network.costs import Network
 from hlo.errors import HloError
@@ -100,12 +100,12 @@ def statistics(module: Module, network: Network | None = None) -> Statistics:
     network: what collectives are sent over; by default one of 50 GB/s and 2 us.
     """
     entry = module.entry
-    peak = peak_memory(entry)
+    peak, costs = peak_memory(entry), costs_of_computations(module)
     return Statistics(
         module.name,
         sum(len(c) for c in module.computations),
         dict(Counter(i.opcode for i in module.instructions()).most_common()),
-        cost_of(entry),
+        costs[entry],
         sum(map(shape_bytes, entry.parameter_shapes)),
         shape_bytes(entry.result_shape),
         sum(shape_bytes(i.shape) for i in module.instructions()),
@@ -115,7 +115,7 @@ def statistics(module: Module, network: Network | None = None) -> Statistics:
             {"name": v.instruction.name, "shape": str(v.instruction.shape), "bytes": v.bytes}
             for v in peak.live[:_LARGEST]
         ),
-        {c.name: {"instructions": len(c), "cost": cost_of(c)} for c in module.computations},
+        {c.name: {"instructions": len(c), "cost": cost} for c, cost in costs.items()},
         communication(module, network),
     )
 

@@ -25,7 +25,7 @@ class _Snapshot:
     name: str
     order: list[Instruction] = field(default_factory=list)
     parts: dict[Instruction, tuple[object, ...]] = field(default_factory=dict)
-    text: dict[Instruction, str] = field(default_factory=dict)
+    text: dict[Instruction, str] = field(default_factory=dict, compare=False)
 
 
 class PassChanges:
@@ -70,15 +70,27 @@ class PassChanges:
 
 
 def _snapshot(comp: Computation, before: _Snapshot | None) -> _Snapshot:
-    """Return a computation as it is; the text of what has not changed is taken from before."""
+    """Return a computation as it is; the text of what has not changed is taken from before.
+
+    One that has not changed at all is the snapshot from before.
+    """
     new = _Snapshot(comp.name, comp.in_order())
-    for inst in new.order:
-        parts = (inst.name, inst.shape, *inst.operands, *inst.attrs.values())
-        parts += tuple(inst.annotations.values()), inst.is_root
-        known = before is not None and before.parts.get(inst) == parts
-        new.parts[inst] = parts
-        new.text[inst] = before.text[inst] if known and before is not None else _text(inst)
+    new.parts = {inst: _parts(inst) for inst in new.order}
+    if before is None:
+        new.text = {inst: _text(inst) for inst in new.order}
+        return new
+    if new == before:
+        return before
+    for inst, parts in new.parts.items():
+        is_known = before.parts.get(inst) == parts
+        new.text[inst] = before.text[inst] if is_known else _text(inst)
     return new
+
+
+def _parts(inst: Instruction) -> tuple[object, ...]:
+    """Return what an instruction's line consists of."""
+    parts = (inst.name, inst.shape, *inst.operands, *inst.attrs.values())
+    return (*parts, *inst.annotations.values(), inst.is_root)
 
 
 def _text(inst: Instruction) -> str:
@@ -88,6 +100,8 @@ def _text(inst: Instruction) -> str:
 
 def _rows(old: _Snapshot | None, new: _Snapshot | None) -> list[Row]:
     """Return the lines that differ, each with the one around it."""
+    if old is new:
+        return []
     all_rows = list(_aligned(old or _Snapshot(""), new or _Snapshot("")))
     near: set[int] = set()
     for n, (kind, _, _) in enumerate(all_rows):

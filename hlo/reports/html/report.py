@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hlo.errors import HloError
 from hlo.ir import Module
 from hlo.passes.default import pipeline_of
-from hlo.passes.manager import run_pipeline
-from hlo.profiler.memory import memory_timeline
+from hlo.passes.manager import PassRun, run_pipeline
+from hlo.passes.pipeline import Fix, Step
+from hlo.profiler.memory import memory_timeline, optimized_timeline
 from hlo.reports.graph.data import graph_data
 from hlo.reports.graph.html import GRAPH_SCRIPTS, GRAPH_STYLES
 from hlo.reports.html.changes import PassChanges
@@ -19,6 +20,7 @@ from hlo.reports.html.summary import summary_html
 from hlo.reports.html.times import times_of
 from hlo.reports.module import statistics
 from hlo.reports.page import escaped, page
+from hlo.support.memory import collector_paused
 
 _SCRIPTS = (
     *GRAPH_SCRIPTS, "report/grid.js", "report/instructions.js", "report/charts.js",
@@ -28,6 +30,7 @@ _SCRIPTS = (
 _STYLES = (*GRAPH_STYLES, "report/report.css")
 
 
+@collector_paused()
 def report_page(
     module: Module,
     *,
@@ -44,8 +47,9 @@ def report_page(
     if times is not None and profile is not None:
         notes += _time_notes(module, profile, times.elsewhere)
     optimized = module.clone()
-    changes = PassChanges(optimized)
-    run_pipeline(optimized, pipeline_of(passes, name="passes"), [changes])
+    pipeline = pipeline_of(passes, name="passes")
+    changes, unfused = PassChanges(optimized), _BeforeFusion(pipeline, passes)
+    run_pipeline(optimized, pipeline, [changes, unfused])
     spread, program = distribution(module)
     data: dict[str, Any] = {
         "module": graph_data(module, None if times is None else times.seconds),
@@ -55,7 +59,7 @@ def report_page(
         "distribution": spread,
     }
     try:
-        data["memory"] = _memory(program, passes)
+        data["memory"] = _memory(program, passes, unfused.module if program is module else None)
     except HloError as e:
         notes.append(f"There is no memory timeline: {e.diagnostics[0].message}")
     return page(
@@ -65,9 +69,35 @@ def report_page(
     )  # fmt: skip
 
 
-def _memory(program: Module, passes: str) -> dict[str, Any]:
-    """Return the memory timeline of a program, as much of it as the page shows."""
-    found = memory_timeline(program, passes=passes, verify="lenient")
+class _BeforeFusion:
+    """Keeps what code generation gets of a pipeline that fuses at its end.
+
+    Attributes:
+        module: that, None for a pipeline in which it does not occur.
+    """
+
+    def __init__(self, pipeline: Sequence[Step | Fix], passes: str) -> None:
+        self.module: Module | None = None
+        shared = pipeline_of(passes, fuses=False)
+        is_prefix = pipeline[: len(shared)] == shared and len(shared) < len(pipeline)
+        self._next = pipeline[len(shared)] if is_prefix else None
+
+    def before(self, module: Module, step: Step) -> None:
+        if step is self._next:
+            self.module = module.clone()
+
+    def after(self, module: Module, run: PassRun) -> None: ...
+
+
+def _memory(program: Module, passes: str, optimized: Module | None) -> dict[str, Any]:
+    """Return the memory timeline of a program, as much of it as the page shows.
+
+    optimized: what the passes make of it for code generation, if that is known.
+    """
+    if optimized is not None:
+        found, _ = optimized_timeline(optimized)
+    else:
+        found = memory_timeline(program, passes=passes, verify="lenient")
     return {
         "points": found.points,
         "buffers": [
