@@ -35,12 +35,29 @@ class Beside:
     def partner(self, node: Node) -> Node | None:
         return None if node in self.apart else self.pairing.of.get(node)
 
+    def is_exact(self, node: Node) -> bool:
+        """True if a node of the other region does what its partner does, to the same values."""
+        return (
+            node not in self.apart
+            and self.pairing.is_exact(node)
+            and not (self.apart and any(o in self.apart for o in node.operand_nodes()))
+        )
+
     def value(self, node: Node) -> Any:
         """Return a value of the other region: the given module's, where there is such a one."""
         partner = self.partner(node)
-        if partner is not None and partner.is_array:
+        if partner is not None and (partner.is_array or self.is_exact(node)):
             return self.given[partner]
+        if node not in self.other:
+            for n in unpaired_before(node, self.paired()):
+                if n not in self.other:
+                    self.other[n] = self.computed(n)
         return self.other[node]
+
+    def free(self, at: int) -> None:
+        """Forget the values that nothing needs from the step of a number on."""
+        self.given.free(at)
+        self.other.free(at)
 
     def result(self, tree: Tree) -> Any:
         return evaluated(tree, self.value)

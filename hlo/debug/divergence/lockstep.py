@@ -15,6 +15,7 @@ from hlo.debug.divergence.beside import Beside, Frames
 from hlo.debug.divergence.blame import Suspect, blamed, stands_for_something_else
 from hlo.debug.divergence.nodes import Actions, Node, Region, Tree, leaves, region_of
 from hlo.debug.divergence.pairing import CONTROL, Pairing, state_pairs
+from hlo.debug.divergence.screen import Execute, Programs, Screen, can_be_cut, is_worth_compiling
 from hlo.debug.divergence.tolerance import Tolerance
 from hlo.debug.divergence.values import Values, last_uses
 from hlo.errors import HloError
@@ -42,7 +43,13 @@ class Lockstep:
         self, given: Module, other: Module, tolerance: Tolerance,
         known: Mapping[Instruction, Instruction] | None = None,
         hosts: Callable[[], Host | None] = lambda: None,
+        native: Execute | None = None, *, interprets: bool = False,
     ) -> None:  # fmt: skip
+        """Begin with nothing run.
+
+        native: runs modules as native code, for what the interpreter is slow at. interprets: the
+        given module's values come from the interpreter all the same.
+        """
         self._modules = given, other
         self.tolerance = tolerance
         self._known = known
@@ -51,6 +58,11 @@ class Lockstep:
         self._its = Interpreter(hosts(), other.device_counts)
         self._regions: dict[Computation, Region] = {}
         self._pairings: dict[tuple[Computation, Computation], Pairing] = {}
+        can = native is not None and can_be_cut(given) and can_be_cut(other)
+        self._native = native if can else None
+        self._interprets = interprets
+        self._worth: dict[Computation, bool] = {}
+        self._programs: dict[tuple[Computation, Computation], Programs] = {}
 
     def first(self, arguments: Sequence[Any]) -> Suspect | None:
         """Return the first value that the other module gets wrong, or None.
@@ -59,10 +71,18 @@ class Lockstep:
         """
         given, other = (m.entry for m in self._modules)
         try:
-            self.run(given, arguments, other, arguments, ())
+            self.run(given, arguments, other, arguments, (), needs_result=False)
         except _Found as found:
             return found.suspect
         return None
+
+    def beside(self, arguments: Sequence[Any]) -> tuple[Suspect | None, Any]:
+        """Do what `first` does; returns the given module's result as well if nothing is wrong."""
+        given, other = (m.entry for m in self._modules)
+        try:
+            return None, self.run(given, arguments, other, arguments, ())[0]
+        except _Found as found:
+            return found.suspect, None
 
     # --- one region -----------------------------------------------------------------------------
 
@@ -82,26 +102,40 @@ class Lockstep:
 
     def run(
         self, given: Computation, mine: Sequence[Any], other: Computation, its: Sequence[Any],
-        frames: Frames, shared: Sequence[tuple[int, int]] = (),
+        frames: Frames, shared: Sequence[tuple[int, int]] = (), *, needs_result: bool = True,
     ) -> tuple[Any, Any]:  # fmt: skip
         """Run two computations; returns the result of each. Raises _Found, _OutOfStep.
 
-        shared: which elements of the results, if they are tuples, stand for the same.
+        shared: which elements of the results, if they are tuples, stand for the same. needs_result:
+        else the results are not computed, but for what is compared of them, and None is returned.
         """
         left, right = self.region(given), self.region(other)
         pairing = self.pairing(given, other)
-        lasts = last_uses(right, pairing)
+        lasts = last_uses(left, right, pairing)
         mine_too = Values(self._mine, dict(zip(left.parameters, mine, strict=True)), lasts.given)
         its_too = Values(self._its, dict(zip(right.parameters, its, strict=True)), lasts.other)
         beside = Beside(mine_too, its_too, self._its, pairing, self.tolerance, frames)
         run = _Run(self, beside)
-        for node in right.nodes:
-            run.step(node)
-            if node.number % 16 == 0:
-                beside.given.free(node.number)
-                beside.other.free(node.number)
+        if self._native is not None and self._is_worth_compiling(given):
+            programs = self._programs.setdefault((given, other), {})
+            screen = Screen(
+                beside, right, lasts, self._native, programs, given_is_interpreted=self._interprets
+            )
+            run.screened(screen, len(right.nodes))
+            if needs_result:
+                screen.fill(list(leaves(left.root)))
+        else:
+            run.all(right.nodes)
         run.check_result(*_alike(left.root, right.root, shared))
+        if not needs_result:
+            return None, None
         return beside.given.tree(left.root), beside.result(right.root)
+
+    def _is_worth_compiling(self, comp: Computation) -> bool:
+        found = self._worth.get(comp)
+        if found is None:
+            found = self._worth[comp] = is_worth_compiling(comp)
+        return found
 
     def run_whole(
         self, given: Computation, mine: Sequence[Any], other: Computation, its: Sequence[Any],
@@ -130,20 +164,40 @@ class _Run:
         self._lockstep = lockstep
         self._beside = beside
 
+    def all(self, nodes: Sequence[Node]) -> None:
+        """Look at each value. Raises _Found."""
+        for node in nodes:
+            self.step(node)
+            if node.number % 16 == 0:
+                self._beside.free(node.number)
+
+    def screened(self, screen: Screen, count: int) -> None:
+        """Look at those values that native code finds apart. Raises _Found."""
+        beside, at = self._beside, 0
+        while at < count:
+            apart, stop = screen.chunk(at)
+            known = len(beside.apart)
+            for node in apart:
+                self.step(node)
+                if len(beside.apart) > known:  # what follows is not what it was compared as
+                    stop = node.number + 1
+                    break
+            beside.free(stop - 1)
+            at = stop
+
     def step(self, node: Node) -> None:
         """Compute a value of the other region, if need be, and compare it. Raises _Found."""
         beside = self._beside
         partner = beside.partner(node)
         if node.opcode == "parameter":
             return
-        if partner is not None and not beside.apart and beside.pairing.is_exact(node):
-            if not node.is_array:
-                beside.other[node] = beside.given[partner]
+        if partner is not None and beside.is_exact(node):
             return
         if partner is not None and node.opcode in CONTROL and self._control(partner, node):
             return
-        value = beside.other[node] = beside.computed(node)
+        value = beside.computed(node)
         if partner is None or not node.is_array or not partner.is_array:
+            beside.other[node] = value
             return
         want = beside.given[partner]
         found = beside.compare(node, value, want)

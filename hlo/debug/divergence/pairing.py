@@ -67,7 +67,9 @@ class Pairing:
             return False
         mine, its = list(node.operand_nodes()), list(partner.operand_nodes())
         return len(mine) == len(its) and all(
-            self.of.get(a) is b for a, b in zip(mine, its, strict=True)
+            # Values of several arrays are not compared themselves, but each array taken of them.
+            self.of.get(a) is b and (a.is_array or self.is_exact(a))
+            for a, b in zip(mine, its, strict=True)
         )
 
     def _pair(self, given: Node, other: Node) -> None:

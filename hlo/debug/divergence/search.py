@@ -8,16 +8,17 @@ executes it. Each step is looked at by itself: modules beside each other on the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hlo.analysis.rounding import rounded_digits
 from hlo.analysis.source_location import SourceLocation, source_location
-from hlo.compiler.backends import REFERENCE
+from hlo.compiler.backends import NATIVE, REFERENCE
 from hlo.debug.divergence.lockstep import Lockstep, Suspect, unsupported
 from hlo.debug.divergence.record import Divergence
+from hlo.debug.divergence.screen import Execute, can_be_cut, is_worth_compiling
 from hlo.debug.divergence.segments import Machine, Wrong
-from hlo.debug.divergence.sides import Side
+from hlo.debug.divergence.sides import Side, native
 from hlo.debug.divergence.tolerance import Tolerance
 from hlo.debug.trace.origin import origin
 from hlo.debug.trace.record import Frame
@@ -51,6 +52,7 @@ class Search:
     host: Host | None = None
     # The results of both sides, by name.
     _leaves: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    _natively: Execute | None = None
 
     def first(self) -> Divergence | None:
         """Return the first divergence, or None where the results agree and all that leads to them.
@@ -62,10 +64,14 @@ class Search:
             if error is not None:
                 raise error
         self._need_alike()
-        results = self._results()
-        found = self._modules(results) or self._passes(results)
-        if found is not None:
-            return found
+        results = self._beside_the_reference()
+        if isinstance(results, Divergence):
+            return results
+        if results is None:
+            results = self._results()
+            found = self._modules(results) or self._passes(results)
+            if found is not None:
+                return found
         results = self._judged(results)
         if all(c.same for c in results.values()):
             return None
@@ -87,17 +93,61 @@ class Search:
     def _results(self) -> Mapping[str, Comparison]:
         """Run both sides whole; returns how their results compare."""
         mine, its = (self._run(side, self.arguments) for side in (self.left, self.right))
+        return self._compared(mine, its)
+
+    def _compared(self, mine: Any, its: Any) -> Mapping[str, Comparison]:
+        """Return how the results of both sides compare, and keep them."""
         shape = self.left.given.entry.result_shape
         pairs = zip(named_leaves(shape, mine), named_leaves(shape, its), strict=True)
         self._leaves = {name: (a, b) for (name, _, a), (_, _, b) in pairs}
         return {name: self.tolerance.compare(a, b) for name, (a, b) in self._leaves.items()}
+
+    def _beside_the_reference(self) -> Divergence | Mapping[str, Comparison] | None:
+        """Run the reference once, for its results and beside the other side's module.
+
+        Returns what was found, or how results compare; None unless one side is the reference on a
+        module that takes long, and the other one native code that passes make of it.
+        """
+        a, b = self.left, self.right
+        plain, other = (a, b) if a.backend == REFERENCE else (b, a)
+        if (
+            plain.backend != REFERENCE
+            or plain.made is not plain.given
+            or plain.given is not other.given
+        ):
+            return None
+        if other.made is other.given or not is_worth_compiling(plain.given.entry):
+            return None
+        if not (can_be_cut(plain.given) and can_be_cut(other.made)):
+            return None
+        lockstep = self._lockstep(plain.given, other.made, interprets=True)
+        suspect, want = lockstep.beside(self.arguments)
+        if suspect is not None:  # results would take as long again
+            found = self._divergence(suspect, "passes", {}, swapped=other is self.right)
+            return _with_rules(found, other, suspect)
+        got = self._run(other, self.arguments)
+        return self._compared(*((want, got) if plain is a else (got, want)))
+
+    def _lockstep(
+        self, given: Module, other: Module, known: Mapping[Instruction, Instruction] | None = None,
+        *, interprets: bool = False,
+    ) -> Lockstep:  # fmt: skip
+        if self._natively is None:
+            self._natively = native(self.threads, self._host())
+        return Lockstep(
+            given, other, self.tolerance, known, self._host, self._natively, interprets=interprets
+        )
 
     def _judged(self, found: Mapping[str, Comparison]) -> Mapping[str, Comparison]:
         """Return how results compare where what the inputs' last places change is no difference."""
         if self.tolerance.is_given or all(c.same for c in found.values()):
             return found
         digits = rounded_digits(self.right.given)
-        near = self._run(self.right, [nudged(v, digits) for v in self.arguments])
+        right = self.right
+        if right.backend == REFERENCE and is_worth_compiling(right.made.entry):
+            # How much results move is the same for native code, which is faster.
+            right = replace(right, backend=NATIVE)
+        near = self._run(right, [nudged(v, digits) for v in self.arguments])
         judged = dict(found)
         for name, _, value in named_leaves(self.left.given.entry.result_shape, near):
             if not found[name].same:
@@ -126,7 +176,7 @@ class Search:
             from hlo.analysis.matching import match_modules
 
             known = {b: a for a, b in match_modules(given, other).pairs}
-        lockstep = Lockstep(given, other, self.tolerance, known, self._host)
+        lockstep = self._lockstep(given, other, known)
         suspect = lockstep.first(self.arguments)
         if suspect is None:
             return None
@@ -138,7 +188,7 @@ class Search:
         for side in (self.left, self.right):
             if side.made is side.given or self._is_equally_made(side):
                 continue
-            lockstep = Lockstep(side.given, side.made, self.tolerance, None, self._host)
+            lockstep = self._lockstep(side.given, side.made)
             suspect = lockstep.first(self.arguments)
             if suspect is not None:
                 found = self._divergence(suspect, "passes", results, swapped=side is self.right)
@@ -254,8 +304,6 @@ def _with_rules(found: Divergence, side: Side, suspect: Suspect) -> Divergence:
 
     Else the rewrites at the instruction, or at what became of it.
     """
-    from dataclasses import replace
-
     pipeline = pipeline_of(side.passes, fuses=False)
     if found.module is not None:
         small = found.module.clone()

@@ -43,15 +43,24 @@ class Side:
             from hlo.debug.divergence.xla import runner
 
             return runner()
-        ready: dict[Module, Callable[..., Any]] = {}
+        return _runner(self.backend, threads, host)
 
-        def run(module: Module, values: Sequence[Any]) -> Any:
-            program = ready.get(module)
-            if program is None:
-                program = ready[module] = _loaded(module, self.backend, threads, host)
-            return program(values)
 
-        return run
+def native(threads: int | None, host: Host | None) -> Callable[..., Any]:
+    """Return what compiles a module and runs it on values."""
+    return _runner(NATIVE, threads, host)
+
+
+def _runner(backend: str, threads: int | None, host: Host | None) -> Callable[..., Any]:
+    ready: dict[Module, Callable[..., Any]] = {}
+
+    def run(module: Module, values: Sequence[Any]) -> Any:
+        program = ready.get(module)
+        if program is None:
+            program = ready[module] = _loaded(module, backend, threads, host)
+        return program(values)
+
+    return run
 
 
 def _loaded(

@@ -61,7 +61,7 @@ class LastUses:
     other: Mapping[Node, int]
 
 
-def last_uses(region: Region, pairing: Pairing) -> LastUses:
+def last_uses(mine: Region, region: Region, pairing: Pairing) -> LastUses:
     """Return for each node the step, a number of a node of `region`, after which nothing needs it.
 
     What is asked for later all the same is computed again.
@@ -78,13 +78,16 @@ def last_uses(region: Region, pairing: Pairing) -> LastUses:
         partner = pairing.of.get(node)
         if partner is not None:
             given[partner] = max(given.get(partner, 0), number)
-    # A value of the given module is needed for as long as what is computed from it may be.
-    partners = sorted(pairing.claimed, key=lambda n: n.number)
-    for node in reversed(partners):
-        at = pairing.claimed[node].number
+    # A value of the given module is needed for as long as what is computed from it may be, and
+    # that, where it has no partner, for as long as what is computed from it.
+    computed: dict[Node, int] = {}
+    for node in reversed(mine.nodes):
+        partner = pairing.claimed.get(node)
+        at = max(partner.number if partner is not None else 0, computed.get(node, 0))
         for operand in node.operand_nodes():
             given[operand] = max(given.get(operand, 0), at)
-    for node in pairing.claimed:
-        if node.opcode == "parameter":
-            given[node] = end
+            if operand not in pairing.claimed:
+                computed[operand] = max(computed.get(operand, 0), at)
+    for node in [*mine.parameters, *leaves(mine.root)]:
+        given[node] = end
     return LastUses(given, other)

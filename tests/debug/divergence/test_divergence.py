@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hlo
+from hlo.debug.divergence import screen
 from hlo.debug.divergence.record import Divergence
 from tests.generators.miscompilations import mark, plant, register, sites
 from tests.generators.miscompiled_programs import PROGRAMS, Program, program
@@ -44,6 +45,36 @@ def test_a_wrong_file_is_told_from_the_right_one(which: Program, renames: bool) 
     # An initial value that is another constant now may as well be that constant's fault.
     assert named(found) == "bad" or which.kind == "wrong-initial-value"
     assert found is not None and found.between == "module"
+
+
+@pytest.mark.parametrize("which", PROGRAMS[:40:13], ids=str)
+def test_native_code_finds_the_place_where_the_interpreter_would_take_long(
+    which: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "_LEAST_WORK", -1)
+    module, bad = program(which)
+    register()
+    marked = hlo.parse(str(mark(module, which.kind, bad)))
+    passes = "miscompile,default"
+    for backend in (f"compiled{{passes={passes}}}", f"reference{{passes={passes}}}"):
+        assert named(hlo.first_divergence(marked, _X, backend=backend)) == "bad"
+    assert hlo.first_divergence(module, _X, backend="compiled", against="compiled{passes=}") is None
+
+
+SORTED = """HloModule sorted
+less { a = f32[] parameter(0) b = f32[] parameter(1) c = s32[] parameter(2) d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction=LT }
+ENTRY e { x = f32[16] parameter(0) i = s32[16] iota(), iota_dimension=0
+  s = (f32[16], s32[16]) sort(x, i), dimensions={0}, to_apply=less
+  y = f32[16] get-tuple-element(s), index=0
+  ROOT z = f32[16] negate(y) }"""
+
+
+def test_one_of_several_results_that_is_wrong_is_named() -> None:
+    module, wrong = hlo.parse(SORTED), hlo.parse(SORTED.replace("direction=LT", "direction=GT"))
+    x = np.arange(16, dtype=np.float32)
+    found = hlo.first_divergence(module, x, against=wrong, backend="reference")
+    assert named(found) in ("s", "y")
 
 
 @pytest.mark.parametrize("which", PROGRAMS[:8], ids=str)
