@@ -43,7 +43,7 @@ def is_worth_compiling(comp: Computation) -> bool:
 
 def can_be_cut(module: Module) -> bool:
     """True if parts of a module may run by themselves, and any number of times."""
-    effects = Effects(module)
+    effects = Effects()
     return not any(
         inst.shape.is_dynamic
         or any(isinstance(leaf, TokenShape) for _, leaf in inst.shape.leaves())
