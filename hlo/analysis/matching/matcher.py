@@ -238,6 +238,31 @@ class Matcher:
         self._unique(below)
         self._unique(above)
 
+    def by_depth(self, label: Callable[[Instruction], int]) -> int:
+        """Match what both sides have equally often, one behind the other: the first with the first.
+
+        So the layers of a chain are the same ones, of which each has changed. Returns the number of
+        pairs.
+        """
+        if self.is_done:
+            return 0
+        labels = self._labels(label)
+        depths = _depths(self.left), _depths(self.right)
+        found = 0
+        for ours, theirs in self._groups(labels):
+            if len(ours) != len(theirs):
+                continue
+            ours = sorted(ours, key=lambda n: depths[0][n])
+            theirs = sorted(theirs, key=lambda n: depths[1][n])
+            if all(
+                len({depth[n] for n in members}) == len(members)
+                for depth, members in zip(depths, (ours, theirs), strict=True)
+            ):
+                for i, j in zip(ours, theirs, strict=True):
+                    self.pair(i, j)
+                found += len(ours)
+        return found
+
     # --- by place -------------------------------------------------------------------------------
 
     def by_place(
@@ -272,6 +297,14 @@ class Matcher:
                     near.update([u for u, _ in self.left.uses[i]])
             look = [i for i in near if self.to_right[i] == FREE]
         return found
+
+
+def _depths(graph: Graph) -> list[int]:
+    """Return how many instructions are in the longest chain that leads to each."""
+    depths: list[int] = []
+    for operands in graph.operands:
+        depths.append(1 + max([depths[o] for o in operands], default=0))
+    return depths
 
 
 def _named(nodes: Sequence[Instruction]) -> dict[str, int]:

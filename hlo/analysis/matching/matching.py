@@ -79,6 +79,8 @@ class Matching:
         """True if two computations are matched, or differ in names and order only."""
         if (left, right) in self._computation_pairs:
             return True
+        if left is self.left.entry or right is self.right.entry:
+            return False  # what is fused as a whole is the same, and elsewhere
         return self._contents.number(left) == self._contents.number(right)
 
     @cached_property

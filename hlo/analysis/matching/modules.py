@@ -222,6 +222,7 @@ class _Modules:
             for label in (labels.own, labels.shaped, labels.kind)
         ]
         steps += [partial(matcher.by_surroundings, label) for label in (labels.shaped, labels.kind)]
+        steps.append(lambda: matcher.by_depth(labels.own))
         steps += [
             partial(matcher.by_place, label, SOME, conflicts=True)
             for label in (labels.own, labels.shaped, labels.kind)

@@ -12,24 +12,28 @@ from hlo.ir import Instruction
 # More than so many removed and added instructions are no rewrite that a person reads at once.
 _MOST = 12
 # What runs the computations that it calls as a whole.
-_RUNS = frozenset({"fusion", "call", "while", "conditional", "async-start"})
+RUNS = frozenset({"fusion", "call", "while", "conditional", "async-start"})
 
 
 def clusters(matching: Matching, sites: Sites, changes: Sequence[Change]) -> list[list[Change]]:
     """Return the changes in groups, in the order of their first ones.
 
     Removed and added instructions belong together if one is an operand of the other, or if both are
-    the same operand of one user, or the same result. A changed instruction belongs to a removed
+    the same operand of one user, or the same result. A value with several users belongs to all of
+    them if these are few together, else to none: a constant does not make one of many rewrites. A
+    changed instruction belongs to a removed
     operand that it reads past. What is inside of a new fusion, or was inside of one that is gone,
     belongs to it, and so with all that runs computations; these do not belong to each other.
     """
     number = {i: n for n, c in enumerate(changes) for i in c.instructions}
-    new = {number[i] for i in number if i.opcode in _RUNS and matching.of(i) is None}
+    new = {number[i] for i in number if i.opcode in RUNS and matching.of(i) is None}
     sets = _Sets(len(changes), new)
     for find in _inside, _neighbours:
         for a, b in find(matching, sites, changes):
             if a in number and b in number:
                 sets.join(number[a], number[b])
+    for shared in _shared(matching, changes):
+        sets.join_small([number[i] for i in shared if i in number])
     found: dict[int, list[Change]] = {}
     for n, change in enumerate(changes):
         found.setdefault(sets.first(n), []).append(change)
@@ -50,7 +54,7 @@ def _inside(
     for change in changes:
         for inst in change.instructions:
             for site in sites.of(inst.parent):
-                if site.opcode in _RUNS and matching.of(site) is None:
+                if site.opcode in RUNS and matching.of(site) is None:
                     yield inst, site
 
 
@@ -62,17 +66,29 @@ def _neighbours(
         if change.kind not in (ADDED, REMOVED):
             continue
         [inst] = change.instructions
-        if inst.opcode in _RUNS:
+        if inst.opcode in RUNS:
             continue
         for operand in inst.operands:
-            if matching.of(operand) is None and operand.opcode not in _RUNS:
+            if operand.num_users == 1 and _is_alone(matching, operand):
                 yield inst, operand
         if change.kind == REMOVED:
             for other in _in_place_of(matching, inst):
-                if other.opcode not in _RUNS:
+                if other.opcode not in RUNS:
                     yield inst, other
             for user in _reads_through(matching, inst):
                 yield inst, user
+
+
+def _shared(matching: Matching, changes: Sequence[Change]) -> Iterator[list[Instruction]]:
+    """Yield values that only one side has, with their several users of which that is true too."""
+    for change in changes:
+        for inst in change.instructions:
+            if inst.num_users > 1 and _is_alone(matching, inst):
+                yield [inst, *(u for u in inst.users if _is_alone(matching, u))]
+
+
+def _is_alone(matching: Matching, inst: Instruction) -> bool:
+    return matching.of(inst) is None and inst.opcode not in RUNS
 
 
 def _reads_through(matching: Matching, removed: Instruction) -> Iterator[Instruction]:
@@ -110,6 +126,7 @@ class _Sets:
     def __init__(self, count: int, alone: set[int]) -> None:
         self._up = list(range(count))
         self._alone = [n in alone for n in range(count)]
+        self._size = [1] * count
 
     def first(self, n: int) -> int:
         while self._up[n] != n:
@@ -121,4 +138,12 @@ class _Sets:
         a, b = sorted((self.first(a), self.first(b)))
         if a != b and not (self._alone[a] and self._alone[b]):
             self._up[b] = a
+            self._size[a] += self._size[b]
             self._alone[a] = self._alone[a] or self._alone[b]
+
+    def join_small(self, members: Sequence[int]) -> None:
+        """Join all of these, unless that makes a set that is too large to be one rewrite."""
+        firsts = {self.first(n) for n in members}
+        if sum(self._size[n] for n in firsts) <= _MOST:
+            for n in members[1:]:
+                self.join(members[0], n)

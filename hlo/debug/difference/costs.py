@@ -29,10 +29,9 @@ class Costs:
         """Return what the right one costs more in a run, and how many seconds more it may take."""
         ours = Cost() if left is None else self._left.of(left)
         theirs = Cost() if right is None else self._right.of(right)
-        return theirs + ours.times(-1), self._seconds(theirs) - self._seconds(ours)
-
-    def _seconds(self, cost: Cost) -> float:
-        return self.machine.seconds(cost)
+        before = 0.0 if left is None else self._left.seconds(left, self.machine)
+        after = 0.0 if right is None else self._right.seconds(right, self.machine)
+        return theirs + ours.times(-1), after - before
 
     @cached_property
     def totals(self) -> tuple[Cost, Cost]:
@@ -43,6 +42,7 @@ class Costs:
 class _Side:
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._fusions: dict[Instruction, Cost] = {}
 
     @cached_property
     def total(self) -> Cost:
@@ -57,25 +57,59 @@ class _Side:
         return set(applied_computations(self._module))
 
     @cached_property
-    def _fused(self) -> set[Computation]:
-        bodies = set()
+    def _fused(self) -> Mapping[Computation, Instruction]:
+        """The computations of fusions, with the first fusion of each."""
+        bodies: dict[Computation, Instruction] = {}
         for inst in self._module.instructions():
             if inst.opcode == "fusion":
-                bodies.update(inst.called_computations)
+                for body in inst.called_computations:
+                    bodies.setdefault(body, inst)
         return bodies
 
     def of(self, inst: Instruction) -> Cost:
         """Return what an instruction costs in a run of the module."""
         comp = inst.parent
         assert comp is not None
+        cost = self._once(inst, comp)
+        if not (cost.operations or cost.transcendentals or cost.bytes):
+            return cost
+        here = self._executions[comp]
+        return cost.times(here.count) + Cost(exact=here.exact)
+
+    def _once(self, inst: Instruction, comp: Computation) -> Cost:
+        """Return what one execution costs."""
         if comp in self._applied and comp not in self._fused:
             return Cost()  # counted where it is applied
         if inst.opcode in _RUNS_OTHERS:
             return Cost()
-        cost = cost_of_instruction(inst)
-        if inst.opcode == "fusion":
-            cost = Cost(bytes=cost.bytes, exact=cost.exact)
-        elif comp in self._fused:
-            cost = Cost(cost.operations, cost.transcendentals, 0, cost.exact)
-        here = self._executions[comp]
-        return cost.times(here.count) + Cost(exact=here.exact)
+        if inst.opcode != "fusion":
+            cost = cost_of_instruction(inst)
+            if comp in self._fused:
+                return Cost(cost.operations, cost.transcendentals, 0, cost.exact)
+            return cost
+        if comp in self._fused:
+            return Cost()  # of its traffic there is none, and the rest is counted inside
+        cost = self._of_fusion(inst)
+        return Cost(bytes=cost.bytes, exact=cost.exact)
+
+    def _of_fusion(self, inst: Instruction) -> Cost:
+        if inst not in self._fusions:
+            self._fusions[inst] = cost_of_instruction(inst)
+        return self._fusions[inst]
+
+    def seconds(self, inst: Instruction, machine: Machine) -> float:
+        """Return how long all executions of an instruction may take.
+
+        A fusion is one kernel: arithmetic takes time only if it takes longer than the memory's.
+        What it takes longer is that of the instructions inside, in proportion to their work.
+        """
+        comp = inst.parent
+        assert comp is not None
+        cost = self._once(inst, comp)
+        once = machine.seconds(cost)
+        if once and comp in self._fused:
+            whole = self._of_fusion(self._fused[comp])
+            longer = machine.seconds(whole) - machine.seconds(Cost(bytes=whole.bytes))
+            work = whole.operations + whole.transcendentals
+            once = longer * (cost.operations + cost.transcendentals) / work if work else 0.0
+        return once * self._executions[comp].count if once else 0.0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from hlo.analysis.cost import Cost
 from hlo.analysis.source_location import source_location
 from hlo.debug.difference.changes import CHANGED, MOVED, Change
+from hlo.debug.difference.clusters import RUNS
 from hlo.debug.difference.record import Pattern, Record
 from hlo.frontends.text import PrintOptions, print_instruction
 from hlo.ir import Instruction
@@ -15,6 +17,8 @@ from hlo.support.quantities import quantity_text
 
 # Places of a pattern that are shown, and changes of a place.
 SHOWN = 3
+# Places of more instructions than this are shown once; and of a place so many instructions.
+_SMALL, _LARGE = 4, 12
 _LINE = PrintOptions(constant_limit=10, metadata=False, index_comments=False)
 # Attributes of instructions are cut where a line becomes longer than this.
 _WIDTH = 300
@@ -46,8 +50,14 @@ def _lines(difference: Record, shown: int | None) -> Iterator[str]:
         yield ""
         yield headline(pattern)
         places = pattern.places if shown is None else pattern.places[:shown]
-        for place in places:
-            yield from _place(place)
+        for n, place in enumerate(places):
+            if shown is None:
+                most = len(place)
+            elif n == 0 or len(place) <= _SMALL:
+                most = _LARGE
+            else:
+                most = 1
+            yield from _place(place, most)
         if rest := len(pattern.places) - len(places):
             yield f"  ... and {rest} more such place{'s' if rest > 1 else ''}"
 
@@ -61,36 +71,49 @@ def headline(pattern: Pattern) -> str:
     return f"{count}{pattern.words}" + (f"  ({cost})" if cost else "")
 
 
-def _place(changes: Sequence[Change]) -> Iterator[str]:
-    where = next(i.parent for c in changes for i in c.instructions)
+def _place(changes: Sequence[Change], most: int) -> Iterator[str]:
+    """Yield the changes of a place, at most some, those that hold others first."""
+    changes = sorted(changes, key=lambda c: not _holds_others(c))
+    where = changes[0].instructions[0].parent
     assert where is not None
-    yield f"  @@ {'ENTRY ' if _is_entry(changes) else ''}{where.name} @@"
-    for change in changes:
-        if change.kind == MOVED:
-            assert change.left is not None and change.right is not None
-            assert change.left.parent is not None and change.right.parent is not None
-            yield f"  < {instruction_line(change.left)}"
-            yield f"  > {instruction_line(change.right)}    in {change.right.parent.name}"
-            continue
-        if change.left is not None:
-            yield f"  - {instruction_line(change.left)}"
-        if change.right is not None:
-            yield f"  + {instruction_line(change.right)}"
-        if change.kind == CHANGED:
-            for detail in change.details:
-                yield f"      {detail}"
+    is_entry = where.module is not None and where.module.entry is where
+    yield f"  @@ {'ENTRY ' if is_entry else ''}{where.name} @@"
+    # One more is not longer than the line that says that there is one more.
+    count = len(changes) if len(changes) <= most + 1 else most
+    for change in changes[:count]:
+        yield from _change(change)
+    if rest := len(changes) - count:
+        yield f"    ... and {rest} more instructions"
 
 
-def _is_entry(changes: Sequence[Change]) -> bool:
-    parent = next(i.parent for c in changes for i in c.instructions)
-    return parent is not None and parent.module is not None and parent.module.entry is parent
+def _change(change: Change) -> Iterator[str]:
+    if change.kind == MOVED:
+        assert change.left is not None and change.right is not None
+        assert change.right.parent is not None
+        yield f"  > {instruction_line(change.left)}    now in {change.right.parent.name}"
+        return
+    if change.left is not None:
+        yield f"  - {instruction_line(change.left)}"
+    if change.right is not None:
+        yield f"  + {instruction_line(change.right)}"
+    if change.kind == CHANGED:
+        for detail in change.details:
+            yield f"      {detail}"
+
+
+def _holds_others(change: Change) -> bool:
+    """True for a fusion, call or loop that only one side has."""
+    is_alone = change.left is None or change.right is None
+    return is_alone and change.instructions[0].opcode in RUNS
 
 
 def instruction_line(inst: Instruction) -> str:
-    """Return an instruction with its place, as `m.hlo:12: %x = ...`."""
+    """Return an instruction with its place, as `m.hlo:12: %x = ...`; the header has the folder."""
     text = short_line(inst)
-    place = source_location(inst).hlo
-    return f"{place}: {text}" if place else text
+    place = source_location(inst)
+    if not place.hlo_file:
+        return text
+    return f"{os.path.basename(place.hlo_file)}:{place.hlo_line}: {text}"
 
 
 def short_line(inst: Instruction) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
+from hlo.analysis.cost import cost_of_instruction
 from hlo.analysis.matching import Matching
 from hlo.debug.difference.changes import ADDED, CHANGED, MOVED, REMOVED, SWAPPED_KIND, Change
 from hlo.debug.difference.details import Detail
@@ -12,10 +14,24 @@ from hlo.ir import Instruction
 
 # Texts that differ from one instruction to the next, and so are not part of what happened to all.
 _OWN = frozenset({"operands", "operands swapped", "calls", "control-predecessors", "result"})
+_LAYOUT = re.compile(r"\{[^{}]*\}")
 # Texts of values up to this length are part of the words.
 _SHORT = 40
 # Contents of something new that are listed.
 _FEW = 8
+# What says little about a large fusion.
+_CHEAP = frozenset(
+    {
+        "bitcast",
+        "broadcast",
+        "constant",
+        "get-tuple-element",
+        "iota",
+        "parameter",
+        "reshape",
+        "tuple",
+    }
+)
 # Opcodes of a group that are listed.
 _MOST = 10
 
@@ -54,9 +70,28 @@ def _around(sites: Sites, site: Instruction, group: Sequence[Change]) -> str:
         "call": ("outlined", "inlined"),
         "while": ("moved into a loop", "moved out of a loop"),
     }
-    text = f"{_chain(inside)} {verbs[site.opcode][not is_new]}"
-    altered = any(c.kind == CHANGED for c in group) or len(came) < len(inside)
+    text = f"{_contents(inside)} {verbs[site.opcode][not is_new]}"
+    moved = {i for c in came for i in c.instructions}
+    # What is cheap is computed again in each fusion that needs it.
+    new = [i for i in inside if i not in moved and i.opcode not in _CHEAP]
+    altered = bool(new) or any(c.kind == CHANGED for c in came if c.right is not site)
     return f"{text}, partly changed" if altered else text
+
+
+def _contents(inside: Sequence[Instruction]) -> str:
+    """Return the opcodes of what is inside of something: those that compute, of many uncounted."""
+    telling = [i for i in inside if i.opcode not in _CHEAP] or list(inside)
+    if len(telling) <= _FEW:
+        return _chain(telling)
+    opcodes = sorted({i.opcode for i in telling})
+    if len(opcodes) <= _MOST:
+        return " + ".join(opcodes)
+    work = dict.fromkeys(opcodes, 0)
+    for inst in telling:
+        work[inst.opcode] += cost_of_instruction(inst).operations
+    chosen = set(sorted(opcodes, key=lambda o: -work[o])[:_MOST])
+    listed = " + ".join(o for o in opcodes if o in chosen)
+    return f"{len(telling)} instructions ({listed}, ...)"
 
 
 # --- one instruction ----------------------------------------------------------------------------
@@ -72,6 +107,10 @@ def _changed(change: Change) -> str:
 
 
 def _detail(detail: Detail) -> str:
+    if detail.what == "layout":
+        orders = [_LAYOUT.findall(text) for text in (detail.left, detail.right)]
+        if all(len(found) == 1 for found in orders):
+            return f"layout: {orders[0][0]} -> {orders[1][0]}"
     if detail.what in _OWN:
         return {"calls": "calls another computation", "result": "another result"}.get(
             detail.what, f"other {detail.what}"

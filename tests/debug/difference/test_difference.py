@@ -7,7 +7,9 @@ import json
 import pytest
 
 import hlo
+from hlo.analysis.simulation.machine import Machine
 from hlo.debug.difference import Difference
+from hlo.debug.difference.text import report
 from tests.generators.shuffled import shuffled
 from tests.harness.schemas import check_schema
 
@@ -181,3 +183,65 @@ def test_modules_with_nothing_in_common_differ_in_every_instruction():
         "x = f32[2] parameter(0)  ROOT y = f32[2] tanh(x)", "ROOT c = s32[] constant(1)"
     )
     assert found.counts["removed"] == 2 and found.counts["added"] == 1
+
+
+def test_a_shared_constant_does_not_make_one_of_many_rewrites():
+    """Each division by the same constant becomes a multiplication by one of its own."""
+    text = "HloModule m ENTRY e {{ {shared}\n x0 = f32[64] parameter(0)\n"
+    text += "{lines} ROOT r = f32[64] copy(x9) }}"
+    divided, multiplied = "", ""
+    for n in range(9):
+        divided += f" t{n} = f32[64] tanh(x{n})  x{n + 1} = f32[64] divide(t{n}, b)\n"
+        multiplied += (
+            f" c{n} = f32[] constant(0.5)  b{n} = f32[64] broadcast(c{n}), dimensions={{}}\n"
+        )
+        multiplied += f" t{n} = f32[64] tanh(x{n})  x{n + 1} = f32[64] multiply(t{n}, b{n})\n"
+    shared = "c = f32[] constant(2)  b = f32[64] broadcast(c), dimensions={}"
+    left = hlo.parse(text.format(shared=shared, lines=divided))
+    right = hlo.parse(text.format(shared="", lines=multiplied))
+    assert words(hlo.diff(left, right)) == [
+        "9 x divide replaced by constant + broadcast + multiply",
+        "1 x constant + broadcast removed",
+    ]
+
+
+def test_layouts_are_one_pattern_whatever_the_dimensions():
+    text = "x = f32[2,3] parameter(0)  w = f32[4,5] parameter(1)  a = f32[2,3]{%s} copy(x)"
+    text += "  b = f32[4,5]{%s} copy(w)  ROOT t = (f32[2,3], f32[4,5]) tuple(a, b)"
+    found = between(text % ("1,0", "1,0"), text % ("0,1", "0,1"))
+    assert words(found) == ["2 x copy: layout: {1,0} -> {0,1}"]
+
+
+def test_a_fusion_takes_the_time_of_one_kernel():
+    text = "HloModule m\n{body}\nENTRY e {{ x = f32[64,64] parameter(0)\n {lines} }}"
+    dot = "dot({}, {}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    plain = f"d = f32[64,64] {dot.format('x', 'x')}  ROOT t = f32[64,64] tanh(d)"
+    body = f"f {{ p = f32[64,64] parameter(0)  d = f32[64,64] {dot.format('p', 'p')}\n"
+    body += "  ROOT t = f32[64,64] tanh(d) }"
+    left = hlo.parse(text.format(body="", lines=plain))
+    right = hlo.parse(text.format(
+        body=body, lines="ROOT t = f32[64,64] fusion(x), kind=kOutput, calls=f"))  # fmt: skip
+    # Slow memory: what counts is that the product is not written and read again.
+    machine = Machine(flops=1e12, memory_bandwidth=1e9)
+    array = 64 * 64 * 4
+    found = hlo.diff(left, right, machine=machine)
+    assert found.seconds == pytest.approx(-2 * array / 1e9)
+    # Slow arithmetic: it is the same, and no longer hidden behind it is nothing.
+    machine = Machine(flops=1e3, memory_bandwidth=1e15)
+    found = hlo.diff(left, right, machine=machine)
+    assert found.seconds == pytest.approx(0, abs=1e-9)
+
+
+def test_large_places_are_cut_unless_all_is_wanted():
+    chain = [f" x{n + 1} = f32[64] tanh(x{n})\n" for n in range(20)]
+    inside = "f { x0 = f32[64] parameter(0)\n" + "".join(chain[:-1]) + " ROOT" + chain[-1] + "}"
+    left = hlo.parse("HloModule m ENTRY e { x0 = f32[64] parameter(0)\n" + "".join(chain) + "}")
+    right = hlo.parse(f"HloModule m {inside} ENTRY e {{ x = f32[64] parameter(0)\n"
+                      " ROOT r = f32[64] fusion(x), kind=kLoop, calls=f }")  # fmt: skip
+    found = hlo.diff(left, right)
+    lines = str(found).splitlines()
+    at = lines.index("  @@ ENTRY e @@")
+    assert lines[at - 1].startswith("tanh fused")
+    assert lines[at + 1].startswith("  + ") and " fusion(" in lines[at + 1]
+    assert lines[-1] == "    ... and 9 more instructions"
+    assert report(found, shown=None).count("now in f") == 20
