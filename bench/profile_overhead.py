@@ -22,7 +22,7 @@ from hlo.runtime.executable import Executable
 _FEWEST = 3
 
 
-class _Timed:
+class Timed:
     """A plain executable whose native code is timed as the profiled one's is."""
 
     def __init__(self, executable: Executable) -> None:
@@ -43,7 +43,7 @@ def _measure(path: str, threads: int | None, seconds: float) -> str:
     module = hlo.load(path)
     executable = hlo.compile(module, threads=threads, cache=False)
     assert isinstance(executable, Executable)
-    plain = _Timed(executable)
+    plain = Timed(executable)
     profiled = compile_profiled(module, threads=threads)
     values = hlo.random_inputs(module)
     start = time.perf_counter()

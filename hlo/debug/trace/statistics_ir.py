@@ -1,35 +1,32 @@
 """Statistics of arrays in native code: functions in LLVM IR, one for each element type.
 
 `hlo_trace_T(ptr data, i64 n, i64 id, ptr threads)` reads n elements once and appends an event: the
-id, the eight words of a row, and the iterations of the loops that are running. A row has:
+id, the words of a row (`statistics_rows`), and the iterations of the loops that are running. Of one
+element `hlo_trace_T_one(ptr data, i64 id)` does it in less time. Floats narrower than f32 are
+converted to it, of a byte or less by a table. Large arrays are shared among the threads of the
+program, each chunk with a row of its own.
 
-    key of the least and of the greatest finite element, sum of these as a double,
-    counts of NaN, infinities, zeros and denormals, and n
-
-A key is an integer that orders elements as they are: of an integer itself; of a float its bits,
-with those below the sign inverted where it is negative, so that minima are vectorized as those of
-integers. Narrower floats are converted to f32 first, of a byte or less by a table. Large arrays are
-shared among the threads of the program, each chunk with a row of its own.
+Of floats a block of elements is read as if all were finite: few vector instructions do that, and
+tell if it is so. A block that is not, which is in the cache by then, is read again element by
+element, as integers are from the start.
 """
 
 from __future__ import annotations
 
-import functools
 import struct
 
 import ml_dtypes
 import numpy as np
 
 from hlo.debug.trace.loop_counters import LOOPS_IR
+from hlo.debug.trace.statistics_rows import GREATEST, LEAST, ROW, is_whole, rows_ir
 from hlo.values.types import ElementType
 
-# Words of a row.
-ROW = 8
 # Larger arrays are shared among threads, in at most so many chunks.
 _SHARED_ELEMENTS = 1 << 16
 _CHUNKS = 32
-# Counters inside of a loop over so many elements take 32 bits.
-_BLOCK = 1 << 14
+# A block: few enough for a sum in f32, of each lane of a vector, to lose nothing that is shown.
+_BLOCK = 1 << 11
 
 
 def function_name(et: ElementType) -> str:
@@ -39,101 +36,102 @@ def function_name(et: ElementType) -> str:
 
 def statistics_ir(types: list[ElementType], depth: int) -> str:
     """Return the functions for element types. depth: how deep loops are nested."""
-    parts = [LOOPS_IR, _COMMON.format(words=1 + ROW + depth, row=ROW, depth_bytes=8 * depth)]
+    parts = [LOOPS_IR, rows_ir(depth)]
     for et in types:
         parts.append(_function(et))
     return "\n".join(parts)
 
 
-# The least and the greatest key: what an empty minimum and maximum are.
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
-
-_COMMON = """
-@hlo_trace_state = external global [2 x i64]
-@hlo_trace_events = external global i64
-declare void @hlo_trace_flush()
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
-declare i32 @llvm.smin.i32(i32, i32)
-declare i32 @llvm.smax.i32(i32, i32)
-
-define internal void @clear(ptr %row) {{
-  store i64 9223372036854775807, ptr %row
-  %a = getelementptr i64, ptr %row, i64 1
-  store i64 -9223372036854775808, ptr %a
-  %b = getelementptr i64, ptr %row, i64 2
-  store double 0.0, ptr %b
-  %c = getelementptr i64, ptr %row, i64 3
-  store i64 0, ptr %c
-  %d = getelementptr i64, ptr %row, i64 4
-  store i64 0, ptr %d
-  %e = getelementptr i64, ptr %row, i64 5
-  store i64 0, ptr %e
-  %f = getelementptr i64, ptr %row, i64 6
-  store i64 0, ptr %f
-  %g = getelementptr i64, ptr %row, i64 7
-  store i64 0, ptr %g
+# The bits of an infinity.
+_INFINITY = {32: 0x7F800000, 64: 0x7FF0000000000000}
+# Adds elements [begin, end), a block at most, to a row, whatever they are.
+_ANY = """
+define internal void @NAME_any(ptr noalias %data, i64 %begin, i64 %end, ptr noalias %row)
+    alwaysinline {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %i.next, %loop ]
+  %low = phi KEY [ GREATEST, %entry ], [ %low.next, %loop ]
+  %high = phi KEY [ LEAST, %entry ], [ %high.next, %loop ]
+  %sum = phi double [ 0.0, %entry ], [ %sum.next, %loop ]
+  %nan = phi i32 [ 0, %entry ], [ %nan.next, %loop ]
+  %inf = phi i32 [ 0, %entry ], [ %inf.next, %loop ]
+  %zero = phi i32 [ 0, %entry ], [ %zero.next, %loop ]
+  %small = phi i32 [ 0, %entry ], [ %small.next, %loop ]
+BODY
+  %sum.next = fadd reassoc double %sum, %value
+  %zero.one = zext i1 %is.zero to i32
+  %zero.next = add i32 %zero, %zero.one
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %end
+  br i1 %more, label %loop, label %joined
+joined:
+  EXTEND
+  %nans = zext i32 %nan.next to i64
+  %infs = zext i32 %inf.next to i64
+  %zeros = zext i32 %zero.next to i64
+  %smalls = zext i32 %small.next to i64
+  %n = sub i64 %end, %begin
+  call void @join(ptr %row, i64 %low.wide, i64 %high.wide, double %sum.next,
+    i64 %nans, i64 %infs, i64 %zeros, i64 %smalls, i64 %n)
   ret void
-}}
+}
+"""
 
-define internal void @join(ptr %row, i64 %low, i64 %high, double %sum, 
-    i64 %nan, i64 %inf, i64 %zero, i64 %small, i64 %n) {{
-  %low0 = load i64, ptr %row
-  %low1 = call i64 @llvm.smin.i64(i64 %low0, i64 %low)
-  store i64 %low1, ptr %row
-  %a = getelementptr i64, ptr %row, i64 1
-  %high0 = load i64, ptr %a
-  %high1 = call i64 @llvm.smax.i64(i64 %high0, i64 %high)
-  store i64 %high1, ptr %a
-  %b = getelementptr i64, ptr %row, i64 2
-  %sum0 = load double, ptr %b
-  %sum1 = fadd double %sum0, %sum
-  store double %sum1, ptr %b
-  %c = getelementptr i64, ptr %row, i64 3
-  %nan0 = load i64, ptr %c
-  %nan1 = add i64 %nan0, %nan
-  store i64 %nan1, ptr %c
-  %d = getelementptr i64, ptr %row, i64 4
-  %inf0 = load i64, ptr %d
-  %inf1 = add i64 %inf0, %inf
-  store i64 %inf1, ptr %d
-  %e = getelementptr i64, ptr %row, i64 5
-  %zero0 = load i64, ptr %e
-  %zero1 = add i64 %zero0, %zero
-  store i64 %zero1, ptr %e
-  %f = getelementptr i64, ptr %row, i64 6
-  %small0 = load i64, ptr %f
-  %small1 = add i64 %small0, %small
-  store i64 %small1, ptr %f
-  %g = getelementptr i64, ptr %row, i64 7
-  %n0 = load i64, ptr %g
-  %n1 = add i64 %n0, %n
-  store i64 %n1, ptr %g
-  ret void
-}}
-
-define internal void @append(i64 %id, ptr %row) {{
-  %at = load i64, ptr @hlo_trace_state
-  %event = getelementptr i64, ptr @hlo_trace_events, i64 %at
-  store i64 %id, ptr %event
-  %to = getelementptr i64, ptr %event, i64 1
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %row, i64 {row}8, i1 false)
-  %loops = getelementptr i64, ptr %event, i64 {row1}
-  call void @llvm.memcpy.p0.p0.i64(ptr %loops, ptr @hlo_trace_active, i64 {depth_bytes}, i1 false)
-  %next = add i64 %at, {words}
-  store i64 %next, ptr @hlo_trace_state
-  %limit.at = getelementptr i64, ptr @hlo_trace_state, i64 1
-  %limit = load i64, ptr %limit.at
-  %full = icmp sge i64 %next, %limit
-  br i1 %full, label %flush, label %done
-flush:
-  call void @hlo_trace_flush()
+# Adds elements [begin, end), a block at most, to a row if all are finite, as is their sum. Minima
+# are of floats: what they are of a NaN is not used.
+_FINITE = """
+define internal i1 @NAME_finite(ptr noalias %data, i64 %begin, i64 %end, ptr noalias %row) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %i.next, %loop ]
+  %low = phi FLOAT [ POSITIVE, %entry ], [ %low.next, %loop ]
+  %high = phi FLOAT [ NEGATIVE, %entry ], [ %high.next, %loop ]
+  %sum = phi FLOAT [ 0.0, %entry ], [ %sum.next, %loop ]
+  %most = phi INT [ 0, %entry ], [ %most.next, %loop ]
+  %zero = phi INT [ 0, %entry ], [ %zero.next, %loop ]
+  %small = phi INT [ 0, %entry ], [ %small.next, %loop ]
+LOAD
+  %bits = bitcast FLOAT %wide to INT
+  %size = and INT %bits, MASK
+  %most.next = call INT @llvm.smax.INT(INT %most, INT %size)
+  %is.low = fcmp nnan nsz olt FLOAT %wide, %low
+  %low.next = select nnan nsz i1 %is.low, FLOAT %wide, FLOAT %low
+  %is.high = fcmp nnan nsz ogt FLOAT %wide, %high
+  %high.next = select nnan nsz i1 %is.high, FLOAT %wide, FLOAT %high
+  %sum.next = fadd reassoc FLOAT %sum, %wide
+  %is.zero = icmp eq INT %size, 0
+  %zero.one = zext i1 %is.zero to INT
+  %zero.next = add INT %zero, %zero.one
+  %is.small = icmp slt INT %size, LIMIT
+  %small.one = zext i1 %is.small to INT
+  %small.next = add INT %small, %small.one
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %end
+  br i1 %more, label %loop, label %look
+look:
+  %sum.bits = bitcast FLOAT %sum.next to INT
+  %sum.size = and INT %sum.bits, MASK
+  %largest = call INT @llvm.smax.INT(INT %most.next, INT %sum.size)
+  %finite = icmp slt INT %largest, INFINITY
+  br i1 %finite, label %join, label %done
+join:
+  LOWKEY
+  HIGHKEY
+  %total = SUMWIDE
+  %zeros = zext INT %zero.next to i64x
+  %below = zext INT %small.next to i64x
+  %smalls = sub i64 %below, %zeros
+  %n = sub i64 %end, %begin
+  call void @join(ptr %row, i64 %low.key, i64 %high.key, double %total,
+    i64 0, i64 0, i64 %zeros, i64 %smalls, i64 %n)
   br label %done
 done:
-  ret void
-}}
-""".replace("{row}8", str(8 * ROW)).replace("{row1}", str(1 + ROW))
+  ret i1 %finite
+}
+"""
 
 # Sums up a row over elements [begin, end), a block at a time.
 _FUNCTION = """
@@ -142,35 +140,15 @@ entry:
   %any = icmp slt i64 %begin, %end
   br i1 %any, label %block, label %done
 block:
-  %from = phi i64 [ %begin, %entry ], [ %to, %joined ]
+  %from = phi i64 [ %begin, %entry ], [ %to, %next ]
   %rest = sub i64 %end, %from
   %least = call i64 @llvm.smin.i64(i64 %rest, i64 BLOCK)
   %to = add i64 %from, %least
-  br label %loop
-loop:
-  %i = phi i64 [ %from, %block ], [ %i.next, %loop ]
-  %low = phi KEY [ GREATEST, %block ], [ %low.next, %loop ]
-  %high = phi KEY [ LEAST, %block ], [ %high.next, %loop ]
-  %sum = phi double [ 0.0, %block ], [ %sum.next, %loop ]
-  %nan = phi i32 [ 0, %block ], [ %nan.next, %loop ]
-  %inf = phi i32 [ 0, %block ], [ %inf.next, %loop ]
-  %zero = phi i32 [ 0, %block ], [ %zero.next, %loop ]
-  %small = phi i32 [ 0, %block ], [ %small.next, %loop ]
-BODY
-  %sum.next = fadd reassoc double %sum, %value
-  %zero.one = zext i1 %is.zero to i32
-  %zero.next = add i32 %zero, %zero.one
-  %i.next = add i64 %i, 1
-  %more = icmp slt i64 %i.next, %to
-  br i1 %more, label %loop, label %joined
-joined:
-  EXTEND
-  %nans = zext i32 %nan.next to i64
-  %infs = zext i32 %inf.next to i64
-  %zeros = zext i32 %zero.next to i64
-  %smalls = zext i32 %small.next to i64
-  call void @join(ptr %row, i64 %low.wide, i64 %high.wide, double %sum.next,
-    i64 %nans, i64 %infs, i64 %zeros, i64 %smalls, i64 %least)
+  TRY
+slow:
+  call void @NAME_any(ptr %data, i64 %from, i64 %to, ptr %row)
+  br label %next
+next:
   %again = icmp slt i64 %to, %end
   br i1 %again, label %block, label %done
 done:
@@ -186,6 +164,14 @@ define internal void @NAME_task(ptr %context, i64 %begin, i64 %end) {
   %number = udiv i64 %begin, %chunk
   %row = getelementptr [ROW x i64], ptr %rows, i64 %number
   call void @NAME_part(ptr %data, i64 %begin, i64 %end, ptr %row)
+  ret void
+}
+
+define void @NAME_one(ptr %data, i64 %id) {
+  %row = alloca [ROW x i64]
+  call void @clear(ptr %row)
+  call void @NAME_any(ptr %data, i64 0, i64 1, ptr %row)
+  call void @append(i64 %id, ptr %row)
   ret void
 }
 
@@ -241,8 +227,8 @@ done:
 
 
 def _function(et: ElementType) -> str:
-    tables, body, key = _body(et)
-    least, greatest = (-(2**31), 2**31 - 1) if key == "i32" else (_LEAST, _GREATEST)
+    tables, body, key, load = _body(et)
+    least, greatest = (-(2**31), 2**31 - 1) if key == "i32" else (LEAST, GREATEST)
     # An empty minimum stays one when it is widened.
     extend = "\n  ".join(
         [
@@ -255,7 +241,15 @@ def _function(et: ElementType) -> str:
         kind = "double" if n == 2 else "i64"
         loads.append(f"%q{n} = getelementptr i64, ptr %part, i64 {n}")
         loads.append(f"%p{n} = load {kind}, ptr %q{n}")
-    text = _FUNCTION.replace("BODY", body).replace("EXTEND", extend)
+    text = _ANY.replace("BODY", body).replace("EXTEND", extend)
+    attempt = "br label %slow"
+    if load:
+        text += _finite(load, key, _smallest(et))
+        attempt = (
+            "%finite = call i1 @NAME_finite(ptr %data, i64 %from, i64 %to, ptr %row)\n"
+            "  br i1 %finite, label %next, label %slow"
+        )
+    text += _FUNCTION.replace("TRY", attempt)
     for name, value in (
         ("LOADS", "\n  ".join(loads)), ("GREATEST", str(greatest)), ("LEAST", str(least)),
         ("KEY", key), ("BLOCK", str(_BLOCK)), ("ROW", str(ROW)), ("CHUNKS", str(_CHUNKS)),
@@ -265,43 +259,82 @@ def _function(et: ElementType) -> str:
     return tables + text
 
 
-def _body(et: ElementType) -> tuple[str, str, str]:
-    """Return the tables, the work on an element, and the type of keys, of an element type."""
+def _finite(load: str, key: str, smallest: float) -> str:
+    """Return the function of blocks of finite elements, which `load` reads as %wide."""
+    is_single = key == "i32"
+    bits = 32 if is_single else 64
+    infinity = _INFINITY[bits]
+    keys = []
+    for name in ("low", "high"):
+        keys.append(
+            f"%{name}.bits = bitcast FLOAT %{name}.next to INT\n"
+            f"  %{name}.sign = ashr INT %{name}.bits, {bits - 1}\n"
+            f"  %{name}.turn = and INT %{name}.sign, MASK\n"
+            f"  %{name}.short = xor INT %{name}.bits, %{name}.turn\n"
+            f"  %{name}.key = {'sext' if is_single else 'add'} "
+            + (f"i32 %{name}.short to i64" if is_single else f"i64 %{name}.short, 0")
+        )
+    low, high = keys
+    text = _FINITE.replace("LOWKEY", low).replace("HIGHKEY", high).replace("LOAD", load)
+    total = "fpext float %sum.next to double" if is_single else "fadd double %sum.next, -0.0"
+    if is_single:
+        text = text.replace("i64x", "i64")
+    else:
+        for name, value in (("zeros", "zero"), ("below", "small")):
+            text = text.replace(
+                f"%{name} = zext INT %{value}.next to i64x", f"%{name} = add i64 %{value}.next, 0"
+            )
+    # The bits of a double, by which LLVM writes constants of either type.
+    for name, value in (
+        ("SUMWIDE", total), ("POSITIVE", "0x7FF0000000000000"), ("NEGATIVE", "0xFFF0000000000000"),
+        ("FLOAT", "float" if is_single else "double"), ("INT", key), ("INFINITY", str(infinity)),
+        ("MASK", str(2 ** (bits - 1) - 1)), ("LIMIT", str(max(1, _bits_of(smallest, bits)))),
+    ):  # fmt: skip
+        text = text.replace(name, value)
+    return text
+
+
+def _body(et: ElementType) -> tuple[str, str, str, str]:
+    """Return the tables, the work on an element, the type of keys, and what loads a float."""
     if is_whole(et):
-        return "", _integer(et), "i64"
+        return "", _integer(et), "i64", ""
+    tables, at = "", "  %at = getelementptr {}, ptr %data, i64 %i\n"
     if et.name == "f64":
-        return "", _float("double", 64, "  %wide = load double, ptr %at", 2.0**-1022), "i64"
-    smallest = float(ml_dtypes.finfo(et.dtype).smallest_normal) if et.is_float else 0.0
-    tables = ""
+        load = at.format("double") + "  %wide = load double, ptr %at"
+        return "", _float(64, load, _smallest(et)), "i64", load
     if et.name == "f32":
-        load = "  %wide = load float, ptr %at"
-        kind = "float"
+        load = at.format("float") + "  %wide = load float, ptr %at"
     elif et.name == "f16":
-        load = "  %narrow = load half, ptr %at\n  %wide = fpext half %narrow to float"
-        kind = "half"
-    elif et.name == "bf16":
         load = (
+            at.format("half")
+            + "  %narrow = load half, ptr %at\n  %wide = fpext half %narrow to float"
+        )
+    elif et.name == "bf16":
+        load = at.format("i16") + (
             "  %narrow = load i16, ptr %at\n  %longer = zext i16 %narrow to i32\n"
             "  %shifted = shl i32 %longer, 16\n  %wide = bitcast i32 %shifted to float"
         )
-        kind = "i16"
     else:
         name = f"@table_{et.name}"
         values = np.arange(256, dtype=np.uint8).view(et.dtype).astype(np.float32).view(np.uint32)
         numbers = ", ".join(f"i32 {v}" for v in values)
         tables = f"{name} = internal constant [256 x i32] [{numbers}]\n"
-        load = (
+        load = at.format("i8") + (
             "  %narrow = load i8, ptr %at\n  %number = zext i8 %narrow to i64\n"
             f"  %entry.at = getelementptr i32, ptr {name}, i64 %number\n"
             "  %wide = load float, ptr %entry.at"
         )
-        kind = "i8"
-    return tables, _float(kind, 32, load, smallest), "i32"
+    return tables, _float(32, load, _smallest(et)), "i32", load
 
 
-def is_whole(et: ElementType) -> bool:
-    """True for integers whose keys are themselves."""
-    return et.is_pred or (et.is_integer and et.bits >= 8)
+def _smallest(et: ElementType) -> float:
+    """Return the smallest normal number of floats; narrow integers have no denormals."""
+    return float(ml_dtypes.finfo(et.dtype).smallest_normal) if et.is_float else 0.0
+
+
+def _bits_of(number: float, bits: int) -> int:
+    floats, integers = ("<f", "<I") if bits == 32 else ("<d", "<Q")
+    return int(struct.unpack(integers, struct.pack(floats, number))[0])
 
 
 def _integer(et: ElementType) -> str:
@@ -328,19 +361,16 @@ def _integer(et: ElementType) -> str:
   %small.next = add i32 %small, 0"""
 
 
-def _float(kind: str, bits: int, load: str, smallest: float) -> str:
+def _float(bits: int, load: str, smallest: float) -> str:
     """Return the work on an element that was loaded as %wide: by its bits."""
     f, i = ("float", "i32") if bits == 32 else ("double", "i64")
     mask = 2 ** (bits - 1) - 1
-    infinity = 0x7F800000 if bits == 32 else 0x7FF0000000000000
-    code = "<f" if bits == 32 else "<d"
-    (limit,) = struct.unpack("<I" if bits == 32 else "<Q", struct.pack(code, smallest))
+    infinity, limit = _INFINITY[bits], _bits_of(smallest, bits)
     least, greatest = -(2 ** (bits - 1)), mask
     value = "  %value = fpext float %kept to double" if bits == 32 else (
         "  %value = fadd double %kept, -0.0"
     )  # fmt: skip
-    return f"""  %at = getelementptr {kind}, ptr %data, i64 %i
-{load}
+    return f"""{load}
   %bits = bitcast {f} %wide to {i}
   %size = and {i} %bits, {mask}
   %is.nan = icmp sgt {i} %size, {infinity}
@@ -364,29 +394,3 @@ def _float(kind: str, bits: int, load: str, smallest: float) -> str:
   %inf.next = add i32 %inf, %inf.one
   %small.one = zext i1 %is.small to i32
   %small.next = add i32 %small, %small.one"""
-
-
-# --- reading rows ---------------------------------------------------------------------------------
-
-
-def values_of_keys(et: ElementType, keys: np.ndarray) -> list[float | int | None]:
-    """Return the elements with these keys, None for those of empty minima and maxima."""
-    if is_whole(et):
-        shift = 2**63 if et.bits == 64 and not et.is_signed else 0
-        return [int(k) + shift for k in keys]
-    bits, least = (64, _LEAST) if et.name == "f64" else (32, -(2**31))
-    found: list[float | int | None] = []
-    for key in map(int, keys):
-        if key in (least, -least - 1):
-            found.append(None)
-            continue
-        number = key if key >= 0 else key ^ (2 ** (bits - 1) - 1)
-        value = _number(number, bits)
-        found.append(int(value) if et.is_integer else value + 0.0)
-    return found
-
-
-@functools.cache
-def _number(number: int, bits: int) -> float:
-    codes = ("<i", "<f") if bits == 32 else ("<q", "<d")
-    return float(struct.unpack(codes[1], struct.pack(codes[0], number))[0])

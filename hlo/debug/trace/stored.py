@@ -32,7 +32,8 @@ from hlo.debug.trace.record import Frame, Trace, TracedValue
 from hlo.debug.trace.selection import Selection
 from hlo.debug.trace.series import Series, in_order, notes_of
 from hlo.debug.trace.statistics import Statistics
-from hlo.debug.trace.statistics_ir import ROW, function_name, statistics_ir, values_of_keys
+from hlo.debug.trace.statistics_ir import function_name, statistics_ir
+from hlo.debug.trace.statistics_rows import ROW, values_of_keys
 from hlo.host import Host
 from hlo.ir import Instruction, Module
 from hlo.values.layout.plain import is_plain
@@ -154,10 +155,14 @@ class Probes(Instrumentation):
             return
         name = function_name(place.parts)
         self._types.setdefault(name, place.parts)
-        entry.module.declare(name, "void", ["ptr", "i64", "i64", "ptr"])
         count = shape.num_elements * (2 if shape.element_type.is_complex else 1)
-        args = [ptr(pointer), i64(count), i64(len(self.places)), ptr("%threads")]
-        entry.b.call_void(name, args)
+        data, number = ptr(pointer), i64(len(self.places))
+        if count == 1:
+            entry.module.declare(f"{name}_one", "void", ["ptr", "i64"])
+            entry.b.call_void(f"{name}_one", [data, number])
+        else:
+            entry.module.declare(name, "void", ["ptr", "i64", "i64", "ptr"])
+            entry.b.call_void(name, [data, i64(count), number, ptr("%threads")])
         self.places.append(place)
 
     def _take_scalar(self, entry: EntryState, inst: Instruction) -> None:

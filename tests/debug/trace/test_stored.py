@@ -10,7 +10,8 @@ import pytest
 import hlo
 from hlo.debug.trace.place_rows import PlaceRows
 from hlo.debug.trace.statistics import statistics_of
-from hlo.debug.trace.statistics_ir import ROW, function_name, statistics_ir, values_of_keys
+from hlo.debug.trace.statistics_ir import function_name, statistics_ir
+from hlo.debug.trace.statistics_rows import ROW, values_of_keys
 from hlo.runtime.jit import NativeCode, host_machine
 from hlo.values.types import ELEMENT_TYPES, ElementType
 
@@ -49,7 +50,7 @@ def test_native_statistics() -> None:
     flush = ctypes.CFUNCTYPE(None)(lambda: None)
     code = NativeCode(
         [machine.object_code(machine.optimize(statistics_ir(types, 0)))],
-        *map(function_name, types),
+        *(f"{function_name(et)}{end}" for et in types for end in ("", "_one")),
         called={
             "hlo_trace_state": state.ctypes.data, "hlo_trace_events": events.ctypes.data,
             "hlo_trace_active": active.ctypes.data,
@@ -59,12 +60,21 @@ def test_native_statistics() -> None:
     signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, *[
         ctypes.c_void_p
     ])  # fmt: skip
+    single = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
     for et in types:
         take = signature(code.addresses[function_name(et)])
+        take_one = single(code.addresses[f"{function_name(et)}_one"])
         whole = _samples(et)
-        for value in (whole, whole[:1], whole[1:4], whole[:0]):
+        with np.errstate(invalid="ignore"):
+            small = np.abs(whole.astype(np.float64)) < 1e30
+        good = whole[small]  # their sum is finite, too
+        ones = [whole[n : n + 1] for n in range(0, whole.size, whole.size // 40)]
+        for value in (whole, good, good[:37], whole[1:4], whole[:0], *ones):
             state[0] = 0
-            take(value.ctypes.data, value.size, 7, None)
+            if value.size == 1:
+                take_one(value.ctypes.data, 7)
+            else:
+                take(value.ctypes.data, value.size, 7, None)
             row, want = events[: 1 + ROW], statistics_of(value)
             assert (row[0], row[8]) == (7, value.size)
             if value.size:
