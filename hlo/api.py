@@ -478,8 +478,9 @@ def reduce(
         module: a valid module; it stays as it is.
         test: a function that returns True for a module that is still wrong, and False for others;
             it has to tell the same of the same module. Or `check` (native code and the interpreter
-            differ), `crash` (a process that compiles and runs it dies), or `pass:NAME` (a pass, or
-            pipeline, crashes, leaves an invalid module or changes results).
+            differ), `diverges:A,B` (two other ways to run it do, as of `first_divergence`), `crash`
+            (a process that compiles and runs it dies), or `pass:NAME` (a pass, or pipeline,
+            crashes, leaves an invalid module or changes results).
         jobs: how many modules are tested at a time, each in a process of its own, which it may take
             down; 0 for none but this one. By default 0 for functions, else one a processor.
         timeout: seconds after which the process of a test is ended; it has passed then.

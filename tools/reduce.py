@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .command_line.common import Tool, common_options, emit_json, fail, note, read_source
+from .command_line.inputs import write_inputs
 from .command_line.passes import load_plugins
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hlo.debug.reduction.interestingness.base import Test
+    from hlo.debug.reduction.interestingness.values import Inputs
     from hlo.debug.reduction.journal import Journal
     from hlo.debug.reduction.reducer import Reducer
     from hlo.debug.reduction.workers import Workers
@@ -35,9 +39,9 @@ _LINE_S = 0.5
               help="Native code and the interpreter differ, as hlo-run --check "
               "judges.")  # fmt: skip
 @click.option("--diverges", metavar="A,B",
-              help="Two ways to run the module differ: reference, compiled, or either with the "
-              "passes that run first, as in 'reference:algsimp,dce'; separated by a comma, or by "
-              "a semicolon where passes have commas.")  # fmt: skip
+              help="Two ways to run the module differ, each as of hlo-run --first-divergence: "
+              "reference; compiled; xla; a machine of a package; or one with the passes that run "
+              "first, as in compiled{passes=algsimp,dce}.")  # fmt: skip
 @click.option("--crash", is_flag=False, flag_value="", metavar="[COMMAND]", default=None,
               help="A process dies, or ends with exit status 3: that of hlo-run on random inputs, "
               "or of COMMAND, given as --crash=COMMAND, on the module's file.")  # fmt: skip
@@ -51,6 +55,13 @@ _LINE_S = 0.5
               help="With --check, --crash and --error: the passes that run first.")  # fmt: skip
 @click.option("--load-pass-plugin", "plugins", multiple=True, metavar="FILE.py",
               help="A Python file that registers passes.")  # fmt: skip
+@click.option("-i", "--input", "given", multiple=True, metavar="[NAME=]SPEC",
+              help="With --check, --diverges, --pass and --crash: an input, as of hlo-run. It "
+              "shrinks with its parameter.")  # fmt: skip
+@click.option("--inputs", "archive", metavar="FILE",
+              help="Inputs from an npz, or from a dumped snapshot, as of hlo-run. Instructions "
+              "that become parameters get the values that they have on these; the inputs of OUT "
+              "are written to OUT's name with .npz.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0),
               help="Seed of random inputs.")  # fmt: skip
 @click.option("--random", multiple=True, metavar="[PATTERN=]DIST",
@@ -76,7 +87,8 @@ _LINE_S = 0.5
 @common_options
 def main(
     file: str, output: str | None, jobs: int | None, timeout: float, resume: bool, as_json: bool,
-    plugins: tuple[str, ...], **rest: Any,
+    plugins: tuple[str, ...], given: tuple[str, ...], archive: str | None, seed: int,
+    random: tuple[str, ...], **rest: Any,
 ) -> int:  # fmt: skip
     """Reduce the HLO module in FILE (- for standard input) while a test finds it wrong.
 
@@ -94,9 +106,10 @@ def main(
       hlo-reduce model.hlo --test './is_wrong.sh'
       hlo-reduce model.hlo --test 'my_compiler {} 2>&1 | grep -q "unknown layout"'
       hlo-reduce model.hlo --test 'hlo-run {} --backend mine --check' --test-exit 1
-      hlo-reduce model.hlo --diverges 'reference;reference:algsimp,dce'
+      hlo-reduce model.hlo --diverges 'reference{passes=algsimp,dce},reference'
+      hlo-reduce model.hlo --check --inputs arguments.npz
     """
-    from hlo.debug.reduction.interestingness.values import need_one_device
+    from hlo.debug.reduction.interestingness.values import OnInputs, need_one_device
     from hlo.debug.reduction.reducer import Reducer
     from hlo.debug.reduction.workers import Workers
     from hlo.errors import HloError
@@ -106,12 +119,19 @@ def main(
     start = time.perf_counter()
     place = output or _default_output(file)
     try:
-        need_places([place], [file])
+        need_places([place], [file, *([archive] if archive else [])])
         load_plugins(plugins)
         test = _test(**rest)
+        runs = isinstance(test, OnInputs) and not rest["crash"]
+        if (given or archive) and not runs:
+            raise click.UsageError(
+                "--input and --inputs are for --check, --diverges, --pass and --crash alone."
+            )
         data, name = read_source(file)
         module = read_module(data, name)
         test.check(module)
+        if isinstance(test, OnInputs):
+            test.inputs = _inputs(module, given, archive, seed, random)
         if rest["check"] or rest["diverges"] or rest["pass_"]:
             need_one_device(module)
         journal = _journal(place, data, test, resume=resume)
@@ -131,16 +151,18 @@ def main(
             raise
         finally:
             line.clear()
+        written = _written_inputs(place, test, found) if given or archive else None
         journal.done()
     except HloError as e:
         return fail(e, file, as_json=as_json)
     seconds = time.perf_counter() - start
     if as_json:
-        emit_json(_summary(file, place, module, found, reducer, workers, seconds))
+        emit_json(_summary(file, place, written, module, found, reducer, workers, seconds))
     else:
         note(
             f"{file}: {reducer.problem}: {_size(module)} reduced to {_size(found)} in "
             f"{seconds:.1f} s and {workers.tested} tests: {place}"
+            + (f", inputs {written}" if written else "")
         )
     return 0
 
@@ -154,8 +176,7 @@ def _default_output(file: str) -> str:
 
 def _test(
     *, command: str | None, status: int, check: bool, diverges: str | None, crash: str | None,
-    pass_: str | None, error: str | None, passes: str, seed: int, random: tuple[str, ...],
-    rtol: float | None, atol: float | None,
+    pass_: str | None, error: str | None, passes: str, rtol: float | None, atol: float | None,
 ) -> Test:  # fmt: skip
     """Return the one test that the flags ask for."""
     asked = {
@@ -179,26 +200,53 @@ def _test(
     if crash is not None:
         from hlo.debug.reduction.interestingness.crash import Crashes
 
-        return Crashes(crash, seed, passes)
+        return Crashes(crash, passes=passes)
     if pass_ is not None:
         from hlo.debug.reduction.interestingness.passes import PassBreaks
 
-        return PassBreaks(pass_, seed, random)
+        return PassBreaks(pass_)
     if error is not None:
         from hlo.debug.reduction.interestingness.errors import Reports
 
         return Reports(error, passes)
-    from hlo.debug.reduction.interestingness.divergence import Differs
+    from hlo.debug.reduction.interestingness.divergence import Differs, two_ways
 
-    ways = [f"compiled:{passes}" if passes != "default" else "compiled", "reference"]
+    ways = f"compiled{{passes={passes}}}", "reference"
     if diverges is not None:
-        ways = diverges.split(";" if ";" in diverges else ",")
-        if len(ways) != 2:
-            raise click.UsageError(f"--diverges {diverges}: two ways are needed, as A,B or 'A;B'.")
+        ways = two_ways(diverges)
     relative, absolute = rtol, atol
     if (rtol, atol) != (None, None):
         relative, absolute = rtol or 0.0, atol or 0.0
-    return Differs(ways[0].strip(), ways[1].strip(), seed, random, relative, absolute)
+    return Differs(*ways, relative=relative, absolute=absolute)
+
+
+def _inputs(
+    module: Module, given: Sequence[str], archive: str | None, seed: int, random: Sequence[str]
+) -> Inputs:
+    """Return the inputs of tests, with what instructions are on those that were given."""
+    from hlo.analysis.domains import domains_of
+    from hlo.debug.reduction.interestingness.values import Inputs, values_by_name
+    from hlo.frontends.sources import read_snapshot
+    from hlo.io.arguments import Parameter
+    from hlo.io.inputs import Sampler, read_inputs
+    from hlo.io.random import Distributions
+
+    if not given and archive is None:
+        return Inputs(seed, random)
+    parameters = [Parameter(p.parameter_number, p.name, p.shape) for p in module.entry.parameters]
+    sampler = Sampler(seed, Distributions(random), domains_of(module))
+    values, _ = read_inputs(parameters, given, archive, sampler, read_snapshot=read_snapshot)
+    return Inputs(seed, random, values_by_name(module, values))
+
+
+def _written_inputs(place: str, test: Test, found: Module) -> str:
+    """Write the inputs of a reduced module beside it; returns the file. Raises HloError."""
+    from hlo.debug.reduction.interestingness.values import OnInputs
+
+    assert isinstance(test, OnInputs)
+    path = str(Path(place).with_suffix(".npz"))
+    write_inputs(path, found, test.inputs.of(found))
+    return path
 
 
 def _journal(place: str, data: bytes, test: Test, *, resume: bool) -> Journal:
@@ -238,8 +286,8 @@ class _Line:
 
 
 def _summary(
-    file: str, place: str, given: Module, found: Module, reducer: Reducer, workers: Workers,
-    seconds: float,
+    file: str, place: str, inputs: str | None, given: Module, found: Module, reducer: Reducer,
+    workers: Workers, seconds: float,
 ) -> dict[str, Any]:  # fmt: skip
     def sizes(module: Module) -> dict[str, int]:
         return {
@@ -250,6 +298,7 @@ def _summary(
     return {
         "file": file,
         "output": place,
+        "inputs": inputs,
         "problem": reducer.problem,
         "given": sizes(given),
         "reduced": sizes(found),

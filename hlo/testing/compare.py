@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -208,6 +209,28 @@ def compare(
         relative_error=float(shares.max(initial=0.0)), nans=int(np.count_nonzero(_nan(w))),
         sensitivity=sensitivity,
     )  # fmt: skip
+
+
+def judged(
+    got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray],
+    nearby: Callable[[], Mapping[str, np.ndarray]], relative: float | None = None,
+    absolute: float | None = None, *, agree: Callable[[Sequence[bool]], bool] = all,
+) -> dict[str, Comparison]:  # fmt: skip
+    """Compare results with those that are wanted, by name, each pair as `compare` does.
+
+    nearby: the wanted results for `nudged` inputs, asked for where results differ and no tolerance
+    is given: they may be off by a few times what that changes. agree: whether all are the same,
+    here and wherever else that is asked.
+    """
+    found = {name: compare(got[name], w, relative, absolute) for name, w in want.items()}
+    if (relative, absolute) != (None, None) or agree([c.same for c in found.values()]):
+        return found
+    near = nearby()
+    for name, c in found.items():
+        if not c.same:
+            moves = spread(want[name], near[name])
+            found[name] = compare(got[name], want[name], sensitivity=moves)
+    return found
 
 
 def nan_count(a: np.ndarray) -> int:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from hlo_tools.reduce import main
@@ -98,10 +99,46 @@ def test_a_pass(file: Path, name: str, body: str, problem: str) -> None:
 def test_two_ways_to_run_it(file: Path) -> None:
     plugin = PLUGIN.format(name="swap_again", body=SWAP)
     Path("plugin.py").write_text(plugin)
-    ways = "compiled:swap-again;reference:algsimp,dce"
+    ways = "compiled{passes=swap-again}, reference{passes=algsimp,dce}"
     assert run("m.hlo", "--diverges", ways, "--load-pass-plugin", "plugin.py").exit_code == 0
     assert set(opcodes("m.reduced.hlo")) == {"parameter", "subtract"}
-    assert run("m.hlo", "--diverges", "compiled,referense").stderr.count("reference") >= 1
+    for wrong in ("compiled,referense", "compiled", "compiled,other.hlo", "xla,saved.npz"):
+        done = run("m.hlo", "--diverges", wrong)
+        assert done.exit_code == 1 and "[bad-backend]" in done.stderr and "hint" in done.stderr
+
+
+CLAMPED = """HloModule m
+ENTRY e {
+  x = f32[2,4] parameter(0)
+  y = f32[2,4] parameter(1)
+  z = f32[2,4] multiply(x, x)
+  hundred = f32[] constant(100)
+  most = f32[2,4] broadcast(hundred), dimensions={}
+  m = f32[2,4] minimum(z, most)
+  ROOT r = f32[2,4] add(m, y)
+}
+"""
+
+
+def test_inputs_shrink_with_their_parameters(file: Path) -> None:
+    file.write_text(CLAMPED)
+    plugin = PLUGIN.replace("subtract", "minimum").format(
+        name="no_minimum",
+        body="""if "constant(100)" in "".join(map(str, inst.operands[1].operands)):
+                    inst.replace_all_uses_with(inst.operands[0])""",
+    )
+    Path("plugin.py").write_text(plugin)
+    test = ["m.hlo", "--pass", "no-minimum", "--load-pass-plugin", "plugin.py"]
+    assert "[nothing-wrong]" in run(*test).stderr
+    np.savez("in.npz", x=np.full((2, 4), 30, np.float32))
+    done = run(*test, "--inputs", "in.npz", "--json")
+    summary = json.loads(done.stdout)
+    check_schema("hlo-reduce", summary)
+    assert opcodes("m.reduced.hlo") == ["constant", "broadcast", "parameter", "minimum"]
+    inputs = np.load(summary["inputs"])
+    # What was multiplied before is a parameter now, of the value that it had.
+    assert [a.tolist() for a in inputs.values()] == [[[900]]]
+    assert run("m.hlo", "--test", "true", "--inputs", "in.npz").exit_code == 2
 
 
 def test_a_command_that_dies(file: Path) -> None:
@@ -128,7 +165,6 @@ def test_an_error_of_the_verifier(file: Path) -> None:
 def test_wrong_usage(file: Path) -> None:
     assert run("m.hlo").exit_code == 2
     assert run("m.hlo", "--check", "--crash").exit_code == 2
-    assert run("m.hlo", "--diverges", "compiled").exit_code == 2
     assert "[bad-command]" in run("m.hlo", "--test", "no-such-command").stderr
     assert "[unknown-pass]" in run("m.hlo", "--pass", "no-such-pass").stderr
     assert run("none.hlo", "--check").exit_code == 1

@@ -6,23 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..command_line.inputs import write_inputs
+
 if TYPE_CHECKING:
     from hlo.ir import Module
 
 
 def write_alone(module: Module, inputs: Sequence[Any], folder: Path) -> list[str]:
     """Write a module and values of its parameters to a folder; returns the files of both."""
-    from hlo.debug.trace.leaves import leaves
-    from hlo.io.files import make_folder, write_npz, write_text
+    from hlo.io.files import make_folder, write_text
 
     make_folder(str(folder))
     text, archive = str(folder / "instruction.hlo"), str(folder / "inputs.npz")
     write_text(text, str(module))
-    arrays = {}
-    for parameter, value in zip(module.entry.parameters, inputs, strict=True):
-        for leaf, array in leaves(value):
-            arrays[".".join([parameter.name, *map(str, leaf)])] = array
-    write_npz(archive, arrays)
+    write_inputs(archive, module, inputs)
     return [text, archive]
 
 

@@ -424,15 +424,13 @@ def _judged(
     the job's world it does so on all, or on none.
     """
     from hlo.analysis.rounding import rounded_digits
-    from hlo.testing.compare import compare, nudged, spread
+    from hlo.testing.compare import judged, nudged
 
-    want = wanted(values)
-    found = {n: compare(results[n], w, *job.tolerances()) for n, w in want.items()}
-    if job.tolerances() != (None, None) or all(all_of(job.world, [c.same for c in found.values()])):
-        return found
-    digits = rounded_digits(module())
-    near = wanted([[nudged(v, digits) for v in own] for own in values])
-    for n, c in found.items():
-        if not c.same:
-            found[n] = compare(results[n], want[n], sensitivity=spread(want[n], near[n]))
-    return found
+    def nearby() -> dict[str, Any]:
+        digits = rounded_digits(module())
+        return wanted([[nudged(v, digits) for v in own] for own in values])
+
+    return judged(
+        results, wanted(values), nearby, *job.tolerances(),
+        agree=lambda same: all(all_of(job.world, same)),
+    )  # fmt: skip

@@ -33,7 +33,7 @@ from hlo.passes.default import pipeline_of
 from hlo.passes.manager import PassRun
 from hlo.passes.pipeline import Step
 from hlo.passes.validate import Validate
-from hlo.testing.compare import Comparison, compare, nudged, spread
+from hlo.testing.compare import Comparison, judged, nudged
 from hlo.values.types import without_layout
 
 
@@ -142,18 +142,20 @@ class Search:
         """Return how results compare where what the inputs' last places change is no difference."""
         if self.tolerance.is_given or all(c.same for c in found.values()):
             return found
-        digits = rounded_digits(self.right.given)
-        right = self.right
-        if right.backend == REFERENCE and is_worth_compiling(right.made.entry):
-            # How much results move is the same for native code, which is faster.
-            right = replace(right, backend=NATIVE)
-        near = self._run(right, [nudged(v, digits) for v in self.arguments])
-        judged = dict(found)
-        for name, _, value in named_leaves(self.left.given.entry.result_shape, near):
-            if not found[name].same:
-                a, b = self._leaves[name]
-                judged[name] = compare(a, b, sensitivity=spread(b, value))
-        return judged
+
+        def nearby() -> Mapping[str, Any]:
+            digits = rounded_digits(self.right.given)
+            right = self.right
+            if right.backend == REFERENCE and is_worth_compiling(right.made.entry):
+                # How much results move is the same for native code, which is faster.
+                right = replace(right, backend=NATIVE)
+            near = self._run(right, [nudged(v, digits) for v in self.arguments])
+            shape = self.left.given.entry.result_shape
+            return {name: value for name, _, value in named_leaves(shape, near)}
+
+        off = [name for name, c in found.items() if not c.same]
+        mine, its = ({n: self._leaves[n][side] for n in off} for side in (0, 1))
+        return {**found, **judged(mine, its, nearby)}
 
     def _run(self, side: Side, arguments: Sequence[Any]) -> Any:
         return side.execute(self.threads, self._host())(side.made, arguments)

@@ -103,15 +103,21 @@ def side_of(spec: str, module: Module, verify: str = "strict") -> Side:
 
     Raises HloError for a text that names none.
     """
+    return make_side(spec, *way_of(spec), module, verify)
+
+
+def way_of(spec: str) -> tuple[str, str]:
+    """Return the machine that a text names, and the passes in front of it, as `side_of` does."""
     found = _SPEC.fullmatch(spec.strip())
-    if found is None:
-        return make_side(spec, spec, "", module, verify)
-    passes = found[2] if found[2] is not None else "default" if found[1] == NATIVE else ""
-    return make_side(spec, found[1], passes, module, verify)
+    backend = found[1] if found is not None else spec
+    _need_backend(spec, backend)
+    if found is None or found[2] is None:
+        return backend, "default" if backend == NATIVE else ""
+    pipeline_of(found[2], fuses=False)
+    return backend, found[2]
 
 
-def make_side(name: str, backend: str, passes: str, module: Module, verify: str) -> Side:
-    """Return a side, its passes run. Raises HloError."""
+def _need_backend(name: str, backend: str) -> None:
     known = [NATIVE, REFERENCE, XLA, *names()]
     if backend not in known:
         raise HloError.at(
@@ -119,6 +125,11 @@ def make_side(name: str, backend: str, passes: str, module: Module, verify: str)
             f"trace, or one of {', '.join(dict.fromkeys(known))}",
             hint=did_you_mean(backend, known) or "compiled{passes=A,B} has passes before it",
         )  # fmt: skip
+
+
+def make_side(name: str, backend: str, passes: str, module: Module, verify: str) -> Side:
+    """Return a side, its passes run. Raises HloError."""
+    _need_backend(name, backend)
     verify_as(module, verify)
     made = module
     if passes:

@@ -11,18 +11,27 @@ from hlo.errors import HloError
 from hlo.ir import Module
 
 
-def runner() -> Callable[..., Any]:
-    """Return what runs a module on values there. Raises HloError where jax is not installed."""
+def need_xla() -> None:
+    """Import all of it, and start nothing: forks can. Raises HloError without jax installed."""
     try:
-        import jax
-        import jax._src.lax.linalg  # registers the LAPACK custom calls
+        import jax._src.lax.linalg  # noqa: F401 (registers the LAPACK custom calls)
         import jaxlib._hlo
-        import jaxlib.xla_client
-        from jaxlib import _jax
+        import jaxlib._jax
+        import jaxlib.xla_client  # noqa: F401
     except ImportError as e:
         raise HloError.at(
             "missing-extra", f"xla: {e}", hint="pip install 'hlo-tools[jax]'"
         ) from None
+
+
+def runner() -> Callable[..., Any]:
+    """Return what runs a module on values there. Raises HloError where jax is not installed."""
+    need_xla()
+    import jax
+    import jaxlib._hlo
+    import jaxlib.xla_client
+    from jaxlib import _jax
+
     jax.config.update("jax_enable_x64", True)
     device = jax.devices("cpu")[0]
     devices = jaxlib.xla_client.DeviceList((device,))

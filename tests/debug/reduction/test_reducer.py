@@ -261,11 +261,10 @@ ENTRY e {
   ROOT r = f32[4,4] concatenate(s, t), dimensions={1}
 }
 """)
-    for wanted in range(1, 4):
-        found = set()
-        for _ in range(30):
-            small = module.clone()
-            resize(small, lambda axis: min(axis.size, wanted))
-            hlo.verify(small)
-            found.add(str(small))
-        assert len(found) == 1
+    found = set()
+    for _ in range(30):
+        small = module.clone()
+        resize(small, lambda axis: min(axis.size, 3))
+        hlo.verify(small)
+        found.add(str(small))
+    assert len(found) == 1

@@ -6,9 +6,8 @@ import os
 import signal
 import sys
 
-from hlo.debug.reduction.interestingness.base import ValidModules
 from hlo.debug.reduction.interestingness.command import Command, run_on_file
-from hlo.debug.reduction.interestingness.values import inputs_of
+from hlo.debug.reduction.interestingness.values import Inputs, OnInputs
 from hlo.errors import HloError
 from hlo.ir import Module
 
@@ -17,15 +16,18 @@ from hlo.ir import Module
 _BUG, _SIGNAL = 3, 128
 
 
-class Crashes(ValidModules):
+class Crashes(OnInputs):
     """A module on which a process dies, or ends with exit status 3.
 
     command: a shell command on the module's file, as of `Command`; by default the module is
-    compiled and run as `hlo-run` does, on random inputs of a seed.
+    compiled and run as `hlo-run` does, on inputs.
     """
 
-    def __init__(self, command: str = "", seed: int = 0, passes: str = "default") -> None:
-        self._command, self._seed, self._passes = command, seed, passes
+    def __init__(
+        self, command: str = "", inputs: Inputs | None = None, passes: str = "default"
+    ) -> None:
+        self._command, self._passes = command, passes
+        super().__init__(inputs)
         if command:
             Command(command)
 
@@ -35,13 +37,13 @@ class Crashes(ValidModules):
             if status > _SIGNAL:
                 status = _SIGNAL - status
         else:
-            return _ended(module, self._seed, self._passes)
+            return _ended(module, self.inputs, self._passes)
         if status < 0:
             return _signal(-status)
         return "an internal error" if status == _BUG else ""
 
     def __str__(self) -> str:
-        return f"crash {self._command or self._passes} seed {self._seed}"
+        return f"crash {self._command or self._passes} {self.inputs}"
 
 
 def _signal(number: int) -> str:
@@ -51,13 +53,13 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _ended(module: Module, seed: int, passes: str) -> str:
+def _ended(module: Module, inputs: Inputs, passes: str) -> str:
     """Compile and run a module in a process of its own; returns how that died, or ""."""
     outlet, inlet = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(outlet)
-        _run_and_exit(module, seed, passes, inlet)
+        _run_and_exit(module, inputs, passes, inlet)
     os.close(inlet)
     with os.fdopen(outlet, "rb") as pipe:
         said = pipe.read().decode()
@@ -65,12 +67,12 @@ def _ended(module: Module, seed: int, passes: str) -> str:
     return _signal(-status) if status < 0 else said
 
 
-def _run_and_exit(module: Module, seed: int, passes: str, inlet: int) -> None:
+def _run_and_exit(module: Module, inputs: Inputs, passes: str, inlet: int) -> None:
     said = ""
     try:
         from hlo.compiler.pipeline import compile
 
-        compile(module, cache=False, threads=1, passes=passes)(*inputs_of(module, seed))
+        compile(module, cache=False, threads=1, passes=passes)(*inputs.of(module))
     except (HloError, MemoryError):
         pass  # an error of the module, or of the machine, that is told
     except Exception as e:  # what commands call an internal error

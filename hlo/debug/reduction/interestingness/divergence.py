@@ -2,115 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from hlo.debug.reduction.interestingness.base import ValidModules
-from hlo.debug.reduction.interestingness.values import inputs_of, leaves
-from hlo.errors import HloError, did_you_mean
+import numpy as np
+
+from hlo.debug.divergence.sides import XLA, side_of, way_of
+from hlo.debug.reduction.interestingness.values import Inputs, OnInputs, leaves
+from hlo.errors import HloError
+from hlo.io.formats import is_module_file
 from hlo.ir import Module
 
-Way = Callable[[Module, Sequence[Any]], list[Any]]
-"""Runs a module on values; returns the arrays of its result. Raises HloError."""
 
-WAYS = ("reference", "compiled")
+class Way:
+    """A way to run modules, as `hlo-run --first-divergence` names it.
 
-
-def way(text: str) -> Way:
-    """Return what `reference`, `compiled` or either with `:PASSES` runs modules with.
-
-    Raises HloError for anything else.
+    Raises HloError for a text that names none.
     """
-    name, colon, passes = text.partition(":")
-    if name not in WAYS:
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        if name.endswith(".npz") or is_module_file(name):
+            raise HloError.at(
+                "bad-backend", f"{name} is no way to run other modules",
+                hint=f"hlo-run FILE --first-divergence={name} finds the first instruction "
+                "where they part",
+            )  # fmt: skip
+        self.backend, _ = way_of(name)
+
+    def prepare(self) -> None:
+        """Import what runs need."""
+        if self.backend == XLA:
+            from hlo.debug.divergence.xla import need_xla
+
+            need_xla()
+        elif self.backend == "compiled":
+            import hlo.codegen.pipeline
+            import hlo.compiler.pipeline
+            import hlo.runtime.executable
+            import hlo.runtime.jit  # noqa: F401
+
+    def run(self, module: Module, values: Sequence[Any]) -> list[Any]:
+        """Return the arrays of a valid module's result. Raises HloError."""
+        side = side_of(self.name, module, "lenient")
+        return leaves(side.execute(1, None)(side.made, values))
+
+
+def two_ways(text: str) -> tuple[str, str]:
+    """Return the names of two ways from `A,B`; commas in braces are theirs. Raises HloError."""
+    names = [name.strip() for name in re.split(r",(?![^{]*\})", text)]
+    if len(names) != 2:
         raise HloError.at(
-            "bad-value", f"{text!r} is no way to run a module",
-            hint=did_you_mean(name, WAYS) or f"there are {', '.join(WAYS)}, and those with :PASSES",
+            "bad-backend", f"{text!r}: two ways are needed, as A,B",
+            hint="passes in front of one are compiled{passes=C,D}",
         )  # fmt: skip
-    if colon:
-        from hlo.passes.default import pipeline_of
-
-        pipeline_of(passes, fuses=False, name=name)
-    if name == "compiled":
-        return lambda module, values: _compiled(module, values, passes if colon else "default")
-    return lambda module, values: _interpreted(module, values, passes)
+    return names[0], names[1]
 
 
-def _interpreted(module: Module, values: Sequence[Any], passes: str) -> list[Any]:
-    from hlo.eval import interpret
-
-    if passes:
-        from hlo.passes import run_pipeline
-        from hlo.passes.default import pipeline_of
-
-        module = module.clone()
-        run_pipeline(module, pipeline_of(passes, fuses=False))
-    return leaves(interpret(module, values))
-
-
-def _compiled(module: Module, values: Sequence[Any], passes: str) -> list[Any]:
-    from hlo.compiler.pipeline import compile
-
-    return leaves(compile(module, cache=False, threads=1, passes=passes)(*values))
-
-
-class Differs(ValidModules):
+class Differs(OnInputs):
     """The results of two ways to run a module, judged as `hlo-run --check` does.
 
-    one, other: ways by name; what `other` gives is taken to be right. seed, random: of the inputs.
-    relative, absolute: what floats may be off by; by default what their type and the sensitivity
-    of the results to rounding say.
+    one, other: ways by name; what `other` gives is taken to be right. relative, absolute: what
+    floats may be off by; by default what their type and the sensitivity of the results to rounding
+    say.
     """
 
     def __init__(
-        self, one: str = "compiled", other: str = "reference", seed: int = 0,
-        random: Sequence[str] = (), relative: float | None = None, absolute: float | None = None,
+        self, one: str = "compiled", other: str = "reference", inputs: Inputs | None = None,
+        relative: float | None = None, absolute: float | None = None,
     ) -> None:  # fmt: skip
-        self._names = one, other
-        self._one, self._other = way(one), way(other)
-        self._seed, self._random = seed, tuple(random)
+        self._one, self._other = Way(one), Way(other)
+        super().__init__(inputs)
         self._tolerances = relative, absolute
 
     def prepare(self) -> None:
         import hlo.eval
-        import hlo.testing.compare
+        import hlo.testing.compare  # noqa: F401
 
-        if any(name.startswith("compiled") for name in self._names):
-            import hlo.codegen.pipeline
-            import hlo.compiler.pipeline
-            import hlo.passes
-            import hlo.runtime.executable
-            import hlo.runtime.jit  # noqa: F401
+        self._one.prepare()
+        self._other.prepare()
 
     def wrong(self, module: Module) -> str:
-        values = inputs_of(module, self._seed, self._random)
+        values = self.inputs.of(module)
         try:
-            want = self._other(module, values)
+            want = self._other.run(module, values)
         except HloError:
             return ""  # there is nothing to compare with
         try:
-            got = self._one(module, values)
+            got = self._one.run(module, values)
         except HloError as e:
-            return f"{self._names[0]} fails: {e.diagnostics[0].code}"
+            return f"{self._one.name} fails: {e.diagnostics[0].code}"
         return "results differ" if self._differ(module, values, got, want) else ""
 
     def _differ(
         self, module: Module, values: Sequence[Any], got: list[Any], want: list[Any]
     ) -> bool:
         from hlo.analysis.rounding import rounded_digits
-        from hlo.testing.compare import compare, nudged, spread
+        from hlo.testing.compare import judged, nudged
 
-        pairs = list(zip(got, want, strict=True))
-        if any(g.shape != w.shape or g.dtype != w.dtype for g, w in pairs):
+        def nearby() -> dict[str, np.ndarray]:
+            digits = rounded_digits(module)
+            return _numbered(self._other.run(module, [nudged(v, digits) for v in values]))
+
+        if any(g.shape != w.shape or g.dtype != w.dtype for g, w in zip(got, want, strict=True)):
             return True
-        wrong = [n for n, (g, w) in enumerate(pairs) if not compare(g, w, *self._tolerances).same]
-        if not wrong or self._tolerances != (None, None):
-            return bool(wrong)
-        digits = rounded_digits(module)
-        near = self._other(module, [nudged(v, digits) for v in values])
-        return not all(
-            compare(got[n], want[n], sensitivity=spread(want[n], near[n])).same for n in wrong
-        )
+        found = judged(_numbered(got), _numbered(want), nearby, *self._tolerances)
+        return not all(c.same for c in found.values())
 
     def __str__(self) -> str:
-        return f"{self._names} seed {self._seed} {self._random} {self._tolerances}"
+        return f"{self._one.name}, {self._other.name}, {self.inputs} {self._tolerances}"
+
+
+def _numbered(values: Sequence[Any]) -> dict[str, np.ndarray]:
+    return {str(n): value for n, value in enumerate(values)}

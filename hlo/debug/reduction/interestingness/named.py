@@ -10,7 +10,7 @@ from hlo.ir import Module
 
 
 def test_of(test: Callable[[Module], bool] | str) -> Test:
-    """Return the test that a function is, or that `check`, `crash` or `pass:NAME` names.
+    """Return the test that a function is, or a text: `check`, `crash`, `diverges:A,B`, `pass:NAME`.
 
     Raises HloError for another text.
     """
@@ -21,13 +21,14 @@ def test_of(test: Callable[[Module], bool] | str) -> Test:
         from hlo.debug.reduction.interestingness.passes import PassBreaks
 
         return PassBreaks(rest)
-    if test == "check":
-        from hlo.debug.reduction.interestingness.divergence import Differs
+    if test == "check" or kind == "diverges":
+        from hlo.debug.reduction.interestingness.divergence import Differs, two_ways
 
-        return Differs()
+        return Differs() if test == "check" else Differs(*two_ways(rest))
     if test == "crash":
         from hlo.debug.reduction.interestingness.crash import Crashes
 
         return Crashes()
-    hint = did_you_mean(test, ["check", "crash"]) or "there are check, crash and pass:NAME"
+    known = "there are check, crash, diverges:A,B and pass:NAME"
+    hint = did_you_mean(test, ["check", "crash"]) or known
     raise HloError.at("bad-value", f"{test!r} is no test", None, hint)

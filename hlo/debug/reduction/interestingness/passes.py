@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hlo.debug.reduction.interestingness.base import ValidModules
-from hlo.debug.reduction.interestingness.values import inputs_of, leaves
+from hlo.debug.reduction.interestingness.values import Inputs, OnInputs, leaves
 from hlo.errors import HloError
 from hlo.frontends.text.printer import PrintOptions, print_module
 from hlo.ir import Module
@@ -17,16 +16,17 @@ from hlo.ir import Module
 INVALID, CHANGED = "an invalid module", "changed results"
 
 
-class PassBreaks(ValidModules):
-    """What a pipeline does to modules, by the interpreter on random inputs of a seed.
+class PassBreaks(OnInputs):
+    """What a pipeline does to modules, by the interpreter on inputs.
 
     passes: a pipeline, as of `hlo.optimize`.
     """
 
-    def __init__(self, passes: str, seed: int = 0, random: Sequence[str] = ()) -> None:
+    def __init__(self, passes: str, inputs: Inputs | None = None) -> None:
         from hlo.passes.default import pipeline_of
 
-        self.passes, self.seed, self.random = passes, seed, tuple(random)
+        super().__init__(inputs)
+        self.passes = passes
         self._pipeline = pipeline_of(passes)
 
     def prepare(self) -> None:
@@ -54,13 +54,13 @@ class PassBreaks(ValidModules):
         except HloError:
             return INVALID
         approximate = any(r.approximate for run in runs for r in run.rewrites)
-        values = inputs_of(module, self.seed, self.random)
+        values = self.inputs.of(module)
         with np.errstate(all="ignore"):
             want, got = _results(module, values), _results(after, values)
         return CHANGED if difference(got, want, approximate) is not None else ""
 
     def __str__(self) -> str:
-        return f"pass {self.passes}, seed {self.seed} {' '.join(self.random)}"
+        return f"pass {self.passes}, {self.inputs}"
 
 
 def _text(module: Module) -> str:
