@@ -215,7 +215,7 @@ class _Assembly:
         return Profile(
             ex.name, "compiled", device, count, threads, wall, spread(runs.native_s),
             tuple(entries), idle, tuple(busy.tolist()), tuple(self._timeline(number)),
-            ex.dropped,
+            ex.dropped, memory_bytes=ex.memory_bytes,
         )  # fmt: skip
 
     def _around(self) -> Sequence[tuple[float, float]]:

@@ -7,8 +7,10 @@ import json
 import math
 import os
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +29,10 @@ _TURN_S = 2e-3
 _WARM_S = 0.1
 _FIRST_TURNS = 12
 _DRIFT = 0.03
+# Two processes of one program differ by up to so much for as long as they live, by where their
+# memory lies. A difference is one beyond it, in an interval that is right in all but one of a
+# thousand comparisons.
+_SAME, _SURE = 0.05, 0.999
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,24 @@ class Side:
 
 @dataclass(frozen=True)
 class Measured:
-    """The seconds of a run of one side. compile_s: of its compilation, which nothing kept."""
+    """The seconds of a run of one side.
+
+    compile_s: of its compilation in a new process, with an empty cache. warm_compile_s: of another
+    one in that process, with the program in the cache; None for XLA, which has no such cache.
+    """
 
     side: Side
     seconds: Estimate
     version: str
     compile_s: float
     runs: int
+    warm_compile_s: float | None = None
+
+    @property
+    def compilation(self) -> str:
+        """The times of compilation, as text."""
+        warm = self.warm_compile_s
+        return duration(self.compile_s) + ("" if warm is None else f" cold, {duration(warm)} warm")
 
 
 @dataclass(frozen=True)
@@ -69,13 +86,15 @@ class Comparison:
     """What was measured of one or two sides.
 
     ratio: of the second side's time to the first one's, pair by pair; None for one side. warnings:
-    reasons to trust it less. cpus: the processors that ran it.
+    reasons to trust it less. cpus: the processors that ran it. is_different: whether one is surely
+    faster than the other, by more than two processes that run the same.
     """
 
     sides: tuple[Measured, ...]
     ratio: Estimate | None
     warnings: tuple[str, ...]
     cpus: tuple[int, ...]
+    is_different: bool = False
 
     @property
     def verdict(self) -> str:
@@ -87,8 +106,11 @@ class Comparison:
                 f"{duration(s.value)} ({duration(s.low)} to {duration(s.high)}, {CONFIDENCE:.0%})"
             )
         r = self.ratio
-        if r.low <= 1 <= r.high:
-            return f"no difference found: {r.low:.3g} to {r.high:.3g} ({CONFIDENCE:.0%})"
+        if not self.is_different:
+            found = f"no difference found: {r.low:.3g} to {r.high:.3g} ({CONFIDENCE:.0%})"
+            if r.low <= 1 <= r.high:
+                return found
+            return f"{found}, as two processes of one program may differ"
         if r.value < 1:
             r = Estimate(1 / r.value, 1 / r.high, 1 / r.low, r.count)
             faster = self.sides[1]
@@ -111,11 +133,12 @@ class Comparison:
             "sides": [
                 asdict(m.side)
                 | {"seconds": bounded(m.seconds), "version": m.version}
-                | {"compile_s": m.compile_s, "runs": m.runs}
+                | {"compile_s": m.compile_s, "warm_compile_s": m.warm_compile_s, "runs": m.runs}
                 for m in self.sides
             ],
             "ratio": None if self.ratio is None else bounded(self.ratio),
             "confidence": CONFIDENCE,
+            "different": self.is_different,
             "verdict": self.verdict,
             "warnings": list(self.warnings),
             "cpus": list(self.cpus),
@@ -127,7 +150,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         rows = (
             (str(m.side), *map(duration, (m.seconds.value, m.seconds.low, m.seconds.high)),
-             str(m.runs), duration(m.compile_s), m.version)
+             str(m.runs), m.compilation, m.version)
             for m in self.sides
         )  # fmt: skip
         columns = ["side", "a run", "from", "to", "runs", "compilation", "version"]
@@ -137,7 +160,7 @@ class Comparison:
     def __str__(self) -> str:
         lines = [
             f"{m.side}: {duration(m.seconds.value)} a run, {m.runs} runs, compiled in "
-            f"{duration(m.compile_s)}, {m.version}"
+            f"{m.compilation}, {m.version}"
             for m in self.sides
         ]
         return "\n".join([*lines, self.verdict, *(f"warning: {w}" for w in self.warnings)])
@@ -238,19 +261,31 @@ def compare_sides(
                 if found.spread <= precision or time.monotonic() > end:
                     break
         measured = tuple(
-            Measured(w.side, estimate(t), w.version, w.compile_s, w.runs)
+            Measured(w.side, estimate(t), w.version, w.compile_s, w.runs, w.warm_compile_s)
             for w, t in zip(workers, times, strict=True)
         )
     warnings = list(_warnings(times, found, precision, load, len(cpus)))
-    ratio = found if len(sides) == 2 else None
-    return Comparison(measured, ratio, tuple(warnings), tuple(cpus))
+    if len(sides) == 1:
+        return Comparison(measured, None, tuple(warnings), tuple(cpus))
+    different = is_difference(_ratios(times))
+    return Comparison(measured, found, tuple(warnings), tuple(cpus), different)
+
+
+def is_difference(ratios: Sequence[float]) -> bool:
+    """True if the ratios of two sides' times, pair by pair, are surely not those of equal ones."""
+    sure = estimate(ratios, _SURE)
+    return sure.low > 1 + _SAME or sure.high < 1 - _SAME
+
+
+def _ratios(times: Sequence[Sequence[float]]) -> list[float]:
+    return [b / a for a, b in zip(*times, strict=True)]
 
 
 def _estimated(times: Sequence[Sequence[float]]) -> Estimate:
     """Return the estimate of the time of one side, or of the ratio of pairs of turns."""
     if len(times) == 1:
         return estimate(times[0])
-    return estimate([b / a for a, b in zip(*times, strict=True)])
+    return estimate(_ratios(times))
 
 
 def _warnings(
@@ -282,6 +317,7 @@ class _Worker:
         self.side, self._process = side, process
         about = self._ask(request)
         self.version, self.compile_s = about["version"], about["compile_s"]
+        self.warm_compile_s = about["warm_compile_s"]
         self.runs, self._count = 0, 1
 
     def _ask(self, request: Any) -> dict[str, Any]:
@@ -294,7 +330,10 @@ class _Worker:
             line = ""
         answer: dict[str, Any] = json.loads(line) if line else {"failed": "its process ended"}
         if "failed" in answer:
-            raise HloError.at("bad-value", f"{self.side} does not run: {answer['failed']}")
+            raise HloError.at(
+                answer.get("code") or "bad-value", f"{self.side} does not run: {answer['failed']}",
+                hint=answer.get("hint"),
+            )  # fmt: skip
         return answer
 
     def warm_up(self) -> None:
@@ -321,7 +360,10 @@ def _worker(side: Side, cpus: Sequence[int], seed: int) -> Iterator[_Worker]:
     threads = side.threads or len(mine) or 1
     request = asdict(side) | {"cpus": mine, "threads": threads, "seed": seed}
     request["file"] = os.path.abspath(side.file)
+    # A cache of its own, empty at first: compilation is measured cold and warm.
+    cache = tempfile.mkdtemp(prefix="hlo-bench-")
     env = os.environ | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    env["XDG_CACHE_HOME"] = cache
     if not side.python:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     source = Path(__file__).with_name("bench_worker.py").read_text("utf-8")
@@ -331,9 +373,11 @@ def _worker(side: Side, cpus: Sequence[int], seed: int) -> Iterator[_Worker]:
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env,
         )  # fmt: skip
     except OSError as e:
+        shutil.rmtree(cache, ignore_errors=True)
         raise HloError.at("bad-file", f"{side.python}: {(e.strerror or str(e)).lower()}") from None
     try:
         yield _Worker(side, process, request)
     finally:
         process.kill()
         process.communicate()
+        shutil.rmtree(cache, ignore_errors=True)

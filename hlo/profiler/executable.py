@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hlo.errors import HloError
 from hlo.profiler.recorder import (
     COUNTDOWN,
     EVENT,
@@ -25,6 +26,7 @@ from hlo.profiler.recorder import (
     SHARE_WORDS,
     SHARES_AT,
 )
+from hlo.profiler.resident import reset_peak, status_bytes
 from hlo.profiler.sections import Sections
 from hlo.profiler.symbols import native_symbols
 from hlo.profiler.ticks import Ticker, ticker
@@ -86,6 +88,9 @@ class RecordingExecutable(Executable):
         # The ticks of a section in which nothing is done.
         self.reading_ticks = cost()
         self._plain_call, self._call = self._call, self._timed_call
+        # The high-water mark of a run, arguments and constants included, if it is known.
+        self.memory_bytes: int | None = None
+        self._is_used = False
         self.forget()
 
     def _load(self, program: NativeProgram, called: Mapping[str, int]) -> int:
@@ -124,6 +129,7 @@ class RecordingExecutable(Executable):
     ) -> list[np.ndarray]:
         with self._turn:
             self.record[FLAG] = self._until_detailed == 0
+            held = self._held_before()
             start = time.perf_counter()
             try:
                 results = super()._run(memory, donated, timeout)
@@ -133,10 +139,26 @@ class RecordingExecutable(Executable):
                 raise
             runs = self.runs
             runs.wall_s.append(time.perf_counter() - start)
+            if held is not None:
+                given = sum(m.nbytes for m in memory) + self._program.constants.nbytes
+                self.memory_bytes = status_bytes("VmHWM") - held + given
             runs.native_s.append(self._native_s)
             runs.words.append(self.record.copy())
             self._plan_detail()
             return results
+
+    def _held_before(self) -> int | None:
+        """Return the memory of the process before the first run, whose high-water mark is measured.
+
+        Later ones find temporary memory that is there; of several devices, all use the same.
+        """
+        if self._is_used or math.prod(self._program.device_counts) > 1:
+            return None
+        self._is_used = True
+        try:
+            return reset_peak()
+        except HloError:  # this system does not tell
+            return None
 
     def _timed_call(self, watch: int) -> int:
         start = time.perf_counter()

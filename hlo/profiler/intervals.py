@@ -30,16 +30,16 @@ class Estimate:
         return (self.high - self.low) / 2 / self.value if self.value else 0.0
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     """Return the median of positive values with its confidence interval."""
     ordered, count = sorted(values), len(values)
-    rank = _rank(count)
+    rank = _rank(count, confidence)
     if rank is None:
         return Estimate(median(ordered), 0.0, math.inf, count)
     return Estimate(median(ordered), ordered[rank], ordered[count - 1 - rank], count)
 
 
-def _rank(count: int) -> int | None:
+def _rank(count: int, confidence: float) -> int | None:
     """Return the largest k so that the median is between the k-th smallest and largest values.
 
     Counted from 0; None if there are too few values for the confidence.
@@ -47,7 +47,7 @@ def _rank(count: int) -> int | None:
     outside, found = 0.0, None
     for k in range(count // 2):
         outside += math.comb(count, k) * 0.5**count
-        if 2 * outside > 1 - CONFIDENCE:
+        if 2 * outside > 1 - confidence:
             break
         found = k
     return found

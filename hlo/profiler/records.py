@@ -105,7 +105,9 @@ class ProfileData:
     entries: all kernels and what is around them; their `self_s` add up to the mean of `wall_s`.
     idle_s: seconds of a run that threads waited, all together; busy_s: of each thread but the
     first, what it worked. timeline: the first slices in order of time; dropped: how many more there
-    would be. peak: what the machine can do, if it was measured.
+    would be. peak: what the machine can do, if it was measured. memory_bytes: the high-water
+    mark of the first run, arguments and constants included, if the system tells (Linux) and there
+    is one device.
     """
 
     module: str
@@ -121,6 +123,7 @@ class ProfileData:
     timeline: tuple[Slice, ...] = ()
     dropped: int = 0
     peak: Peak | None = None
+    memory_bytes: int | None = None
 
     def by_time(self) -> list[KernelTime]:
         """Return the entries that took time, those that took most first."""

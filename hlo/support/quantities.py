@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from hlo.errors import HloError, did_you_mean
 
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z/]*)$")
+# Beyond any machine; within, products and quotients with counts of 64 bits stay finite.
+_MOST = 1e30
 _PREFIXES = {
     "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
     "P": 1e15, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40,
@@ -43,13 +45,18 @@ def read_quantity(text: str, unit: str, what: str) -> float:
     """Return a number in a unit such as `B/s`; `50GB/s`, `50G` and `50e9` are equal.
 
     what: what has this value, in errors. Raises HloError for what is no finite number of at least
-    0, or in another unit.
+    0, in another unit, or beyond any machine: above 1e30, or between 0 and 1e-30.
     """
     m = _NUMBER.match(text.strip())
     if m is not None:
         prefix = m[2].removesuffix(unit) if m[2].endswith(unit) else m[2]
         value = float(m[1]) * _PREFIXES[prefix] if prefix in _PREFIXES else math.nan
-        if math.isfinite(value) and value >= 0:
+        if value > _MOST or 0 < value < 1 / _MOST:
+            raise HloError.at(
+                "bad-value", f"{what}: {text!r} is beyond any machine",
+                hint=f"numbers are 0, or between {1 / _MOST:g} and {_MOST:g}",
+            )  # fmt: skip
+        if value >= 0:
             return value
     kind = f"a number of {unit}" if unit else "a number"
     hint = f"for example 20{'u' if unit == 's' else 'G'}{unit}" if unit else None

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from hlo_tools.bench import main
 
 import hlo
-from hlo.profiler.benchmark import Comparison, Measured, Side
+from hlo.profiler.benchmark import Comparison, Measured, Side, is_difference
 from hlo.profiler.intervals import Estimate, estimate
 from tests.harness.schemas import check_schema
 
@@ -44,16 +44,26 @@ def test_ranks_of_intervals() -> None:
     assert estimate([1, 2, 3, 4, 5]) == Estimate(3, 0.0, math.inf, 5)
 
 
-def _compared(low: float, value: float, high: float) -> str:
+def _compared(low: float, value: float, high: float, *, different: bool) -> str:
     seconds = Estimate(1.0, 0.9, 1.1, 20)
     sides = (Measured(Side("a"), seconds, "", 0, 1), Measured(Side("b"), seconds, "", 0, 1))
-    return Comparison(sides, Estimate(value, low, high, 20), (), ()).verdict
+    return Comparison(sides, Estimate(value, low, high, 20), (), (), different).verdict
 
 
 def test_verdicts() -> None:
-    assert _compared(1.29, 1.32, 1.35) == "a is 1.32x faster (1.29 to 1.35, 95%)"
-    assert _compared(0.4, 0.5, 0.8) == "b is 2x faster (1.25 to 2.5, 95%)"
-    assert _compared(0.99, 1.0, 1.01) == "no difference found: 0.99 to 1.01 (95%)"
+    slower = _compared(1.29, 1.32, 1.35, different=True)
+    assert slower == "a is 1.32x faster (1.29 to 1.35, 95%)"
+    assert _compared(0.4, 0.5, 0.8, different=True) == "b is 2x faster (1.25 to 2.5, 95%)"
+    same = _compared(0.99, 1.0, 1.01, different=False)
+    assert same == "no difference found: 0.99 to 1.01 (95%)"
+    assert _compared(1.02, 1.03, 1.04, different=False).endswith("of one program may differ")
+
+
+def test_equal_sides_are_not_different() -> None:
+    rng = random.Random(2)
+    for center, expected in ((1.0, 0), (1.03, 0), (1.2, 200), (0.5, 200)):
+        runs = [[rng.lognormvariate(math.log(center), 0.05) for _ in range(60)] for _ in range(200)]
+        assert sum(map(is_difference, runs)) == expected
 
 
 def test_the_faster_of_two() -> None:
@@ -61,13 +71,19 @@ def test_the_faster_of_two() -> None:
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     check_schema("hlo-bench", found)
-    assert found["verdict"].startswith("fast.hlo is ") and found["ratio"]["high"] < 1
+    assert all(0 < s["warm_compile_s"] < s["compile_s"] for s in found["sides"])
+    assert (
+        found["different"]
+        and found["verdict"].startswith("fast.hlo is ")
+        and found["ratio"]["high"] < 1
+    )
     assert [s["version"] for s in found["sides"]] == [f"hlo {hlo.__version__}"] * 2
 
 
 def test_sides_that_do_not_run() -> None:
-    with pytest.raises(hlo.HloError, match="unknown opcode 'nugate'"):
+    with pytest.raises(hlo.HloError, match="unknown opcode 'nugate'") as caught:
         hlo.bench("bad.hlo", max_time=1.0)
+    assert str(caught.value).count("error:") == 1 and caught.value.code == "unknown-opcode"
     with pytest.raises(hlo.HloError, match="no such file"):
         hlo.bench("fast.hlo", baseline_python="/nowhere/python", max_time=1.0)
     with pytest.raises(hlo.HloError, match="two sides"):

@@ -59,7 +59,8 @@ def report_page(
         "distribution": spread,
     }
     try:
-        data["memory"] = _memory(program, passes, unfused.module if program is module else None)
+        memory = _memory(program, passes, unfused.module if program is module else None)
+        data["memory"] = memory | {"measured_bytes": _measured(profile)}
     except HloError as e:
         notes.append(f"There is no memory timeline: {e.diagnostics[0].message}")
     return page(
@@ -108,6 +109,12 @@ def _memory(program: Module, passes: str, optimized: Module | None) -> dict[str,
         "peak_bytes": found.peak_bytes, "peak_step": found.peak_step,
         "planned_bytes": found.planned_bytes, "advice": found.advice,
     }  # fmt: skip
+
+
+def _measured(profile: Mapping[str, Any] | None) -> int | None:
+    """Return the high-water mark of a run that a profile has, if it has one."""
+    found = None if profile is None else profile.get("memory_bytes")
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def _time_notes(module: Module, profile: Mapping[str, Any], elsewhere: float) -> list[str]:

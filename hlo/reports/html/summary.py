@@ -30,8 +30,8 @@ def summary_html(module: Module, stats: Statistics, notes: Sequence[str]) -> str
         ("Arguments", bytes_text(stats.argument_bytes)),
         ("Results", bytes_text(stats.result_bytes)),
         ("Peak memory, unfused", f"{bytes_text(stats.peak_bytes)} at {stats.peak_at}"),
-        ("Devices", f"{devices} ({replicas} replicas of {partitions} partitions)"
-         if devices > 1 else "1"),
+        ("Devices", f"{devices} ({counted(replicas, 'replica')} of "
+         f"{counted(partitions, 'partition')})" if devices > 1 else "1"),
     ]  # fmt: skip
     parts = ['<dl class="facts">']
     parts += [f"<div><dt>{name}</dt><dd>{escaped(value)}</dd></div>" for name, value in facts]

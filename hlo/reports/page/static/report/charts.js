@@ -25,6 +25,14 @@
     return found;
   };
 
+  /** Returns round numbers of bytes from zero to a bound, in the unit that they are shown in. */
+  hlo.byteTicks = (high, count) => {
+    const unit = 1024 ** Math.max(0, Math.floor(Math.log(high / count) / Math.log(1024)));
+    const steps = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024].map((n) => n * unit);
+    const step = steps.find((s) => s >= high / count);
+    return Array.from({ length: Math.floor(high / step) + 1 }, (_, n) => n * step);
+  };
+
   /** Returns the powers of ten between two bounds, every one or every second and so on. */
   hlo.decades = (low, high, most) => {
     const first = Math.ceil(Math.log10(low) - 1e-9), last = Math.floor(Math.log10(high) + 1e-9);

@@ -8,17 +8,24 @@
     const points = data.points;
     const first = points[0]?.[0] ?? 0;
     const last = Math.max(first + 1, points.at(-1)?.[0] ?? 1);
-    const top = data.peak_bytes * 1.08 || 1;
+    const measured = data.measured_bytes ?? null;
+    const top = Math.max(data.peak_bytes, measured ?? 0) * 1.08 || 1;
     const chart = hlo.chart(WIDTH, HEIGHT,
       { label: "step of the program", ticks: hlo.ticks(first, last, 10).map((v) => [v, String(v)]),
         scaleOf: (a, b) => hlo.linearScale(first, last, a, b) },
-      { label: "live bytes", ticks: hlo.ticks(0, top, 6).map((v) => [v, hlo.bytesText(v)]),
+      { label: "live bytes", ticks: hlo.byteTicks(top, 6).map((v) => [v, hlo.bytesText(v)]),
         scaleOf: (a, b) => hlo.linearScale(0, top, a, b) },
       `Live bytes by step, at most ${hlo.bytesText(data.peak_bytes)}`);
     const { xs, ys, plot } = chart;
     let path = `M${xs(points[0]?.[0] ?? 0)} ${chart.bottom}`;
     for (const [step, , bytes] of points) path += `H${xs(step)}V${ys(bytes)}`;
     plot.append(hlo.svg("path", { class: "area", d: `${path}H${chart.right}V${chart.bottom}Z` }));
+    if (measured !== null) {
+      plot.append(hlo.svg("path", { class: "measured",
+                                    d: `M${chart.left} ${ys(measured)}H${chart.right}` }),
+        hlo.svg("text", { class: "axis", x: chart.right, y: ys(measured) - 5,
+                          "text-anchor": "end" }, `measured: ${hlo.bytesText(measured)}`));
+    }
     const mark = hlo.svg("path", { class: "mark" });
     plot.append(mark);
     const at = hlo.element("h2");
@@ -53,7 +60,9 @@
     const advice = data.advice.map((text) => hlo.element("li", {}, text));
     holder.append(
       hlo.element("p", {}, `At most ${hlo.bytesText(data.peak_bytes)} are live, at step ` +
-        `${data.peak_step}; ${hlo.bytesText(data.planned_bytes)} are asked for in all. ` +
+        `${data.peak_step}; planned in all: ${hlo.bytesText(data.planned_bytes)}; ` +
+        (measured === null ? "not measured: hlo-run --profile=FILE.json does that, give it with " +
+          "--profile. " : `the high-water mark of a run: ${hlo.bytesText(measured)}. `) +
         "A click, or the arrow keys, choose another step."),
       chart.svg, advice.length > 0 ? hlo.element("h2", {}, "What would lower it") : "",
       hlo.element("ul", {}, ...advice), at, hlo.element("div", { class: "scrolls" },
