@@ -56,8 +56,7 @@ def prepared(side: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
         run = xla_run(hlo.to_proto(module), args)
         cold = time.perf_counter() - start
         # XLA keeps no programs on disk by itself.
-        about = {"version": f"jaxlib {jaxlib.__version__}", "warm_compile_s": None}
-        return run, about | {"compile_s": cold}
+        return run, _about(f"jaxlib {jaxlib.__version__}", cold, None)
 
     def compiled() -> tuple[Any, float]:
         start = time.perf_counter()
@@ -67,8 +66,11 @@ def prepared(side: dict[str, Any]) -> tuple[Callable[[], Any], dict[str, Any]]:
     # What this process keeps of the compiler belongs to the first time; at the second one the
     # program is in the cache, which was empty.
     (_, cold), (exe, warm) = compiled(), compiled()
-    about = {"version": f"hlo {hlo.__version__}", "warm_compile_s": warm}
-    return functools.partial(exe, *args), about | {"compile_s": cold}
+    return functools.partial(exe, *args), _about(f"hlo {hlo.__version__}", cold, warm)
+
+
+def _about(version: str, cold: float, warm: float | None) -> dict[str, Any]:
+    return {"version": version, "compile_s": cold, "warm_compile_s": warm}
 
 
 def failure(error: Exception) -> dict[str, Any]:
