@@ -278,7 +278,7 @@ def progress(what: str) -> Iterator[None]:
     """Show a line with the time that has passed, from the first second on, on a terminal only."""
     _work.append(what)
     try:
-        with _shown(what) if sys.stderr.isatty() else contextlib.nullcontext():
+        with _shown() if sys.stderr.isatty() else contextlib.nullcontext():
             yield
     finally:
         _work.pop()
@@ -288,19 +288,26 @@ def progress(what: str) -> Iterator[None]:
 _work: list[str] = []
 
 
+def tell(what: str) -> None:
+    """Say what `progress` shows from now on."""
+    if _work:
+        _work[-1] = what
+
+
 def current_work() -> str:
     """Return what is going on, or nothing."""
     return _work[-1] if _work else ""
 
 
 @contextlib.contextmanager
-def _shown(what: str) -> Iterator[None]:
+def _shown() -> Iterator[None]:
     done = threading.Event()
 
     def show() -> None:
         start = time.monotonic()
         while not done.wait(_PATIENCE_S):
-            click.echo(f"\r{what} {time.monotonic() - start:.0f} s", err=True, nl=False)
+            passed = time.monotonic() - start
+            click.echo(f"\r\x1b[K{current_work()} {passed:.0f} s", err=True, nl=False)
 
     thread = threading.Thread(target=show, daemon=True)
     thread.start()

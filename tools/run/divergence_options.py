@@ -112,7 +112,7 @@ class DivergenceFlags:
         from hlo.debug.trace.record import Trace
         from hlo.frontends.sources import read_module
 
-        from ..command_line.common import read_source
+        from ..command_line.common import read_source, tell
 
         spec = self.spec
         left = left_side(job.backend, job.passes, module, job.verify)
@@ -132,7 +132,7 @@ class DivergenceFlags:
             right = make_side(spec, left.backend, left.passes, other, job.verify)
         else:
             right = side_of(spec, module, job.verify)
-        return Search(left, right, values, tolerance, job.threads, job.host()).first()
+        return Search(left, right, values, tolerance, job.threads, job.host(), tell).first()
 
 
 _BETWEEN = {

@@ -25,13 +25,17 @@ class Apart:
         self._within = within
         self._functions: dict[tuple[str, ElementType], Computation] = {}
 
-    def told(self, got: Instruction, want: Instruction) -> Instruction:
-        """Append whether any elements of two arrays of one shape and type are apart: a pred[]."""
+    def told(self, got: Instruction, want: Instruction, *, exact: bool) -> Instruction:
+        """Append whether any elements of two arrays of one shape and type are apart: a pred[].
+
+        exact: floats, too, have to be equal, which takes less code.
+        """
         write = self._write
         dtype = want.array_shape.element_type.dtype
         same = write.op("compare", got, want, direction="EQ")
         if is_inexact(dtype):
-            same = self._or(same, self._near(got, want, dtype))
+            near = self._both_nan(got, want) if exact else self._near(got, want, dtype)
+            same = write.op("or", same, near)
         return self._over(write.op("not", same), "or", PRED)
 
     def _near(self, got: Instruction, want: Instruction, dtype: np.dtype) -> Instruction:
@@ -39,7 +43,7 @@ class Apart:
         write = self._write
         a, b = self._wide(got), self._wide(want)
         kind = element_type("f64") if dtype.itemsize > (8 if dtype.kind == "c" else 4) else F32
-        off, size = self._magnitude(write.op("subtract", a, b)), self._magnitude(b)
+        off, size = write.op("abs", write.op("subtract", a, b)), write.op("abs", b)
         finite = write.op("is-finite", size)
         relative = self._within.relative or 0.0 if self._within.is_given else tolerance(dtype)
         allowed = write.op("multiply", size, self._filled(kind, _SHARE * relative, size))
@@ -52,11 +56,12 @@ class Apart:
             mean = write.op("multiply", total, share)
             absolute = self._spread(mean, size)
         within = write.op("compare", off, write.op("add", allowed, absolute), direction="LE")
-        both = write.op(
-            "and", write.op("compare", a, a, direction="NE"),
-            write.op("compare", b, b, direction="NE"),
-        )  # fmt: skip
-        return self._or(write.op("and", within, finite), both)
+        return write.op("or", write.op("and", within, finite), self._both_nan(a, b))
+
+    def _both_nan(self, a: Instruction, b: Instruction) -> Instruction:
+        write = self._write
+        x, y = (write.op("compare", v, v, direction="NE") for v in (a, b))
+        return write.op("and", x, y)
 
     def _wide(self, value: Instruction) -> Instruction:
         """Append an array as f32, or as it is where that is not wide enough."""
@@ -65,12 +70,6 @@ class Apart:
         if dtype.kind == "c" or dtype.itemsize >= 4:
             return value
         return self._write.op("convert", value, shape=array(F32, shape.dims))
-
-    def _magnitude(self, value: Instruction) -> Instruction:
-        return self._write.op("abs", value)
-
-    def _or(self, a: Instruction, b: Instruction) -> Instruction:
-        return self._write.op("or", a, b)
 
     def _filled(self, kind: ElementType, value: float, like: Instruction) -> Instruction:
         return self._spread(self._write.constant(kind, value), like)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hlo.debug.divergence.beside import Beside, Frames
 from hlo.debug.divergence.nodes import Node
 from hlo.debug.divergence.pairing import is_made_of, stands_at, unpaired_before
@@ -70,28 +72,31 @@ def blamed(run: Beside, given: Node, other: Node, want: Any, found: Comparison) 
             if tries >= _TRIES:
                 break
             tries += 1
-            right = run.given[source]
             edge = None
             if position is not None:
                 edge = list(place.operand_nodes())[position]
+                right = _as(edge, run.given[source])
                 got = run.value(edge)
                 healed = run.again(cone, {}, edge=(place, position, right))
             else:
+                right = _as(place, run.given[source])
                 got = run.again(cone[: cone.index(place) + 1], {})
                 healed = run.again(cone, {place: right})
             off = run.tolerance.compare(got, right)
             if not off.same and run.tolerance.compare(healed, want).same:
+                got, right = (_as(source, v) for v in (got, right))
+                off = run.tolerance.compare(got, right)
                 return _suspect(run, source, edge or place, off, got, right)
     for source in sources[:-1]:
         # What a pass has made of one value may have come to stand in the place of another one.
         if is_made_of(other, source) and _is_alike(source, other):
-            got, right = run.other_value(other), run.given[source]
+            got, right = _as(source, run.other_value(other)), run.given[source]
             off = run.tolerance.compare(got, right)
             if not off.same:
                 return _suspect(run, source, other, off, got, right)
     while given.opcode in FORWARDS:
         before = next(given.operand_nodes(), None)
-        if before is None or before in claimed or not _is_alike(before, given):
+        if before is None or before in claimed or before.shape != given.shape:
             break
         given = before
     return _suspect(run, given, other, found, run.other_value(other), want)
@@ -123,7 +128,20 @@ def _places(cone: Sequence[Node], source: Node) -> Iterator[tuple[Node, int | No
 
 
 def _is_alike(a: Node, b: Node) -> bool:
+    """True if one array may hold what the other does: passes add and drop dimensions of size 1."""
     if not (a.is_array and b.is_array):
         return False
     x, y = a.inst.array_shape, b.inst.array_shape
-    return x.dims == y.dims and x.element_type is y.element_type
+    return x.element_type is y.element_type and _sizes(x.dims) == _sizes(y.dims)
+
+
+def _sizes(dims: tuple[int, ...]) -> list[int]:
+    return [d for d in dims if d != 1]
+
+
+def _as(node: Node, value: Any) -> Any:
+    """Return an array in the dimensions of a node that is alike."""
+    dims = node.inst.array_shape.dims
+    return (
+        value if np.shape(value) == dims or not hasattr(value, "reshape") else value.reshape(dims)
+    )

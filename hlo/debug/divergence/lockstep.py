@@ -17,7 +17,7 @@ from hlo.debug.divergence.nodes import Actions, Node, Region, Tree, leaves, regi
 from hlo.debug.divergence.pairing import CONTROL, Pairing, state_pairs
 from hlo.debug.divergence.screen import Execute, Programs, Screen, can_be_cut, is_worth_compiling
 from hlo.debug.divergence.tolerance import Tolerance
-from hlo.debug.divergence.values import Values, last_uses
+from hlo.debug.divergence.values import Values, is_cheap, last_uses
 from hlo.errors import HloError
 from hlo.eval.interpreter import Interpreter
 from hlo.host import Host
@@ -44,11 +44,12 @@ class Lockstep:
         known: Mapping[Instruction, Instruction] | None = None,
         hosts: Callable[[], Host | None] = lambda: None,
         native: Execute | None = None, *, interprets: bool = False,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         """Begin with nothing run.
 
         native: runs modules as native code, for what the interpreter is slow at. interprets: the
-        given module's values come from the interpreter all the same.
+        given module's values come from the interpreter all the same. tell: is told how far it is.
         """
         self._modules = given, other
         self.tolerance = tolerance
@@ -61,6 +62,7 @@ class Lockstep:
         can = native is not None and can_be_cut(given) and can_be_cut(other)
         self._native = native if can else None
         self._interprets = interprets
+        self.tell = tell
         self._worth: dict[Computation, bool] = {}
         self._programs: dict[tuple[Computation, Computation], Programs] = {}
 
@@ -111,15 +113,18 @@ class Lockstep:
         """
         left, right = self.region(given), self.region(other)
         pairing = self.pairing(given, other)
-        lasts = last_uses(left, right, pairing)
+        natively = self._native if self._is_worth_compiling(given) else None
+        # Interpreted values stay; native code has those that are cheap anew in each chunk.
+        again = is_cheap if natively is not None and not self._interprets else lambda _: False
+        lasts = last_uses(left, right, pairing, again=again)
         mine_too = Values(self._mine, dict(zip(left.parameters, mine, strict=True)), lasts.given)
         its_too = Values(self._its, dict(zip(right.parameters, its, strict=True)), lasts.other)
         beside = Beside(mine_too, its_too, self._its, pairing, self.tolerance, frames)
         run = _Run(self, beside)
-        if self._native is not None and self._is_worth_compiling(given):
+        if natively is not None:
             programs = self._programs.setdefault((given, other), {})
             screen = Screen(
-                beside, right, lasts, self._native, programs, given_is_interpreted=self._interprets
+                beside, right, lasts, natively, programs, given_is_interpreted=self._interprets
             )
             run.screened(screen, len(right.nodes))
             if needs_result:
@@ -184,6 +189,8 @@ class _Run:
                     break
             beside.free(stop - 1)
             at = stop
+            if not beside.frames:
+                self._lockstep.tell(f"compared {at} of {count} values")
 
     def step(self, node: Node) -> None:
         """Compute a value of the other region, if need be, and compare it. Raises _Found."""

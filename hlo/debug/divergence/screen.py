@@ -18,9 +18,10 @@ from hlo.debug.divergence.apart import Apart
 from hlo.debug.divergence.beside import Beside
 from hlo.debug.divergence.nodes import Node, Region, Tree
 from hlo.debug.divergence.pairing import CONTROL, unpaired_before
-from hlo.debug.divergence.values import LastUses
+from hlo.debug.divergence.values import LastUses, is_cheap
 from hlo.ir import Computation, Instruction, Module
 from hlo.ir.extract import module_of
+from hlo.ops import Trait
 from hlo.values.layout.bitcasts import layout_of
 from hlo.values.types import ArrayShape, TokenShape, TupleShape
 
@@ -31,6 +32,8 @@ Execute = Callable[[Module, Sequence[Any]], Any]
 _CHUNK = 96
 # So many of the other region pass where the given one is interpreted, before values are dropped.
 _INTERPRETED = 48
+# What rounds nothing.
+_UNROUNDED = Trait.VIEW | Trait.FORWARDS | Trait.EXACT
 # What is less work than this, in operations and bytes, is interpreted sooner than compiled.
 _LEAST_WORK = 2e9
 
@@ -148,7 +151,8 @@ class Screen:
         writer = _Writer(self._beside, self._is_interpreted)
         told = [writer.compared(node) for node in checks]
         made = writer.made_of_given()
-        kept = [n for n in made if n.is_array and self._lasts.given.get(n, 0) >= stop]
+        lasts = self._lasts.given
+        kept = [n for n in made if n.is_array and not is_cheap(n) and lasts.get(n, 0) >= stop]
         return writer.program(kept, checks, told)
 
 
@@ -176,7 +180,9 @@ class _Writer:
         want = self._of_given(partner)
         self._write_before(node)
         got = self._its(node)
-        return self._apart.told(got, want)
+        cone = [partner, *unpaired_before(node, beside.paired())]
+        exact = all(n.opcode == "constant" or n.inst.spec.has(_UNROUNDED) for n in cone)
+        return self._apart.told(got, want, exact=exact)
 
     def filled(self, nodes: Sequence[Node]) -> Program:
         """Return the program that computes nodes of the given region."""

@@ -7,7 +7,7 @@ executes it. Each step is looked at by itself: modules beside each other on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,7 +41,8 @@ from hlo.values.types import without_layout
 class Search:
     """Looks for where two runs part.
 
-    left, right: the runs; names are those of the left module. arguments: checked values.
+    left, right: the runs; names are those of the left module. arguments: checked values. tell: is
+    told how far the search is, from time to time.
     """
 
     left: Side
@@ -50,6 +51,7 @@ class Search:
     tolerance: Tolerance
     threads: int | None = None
     host: Host | None = None
+    tell: Callable[[str], None] = lambda _: None
     # The results of both sides, by name.
     _leaves: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     _natively: Execute | None = None
@@ -135,8 +137,9 @@ class Search:
         if self._natively is None:
             self._natively = native(self.threads, self._host())
         return Lockstep(
-            given, other, self.tolerance, known, self._host, self._natively, interprets=interprets
-        )
+            given, other, self.tolerance, known, self._host, self._natively,
+            interprets=interprets, tell=self.tell,
+        )  # fmt: skip
 
     def _judged(self, found: Mapping[str, Comparison]) -> Mapping[str, Comparison]:
         """Return how results compare where what the inputs' last places change is no difference."""
@@ -158,6 +161,7 @@ class Search:
         return {**found, **judged(mine, its, nearby)}
 
     def _run(self, side: Side, arguments: Sequence[Any]) -> Any:
+        self.tell(f"running {side.name}")
         return side.execute(self.threads, self._host())(side.made, arguments)
 
     def _host(self) -> Host | None:
@@ -225,7 +229,7 @@ class Search:
             if side.backend == REFERENCE:
                 continue
             execute = side.execute(self.threads, self._host())
-            machine = Machine(execute, Interpreter(self._host()), self.tolerance)
+            machine = Machine(execute, Interpreter(self._host()), self.tolerance, self.tell)
             wrong = machine.first_wrong(side.made, self.arguments)
             if wrong is not None:
                 return self._of_machine(wrong, side, results)

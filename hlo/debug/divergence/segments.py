@@ -60,7 +60,11 @@ class Machine:
     execute: runs modules there. Raises whatever it raises.
     """
 
-    def __init__(self, execute: Execute, interpreter: Interpreter, tolerance: Tolerance) -> None:
+    def __init__(
+        self, execute: Execute, interpreter: Interpreter, tolerance: Tolerance,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self._tell = tell
         self._execute = execute
         self._interpreter = interpreter
         self._tolerance = tolerance
@@ -90,6 +94,8 @@ class Machine:
                 values[inst] = self._value(inst, values, arguments)
             self._look(segment, values, frames, comp.root)
             done += len(segment)
+            if not frames:
+                self._tell(f"looked at {done} of {len(order)} instructions")
             for gone in [i for i in values if last.get(i, 0) < done and i.opcode != "parameter"]:
                 del values[gone]
         return values[comp.root]

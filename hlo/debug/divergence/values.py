@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hlo.debug.divergence.nodes import Node, Region, Tree, evaluated, leaves
 from hlo.debug.divergence.pairing import Pairing
 from hlo.eval.interpreter import Interpreter
+from hlo.ops import Trait
+
+_CHEAP = Trait.ELEMENTWISE | Trait.VIEW
 
 
 class Values:
@@ -61,10 +64,18 @@ class LastUses:
     other: Mapping[Node, int]
 
 
-def last_uses(mine: Region, region: Region, pairing: Pairing) -> LastUses:
+def is_cheap(node: Node) -> bool:
+    """True for what native code sooner computes again than it reads it."""
+    spec = node.inst.spec
+    return node.opcode == "constant" or (spec.has(_CHEAP) and not spec.has(Trait.NO_FOLD))
+
+
+def last_uses(
+    mine: Region, region: Region, pairing: Pairing, *, again: Callable[[Node], bool]
+) -> LastUses:
     """Return for each node the step, a number of a node of `region`, after which nothing needs it.
 
-    What is asked for later all the same is computed again.
+    What is asked for later all the same is computed again. again: what is meant to be.
     """
     other: dict[Node, int] = {}
     given: dict[Node, int] = {}
@@ -84,6 +95,8 @@ def last_uses(mine: Region, region: Region, pairing: Pairing) -> LastUses:
     for node in reversed(mine.nodes):
         partner = pairing.claimed.get(node)
         at = max(partner.number if partner is not None else 0, computed.get(node, 0))
+        if again(node):
+            at = max(at, given.get(node, 0))
         for operand in node.operand_nodes():
             given[operand] = max(given.get(operand, 0), at)
             if operand not in pairing.claimed:
