@@ -15,6 +15,7 @@ from hlo.debug.trace.selection import EVERYTHING, Selection
 from hlo.debug.trace.series import Series, in_order, notes_of
 from hlo.debug.trace.statistics import statistics_of
 from hlo.debug.trace.stored import trace_stored
+from hlo.debug.trace.unmatched import unmatched
 from hlo.host import Host
 from hlo.ir import Instruction, Module
 from hlo.support.memory import check_available
@@ -84,4 +85,6 @@ def trace_values(
     recorder = Recorder(select, arrays)
     probed = with_probes(run, lambda inst: (inst,) if select.takes(inst) else ())
     run_probed(probed, values, recorder.take, backend=backend, host=host, threads=threads)
-    return recorder.trace(module.name)
+    trace = recorder.trace(module.name)
+    trace.notes += unmatched(trace, select, module, run)
+    return trace

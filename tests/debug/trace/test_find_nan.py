@@ -7,16 +7,18 @@ import pytest
 
 import hlo
 from hlo.passes import Rewrites, module_pass
+from tests.generators.nan_models import seed
 from tests.generators.nan_sources import nan_program
+from tests.harness.paths import ROOT
 
 BACKENDS = ("reference", "compiled")
 HEAD = "HloModule m ENTRY e { x = f32[2] parameter(0) y = f32[2] parameter(1) "
 
 
-@pytest.mark.parametrize("seed", [1, 8, 11, 12, 18, 33])
+@pytest.mark.parametrize("number", [1, 8, 11, 12, 18, 33])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_generated(seed: int, backend: str) -> None:
-    program = nan_program(seed)
+def test_generated(number: int, backend: str) -> None:
+    program = nan_program(number)
     found = hlo.find_nan(hlo.parse(program.text), program.x, backend=backend)
     assert found is not None
     assert (found.source, found.instruction) == ("instruction", "seeded")
@@ -118,3 +120,12 @@ def test_dynamic_sizes() -> None:
         assert hlo.find_nan(hlo.parse(text), [1, 2, -3, 0], backend=backend) is None
         found = hlo.find_nan(hlo.parse(text), [1, -2, 3, 0], backend=backend)
         assert found is not None and found.index == (1,)
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_in_a_model(number: int) -> None:
+    module = hlo.load(ROOT / "examples" / "rnn_scan.hlo")
+    place = seed(module, number)
+    values = hlo.random_inputs(module)
+    found = hlo.find_nan(hlo.parse(str(module)), *values)
+    assert found is not None and found.instruction == "seeded", place

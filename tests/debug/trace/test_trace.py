@@ -128,3 +128,26 @@ def test_merged_statistics() -> None:
     parts = [np.float32([1, 2, np.nan]), np.float32([np.inf]), np.float32([6])]
     whole = statistics_of(np.concatenate(parts))
     assert merged([statistics_of(p) for p in parts]) == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [
+        ("z0", "z0: no instruction has such a name"),
+        ("dead", "dead: the passes leave no instruction of such a name; --passes '' shows it"),
+        ("c", "c: sum is applied to elements: such functions are not looked into"),
+        ("never", "never: it did not run, or has no array"),
+    ],
+)
+def test_why_a_name_is_not_shown(name: str, note: str) -> None:
+    text = """HloModule m
+      sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+      yes { p = f32[4] parameter(0) ROOT never = f32[4] tanh(p) }
+      no { q = f32[4] parameter(0) ROOT always = f32[4] negate(q) }
+      ENTRY e { x = f32[4] parameter(0) i = s32[] parameter(1) z = f32[] constant(0)
+        dead = f32[4] exponential(x)
+        d = f32[4] conditional(i, x, x), branch_computations={yes, no}
+        ROOT r = f32[] reduce(d, z), dimensions={0}, to_apply=sum }"""
+    trace = hlo.trace(hlo.parse(text), [1, 2, 3, 4], 1, select=[name])
+    assert not trace.values
+    assert [n.split(";")[0] for n in trace.notes] == [note.split(";")[0]]
