@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import importlib.util
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from hlo_tools.lsp.command import main
 
-types = pytest.importorskip("lsprotocol.types")
-client_module = pytest.importorskip("pygls.lsp.client")
+pytest.importorskip("pygls.lsp.client")
+
+from lsprotocol import types
+
+from tests.harness.language_client import URI, Editor
 
 _TEXT = """HloModule m
 
@@ -27,69 +31,12 @@ ENTRY %main (x: f32[2,3]) -> f32[2] {
   ROOT %r = f32[2]{0} reduce(%n, %zero), dimensions={1}, to_apply=%sum
 }
 """
-_URI = "file:///x.hlo"
 
 
-class Editor:
-    """A client with one document open."""
-
-    def __init__(self) -> None:
-        self.client = client_module.LanguageClient("test", "1")
-        self.published: list[Any] = []
-        self.news = asyncio.Event()
-        self.text = ""
-        self.version = 0
-
-        @self.client.feature(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def _(params: Any) -> None:
-            self.published.append(params)
-            self.news.set()
-
-    async def start(self, text: str) -> None:
-        await self.client.start_io(sys.executable, "-m", "hlo_tools.lsp.command")
-        await self.client.initialize_async(types.InitializeParams(types.ClientCapabilities()))
-        self.client.initialized(types.InitializedParams())
-        self.text = text
-        item = types.TextDocumentItem(_URI, "hlo", 0, text)
-        await self._say(
-            lambda: self.client.text_document_did_open(types.DidOpenTextDocumentParams(item))
-        )
-
-    async def stop(self) -> None:
-        await self.client.shutdown_async(None)
-        self.client.exit(None)
-        await self.client.stop()
-
-    async def _say(self, say: Callable[[], None]) -> None:
-        self.news.clear()
-        say()
-        await asyncio.wait_for(self.news.wait(), 60)
-
-    async def replace(self, old: str, new: str) -> list[Any]:
-        """Replace a piece of the text; returns the diagnostics."""
-        at = self.text.index(old)
-        change = types.TextDocumentContentChangePartial(
-            types.Range(self.place(at), self.place(at + len(old))), new
-        )
-        self.text = self.text[:at] + new + self.text[at + len(old) :]
-        self.version += 1
-        document = types.VersionedTextDocumentIdentifier(self.version, _URI)
-        params = types.DidChangeTextDocumentParams(document, [change])
-        await self._say(lambda: self.client.text_document_did_change(params))
-        assert self.published[-1].version == self.version
-        return list(self.published[-1].diagnostics)
-
-    def place(self, offset: int) -> Any:
-        line = self.text.count("\n", 0, offset)
-        start = self.text.rfind("\n", 0, offset) + 1
-        return types.Position(line, len(self.text[start:offset].encode("utf-16-le")) // 2)
-
-    def at(self, piece: str, skip: int = 0) -> dict[str, Any]:
-        place = self.place(self.text.index(piece) + skip)
-        return {"text_document": types.TextDocumentIdentifier(_URI), "position": place}
-
-    def everywhere(self) -> Any:
-        return types.Range(types.Position(0, 0), self.place(len(self.text)))
+def _at(
+    editor: Editor, piece: str, skip: int = 0
+) -> tuple[types.TextDocumentIdentifier, types.Position]:
+    return editor.at(editor.text.index(piece) + skip)
 
 
 def _drive(story: Callable[[Editor], Awaitable[None]], text: str = _TEXT) -> None:
@@ -106,35 +53,33 @@ def _drive(story: Callable[[Editor], Awaitable[None]], text: str = _TEXT) -> Non
 
 def test_an_editor_is_served() -> None:
     async def story(editor: Editor) -> None:
-        client, document = editor.client, types.TextDocumentIdentifier(_URI)
-        assert not editor.published[-1].diagnostics
+        client, document = editor.client, types.TextDocumentIdentifier(URI)
+        assert not editor.published[URI].diagnostics
 
-        hover = await client.text_document_hover_async(types.HoverParams(**editor.at("%n =", 1)))
+        hover = await client.text_document_hover_async(types.HoverParams(*_at(editor, "%n =", 1)))
         assert "f32[2,3]{1,0} negate" in hover.contents.value
         assert "24 bytes" in hover.contents.value
         assert "6 operations" in hover.contents.value
-        hover = await client.text_document_hover_async(types.HoverParams(**editor.at("reduce(")))
+        hover = await client.text_document_hover_async(types.HoverParams(*_at(editor, "reduce(")))
         assert "`dimensions` (required)" in hover.contents.value
 
         place = await client.text_document_definition_async(
-            types.DefinitionParams(**editor.at("%zero),", 2))
+            types.DefinitionParams(*_at(editor, "%zero),", 2))
         )
         assert (place.range.start.line, place.range.start.character) == (10, 2)
         found = await client.text_document_references_async(
-            types.ReferenceParams(types.ReferenceContext(True), **editor.at("%sum\n", 2))
+            types.ReferenceParams(types.ReferenceContext(True), *_at(editor, "%sum\n", 2))
         )
         assert [p.range.start.line for p in found] == [2, 12]
 
         edit = await client.text_document_rename_async(
-            types.RenameParams(new_name="w", **editor.at("%a, "))
+            types.RenameParams(*_at(editor, "%a, "), "w")
         )
-        assert sorted((e.range.start.line, e.new_text) for e in edit.changes[_URI]) == [
+        assert sorted((e.range.start.line, e.new_text) for e in edit.changes[URI]) == [
             (2, "w"), (3, "%w"), (5, "%w"),
         ]  # fmt: skip
         with pytest.raises(Exception, match="already"):
-            await client.text_document_rename_async(
-                types.RenameParams(new_name="b", **editor.at("%a, "))
-            )
+            await client.text_document_rename_async(types.RenameParams(*_at(editor, "%a, "), "b"))
 
         hints = await client.text_document_inlay_hint_async(
             types.InlayHintParams(document, editor.everywhere())
@@ -159,7 +104,7 @@ def test_an_editor_is_served() -> None:
         fixes = await client.text_document_code_action_async(
             types.CodeActionParams(document, wrong.range, types.CodeActionContext([wrong]))
         )
-        assert fixes[0].edit.changes[_URI][0].new_text == "reduce"
+        assert fixes[0].edit.changes[URI][0].new_text == "reduce"
         assert await editor.replace("reduse(", "reduce(") == []
 
         formatted = await client.text_document_formatting_async(
@@ -173,7 +118,7 @@ def test_an_editor_is_served() -> None:
 def test_completion_knows_where_it_is() -> None:
     async def labels(editor: Editor, piece: str) -> list[str]:
         answer = await editor.client.text_document_completion_async(
-            types.CompletionParams(**editor.at(piece, len(piece)))
+            types.CompletionParams(*_at(editor, piece, len(piece)))
         )
         return [item.label for item in answer.items]
 
@@ -205,3 +150,32 @@ def test_unknown_requests_and_documents_are_answered_with_errors() -> None:
         assert await editor.replace("ROOT %r", "ROOT %q") == []
 
     _drive(story)
+
+
+def test_several_files_are_open_with_any_line_ends_and_characters() -> None:
+    crlf = 'HloModule m\r\n\r\nENTRY e {\r\n\tROOT x = f32[2] constant({1, 2}), metadata={op_name="\U0001f600" source_fil=1}\r\n}\r\n'
+
+    async def story(editor: Editor) -> None:
+        [wrong] = await editor.open("file:///crlf.hlo", crlf)
+        column = (
+            crlf.split("\r\n")[3].index("source_fil") + 1
+        )  # the character before takes two units
+        assert (wrong.range.start.line, wrong.range.start.character) == (3, column)
+        [wrong] = await editor.open("file:///no.hlo", "\0\ufffd\ufffd\x7fELF")
+        assert wrong.code == "syntax"
+        assert await editor.replace("ROOT %r", "ROOT %q") == []
+        gone = types.TextDocumentIdentifier("file:///crlf.hlo")
+        editor.client.text_document_did_close(types.DidCloseTextDocumentParams(gone))
+        with pytest.raises(Exception, match="not open"):
+            await editor.client.text_document_document_symbol_async(
+                types.DocumentSymbolParams(gone)
+            )
+
+    _drive(story)
+
+
+def test_without_pygls_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 1
+    assert "missing-extra" in result.stderr and "hlo-tools[lsp]" in result.stderr

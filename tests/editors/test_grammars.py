@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +118,29 @@ def test_the_tree_sitter_grammar_has_all_its_rules() -> None:
     assert set(found["opcodes"]) == OPS.keys()
     queried = re.findall(r"\((\w+)\) @", (folder / "queries/highlights.scm").read_text())
     assert set(queried) <= set(found["rules"])
+
+
+def test_the_tree_sitter_parser_takes_every_example(tmp_path: Path) -> None:
+    tool = shutil.which("tree-sitter")
+    if tool is None:
+        pytest.skip("tree-sitter is not installed")
+    folder, texts = tmp_path / "tree-sitter-hlo", tmp_path / "texts"
+    shutil.copytree(ROOT / "editors/tree-sitter-hlo", folder)
+    texts.mkdir()
+    for number, text in enumerate(_texts()):
+        (texts / f"{number}.hlo").write_text(text)
+    files = sorted(map(str, texts.iterdir()))
+    own = {name: str(tmp_path / "cache") for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME")}
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [tool, *arguments], cwd=folder, env=os.environ | own, text=True, capture_output=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("generate")
+    assert "ERROR" not in run("parse", "-q", *files)
+    colours = run("query", "queries/highlights.scm", *files)
+    queried = re.findall(r"@([\w.]+)", (folder / "queries/highlights.scm").read_text())
+    assert set(re.findall(r"capture: (?:\d+ - )?`?([\w.]+)", colours)) == set(queried)

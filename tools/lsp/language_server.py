@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,6 +31,13 @@ _COMPLETION_KINDS = {
     completion.TYPE: types.CompletionItemKind.TypeParameter,
 }
 
+# A shape, a word, and a string of several lines.
+_MISTAKES = (
+    "ENTRY e { x = f32[2] parameter(0) ROOT y = f32[3] negate(x) }",
+    "ENTRY e { x = f32[2] parameter(0) ROOT y = f32[2] negat(x) }",
+    'ENTRY e { ROOT x = f32[2] parameter(0), backend_config="\n" }',
+)
+
 
 class Server(LanguageServer):
     """The documents that an editor has open, by URI."""
@@ -40,12 +48,23 @@ class Server(LanguageServer):
             text_document_sync_kind=types.TextDocumentSyncKind.Incremental,
         )  # fmt: skip
         self.documents: dict[str, Document] = {}
+        self._is_warm = False
 
     def document(self, uri: str) -> Document:
         """Return an open document. Raises JsonRpcInvalidParams for another."""
         if uri not in self.documents:
             raise JsonRpcInvalidParams(f"{uri} is not open")
         return self.documents[uri]
+
+    def warm_up(self) -> None:
+        """Do once what is slow the first time: patterns are compiled, modules imported.
+
+        Somebody who has opened a file looks at it first, and then makes a mistake.
+        """
+        if not self._is_warm:
+            self._is_warm = True
+            for text in _MISTAKES:
+                Document("", text)
 
     def publish(self, uri: str, version: int | None) -> None:
         """Tell the editor what is wrong with a document."""
@@ -119,6 +138,8 @@ def _opened(server: Server, params: types.DidOpenTextDocumentParams) -> None:
     item = params.text_document
     server.documents[item.uri] = Document(item.uri, item.text)
     server.publish(item.uri, item.version)
+    server.warm_up()
+    _settle_memory()
 
 
 def _changed(server: Server, params: types.DidChangeTextDocumentParams) -> None:
@@ -137,6 +158,17 @@ def _closed(server: Server, params: types.DidCloseTextDocumentParams) -> None:
     uri = params.text_document.uri
     if server.documents.pop(uri, None) is not None:
         server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+        _settle_memory()
+
+
+def _settle_memory() -> None:
+    """Free the garbage of all documents, and spare the collector those that stay.
+
+    It would walk through all instructions again and again, a noticeable pause while one types.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _hover(server: Server, params: types.HoverParams) -> types.Hover | None:

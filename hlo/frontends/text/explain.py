@@ -102,7 +102,7 @@ def _found(text: str, at: int) -> str:
 def _bracket_near(text: str, at: int, expected: set[str], opener: int | None) -> int | None:
     """Return where brackets open that may cause the error: here, after a word, or around."""
     if expected & {"OPERAND", "SHAPE", "OPCODE", "LPAR"}:
-        if text[at : at + 1] in ("(", "["):
+        if text[at : at + 1] in _CLOSING:
             return at
         m = _WORD.match(text, at)
         if m and text[m.end() : m.end() + 1] in _CLOSING:

@@ -45,7 +45,9 @@ def balanced(opening: str, closing: str, inside: str, depth: int = DEPTH) -> str
 
 
 # A brace after an array shape opens its layout if a number or a colon follows, else a computation.
-LAYOUT = r"\{(?=\s*+[\d:])(?>(?:[^{}]++|\{[^{}]*+\})*)\}"
+# One that is not closed ends before the next instruction, not with the computation.
+_NAMED = rf"[^\S\n]*+(?:ROOT |%|{NAME} = )"
+LAYOUT = rf"\{{(?=\s*+[\d:])(?>(?:[^{{}}\n]++|\n(?!{_NAMED})|\{{[^{{}}]*+\}})*)\}}"
 ARRAY = rf"[a-z][a-z0-9]*+{GAP}\[[^\[\](){{}}%]*+\](?:{LAYOUT})?"
 
 # The start of an instruction. The text after the `=` distinguishes it from a field of a value, `n =
