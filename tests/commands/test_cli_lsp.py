@@ -153,13 +153,12 @@ def test_unknown_requests_and_documents_are_answered_with_errors() -> None:
 
 
 def test_several_files_are_open_with_any_line_ends_and_characters() -> None:
-    crlf = 'HloModule m\r\n\r\nENTRY e {\r\n\tROOT x = f32[2] constant({1, 2}), metadata={op_name="\U0001f600" source_fil=1}\r\n}\r\n'
+    line = '\tROOT x = f32[2] constant({1, 2}), metadata={op_name="\U0001f600" source_fil=1}'
+    crlf = "\r\n".join(["HloModule m", "", "ENTRY e {", line, "}", ""])
 
     async def story(editor: Editor) -> None:
         [wrong] = await editor.open("file:///crlf.hlo", crlf)
-        column = (
-            crlf.split("\r\n")[3].index("source_fil") + 1
-        )  # the character before takes two units
+        column = line.index("source_fil") + 1  # the character before takes two units
         assert (wrong.range.start.line, wrong.range.start.character) == (3, column)
         [wrong] = await editor.open("file:///no.hlo", "\0\ufffd\ufffd\x7fELF")
         assert wrong.code == "syntax"

@@ -102,7 +102,8 @@ def _found(text: str, at: int) -> str:
 def _bracket_near(text: str, at: int, expected: set[str], opener: int | None) -> int | None:
     """Return where brackets open that may cause the error: here, after a word, or around."""
     if expected & {"OPERAND", "SHAPE", "OPCODE", "LPAR"}:
-        if text[at : at + 1] in _CLOSING:
+        # A shape never begins with a brace; a layout behind one does.
+        if text[at : at + 1] in (("(", "[") if "SHAPE" in expected else _CLOSING):
             return at
         m = _WORD.match(text, at)
         if m and text[m.end() : m.end() + 1] in _CLOSING:
