@@ -1,6 +1,8 @@
 # `make` alone shows what there is. Everything runs in .venv, made on first use; PYTHON=NAME says of
 # which Python.
 export PYTHON
+# Tests and benchmarks start hundreds of processes, which need not compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 
 .PHONY: help run test lint format operations compatibility fuzz sweep bench models docs dist clean

@@ -101,6 +101,9 @@ class Congruence:
 
     def hashable(self, value: Any) -> Hashable:
         """Return an attribute's value with computations replaced by their numbers."""
+        kind = type(value)
+        if kind is int or kind is str or value is None:
+            return value  # as most are
         if isinstance(value, Mapping):
             return frozenset((k, self.hashable(v)) for k, v in value.items())
         if isinstance(value, tuple | list):

@@ -93,8 +93,8 @@ class Effects:
         Parameters are part of a signature, and control dependences order side effects.
         """
         return (
-            inst.opcode != "parameter"
-            and not inst.num_users
+            not inst.num_users
+            and inst.opcode != "parameter"
             and not inst.is_root
             and not inst.control_successors
             and not inst.control_predecessors

@@ -19,18 +19,20 @@ def single_binary_op(comp: Computation) -> str | None:
     """Return the opcode of a body that is `op(p0, p1)` on scalars of one type, else None."""
     if len(comp) != 3 or len(comp.parameters) != 2:
         return None
-    root, params = comp.root, list(comp.parameters)
-    if len(root.operands) != 2 or not root.spec.has(Trait.ELEMENTWISE) or root.called_computations:
+    root, (first, second) = comp.root, comp.parameters
+    spec, operands = root.spec, root.operands
+    if len(operands) != 2 or not spec.has(Trait.ELEMENTWISE) or spec.computation_attrs:
         return None
-    types = set()
-    for inst in (root, *root.operands):
-        if not isinstance(inst.shape, ArrayShape) or inst.shape.dims:
+    if operands[0] is not first or operands[1] is not second:
+        is_swapped = operands[0] is second and operands[1] is first
+        if not is_swapped or not spec.has(Trait.COMMUTATIVE):
             return None
-        types.add(inst.shape.element_type)
-    if len(types) != 1:
+    shapes = [root.shape, first.shape, second.shape]
+    if not all(isinstance(s, ArrayShape) and not s.dims for s in shapes):
         return None
-    swapped = root.operands == params[::-1] and root.spec.has(Trait.COMMUTATIVE)
-    return root.opcode if root.operands == params or swapped else None
+    kind = root.array_shape.element_type
+    is_uniform = all(p.array_shape.element_type is kind for p in (first, second))
+    return root.opcode if is_uniform else None
 
 
 def applies(comp: Computation, trait: Trait) -> bool:

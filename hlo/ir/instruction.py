@@ -23,6 +23,7 @@ class Instruction(OpView):
 
     Attributes:
         name: unique in its computation.
+        opcode: as HLO spells it, a key of `hlo.OPS`.
         shape: of its value, with layout.
         operands: in order, repeated where used twice.
         attrs: every attribute of the op table's declaration, decoded, with defaults filled in.
@@ -42,7 +43,7 @@ class Instruction(OpView):
 
     __slots__ = (
         "_parent", "_users", "annotations", "attrs", "control_predecessors", "control_successors",
-        "name", "operands", "shape", "span", "spec",
+        "name", "opcode", "operands", "shape", "span", "spec",
     )  # fmt: skip
 
     # Rules see the computations that attributes name as views; here they are the computations.
@@ -73,6 +74,7 @@ class Instruction(OpView):
             hint = did_you_mean(opcode, OPS)
             raise ValueError(f"there is no opcode {opcode!r}{f'; {hint}' if hint else ''}")
         self.name = name
+        self.opcode: str = spec.name
         self.spec: OpSpec = spec
         self.shape = shape
         self.operands: list[Instruction] = list(operands)
@@ -89,11 +91,6 @@ class Instruction(OpView):
                 raise TypeError(f"{name}: an operand is {shown(operand)}, not an Instruction")
             users = operand._users
             users[self] = users.get(self, 0) + 1
-
-    @property
-    def opcode(self) -> str:
-        """The opcode as HLO spells it, a key of `hlo.OPS`."""
-        return self.spec.name
 
     @property
     def parent(self) -> Computation | None:

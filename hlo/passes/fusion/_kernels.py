@@ -15,7 +15,7 @@ from hlo.ir.calls import Calls
 from hlo.ops import Category
 from hlo.passes.fusion._build import FusionBuilder, fusible_computations
 from hlo.passes.rewrites import Rewrites
-from hlo.values.types import ArrayShape, Shape
+from hlo.values.types import ArrayShape, Shape, TupleShape
 
 # Loops that are more than their result element by element.
 _LOOPS = frozenset({"concatenate", "dynamic-update-slice", "reduce", "reduce-window"})
@@ -37,17 +37,19 @@ def is_opaque(inst: Instruction, effects: Effects) -> bool:
         return True
     if inst.opcode == "copy" and inst.shape == inst.operands[0].shape:
         return True
-    return not all(_is_in_default_memory(s) for s in (inst.shape, *inst.operand_shapes))
+    return not (
+        _is_in_default_memory(inst.shape)
+        and all(_is_in_default_memory(o.shape) for o in inst.operands)
+    )
 
 
 def _is_in_default_memory(shape: Shape) -> bool:
     """True for arrays of static shape in the default memory."""
-    for _, leaf in shape.leaves():
-        if not isinstance(leaf, ArrayShape) or leaf.is_dynamic:
-            return False
-        if leaf.layout is not None and leaf.layout.memory_space:
-            return False
-    return True
+    if isinstance(shape, TupleShape):
+        return all(_is_in_default_memory(s) for s in shape.elements)
+    if not isinstance(shape, ArrayShape) or shape.dynamic:
+        return False
+    return shape.layout is None or not shape.layout.memory_space
 
 
 def is_loop(inst: Instruction, effects: Effects) -> bool:

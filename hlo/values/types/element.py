@@ -5,7 +5,7 @@ Source: "Shapes and Layout" (document 001) and XLA's `xla_data.proto`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import ml_dtypes
@@ -24,12 +24,33 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementType:
-    """The type of one array element. `bits` is its logical width; numpy stores whole bytes."""
+    """The type of one array element. `bits` is its logical width; numpy stores whole bytes.
+
+    byte_width: bytes of one element in an unpacked (default) array. is_*: what `kind` says.
+    """
 
     name: str
     kind: Kind
     bits: int
     dtype: np.dtype
+    byte_width: int = field(init=False)
+    is_integer: bool = field(init=False)
+    is_signed: bool = field(init=False)
+    is_float: bool = field(init=False)
+    is_complex: bool = field(init=False)
+    is_pred: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Fields and no properties: passes ask for them all the time.
+        for name, value in (
+            ("byte_width", self.dtype.itemsize),
+            ("is_integer", self.kind in (Kind.SIGNED, Kind.UNSIGNED)),
+            ("is_signed", self.kind is Kind.SIGNED),
+            ("is_float", self.kind is Kind.FLOAT),
+            ("is_complex", self.kind is Kind.COMPLEX),
+            ("is_pred", self.kind is Kind.PRED),
+        ):
+            object.__setattr__(self, name, value)
 
     def __str__(self) -> str:
         return self.name
@@ -39,31 +60,6 @@ class ElementType:
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return element_type, (self.name,)
-
-    @property
-    def is_integer(self) -> bool:
-        return self.kind in (Kind.SIGNED, Kind.UNSIGNED)
-
-    @property
-    def is_signed(self) -> bool:
-        return self.kind is Kind.SIGNED
-
-    @property
-    def is_float(self) -> bool:
-        return self.kind is Kind.FLOAT
-
-    @property
-    def is_complex(self) -> bool:
-        return self.kind is Kind.COMPLEX
-
-    @property
-    def is_pred(self) -> bool:
-        return self.kind is Kind.PRED
-
-    @property
-    def byte_width(self) -> int:
-        """Bytes of one element in an unpacked (default) array."""
-        return self.dtype.itemsize
 
 
 def _et(name: str, kind: Kind, bits: int, dtype: object) -> ElementType:
