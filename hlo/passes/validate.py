@@ -2,7 +2,8 @@
 
 After each pass that changed something, the module before and the module after run on the reference
 interpreter, on seeded inputs with special values among them. If results differ, the pass runs again
-with fewer and fewer of its rewrites, until the first one that makes the difference is known.
+with fewer and fewer of its rewrites, until the first one that makes the difference is known. A pass
+that changes the module without recording a rewrite is named alone.
 Modules whose devices exchange data run on all their devices, each with inputs of its own; after the
 partitioner, with shards of the inputs before it.
 """
@@ -104,7 +105,7 @@ class Validate:
     def after(self, module: Module, run: PassRun) -> None:
         """Run what a pass has changed. Raises HloError naming the rule that changed a result."""
         assert self._before is not None
-        if not run.changed:
+        if not run.changed and str(module) == str(self._before):
             return
         approximate = self._is_other or any(r.approximate for r in run.rewrites)
         if self._want is None:
@@ -133,6 +134,11 @@ class Validate:
 
     def _report(self, run: PassRun, found: str, approximate: bool) -> HloError:
         """Find the first rewrite after which results differ, by bisection over their number."""
+        if not run.rewrites:
+            return HloError.at(
+                "pass-changed-result", f"{run.name} changes a result: {found}",
+                hint="it records no rewrites: ask rewrites.allow(rule, instruction) before each",
+            )  # fmt: skip
         same, differs = 0, len(run.rewrites)
         while differs - same > 1:
             middle = (same + differs) // 2

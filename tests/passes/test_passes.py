@@ -55,6 +55,14 @@ def often_wrong(module: Module, rewrites: Rewrites, *, times: int = 3, on: bool 
     _WRONG.apply(module, rewrites)
 
 
+@module_pass
+def without_a_word(module: Module, rewrites: Rewrites) -> None:
+    """Replace additions by what they add to."""
+    for inst in list(module.entry):
+        if inst.opcode == "add":
+            inst.replace_all_uses_with(inst.operands[0])
+
+
 @_WRONG.rule("add", "a + b = b + a")
 def swapped(inst: Instruction, b: Builder) -> Instruction | None:
     x, y = inst.operands
@@ -193,6 +201,23 @@ ENTRY e {
         run_pipeline(module, parse_pipeline("often-wrong"), [Validate(module)])
     assert e.value.code == "pass-changed-result"
     assert "rule often_wrong.minus_the_other_way at y (rewrite 2 of 4)" in str(e.value)
+
+
+def test_validate_names_a_pass_that_changes_a_result_without_recording_a_rewrite() -> None:
+    module = hlo.parse("""HloModule m
+ENTRY e {
+  a = f32[2] parameter(0)
+  n = f32[2] negate(a)
+  dead = f32[2] abs(a)
+  ROOT r = f32[2] add(a, n)
+}
+""")
+    # Passes around it record what they do, on what it has left.
+    pipeline = parse_pipeline("dce,without-a-word,dce")
+    with pytest.raises(HloError, match=r"^error: without_a_word changes a result") as e:
+        run_pipeline(module, pipeline, [Validate(module)])
+    assert e.value.code == "pass-changed-result"
+    assert "it records no rewrites" in str(e.value)
 
 
 def test_validate_runs_all_devices_of_a_module() -> None:
