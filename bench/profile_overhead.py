@@ -51,8 +51,8 @@ def _measure(path: str, threads: int | None, seconds: float) -> str:
         plain.run_values(values)
         profiled.run_values(values)
     once = max(plain.seconds / 2, 1e-7)
-    # A round of each is some milliseconds, or one run.
-    batch = max(1, round(0.005 / once))
+    # A round of each is short enough that some are not interrupted, or one run.
+    batch = max(1, round(0.0005 / once))
     profiled.forget()
     ratios, least = [], [float("inf")] * 2
     while time.perf_counter() - start < seconds or len(ratios) < _FEWEST:

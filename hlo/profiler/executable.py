@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hlo.errors import HloError
+from hlo.profiler.counters import Counters
 from hlo.profiler.recorder import (
     COUNTDOWN,
     EVENT,
@@ -27,7 +28,6 @@ from hlo.profiler.recorder import (
     SHARES_AT,
 )
 from hlo.profiler.resident import reset_peak, status_bytes
-from hlo.profiler.sections import Sections
 from hlo.profiler.symbols import native_symbols
 from hlo.profiler.ticks import Ticker, ticker
 from hlo.runtime.executable import Executable
@@ -68,19 +68,19 @@ class RecordingExecutable(Executable):
 
     def __init__(
         self,
-        sections: Sections,
+        counters: Counters,
         program: NativeProgram,
         *,
         threads: int | None = None,
         outside: Outside | None = None,
         called: Mapping[str, int] = {},
     ) -> None:
-        """Load a program that `sections` were written into; see `Executable`."""
-        self.sections = sections
+        """Load a program that `counters` were written into; see `Executable`."""
+        self._counters, self.sections = counters, counters.sections
         self.clock: Ticker = ticker()
         self._program, self._own_called = program, dict(called)
         self._turn = threading.Lock()
-        self.record = np.zeros(sections.words, np.int64)
+        self.record = np.zeros(self.sections.words, np.int64)
         super().__init__(program, threads=threads, outside=outside, called=called)
         if self._pool is not None:
             self._pool = _TimedPool(self._pool, self._code.addresses["hlo.profile.run"])
@@ -96,7 +96,7 @@ class RecordingExecutable(Executable):
     def _load(self, program: NativeProgram, called: Mapping[str, int]) -> int:
         known = {**self._support.called, **called, RECORD: self.record.ctypes.data}
         symbols = [program.symbol, "hlo.profile.cost"]
-        if self.sections.has_threads:
+        if self._counters.has_threads:
             symbols.append("hlo.profile.run")
         self._code = NativeCode(program.code, *symbols, called=known)
         return self._code.addresses[program.symbol]
@@ -104,7 +104,7 @@ class RecordingExecutable(Executable):
     def beside(self, outside: Outside | None) -> RecordingExecutable:
         """Return the same code with other external functions, and a record of its own."""
         other = type(self)(
-            self.sections, self._program, threads=self.threads, outside=outside,
+            self._counters, self._program, threads=self.threads, outside=outside,
             called=self._own_called,
         )  # fmt: skip
         other.trees, other.compile_seconds = self.trees, self.compile_seconds

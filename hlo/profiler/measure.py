@@ -16,10 +16,10 @@ from hlo.io.arguments import bind_call
 from hlo.io.inputs import Sampler
 from hlo.ir import Module
 from hlo.profiler.assemble import assemble
+from hlo.profiler.counters import Counters
 from hlo.profiler.executable import RecordingExecutable
 from hlo.profiler.profile import Profile, with_peak
 from hlo.profiler.roofline import machine_peak, measured_like
-from hlo.profiler.sections import Sections
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import host_machine
 from hlo.support.signature import checked
@@ -97,9 +97,9 @@ def compile_profiled(
     Raises HloError.
     """
     triple = host_machine(features).triple
-    sections = Sections(triple, has_threads=os.name == "posix")
+    counters = Counters(triple, has_threads=os.name == "posix")
     executable = compile_instrumented(
-        module, sections, kind=partial(ProfiledExecutable, sections), threads=threads,
+        module, counters, kind=partial(ProfiledExecutable, counters), threads=threads,
         features=features, host=host, passes=passes, verify=verify, clock=clock,
     )  # fmt: skip
     assert isinstance(executable, ProfiledExecutable)

@@ -13,11 +13,11 @@ import hlo
 from hlo.compiler.lowering import Clock
 from hlo.compiler.pipeline import build
 from hlo.objects.targets import platform
+from hlo.profiler.counters import Counters
 from hlo.profiler.measure import compile_profiled
 from hlo.profiler.profile import Profile, with_peak
 from hlo.profiler.recorder import recorder_ir
 from hlo.profiler.records import KernelTime, Peak, Slice, Spread
-from hlo.profiler.sections import Sections
 from hlo.runtime.jit import host_machine
 from tests.harness.schemas import check_schema
 
@@ -228,24 +228,53 @@ def test_trace_events_are_nested_as_the_program_ran(nested: Profile) -> None:
 
 # A loop of 60 iterations around one that runs as often as the first one has.
 TRIANGLE = """HloModule triangle
-inner_cond { p = (s32[], s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
+inner_cond { p = (s32[], s32[], f32[256]) parameter(0) i = s32[] get-tuple-element(p), index=0
   n = s32[] get-tuple-element(p), index=1 ROOT go = pred[] compare(i, n), direction=LT }
-inner_body { p = (s32[], s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
-  n = s32[] get-tuple-element(p), index=1 x = f32[64] get-tuple-element(p), index=2
-  one = s32[] constant(1) j = s32[] add(i, one) inner = f32[64] tanh(x)
-  ROOT t = (s32[], s32[], f32[64]) tuple(j, n, inner) }
-cond { p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
+inner_body { p = (s32[], s32[], f32[256]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=1 x = f32[256] get-tuple-element(p), index=2
+  one = s32[] constant(1) j = s32[] add(i, one) inner = f32[256] tanh(x)
+  ROOT t = (s32[], s32[], f32[256]) tuple(j, n, inner) }
+cond { p = (s32[], f32[256]) parameter(0) i = s32[] get-tuple-element(p), index=0
   n = s32[] constant(60) ROOT go = pred[] compare(i, n), direction=LT }
-body { p = (s32[], f32[64]) parameter(0) i = s32[] get-tuple-element(p), index=0
-  x = f32[64] get-tuple-element(p), index=1 one = s32[] constant(1) zero = s32[] constant(0)
-  j = s32[] add(i, one) start = (s32[], s32[], f32[64]) tuple(zero, i, x)
-  loop = (s32[], s32[], f32[64]) while(start), condition=inner_cond, body=inner_body
-  y = f32[64] get-tuple-element(loop), index=2 outer = f32[64] sine(y)
-  ROOT t = (s32[], f32[64]) tuple(j, outer) }
-ENTRY e { x = f32[64] parameter(0) zero = s32[] constant(0) t = (s32[], f32[64]) tuple(zero, x)
-  w = (s32[], f32[64]) while(t), condition=cond, body=body
-  ROOT r = f32[64] get-tuple-element(w), index=1 }
+body { p = (s32[], f32[256]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  x = f32[256] get-tuple-element(p), index=1 one = s32[] constant(1) zero = s32[] constant(0)
+  j = s32[] add(i, one) start = (s32[], s32[], f32[256]) tuple(zero, i, x)
+  loop = (s32[], s32[], f32[256]) while(start), condition=inner_cond, body=inner_body
+  y = f32[256] get-tuple-element(loop), index=2 outer = f32[256] sine(y)
+  ROOT t = (s32[], f32[256]) tuple(j, outer) }
+ENTRY e { x = f32[256] parameter(0) zero = s32[] constant(0) t = (s32[], f32[256]) tuple(zero, x)
+  w = (s32[], f32[256]) while(t), condition=cond, body=body
+  ROOT r = f32[256] get-tuple-element(w), index=1 }
 """
+
+
+# A loop of iterations of some ten nanoseconds; the second time, of so many as an argument says.
+TINY = """HloModule tiny
+cond {{ p = (s32[], f32[2,2], s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  known = s32[] constant(500) given = s32[] get-tuple-element(p), index=2
+  ROOT go = pred[] compare(i, {bound}), direction=LT }}
+body {{ p = (s32[], f32[2,2], s32[]) parameter(0) i = s32[] get-tuple-element(p), index=0
+  x = f32[2,2] get-tuple-element(p), index=1 n = s32[] get-tuple-element(p), index=2
+  one = s32[] constant(1) j = s32[] add(i, one)
+  tiny = f32[2,2] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT t = (s32[], f32[2,2], s32[]) tuple(j, tiny, n) }}
+ENTRY e {{ x = f32[2,2] parameter(0) n = s32[] parameter(1) zero = s32[] constant(0)
+  t = (s32[], f32[2,2], s32[]) tuple(zero, x, n)
+  w = (s32[], f32[2,2], s32[]) while(t), condition=cond, body=body
+  ROOT r = f32[2,2] get-tuple-element(w), index=1 }}
+"""
+
+
+@pytest.mark.parametrize("bound", ["known", "given"])
+def test_loops_of_tiny_iterations_are_timed_as_a_whole(bound: str) -> None:
+    module, x = hlo.parse(TINY.format(bound=bound)), np.eye(2, dtype=np.float32)
+    found = hlo.profile(module, x, np.int32(500), repeat=3, passes="", peak=False)
+    w = _named(found, "w")
+    assert (w.calls, w.iterations, w.fused) == (1, 500, ("tiny",)) and w.self_s > 0
+    assert [e.kind for e in found.entries] == ["entry", "while", "call"]
+    assert w.operations >= (bound == "known") * 500 * 2 * 8
+    check_schema("profile", json.loads(json.dumps(found.to_json())))
+    check_schema("trace-events", json.loads(json.dumps(found.chrome_trace())))
 
 
 def test_iterations_of_unknown_number_are_counted() -> None:
@@ -260,10 +289,10 @@ def test_iterations_of_unknown_number_are_counted() -> None:
 @pytest.mark.parametrize("text", [NESTED, TRIANGLE, PARALLEL])
 def test_kernels_are_those_of_plain_programs(text: str) -> None:
     module, machine = hlo.parse(text), host_machine()
-    sections = Sections(machine.triple, has_threads=True)
+    counters = Counters(machine.triple, has_threads=True)
     plain, profiled = (
         [_functions(c) for c in build(module, machine, Clock(), instrumentation=i).code]
-        for i in (None, sections)
+        for i in (None, counters)
     )
     assert profiled[: len(plain)] == plain
 
