@@ -5,7 +5,6 @@ At three sizes. Chromium is driven headless; without it these tests are skipped.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,13 @@ import hlo
 from hlo.reports.html import report_page
 from tests.generators.layered import layered_module
 
-webdriver = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.reports.conftest import first_paint
 
 Open = Callable[[str], Any]
 SIZES = [200, 3_000, 10_000]
@@ -56,30 +57,6 @@ for (const path of document.querySelectorAll("path.edge")) {
 }
 return faults;
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    binary = shutil.which("chromium") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("chromium or chromedriver is not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--window-size=1400,900",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--proxy-server=127.0.0.1:9",
-    ):
-        options.add_argument(argument)  # fmt: skip
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(driver)
-    started = webdriver.Chrome(options=options, service=service)
-    yield started
-    started.quit()
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +108,8 @@ def test_graphs_of_all_sizes_are_readable(opened: Open, size: int, scopes: bool)
     assert 5 <= count <= 60
     assert browser.execute_script(FAULTS) == []
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    if size <= 3_000:
+        assert first_paint(browser) < 2_000, "milliseconds"
     if size == SIZES[0]:
         browser.find_element(By.XPATH, "//button[text()='Open level']").click()
         assert browser.execute_script("return document.querySelectorAll('g.open').length") > 3

@@ -161,7 +161,19 @@ class _Rows:
         if change is None and (left is None or right is None):
             kind = ADDED if left is None else REMOVED
         details = [] if change is None else [str(d) for d in change.details]
+        if change is not None and (left is None or right is None):
+            details += _elsewhere(change, inst)
         return [number, kind, *_side(left), *_side(right), details]
+
+
+def _elsewhere(change: Change, inst: Instruction) -> list[str]:
+    """Return where the partner of an instruction is that has no partner beside it."""
+    if change.left is None or change.right is None:
+        return []
+    other = change.right if inst is change.left else change.left
+    assert other.parent is not None
+    where = f"in {other.parent.name}, as %{other.name}"
+    return [f"now {where}" if other is change.right else f"before {where}"]
 
 
 def _side(inst: Instruction | None) -> tuple[str, int]:

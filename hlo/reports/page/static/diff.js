@@ -48,9 +48,10 @@ hlo.ready(() => {
   }
 
   function cell(row, text, line, side, section) {
-    if (!text) return hlo.element("div", { class: "cell empty" });
+    const place = side ? "cell right" : "cell";
+    if (!text) return hlo.element("div", { class: `${place} empty` });
     return hlo.element(
-      "div", { class: `cell ${CLASSES[row[KIND]][side]}`, "data-id": row[ID] },
+      "div", { class: `${place} ${CLASSES[row[KIND]][side]}`, "data-id": row[ID] },
       hlo.element("span", { class: "at" }, line ? String(line) : ""), code(text, side, section));
   }
 
