@@ -213,13 +213,9 @@ class Axes:
         ):
             return True
         changed = False
-        try:
-            attrs = {**inst.attrs, **inst.spec.resized(inst, operands, shape)}
-            record = OpRecord.of(inst, operands, attrs, shape)
-            wanted = inst.spec.infer(record)
-            inst.spec.verify(record)
-        except (InferError, ArithmeticError):
-            return not self._keep(self._around(inst), sizes, kept)
+        wanted = self._wanted(inst, sizes)
+        if wanted is None:
+            return not self._keep(self._refused(inst, sizes), sizes, kept)
         if compatible(wanted, shape):
             return True
         for (path, have), (_, want) in zip(shape.leaves(), wanted.leaves(), strict=False):
@@ -230,11 +226,40 @@ class Axes:
                 if a == b:
                     continue
                 if axis.parts or axis.fixed or axis in kept or taken.get(axis, b) != b or b < 1:
-                    changed |= self._keep([*self._leaves(axis), *self._around(inst)], sizes, kept)
+                    refused = [*self._leaves(axis), *self._refused(inst, sizes)]
+                    changed |= self._keep(refused, sizes, kept)
                 else:
                     taken[axis] = sizes[axis] = b
                     changed = True
         return not changed
+
+    def _wanted(self, inst: Instruction, sizes: Mapping[Axis, int]) -> Shape | None:
+        """Return the shape that inference says for operands of such sizes; None for an error."""
+        shape = self._shape(inst, sizes)
+        operands = [self._shape(o, sizes) for o in inst.operands]
+        try:
+            attrs = {**inst.attrs, **inst.spec.resized(inst, operands, shape)}
+            record = OpRecord.of(inst, operands, attrs, shape)
+            wanted = inst.spec.infer(record)
+            inst.spec.verify(record)
+        except (InferError, ArithmeticError):
+            return None
+        return wanted
+
+    def _refused(self, inst: Instruction, sizes: Mapping[Axis, int]) -> list[Axis]:
+        """Return axes of an instruction so that it is valid, if these keep their own sizes.
+
+        The others, which have the sizes that were chosen for them, do not depend on those: the
+        batch of a window's operand may be smaller where its rows cannot.
+        """
+        around = list(dict.fromkeys(self._around(inst)))
+        own = {axis: axis.size for axis in around}
+        for axis in around:
+            tried = {**sizes, **own, axis: sizes.get(axis, axis.size)}
+            wanted = self._wanted(inst, tried)
+            if wanted is not None and compatible(wanted, self._shape(inst, tried)):
+                own.pop(axis)
+        return list(own)
 
     def _around(self, inst: Instruction) -> list[Axis]:
         values = [inst, *inst.operands]

@@ -268,3 +268,24 @@ ENTRY e {
         hlo.verify(small)
         found.add(str(small))
     assert len(found) == 1
+
+
+def test_dimensions_of_an_instruction_shrink_where_others_cannot() -> None:
+    module = hlo.parse("""HloModule m
+    ge { a = f32[] parameter(0)  b = f32[] parameter(1)
+      ROOT c = pred[] compare(a, b), direction=GE }
+    add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+    ENTRY e {
+      x = f32[32,9,9,64] parameter(0)
+      s = f32[32,4,4,64] parameter(1)
+      none = f32[] constant(0)
+      ROOT r = f32[32,9,9,64] select-and-scatter(x, s, none), window={size=1x3x3x1 stride=1x2x2x1},
+        select=ge, scatter=add
+    }""")
+    # Rows of 3 would be of another number of windows than 3.
+    assert resize(module, lambda axis: min(axis.size, 3))
+    hlo.verify(module)
+    assert [str(o.shape.dims) for o in module.entry.root.operands[:2]] == [
+        "(3, 9, 9, 3)",
+        "(3, 4, 4, 3)",
+    ]
