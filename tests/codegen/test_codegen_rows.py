@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hlo.analysis.fusion import rows
+from hlo.analysis.fusion.operations import is_on_demand
 from hlo.analysis.fusion.roles import Role, roles_in
 from hlo.analysis.fusion.rows import absorb_rows
 from hlo.codegen.lower.prepare import flatten
 from hlo.frontends.text import parse
+from hlo.ir import Instruction
 from hlo.testing.sampling import random_array
 from hlo.values.types import ELEMENT_TYPES, ArrayShape
 from tests.harness.run_compiled import check, compiled_for
@@ -78,6 +81,26 @@ def test_reductions_are_absorbed_where_rows_go_together(name: str) -> None:
     absorb_rows(comp, roles)
     kernels = [i for i in comp if i.opcode == "reduce" and roles[i] is Role.KERNEL]
     assert len(kernels) == left
+
+
+def test_the_search_for_reductions_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    length, count = 300, 0
+    chain = "".join(f"  a{n + 1} = T[80,100] add(a{n}, x)\n" for n in range(length))
+    text = (
+        f"{HEAD}  s = T[100] reduce(x, zero), dimensions={{0}}, to_apply=sm\n"
+        f"  a0 = T[80,100] broadcast(s), dimensions={{1}}\n{chain}"
+        f"  ROOT r = T[80,100] negate(a{length}) }}"
+    )
+    comp = parse(text.replace("T[", "f32[")).entry
+
+    def counted(inst: Instruction) -> bool:
+        nonlocal count
+        count += 1
+        return is_on_demand(inst)
+
+    monkeypatch.setattr(rows, "is_on_demand", counted)
+    absorb_rows(comp, dict.fromkeys(comp, Role.KERNEL))
+    assert length < count < 4 * length
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

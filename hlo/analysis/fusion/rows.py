@@ -199,29 +199,28 @@ def absorb_rows(comp: Computation, roles: MutableMapping[Instruction, Role]) -> 
     if not any(i.opcode == "reduce" for i in comp):
         return
     readers: dict[Instruction, set[Instruction]] = {}
+    barren: dict[object, set[Instruction]] = {}
     for root in reversed(comp.in_order()):
         if roles[root] is not Role.KERNEL or root.opcode == "constant":
             continue
         if is_on_demand(root) or root.opcode == "reduce":
-            changed = _absorbed(root, comp, roles, readers)
+            rows = _first_space(root, roles, barren)
+            changed = {} if rows is None else _absorbed(rows, comp, roles, readers)
             if changed:
                 roles.update(changed)
                 readers.clear()
 
 
 def _absorbed(
-    root: Instruction,
+    rows: Rows,
     comp: Computation,
     roles: MutableMapping[Instruction, Role],
     readers: dict[Instruction, set[Instruction]],
 ) -> dict[Instruction, Role]:
     """Return the roles that change where a kernel absorbs others: none if no reduction is one."""
-    rows = _first_space(root, roles)
-    if rows is None:
-        return {}
     changes: dict[Instruction, Role] = {}
     trial = ChainMap(changes, roles)
-    members = {root}
+    members = {rows.root}
     grown = True
     while grown:
         grown = False
@@ -248,12 +247,27 @@ def _absorbed(
     return changes if size * rows.length <= _KEPT_BYTES else {}
 
 
-def _first_space(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows | None:
-    """Return the row space of a kernel by a reduction that it reads."""
+def _first_space(
+    root: Instruction,
+    roles: Mapping[Instruction, Role],
+    barren: MutableMapping[object, set[Instruction]],
+) -> Rows | None:
+    """Return the row space of a kernel by a reduction that it reads.
+
+    barren: by what a space depends on at its root, the instructions that are known to read no such
+    reduction. It stays true: kernels become fused, and nothing becomes a kernel.
+    """
+    if root.shape.is_tuple:
+        return None
+    source = root.operands[0] if root.opcode == "reduce" else root
+    kind = (source.shape, root.dimensions if root.opcode == "reduce" else None)
+    known = barren.setdefault(kind, set())
     todo, seen = list(root.operands), set[Instruction]()
     while todo:
         inst = todo.pop()
-        if inst in seen or not isinstance(inst.shape, ArrayShape) or not inst.shape.dims:
+        if inst in seen or inst in known:
+            continue
+        if not isinstance(inst.shape, ArrayShape) or not inst.shape.dims:
             continue
         seen.add(inst)
         if inst.opcode == "reduce" and roles[inst] is Role.KERNEL:
@@ -262,6 +276,7 @@ def _first_space(root: Instruction, roles: Mapping[Instruction, Role]) -> Rows |
                 return rows
         elif inst.opcode in _RENAMED or is_on_demand(inst):
             todo.extend(inst.operands)
+    known |= seen
     return None
 
 
