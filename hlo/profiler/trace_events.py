@@ -3,11 +3,14 @@
 All are complete events, with begin and duration in microseconds. A device is a process; thread 0
 is the one that called the program, with loops, iterations and kernels nested as they ran, the
 others show their shares of kernels.
+
+Perfetto rounds to nanoseconds, and drops events of a thread that overlap otherwise than by nesting:
+all times are whole nanoseconds, so that none overlap for being rounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hlo.profiler.records import KernelTime, ProfileData, Slice
@@ -27,7 +30,7 @@ def chrome_trace(profiles: Sequence[ProfileData]) -> dict[str, Any]:
             name = "caller" if lane == 0 else f"{what}, thread {lane}"
             events.append(_name("thread_name", profile.device, lane, name))
         events += _Nested(profile).events()
-        events += [_share(profile, s) for s in profile.timeline if s.thread]
+        events += _shares(profile)
     first = profiles[0]
     return {
         "traceEvents": events,
@@ -44,18 +47,30 @@ def _name(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def _share(profile: ProfileData, s: Slice) -> dict[str, Any]:
-    entry = profile.entries[s.entry]
-    return _complete(profile, entry.label, "share", s.thread, s.begin_s, s.duration_s, {})
+def _shares(profile: ProfileData) -> Iterator[dict[str, Any]]:
+    """Return what threads besides the caller did, each one thing after the other."""
+    ends: dict[int, int] = {}
+    for s in profile.timeline:
+        if s.thread:
+            begin, end = _within(s, ends.get(s.thread, 0))
+            ends[s.thread] = end
+            name = profile.entries[s.entry].label
+            yield _complete(profile, name, "share", s.thread, begin, end, {})
+
+
+def _within(s: Slice, last: int) -> tuple[int, int]:
+    """Return begin and end of a slice in nanoseconds; the one before it ended at `last`."""
+    begin = max(last, round(s.begin_s * 1e9))
+    return begin, max(begin, round((s.begin_s + s.duration_s) * 1e9))
 
 
 def _complete(
-    profile: ProfileData, name: str, category: str, thread: int, begin_s: float, duration_s: float,
+    profile: ProfileData, name: str, category: str, thread: int, begin: int, end: int,
     args: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     return {
         "ph": "X", "name": name, "cat": category, "pid": profile.device, "tid": thread,
-        "ts": begin_s * 1e6, "dur": max(0.0, duration_s) * 1e6, "args": args,
+        "ts": begin / 1000, "dur": (end - begin) / 1000, "args": args,
     }  # fmt: skip
 
 
@@ -75,9 +90,10 @@ class _Nested:
     def __init__(self, profile: ProfileData) -> None:
         self.profile = profile
         self.found: list[dict[str, Any]] = []
-        # The open events, outermost first.
-        self.open: list[tuple[_Frame, dict[str, Any]]] = []
-        self.end = 0.0
+        # The open events, outermost first, and when they began.
+        self.open: list[tuple[_Frame, dict[str, Any], int]] = []
+        # The end of the last slice, in nanoseconds.
+        self.end = 0
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events in the order of their beginning."""
@@ -97,7 +113,7 @@ class _Nested:
             wanted.append(("entry", number))
             number = self.profile.entries[number].parent
         wanted.reverse()
-        for place, (frame, _) in enumerate(self.open):
+        for place, (frame, _, _) in enumerate(self.open):
             kind, loop = frame
             # An iteration is open for as long as what runs is inside of its loop.
             inside = place <= len(wanted) and wanted[place - 1] == ("entry", loop)
@@ -106,27 +122,28 @@ class _Nested:
         if is_turn:
             wanted.append((s.mark, s.entry))
         same = 0
-        for (frame, _), want in zip(self.open, wanted, strict=False):
+        for (frame, _, _), want in zip(self.open, wanted, strict=False):
             if frame != want or (is_turn and same == len(wanted) - 1):
                 break
             same += 1
         self._close(same)
+        begin, end = _within(s, self.end)
         for frame in wanted[same:]:
-            self._begin(frame, s)
-        self.end = s.begin_s + s.duration_s
+            self._begin(frame, begin)
+        self.end = end
 
-    def _begin(self, frame: _Frame, s: Slice) -> None:
+    def _begin(self, frame: _Frame, at: int) -> None:
         kind, number = frame
         entry = self.profile.entries[number]
         name = {"iteration": "iteration", "untimed": "iterations"}.get(kind, entry.label)
         category = entry.kind if kind == "entry" else "loop"
         args = describe(entry) if kind == "entry" else {}
-        event = _complete(self.profile, name, category, 0, s.begin_s, 0.0, args)
+        event = _complete(self.profile, name, category, 0, at, at, args)
         self.found.append(event)
-        self.open.append((frame, event))
+        self.open.append((frame, event, at))
 
     def _close(self, count: int) -> None:
         """End all open events but the first ones."""
         while len(self.open) > count:
-            _, event = self.open.pop()
-            event["dur"] = max(0.0, self.end * 1e6 - event["ts"])
+            _, event, begin = self.open.pop()
+            event["dur"] = (self.end - begin) / 1000

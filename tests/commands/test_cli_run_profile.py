@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from hlo_tools.run import command as run_tool
 
 from tests.harness.schemas import check_schema
+from tests.harness.trace_events import check_trace_events
 
 MODULE = """HloModule m
 ENTRY e {
@@ -73,7 +74,7 @@ def test_json_is_as_the_schemas_say() -> None:
     _profiled("m.hlo", "--profile=p.json")
     check_schema("profile", json.loads(Path("p.json").read_text()))
     _profiled("m.hlo", "--profile=p", "--profile-format=chrome")
-    check_schema("trace-events", json.loads(Path("p").read_text()))
+    check_trace_events(json.loads(Path("p").read_text()))
     report = json.loads(_profiled("m.hlo", "--profile", "--json"))
     check_schema("hlo-run", report)
     check_schema("profile", report["profile"][0])
@@ -129,7 +130,7 @@ def test_compilation_is_divided_into_stages_passes_and_parts() -> None:
     assert sum(e["self_s"] for e in entries) == pytest.approx(profile["wall_s"]["mean"])
     assert entries[0]["total_s"] == pytest.approx(profile["wall_s"]["mean"])
     _profiled("m.hlo", "--profile-compile=c.trace.json")
-    check_schema("trace-events", json.loads(Path("c.trace.json").read_text()))
+    check_trace_events(json.loads(Path("c.trace.json").read_text()))
 
 
 @pytest.mark.parametrize(

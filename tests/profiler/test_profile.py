@@ -20,6 +20,7 @@ from hlo.profiler.recorder import recorder_ir
 from hlo.profiler.records import KernelTime, Peak, Slice, Spread
 from hlo.runtime.jit import host_machine
 from tests.harness.schemas import check_schema
+from tests.harness.trace_events import check_trace_events
 
 # A loop of 40 iterations around one of 3, and a conditional that takes each branch in turn.
 NESTED = """HloModule nested
@@ -204,26 +205,31 @@ def test_a_timeline_is_in_order(nested: Profile) -> None:
 def test_json_and_trace_events_are_as_their_schemas_say(nested: Profile, parallel: Profile) -> None:
     for profile in (nested, parallel):
         check_schema("profile", json.loads(json.dumps(profile.to_json())))
-        check_schema("trace-events", json.loads(json.dumps(profile.chrome_trace())))
+        check_trace_events(profile.chrome_trace())
 
 
 def test_trace_events_are_nested_as_the_program_ran(nested: Profile) -> None:
     events = [e for e in nested.chrome_trace()["traceEvents"] if e["ph"] == "X"]
     assert sum(e["name"] == "entry/overhead" for e in events) == 5  # runs
     (*_, inner) = (e for e in events if e["name"] == "inner")
-    around = [
-        e["name"] for e in events
-        if e["ts"] <= inner["ts"] and e["ts"] + e["dur"] >= inner["ts"] + inner["dur"] > e["ts"]
-    ]  # fmt: skip
+    at = inner["ts"] + inner["dur"] / 2
+    around = [e["name"] for e in events if e["ts"] <= at <= e["ts"] + e["dur"]]
     assert around[-5:] == ["entry/overhead", "w", "iteration", "loop", "inner"]
     assert inner["args"]["hlo"].startswith("%inner = f32[64]{0} tanh(")
-    # Complete events of one thread do not overlap but by nesting.
-    open_ends: list[float] = []
-    for e in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
-        while open_ends and open_ends[-1] <= e["ts"] + 1e-4:
-            open_ends.pop()
-        assert not open_ends or e["ts"] + e["dur"] <= open_ends[-1] + 1e-4
-        open_ends.append(e["ts"] + e["dur"])
+
+
+def test_trace_events_do_not_overlap_for_being_rounded() -> None:
+    ends = [0.0, 1.0004e-6, 2.0016e-6, 3.0028e-6]
+    slices = [
+        Slice(n % 2, a, b - a, thread)
+        for thread in (0, 1)
+        for n, (a, b) in enumerate(pairwise(ends))
+    ]
+    entries = (KernelTime("e", "entry"), KernelTime("k", "kernel", 0))
+    found = Profile("m", runs=1, entries=entries, timeline=tuple(slices)).chrome_trace()
+    check_trace_events(found)
+    times = [(e["ts"], e["dur"]) for e in found["traceEvents"] if e["ph"] == "X"]
+    assert times == [(0, 3.003), (1, 1.002), (0, 1), (1, 1.002), (2.002, 1.001)]
 
 
 # A loop of 60 iterations around one that runs as often as the first one has.
@@ -274,7 +280,7 @@ def test_loops_of_tiny_iterations_are_timed_as_a_whole(bound: str) -> None:
     assert [e.kind for e in found.entries] == ["entry", "while", "call"]
     assert w.operations >= (bound == "known") * 500 * 2 * 8
     check_schema("profile", json.loads(json.dumps(found.to_json())))
-    check_schema("trace-events", json.loads(json.dumps(found.chrome_trace())))
+    check_trace_events(found.chrome_trace())
 
 
 def test_iterations_of_unknown_number_are_counted() -> None:
