@@ -595,8 +595,8 @@ def _key(text: bytes, machine: Machine, passes: str, verify: str) -> str:
 
 @memoized
 def _sources() -> str:
-    """Return what changes when this package's files do: their names, sizes and times."""
-    root = Path(__file__).parent
+    """Return what changes when this project's files do: their names, sizes and times."""
+    root = Path(__file__).parents[1]
     found = []
     for folder, folders, files in os.walk(root):
         folders[:] = [f for f in folders if f != "__pycache__"]

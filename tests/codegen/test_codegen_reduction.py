@@ -142,6 +142,45 @@ def test_reduce_of_pairs(dims: list[int], over: int) -> None:
     assert_same(check(text, [x]), xla_run(text, [x]))
 
 
+# How argmax and argmin spell which element is taken: the first or the last of equal ones.
+PICKS = {
+    "first of the largest": "GT",
+    "last of the largest": "GE",
+    "first of the smallest": "LT",
+}
+
+
+@pytest.mark.parametrize("pick", PICKS)
+@pytest.mark.parametrize("types", [("f32", "s32"), ("bf16", "s64"), ("f64", "u16"), ("s8", "s32")])
+@pytest.mark.parametrize("dims", [[3, 127], [3, 128], [5, 1000], [2, 331], [40_970]])
+def test_argmax_of_equal_elements_and_nan(
+    pick: str, types: tuple[str, str], dims: list[int]
+) -> None:
+    t, index = types
+    last, kept = len(dims) - 1, shape("", dims[:-1])
+    text = f"""HloModule m
+      f {{ a = {t}[] parameter(0) i = {index}[] parameter(1)
+        b = {t}[] parameter(2) j = {index}[] parameter(3)
+        better = pred[] compare(a, b), direction={PICKS[pick]}
+        unordered = pred[] compare(a, a), direction=NE
+        take = pred[] or(better, unordered)
+        v = {t}[] select(take, a, b)
+        k = {index}[] select(take, i, j)
+        ROOT r = ({t}[], {index}[]) tuple(v, k) }}
+      ENTRY e {{ x = {shape(t, dims)} parameter(0)
+        n = {shape(index, dims)} iota(), iota_dimension={last}
+        v = {t}[] parameter(1) z = {index}[] constant(0)
+        ROOT r = ({t}{kept}, {index}{kept}) reduce(x, n, v, z),
+          dimensions={{{last}}}, to_apply=f }}"""
+    et = ELEMENT_TYPES[t]
+    few, start = RNG.integers(-3, 3, dims), np.asarray(-2, et.dtype)
+    unordered = [[], [-5, -4], np.flatnonzero(few < 2)] if et.is_float else [[]]
+    for places in unordered:
+        x = few.astype(et.dtype)
+        x.reshape(-1)[places] = np.nan if et.is_float else 0
+        check(text, [x, start])
+
+
 def test_a_function_that_is_not_commutative_goes_in_order() -> None:
     text = """HloModule m
 f { a = s32[] parameter(0) b = s32[] parameter(1) k = s32[] constant(3)

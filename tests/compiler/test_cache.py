@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hlo
-from hlo.compiler.pipeline import compile_text
+from hlo.compiler.pipeline import _sources, compile_text
 from hlo.runtime import cache as cache_module
 from hlo.runtime.cache import Cache, digest
 
@@ -63,6 +63,10 @@ def test_text_options_and_versions_are_the_key(
     assert not was_built(ADD, store)
     monkeypatch.setattr("hlo.compiler.pipeline.__version__", "99")
     assert was_built(ADD, store)
+
+
+def test_the_sources_of_every_package_are_part_of_the_key() -> None:
+    assert "codegen/pipeline.py" in _sources() and "ops/spec.py" in _sources()
 
 
 def test_a_module_is_known_by_its_text(store: Cache) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -68,7 +69,12 @@ class Combiner:
             return False
         if length > _SEQUENTIAL_MAX:
             return True
-        return length > _SEQUENTIAL_PICK_MAX and picks_an_argument(self.computation)
+        return length > _SEQUENTIAL_PICK_MAX and self.picks
+
+    @cached_property
+    def picks(self) -> bool:
+        """True for a function that only selects one of its arguments."""
+        return self.known is None and picks_an_argument(self.computation)
 
     def neutral(self) -> np.ndarray:
         """Return the identity element of a known operation."""

@@ -15,6 +15,7 @@ from hlo.analysis.fusion.roles import Role
 from hlo.analysis.fusion.rows import rows_of
 from hlo.codegen.kernels.reduce.columns import NARROW, reduce_columns
 from hlo.codegen.kernels.reduce.combiner import Accumulators
+from hlo.codegen.kernels.reduce.lanes import LANES, position_operand, row_in_lanes
 from hlo.codegen.kernels.reduce.reducer import BLOCK, KernelReducer, Reducer, Reduction
 from hlo.codegen.kernels.reduce.row_loops import prepare_row
 from hlo.codegen.llvm import Index, Val
@@ -92,7 +93,8 @@ def _row(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> li
     """Reduce the elements of one result from one position to another, at least one."""
     b, r, whole = w.b, w.r, w.r.parts == 1
     if not w.combiner.known and w.combiner.splits(r.length):
-        return _row_in_chains(w, kept, first, last)
+        found = _row_in_pieces(w, kept, first, last)
+        return w.apply(w.inits(), found) if whole else found
     acc = Accumulators(b, w.combiner.held)
     if whole:
         acc.put(w.inits())
@@ -164,6 +166,26 @@ def _element(elements: ElementEmitter, inst: Instruction, indices: Indices) -> V
     return w.combiner.result(w.b, total, [w.r.results[0].element_type])[0]
 
 
+def _row_in_pieces(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> list[Value]:
+    """Reduce the elements of a row, each piece in order, without initial values."""
+    b, position = w.b, position_operand(w.r)
+    if position is None:
+        return _row_in_chains(w, kept, first, last)
+    if isinstance(first, int) and isinstance(last, int):
+        return row_in_lanes(w, kept, first, last, position)
+
+    def values(found: list[Value]) -> list[Val]:
+        return [v for v in found if isinstance(v, Val)]
+
+    # The last part may have less than an element for each lane.
+    found = b.choose(
+        b.compare("sge", b.sub(last, first), LANES),
+        lambda: values(row_in_lanes(w, kept, first, last, position)),
+        lambda: values(_row_in_chains(w, kept, first, last)),
+    )
+    return list(found)
+
+
 def _row_in_chains(w: Reducer, kept: Mapping[int, Index], first: Index, last: Index) -> list[Value]:
     """Reduce adjacent pieces in independent chains, since each step depends on the previous one."""
     b, combiner = w.b, w.combiner
@@ -194,9 +216,7 @@ def _row_in_chains(w: Reducer, kept: Mapping[int, Index], first: Index, last: In
     rest = b.select(long, *(Val("i64", str(end)) for end in ends)).name
     with b.loop(rest, last) as at:
         chains[0].put(w.apply(chains[0].get(), element(at)))
-    if w.r.parts > 1:
-        return chains[0].get()
-    return w.apply(w.inits(), chains[0].get())
+    return chains[0].get()
 
 
 def _join(k: Kernel) -> Extent:

@@ -1,0 +1,120 @@
+"""Rows of reducers that pick one of their elements, argmax and argmin above all, in vector lanes.
+
+A lane has every `LANES`-th element of a row, in order. Of equal elements such a reducer may take
+the earlier or the later one, so that what the lanes have found is combined in the order of the
+elements, which an operand tells: the positions along the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hlo.codegen.kernels.reduce.combiner import Accumulators
+from hlo.codegen.kernels.reduce.reducer import Reducer, Reduction
+from hlo.codegen.llvm import Index, Val
+from hlo.codegen.scalar import operations as scalar
+from hlo.codegen.scalar.operations import Value
+from hlo.codegen.scalar.representation import select
+from hlo.ir import Instruction
+from hlo.values.types import integer_range
+
+LANES = 64
+
+
+def position_operand(r: Reduction) -> int | None:
+    """Return which operand has increasing positions along the rows, if lanes can be used at all.
+
+    Rows of one dimension, of a reducer that picks, long enough to fill all lanes twice.
+    """
+    if len(r.reduced) != 1 or r.part < 2 * LANES or not r.combiner.picks:
+        return None
+    dims = [d for d in r.reduced[0] if r.source.dims[d] > 1]
+    if len(dims) != 1 or any(et.is_complex for et in r.combiner.held):
+        return None
+    numbered = (
+        n
+        for n, (operand, et) in enumerate(zip(r.operands, r.combiner.held, strict=True))
+        if operand.array_shape.element_type is et and _increases(operand, dims[0])
+    )
+    return next(numbered, None)
+
+
+def _increases(inst: Instruction, dim: int) -> bool:
+    """True for an array whose elements are 0, 1, .. along a dimension."""
+    while inst.opcode == "broadcast":
+        if dim not in inst.dimensions:
+            return False
+        dim = inst.dimensions.index(dim)
+        inst = inst.operands[0]
+    if inst.opcode != "iota" or inst.iota_dimension != dim:
+        return False
+    et = inst.array_shape.element_type
+    return et.is_integer and inst.array_shape.dims[dim] - 1 <= integer_range(et)[1]
+
+
+def row_in_lanes(
+    w: Reducer, kept: Mapping[int, Index], first: Index, last: Index, position: int
+) -> list[Value]:
+    """Reduce the elements of a row from one position to another, without initial values.
+
+    position: the operand that tells the order. There are at least `LANES` elements.
+    """
+    b = w.b
+    # Two strips, that each step reads the one and writes the other: where the same memory is read
+    # and written, LLVM makes a masked store of a selection, for which the next load has to wait.
+    strip, other = (Accumulators(b, w.combiner.held, LANES) for _ in range(2))
+
+    # The positions are a sum of what LLVM reads and of what is the same in all lanes: it does not
+    # see by itself that they are those of the lane before and one.
+    et = w.combiner.held[position]
+    numbers = Accumulators(b, [et], LANES)
+    with b.loop(0, LANES, folded=True) as j:
+        numbers.put([scalar.from_index(b, j, et)], j)
+
+    def element(start: Index, j: Index) -> list[Value]:
+        values = w.element(kept, w.reduced_at(b.add(start, j)))
+        origin, (number,) = scalar.from_index(b, start, et), numbers.get(j)
+        values[position] = scalar.arithmetic(b, "add", et, [origin, number])
+        return values
+
+    def advance(source: Accumulators, target: Accumulators, start: Index, count: Index) -> None:
+        with b.loop(0, count, folded=True) as j:
+            target.put(w.apply(source.get(j), element(start, j)), j)
+
+    with b.loop(0, LANES, folded=True) as j:
+        strip.put(element(first, j), j)
+    begin = b.add(first, LANES)
+    steps = b.udiv(b.sub(last, begin), 2 * LANES)
+    with b.loop(0, steps) as n:
+        at = b.add(begin, b.mul(n, 2 * LANES))
+        advance(strip, other, at, LANES)
+        advance(other, strip, b.add(at, LANES), LANES)
+    done = b.add(begin, b.mul(steps, 2 * LANES))
+    if done != last:
+        rest = b.minimum(b.sub(last, done), LANES)
+        advance(strip, strip, done, rest)
+        done = b.add(done, rest)
+    if done != last:
+        advance(strip, strip, done, b.sub(last, done))
+    half = LANES // 2
+    while half:
+        with b.loop(0, half, folded=True) as j:
+            both = strip.get(j), strip.get(b.add(j, half))
+            strip.put(w.apply(*_in_order(w, *both, position)), j)
+        half //= 2
+    return strip.get()
+
+
+def _in_order(
+    w: Reducer, x: list[Value], y: list[Value], position: int
+) -> tuple[list[Value], list[Value]]:
+    """Return two sets of values, that of the earlier element first."""
+    b = w.b
+    at, other = x[position], y[position]
+    assert isinstance(at, Val) and isinstance(other, Val)
+    is_first = b.icmp("slt" if w.combiner.held[position].is_signed else "ult", at, other)
+
+    def chosen(yes: list[Value], no: list[Value]) -> list[Value]:
+        return [select(b, is_first, *v) for v in zip(yes, no, strict=True)]
+
+    return chosen(x, y), chosen(y, x)
