@@ -18,6 +18,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -169,9 +170,12 @@ def load_plugin(path: str) -> None:
     spec = importlib.util.spec_from_file_location(f"hlo_pass_plugin_{Path(path).stem}", path)
     if spec is None or spec.loader is None:
         raise HloError.at("bad-plugin", f"{path}: not a Python file")
+    # Dataclasses look the module of their fields up there.
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        spec.loader.exec_module(module)
     except Exception as e:  # whatever a user's file raises is that file's error
+        del sys.modules[spec.name]
         raise HloError.at("bad-plugin", f"{path}: {type(e).__name__}: {e}") from e
 
 

@@ -135,9 +135,9 @@ def test_inputs_shrink_with_their_parameters(file: Path) -> None:
     summary = json.loads(done.stdout)
     check_schema("hlo-reduce", summary)
     assert opcodes("m.reduced.hlo") == ["constant", "broadcast", "parameter", "minimum"]
-    inputs = np.load(summary["inputs"])
     # What was multiplied before is a parameter now, of the value that it had.
-    assert [a.tolist() for a in inputs.values()] == [[[900]]]
+    with np.load(summary["inputs"]) as inputs:
+        assert [a.tolist() for a in inputs.values()] == [[[900]]]
     assert run("m.hlo", "--test", "true", "--inputs", "in.npz").exit_code == 2
 
 
@@ -162,8 +162,19 @@ def test_an_error_of_the_verifier(file: Path) -> None:
     assert len(list(hlo.load("out.hlo").instructions())) <= 3
 
 
+def test_files_of_tests_that_are_ended_go(file: Path) -> None:
+    Path("files").mkdir()
+    # Of each two tests the second is ended where the first has passed, or after its time.
+    flags = ["m.hlo", "--test", "grep -q tanh {} || sleep 60", "--timeout", "0.5", "-j", "2"]
+    command = [sys.executable, "-c", "from hlo_tools.reduce import main; main()", *flags]
+    done = subprocess.run(command, env={**os.environ, "TMPDIR": str(Path("files").absolute())})
+    assert done.returncode == 0
+    assert not list(Path("files").iterdir())
+
+
 def test_wrong_usage(file: Path) -> None:
     assert run("m.hlo").exit_code == 2
+    assert "nan is no number" in run("m.hlo", "--check", "--timeout", "nan").stderr
     assert run("m.hlo", "--check", "--crash").exit_code == 2
     assert "[bad-command]" in run("m.hlo", "--test", "no-such-command").stderr
     assert "[unknown-pass]" in run("m.hlo", "--pass", "no-such-pass").stderr

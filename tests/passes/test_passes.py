@@ -348,6 +348,15 @@ def test_a_plugin_brings_a_pass(tmp_path: Path) -> None:
     assert "ROOT %a" in out
 
 
+def test_a_plugin_may_have_dataclasses(tmp_path: Path) -> None:
+    fields = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    kind = "@dataclass\nclass Kind:\n    name: str\n"
+    path = tmp_path / "fielded.py"
+    path.write_text(fields + kind + PLUGIN.replace("plugged_in", "fielded"))
+    code, _, err = run(f"--load-pass-plugin={path}", "--passes=fielded", text=TEXT)
+    assert code == 0, err
+
+
 @pytest.mark.parametrize(
     ("content", "words"), [("1 / 0", "ZeroDivisionError"), ("def f(:", "SyntaxError")]
 )

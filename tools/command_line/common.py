@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import sys
@@ -50,7 +51,7 @@ class Tool(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, spelled(self.params, args))
+            rest = super().parse_args(ctx, spelled(self.params, args))
         except click.NoSuchOption as e:
             found = meant(self.params, e.option_name)
             if not found:
@@ -58,6 +59,11 @@ class Tool(click.Command):
             raise click.UsageError(
                 f"{e.message} Did you mean {' or '.join(found)}?", e.ctx
             ) from None
+        for param in self.params:
+            value = ctx.params.get(param.name or "")
+            if isinstance(value, float) and math.isnan(value):  # it is in any range
+                raise click.BadParameter("nan is no number.", ctx, param)
+        return rest
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, **rest: Any

@@ -62,8 +62,8 @@ def time_limit(seconds: float | None, show: Callable[[HloError], None]) -> Itera
         os._exit(BAD_INPUT)
 
     before = signal.signal(signal.SIGALRM, over) if has_signal else None
-    threading.Thread(target=wait, daemon=True).start()
     try:
+        threading.Thread(target=wait, daemon=True).start()
         yield
     except _Over:
         done.set()

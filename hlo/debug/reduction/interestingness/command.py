@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import weakref
 from pathlib import Path
 
 from hlo.debug.reduction.interestingness.base import ValidModules
@@ -32,10 +33,30 @@ class Command(ValidModules):
                 "bad-command", f"there is no command {program}",
                 hint=f"a script in this folder is ./{program}" if os.path.exists(program) else None,
             )  # fmt: skip
+        # Tests that are ended leave their files in it.
+        self._folder = tempfile.mkdtemp(prefix="hlo-reduce-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def wrong(self, module: Module) -> str:
-        ended = run_on_file(self.command, module)
-        return f"exit status {self.status}" if ended == self.status else ""
+        return f"exit status {self.status}" if self.ended(module) == self.status else ""
+
+    def ended(self, module: Module) -> int:
+        """Write a module to a file of its own and run the command on it; returns its exit status.
+
+        A signal that ends it is the negative number. What it writes is dropped.
+        """
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            path = Path(folder) / "module.hlo"
+            path.write_text(str(module))
+            file = shlex.quote(str(path))
+            command = self.command
+            line = command.replace(PLACE, file) if PLACE in command else f"{command} {file}"
+            ended = subprocess.run(
+                ["/bin/sh", "-c", line], env={**os.environ, VARIABLE: str(path)},
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                check=False,
+            )  # fmt: skip
+        return ended.returncode
 
     def __str__(self) -> str:
         return f"{self.command} = {self.status}"
@@ -55,21 +76,3 @@ def _program(command: str) -> str:
 
 
 _OF_THE_SHELL = frozenset("if for while case { ! cd test [ export set unset exec eval".split())
-
-
-def run_on_file(command: str, module: Module) -> int:
-    """Write a module to a file of its own and run a command on it; returns its exit status.
-
-    A signal that ends it is the negative number. What it writes is dropped.
-    """
-    with tempfile.TemporaryDirectory(prefix="hlo-reduce-") as folder:
-        path = Path(folder) / "module.hlo"
-        path.write_text(str(module))
-        file = shlex.quote(str(path))
-        line = command.replace(PLACE, file) if PLACE in command else f"{command} {file}"
-        ended = subprocess.run(
-            ["/bin/sh", "-c", line], env={**os.environ, VARIABLE: str(path)},
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            check=False,
-        )  # fmt: skip
-    return ended.returncode

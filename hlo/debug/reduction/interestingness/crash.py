@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from hlo.debug.reduction.interestingness.command import Command, run_on_file
+from hlo.debug.reduction.interestingness.command import Command
 from hlo.debug.reduction.interestingness.values import Inputs, OnInputs
 from hlo.errors import HloError
 from hlo.ir import Module
@@ -26,14 +26,12 @@ class Crashes(OnInputs):
     def __init__(
         self, command: str = "", inputs: Inputs | None = None, passes: str = "default"
     ) -> None:
-        self._command, self._passes = command, passes
+        self._command, self._passes = Command(command) if command else None, passes
         super().__init__(inputs)
-        if command:
-            Command(command)
 
     def wrong(self, module: Module) -> str:
-        if self._command:
-            status = run_on_file(self._command, module)
+        if self._command is not None:
+            status = self._command.ended(module)
             if status > _SIGNAL:
                 status = _SIGNAL - status
         else:
@@ -43,7 +41,8 @@ class Crashes(OnInputs):
         return "an internal error" if status == _BUG else ""
 
     def __str__(self) -> str:
-        return f"crash {self._command or self._passes} {self.inputs}"
+        how = self._passes if self._command is None else self._command.command
+        return f"crash {how} {self.inputs}"
 
 
 def _signal(number: int) -> str:
