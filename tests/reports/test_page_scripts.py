@@ -29,6 +29,16 @@ def _value(expression: str) -> Any:
     return json.loads(done.stdout)
 
 
+def test_what_differs_is_whole_words() -> None:
+    assert _value(
+        """[["add(max.749, b)", "add(max.7490, b)"], ["f(a)", "f(a, b)"], ["x.1", "y.1"], ["", "a"]]
+        .map(([a, b]) => hlo.differing(a, b).map((t) => [t.same, t.differs, t.rest].join("|")))"""
+    ) == [
+        ["add(|max.749|, b)", "add(|max.7490|, b)"], ["f(a||)", "f(a|, b|)"],
+        ["|x.1|", "|y.1|"], ["||", "|a|"],
+    ]  # fmt: skip
+
+
 def test_numbers() -> None:
     assert _value(
         """[hlo.countText(0), hlo.countText(999), hlo.countText(25165824), hlo.flopsText(8),

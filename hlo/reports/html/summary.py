@@ -16,6 +16,8 @@ from hlo.values.types import Shape, TupleShape
 # Rows of a table; what is left out is counted.
 _MOST = 400
 _LONGEST_SHAPE = 300
+# A shape of at most so many characters stands in one line.
+_LINE = 40
 
 
 def summary_html(module: Module, stats: Statistics, notes: Sequence[str]) -> str:
@@ -86,16 +88,18 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Cells], *numbers: in
     )
     yield "</tr></thead><tbody>"
     for row in rows[:_MOST]:
-        yield f"<tr>{''.join(_cell(cell, n in numbers) for n, cell in enumerate(row))}</tr>"
+        cells = (_cell(cell, heads[n], n in numbers) for n, cell in enumerate(row))
+        yield f"<tr>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
     if len(rows) > _MOST:
         yield f'<p class="muted">and {len(rows) - _MOST:,} more</p>'
     yield "</section>"
 
 
-def _cell(cell: object, is_number: bool) -> str:
+def _cell(cell: object, head: str, is_number: bool) -> str:
     text, value = cell if isinstance(cell, tuple) else (cell, None)
-    kind = ' class="number"' if is_number else ""
+    is_whole = head == "shape" and len(str(text)) <= _LINE
+    kind = ' class="number"' if is_number else ' class="whole"' if is_whole else ""
     key = "" if value is None else f' data-value="{value}"'
     return f"<td{kind}{key}>{escaped(str(text))}</td>"
 
@@ -123,10 +127,13 @@ def _shape(shape: Shape) -> str:
 
 
 def _computations(stats: Statistics) -> list[Cells]:
+    """Return a row for each computation, those of most operations first."""
     return [
         (
             name, comp["instructions"], (count_text(comp["cost"].operations),
             comp["cost"].operations), _size(comp["cost"].bytes),
         )
-        for name, comp in stats.computations.items()
+        for name, comp in sorted(
+            stats.computations.items(), key=lambda item: -item[1]["cost"].operations
+        )
     ]  # fmt: skip

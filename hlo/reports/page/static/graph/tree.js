@@ -194,6 +194,8 @@
         const item = place(user);
         if (item === null) continue;
         module.operands[user].forEach((operand, n) => {
+          // What stands at its users has no place that they could be joined to.
+          if (!module.isShown(operand)) return;
           const from = place(operand);
           if (from === null || (from === item && !item.isOpen)) return;
           if (from.kind === "instruction" && module.isTold(operand, user)) return;

@@ -4,8 +4,9 @@
   const ROW = 26, SPARE = 12;
 
   hlo.Grid = class {
-    /** columns: [{ title, width, value(row), text(row), full(row), isNumber, hint }]; value is what
-     *  sorts, full the text of the tooltip if it is not `text`. onChoose(row) is told of a click or the enter key. */
+    /** columns: [{ title, width, value(row), text(row), full(row), isNumber, isPath, hint }]; value is
+     *  what sorts, full the text of the tooltip if it is not `text`; of a path that is too long the
+     *  end is shown. onChoose(row) is told of a click or the enter key. */
     constructor(holder, rows, columns, onChoose = () => {}) {
       Object.assign(this, { all: rows, rows, columns, onChoose, chosen: null, by: null, sign: 1 });
       const template = columns.map(({ width }) => width).join(" ");
@@ -66,8 +67,10 @@
     #row(row, at) {
       const cells = this.columns.map((column) => {
         const text = column.text(row);
-        return hlo.element("span", { role: "gridcell", class: column.isNumber ? "number" : "",
-                                     title: column.full?.(row) ?? text }, text);
+        return hlo.element("span",
+          { role: "gridcell", class: column.isPath ? "path" : column.isNumber ? "number" : "",
+            title: column.full?.(row) ?? text },
+          column.isPath ? hlo.element("bdi", {}, text) : text);
       });
       const node = hlo.element("div", { role: "row", "aria-rowindex": String(at + 1),
         class: `grid-row${row === this.chosen ? " chosen" : ""}`,

@@ -38,7 +38,7 @@
     const hasSharding = Object.keys(module.shardings).length > 0;
     return [
       number("#", "56px", (inst) => inst, String, "Place in the module"),
-      text("name", "minmax(140px, 2fr)", (inst) => module.names[inst]),
+      text("name", "minmax(190px, 2fr)", (inst) => module.names[inst]),
       text("opcode", "minmax(110px, 1fr)", (inst) => module.title(inst)),
       text("shape", "minmax(130px, 1.6fr)", (inst) => module.shape(inst)),
       number("FLOP", "84px", (inst) => module.flops[inst], hlo.countText, "Of one run"),
@@ -55,7 +55,8 @@
         full: (inst) => module.text("sources", inst) },
       number("HLO line", "72px", (inst) => module.hlo_lines[inst], (n) => n === 0 ? "" : String(n)),
       hasSharding ? text("sharding", "minmax(110px, 1fr)", (inst) => module.sharding(inst)) : null,
-      text("operation", "minmax(110px, 1.6fr)", (inst) => module.text("op_names", inst)),
+      { ...text("operation", "minmax(200px, 2.4fr)", (inst) => module.text("op_names", inst)),
+        isPath: true },
     ].filter((column) => column !== null);
   }
 })(globalThis.hlo ??= {});

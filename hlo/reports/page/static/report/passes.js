@@ -58,6 +58,8 @@
     detail.scrollTop = 0;
   }
 
+  const marked = ({ same, differs, rest }) => [same, hlo.element("b", {}, differs), rest];
+
   function sideBySide(rows) {
     return hlo.element("table", { class: "sides" },
       hlo.element("thead", {}, hlo.element("tr", {}, hlo.element("th", {}, "before"),
@@ -66,7 +68,7 @@
         if (kind === "gap") {
           return hlo.element("tr", {}, hlo.element("td", { colspan: 2, class: "gap" }, "⋮"));
         }
-        const [left, right] = kind === "changed" ? hlo.differing(before, after)
+        const [left, right] = kind === "changed" ? hlo.differing(before, after).map(marked)
           : [[before], [after]];
         return hlo.element("tr", { class: kind === "" ? "muted" : "" },
           hlo.element("td", { class: kind !== "" && before !== "" ? "removed" : "" }, ...left),
@@ -74,15 +76,20 @@
       })));
   }
 
-  /** Returns two texts as lists of nodes in which what differs, between the same beginning and the
-   *  same end, is marked. */
+  /** Returns two texts as { same, differs, rest } each: what differs between the same words at the
+   *  beginning and at the end. */
   hlo.differing = (before, after) => {
     let head = 0, tail = 0;
     const least = Math.min(before.length, after.length);
     while (head < least && before[head] === after[head]) head++;
     while (tail < least - head && before.at(-1 - tail) === after.at(-1 - tail)) tail++;
-    return [before, after].map((text) => [text.slice(0, head),
-      hlo.element("b", {}, text.slice(head, text.length - tail)),
-      text.slice(text.length - tail)]);
+    const isWord = (text, at) => /[\w.-]/.test(text[at] ?? " ");
+    const isInside = (text, at) => isWord(text, at - 1) && isWord(text, at);
+    const both = [before, after];
+    while (both.some((text) => isInside(text, head))) head--;
+    while (both.some((text) => isInside(text, text.length - tail))) tail--;
+    return both.map((text) => ({ same: text.slice(0, head),
+                                 differs: text.slice(head, text.length - tail),
+                                 rest: text.slice(text.length - tail) }));
   };
 })(globalThis.hlo ??= {});

@@ -50,7 +50,7 @@
       : "Points are instructions, unfused, at the time that they take at least: without a profile " +
         "they lie on the line. hlo-run --profile=FILE.json measures them; give it with --profile.";
     holder.append(
-      hlo.element("p", {}, what, omitted > 0 ? ` The ${omitted} cheapest are left out.` : ""),
+      hlo.element("p", {}, what, omitted > 0 ? ` The ${omitted.toLocaleString("en")} cheapest are left out.` : ""),
       hlo.element("p", { class: "muted" },
         `${peaks.is_measured ? "Peak" : "Peak as stated, not measured"}: ${peaks.from}`),
       chart.svg, table(rows, total, peaks, best, show));
