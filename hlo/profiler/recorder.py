@@ -46,8 +46,8 @@ RECORD = "hlo.profile.record"
 # A countdown that does not end, within which so many iterations are counted as done.
 _NEVER = 1 << 60
 # What a reading may cost of the time between two, in ticks times the number of iterations to leave
-# out: some forty ticks are a hundredth of four thousand.
-_PRICE = 4000
+# out: forty ticks are half a hundredth of this, as code that seldom runs is slow besides.
+_PRICE = 8000
 _MOST_LEFT_OUT = 4096
 
 
