@@ -109,7 +109,7 @@ def main(
       hlo-reduce model.hlo --diverges 'reference{passes=algsimp,dce},reference'
       hlo-reduce model.hlo --check --inputs arguments.npz
     """
-    from hlo.debug.reduction.interestingness.values import OnInputs, need_one_device
+    from hlo.debug.reduction.interestingness.values import OnInputs
     from hlo.debug.reduction.reducer import Reducer
     from hlo.debug.reduction.workers import Workers
     from hlo.errors import HloError
@@ -132,8 +132,6 @@ def main(
         test.check(module)
         if isinstance(test, OnInputs):
             test.inputs = _inputs(module, given, archive, seed, random)
-        if rest["check"] or rest["diverges"] or rest["pass_"]:
-            need_one_device(module)
         journal = _journal(place, data, test, resume=resume)
         line = _Line()
         workers = Workers(jobs, timeout)

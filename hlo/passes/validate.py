@@ -51,10 +51,7 @@ class Validate:
         self._counts = (1, 1) if execute is not None else _device_counts(module)
         self._execute = execute or self._interpret
         self._is_other = execute is not None
-        # The partitioner makes it a module that takes shards.
-        self._takes_whole_arrays = (
-            contract_of(module) is None and self._counts == (1, 1) and module.device_counts[0] == 1
-        )
+        self._takes_whole_arrays = takes_whole_arrays(module, self._counts)
         self._before: Module | None = None
         self._inputs = [
             self._arguments(module, seed, edges) for seed in seeds for edges in (False, True)
@@ -72,17 +69,9 @@ class Validate:
         return found
 
     def _interpret(self, module: Module, values: Sequence[Any]) -> Any:
-        contract = contract_of(module)
-        if contract is not None and self._takes_whole_arrays:
-            devices = range(prod(module.device_counts))
-            shards = [contract.split(values, d) for d in devices]
-            results = interpret_devices(module, shards, module.device_counts)
-            return contract.join(dict(enumerate(results)))
-        if self._counts == (1, 1):
-            return interpret(module, values)
-        each = len(module.entry.parameters)
-        args = [values[n * each : (n + 1) * each] for n in range(prod(self._counts))]
-        return tuple(interpret_devices(module, args, self._counts))
+        return interpret_as(
+            module, values, self._counts, takes_whole_arrays=self._takes_whole_arrays
+        )
 
     def _keep_agreeing(self, module: Module) -> None:
         """Keep the inputs on which the other way to run a module gives the same from the outset."""
@@ -158,6 +147,33 @@ class Validate:
         module = self._before.clone()
         step.spec.run(module, step.options, Rewrites(limit))
         return self._difference(module, approximate)
+
+
+def takes_whole_arrays(module: Module, counts: tuple[int, int]) -> bool:
+    """Return whether the partitioner can make a module one that takes shards of its arguments."""
+    return contract_of(module) is None and counts == (1, 1) and module.device_counts[0] == 1
+
+
+def interpret_as(
+    module: Module, values: Sequence[Any], counts: tuple[int, int], *, takes_whole_arrays: bool
+) -> Any:
+    """Return what a module after a pass gives for values of the module before it.
+
+    values: those of each device, one device after the other. counts: the replicas and partitions
+    that the module before it runs on; results of several are a tuple. takes_whole_arrays: the
+    module before it did. Raises HloError.
+    """
+    contract = contract_of(module)
+    if contract is not None and takes_whole_arrays:
+        devices = range(prod(module.device_counts))
+        shards = [contract.split(values, d) for d in devices]
+        results = interpret_devices(module, shards, module.device_counts)
+        return contract.join(dict(enumerate(results)))
+    if counts == (1, 1):
+        return interpret(module, values)
+    each = len(module.entry.parameters)
+    args = [values[n * each : (n + 1) * each] for n in range(prod(counts))]
+    return tuple(interpret_devices(module, args, counts))
 
 
 def _device_counts(module: Module) -> tuple[int, int]:

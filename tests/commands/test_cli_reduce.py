@@ -107,6 +107,46 @@ def test_two_ways_to_run_it(file: Path) -> None:
         assert done.exit_code == 1 and "[bad-backend]" in done.stderr and "hint" in done.stderr
 
 
+TOGETHER = """HloModule m, replica_count=2
+add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT r = f32[] add(p, q) }
+ENTRY e {
+  a = f32[8] parameter(0)
+  b = f32[8] cosine(a)
+  c = f32[8] all-reduce(b), replica_groups={{0,1}}, to_apply=add
+  ROOT d = f32[8] exponential(c)
+}
+"""
+SHARDED = """HloModule m, num_partitions=2
+ENTRY e {
+  a = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}
+  b = f32[8,4] cosine(a), sharding={devices=[2,1]<=[2]}
+  ROOT c = f32[4,8] transpose(b), dimensions={1,0}, sharding={replicated}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "flags", [("--diverges", "compiled{passes=no-sum},reference"), ("--pass", "no-sum")]
+)
+def test_several_devices(file: Path, flags: tuple[str, ...]) -> None:
+    plugin = PLUGIN.replace("subtract", "all-reduce").format(
+        name="no_sum", body="inst.replace_all_uses_with(inst.operands[0])"
+    )
+    Path("plugin.py").write_text(plugin)
+    Path("m.hlo").write_text(TOGETHER)
+    done = run("m.hlo", *flags, "--load-pass-plugin", "plugin.py")
+    assert done.exit_code == 0, done.stderr
+    assert (
+        {"all-reduce"} <= set(opcodes("m.reduced.hlo")) <= {"parameter", "all-reduce", "constant"}
+    )
+    assert "[several-devices]" in run("m.hlo", "--crash").stderr
+
+
+def test_a_partitioned_module_takes_shards(file: Path) -> None:
+    Path("m.hlo").write_text(SHARDED)
+    assert "[nothing-wrong]" in run("m.hlo", "--pass", "spmd-partitioning").stderr
+
+
 CLAMPED = """HloModule m
 ENTRY e {
   x = f32[2,4] parameter(0)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from typing import Any
 
+from hlo.analysis.devices import devices_of
 from hlo.compiler.backends import NATIVE, REFERENCE, names
 from hlo.errors import HloError, did_you_mean
-from hlo.host import Host
+from hlo.host import Host, run_together
 from hlo.ir import Module
 from hlo.passes import run_pipeline
 from hlo.passes.default import pipeline_of
@@ -45,6 +48,20 @@ class Side:
             return runner()
         return _runner(self.backend, threads, host)
 
+    def on_devices(self, values: Sequence[Any]) -> Any:
+        """Return what the side gives for values, the same ones for each of its devices.
+
+        Of several devices it is a tuple. Raises HloError.
+        """
+        counts = devices_of(self.given)
+        if counts == (1, 1):
+            return self.execute(1, None)(self.made, values)
+        if self.backend == XLA:
+            raise HloError.at("unsupported-devices", f"{XLA} runs modules of one device here")
+        hosts = [Host() for _ in range(prod(counts))]
+        start = _loaded(self.made, self.backend, 1, hosts[0])
+        return tuple(run_together(hosts, counts, [partial(start(h), values) for h in hosts]))
+
 
 def native(threads: int | None, host: Host | None) -> Callable[..., Any]:
     """Return what compiles a module and runs it on values."""
@@ -57,7 +74,8 @@ def _runner(backend: str, threads: int | None, host: Host | None) -> Callable[..
     def run(module: Module, values: Sequence[Any]) -> Any:
         program = ready.get(module)
         if program is None:
-            program = ready[module] = _loaded(module, backend, threads, host)
+            start = _loaded(module, backend, threads, host)
+            program = ready[module] = start(host)
         return program(values)
 
     return run
@@ -65,23 +83,32 @@ def _runner(backend: str, threads: int | None, host: Host | None) -> Callable[..
 
 def _loaded(
     module: Module, backend: str, threads: int | None, host: Host | None
-) -> Callable[..., Any]:
+) -> Callable[[Host | None], Callable[..., Any]]:
+    """Return what gives the function that runs a module on values, for the host of each device.
+
+    host: that of the first one.
+    """
     if backend == REFERENCE:
         from hlo.eval import run_values
 
-        return lambda values: run_values(module, values, host)
+        return lambda own: lambda values: run_values(module, values, own)
     if backend == NATIVE:
         from hlo.compiler.pipeline import compile as compile_module
+        from hlo.compiler.pipeline import on_host
 
         program = compile_module(
             module, cache=False, threads=threads, host=host, passes="", verify="lenient"
         )
-        return program.run_values  # type: ignore[union-attr]
+        return lambda own: (program if own is None else on_host(program, own)).run_values
     from hlo.compiler.backends import load
 
     loaded = load(module, backend, passes="", verify="lenient")
-    start = loaded.on(host or Host())
-    return lambda values: start(values, None)
+
+    def start(own: Host | None) -> Callable[..., Any]:
+        run = loaded.on(own or Host())
+        return lambda values: run(values, None)
+
+    return start
 
 
 def left_side(backend: str, passes: str, module: Module, verify: str) -> Side:

@@ -7,7 +7,7 @@ import signal
 import sys
 
 from hlo.debug.reduction.interestingness.command import Command
-from hlo.debug.reduction.interestingness.values import Inputs, OnInputs
+from hlo.debug.reduction.interestingness.values import Inputs, OnInputs, need_one_device
 from hlo.errors import HloError
 from hlo.ir import Module
 
@@ -28,6 +28,11 @@ class Crashes(OnInputs):
     ) -> None:
         self._command, self._passes = Command(command) if command else None, passes
         super().__init__(inputs)
+
+    def check(self, module: Module) -> None:
+        super().check(module)
+        if self._command is None:
+            need_one_device(module)
 
     def wrong(self, module: Module) -> str:
         if self._command is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hlo.debug.divergence.sides import XLA, side_of, way_of
-from hlo.debug.reduction.interestingness.values import Inputs, OnInputs, leaves
+from hlo.debug.reduction.interestingness.values import Inputs, OnInputs, leaves, need_one_device
 from hlo.errors import HloError
 from hlo.io.formats import is_module_file
 from hlo.ir import Module
@@ -45,8 +45,7 @@ class Way:
 
     def run(self, module: Module, values: Sequence[Any]) -> list[Any]:
         """Return the arrays of a valid module's result. Raises HloError."""
-        side = side_of(self.name, module, "lenient")
-        return leaves(side.execute(1, None)(side.made, values))
+        return leaves(side_of(self.name, module, "lenient").on_devices(values))
 
 
 def two_ways(text: str) -> tuple[str, str]:
@@ -82,6 +81,11 @@ class Differs(OnInputs):
 
         self._one.prepare()
         self._other.prepare()
+
+    def check(self, module: Module) -> None:
+        super().check(module)
+        if XLA in (self._one.backend, self._other.backend):
+            need_one_device(module)
 
     def wrong(self, module: Module) -> str:
         values = self.inputs.of(module)

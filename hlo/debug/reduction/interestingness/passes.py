@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from hlo.analysis.devices import devices_of
 from hlo.debug.reduction.interestingness.values import Inputs, OnInputs, leaves
 from hlo.errors import HloError
 from hlo.frontends.text.printer import PrintOptions, print_module
@@ -35,7 +37,7 @@ class PassBreaks(OnInputs):
 
     def wrong(self, module: Module) -> str:
         from hlo.passes import run_pipeline
-        from hlo.passes.validate import difference
+        from hlo.passes.validate import difference, takes_whole_arrays
         from hlo.verifier import verify
 
         after = module.clone()
@@ -54,9 +56,11 @@ class PassBreaks(OnInputs):
         except HloError:
             return INVALID
         approximate = any(r.approximate for run in runs for r in run.rewrites)
-        values = self.inputs.of(module)
+        counts = devices_of(module)
+        values = self.inputs.of(module) * prod(counts)
+        whole = takes_whole_arrays(module, counts)
         with np.errstate(all="ignore"):
-            want, got = _results(module, values), _results(after, values)
+            want, got = (_results(m, values, counts, whole=whole) for m in (module, after))
         return CHANGED if difference(got, want, approximate) is not None else ""
 
     def __str__(self) -> str:
@@ -68,11 +72,13 @@ def _text(module: Module) -> str:
     return print_module(module, PrintOptions(metadata=False))
 
 
-def _results(module: Module, values: Sequence[Any]) -> list[Any] | HloError:
+def _results(
+    module: Module, values: Sequence[Any], counts: tuple[int, int], *, whole: bool
+) -> list[Any] | HloError:
     """Return the leaves of a module's result by the interpreter, or its error."""
-    from hlo.eval import interpret
+    from hlo.passes.validate import interpret_as
 
     try:
-        return leaves(interpret(module, values))
+        return leaves(interpret_as(module, values, counts, takes_whole_arrays=whole))
     except HloError as e:
         return e

@@ -59,7 +59,7 @@ class Inputs:
 
 
 class OnInputs(ValidModules):
-    """A test that runs modules on inputs."""
+    """A test that runs modules on inputs: the same ones on each of several devices."""
 
     def __init__(self, inputs: Inputs | None) -> None:
         self.inputs = inputs or Inputs()
@@ -128,5 +128,5 @@ def need_one_device(module: Module) -> None:
     if devices_of(module) != (1, 1):
         raise HloError.at(
             "several-devices", "this test runs modules of one device",
-            hint="--test 'hlo-run {} --check' --test-exit 1 is for any",
+            hint="a command, as --test and --crash take one, may run hlo-run, which is for any",
         )  # fmt: skip
