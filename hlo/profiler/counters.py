@@ -57,6 +57,8 @@ class Counters(Instrumentation):
         self._section_by: dict[int, Section] = {}
         self._counter_by: dict[int, int] = {}
         self._is_plain = False
+        # Of loops that are written twice: the countdown, in a register while they run.
+        self._countdown_by: dict[int, str] = {}
 
     # --- the function ---------------------------------------------------------------------------
 
@@ -136,8 +138,12 @@ class Counters(Instrumentation):
         section = self._owners.pop()
         if section.loop is not None and not self._is_plain:
             frame = self._frames[-1]
-            with self._added(entry), _if_timed(entry, frame.flag):
-                self._call(entry, "leave", section.loop, frame.owner.word)
+            with self._added(entry):
+                if section.is_doubled:
+                    left = entry.b.load("i64", self._countdown_by[section.loop])
+                    entry.b.store(left, self._address(entry, section.loop + COUNTDOWN))
+                with _if_timed(entry, frame.flag):
+                    self._call(entry, "leave", section.loop, frame.owner.word)
             frame.current = frame.owner
 
     def iteration(self, entry: EntryState, loop: Loop) -> None:
@@ -149,8 +155,10 @@ class Counters(Instrumentation):
         if section.loop is not None and self._is_plain:
             self._add(entry, section.loop + ITERATIONS, 1)
         elif section.loop is not None and not section.is_doubled:
-            with self._added(entry), b.when(self._is_due(entry, section.loop)):
-                self._call(entry, "turn", section.loop, section.word)
+            with self._added(entry):
+                at = self._address(entry, section.loop + COUNTDOWN)
+                with b.when(b.icmp("sle", self._add_at(entry, at, -1), 0)):
+                    self._call(entry, "turn", section.loop, section.word)
 
     def body(self, entry: EntryState, loop: Loop, emit: Callable[[], None]) -> None:
         """Write the body of a loop, of short iterations once to be timed and once without that."""
@@ -162,9 +170,11 @@ class Counters(Instrumentation):
         due, timed, plain, done = map(b.new_label, ("due", "timed", "plain", "turned"))
         with self._added(entry):
             # After one that is timed, the next one is due, if only to end that.
-            b.branch(self._is_due(entry, section.loop), due, plain)
+            countdown = self._countdown_by[section.loop]
+            b.branch(b.icmp("sle", self._add_at(entry, countdown, -1), 0), due, plain)
             b.place(due)
             self._call(entry, "turn", section.loop, section.word)
+            self._load_countdown(entry, section.loop)
             b.branch(self._flag(entry), timed, plain)
             b.place(timed)
         spent = entry.spent
@@ -184,6 +194,14 @@ class Counters(Instrumentation):
         assert section.loop is not None
         with self._added(entry), _if_timed(entry, frame.flag):
             self._call(entry, "enter", section.loop, section.word)
+        if section.is_doubled:
+            with self._added(entry):
+                self._countdown_by[section.loop] = entry.b.alloca("i64").name
+                self._load_countdown(entry, section.loop)
+
+    def _load_countdown(self, entry: EntryState, loop: int) -> None:
+        left = entry.b.load("i64", self._address(entry, loop + COUNTDOWN))
+        entry.b.store(left, self._countdown_by[loop])
 
     def _executions(self, entry: EntryState, owner: Section, block: Block) -> Executions:
         """Return how often a computation runs; branches count that themselves."""
@@ -229,17 +247,15 @@ class Counters(Instrumentation):
         with self._added(entry), _if_timed(entry, flag):
             self._call(entry, "switch", section.word)
 
-    def _is_due(self, entry: EntryState, loop: int) -> Val:
-        """Write the test whether the countdown of a loop has ended, which has one less to go."""
-        return entry.b.icmp("sle", self._add(entry, loop + COUNTDOWN, -1), 0)
-
     def _flag(self, entry: EntryState) -> Val:
         """Write the test whether the code around is timed."""
         return entry.b.icmp("ne", entry.b.load("i64", self._address(entry, FLAG)), 0)
 
     def _add(self, entry: EntryState, word: int, amount: int) -> Val:
         """Write the addition to a word of the record; returns the sum."""
-        at = self._address(entry, word)
+        return self._add_at(entry, self._address(entry, word), amount)
+
+    def _add_at(self, entry: EntryState, at: str, amount: int) -> Val:
         total = entry.b.binary("add", entry.b.load("i64", at), amount)
         entry.b.store(total, at)
         return total
