@@ -46,6 +46,11 @@ for (const { node, at, key } of boxes) {
   }
 }
 for (const path of document.querySelectorAll("path.edge")) {
+  if (path.getClientRects().length === 0) continue;
+  const head = path.getAttribute("marker-end")?.slice(5, -1);
+  if (head && document.getElementById(head).closest("svg") !== path.closest("svg")) {
+    faults.push(`the arrowhead ${head} is another drawing's`);
+  }
   const length = path.getTotalLength(), matrix = path.getScreenCTM();
   const steps = Math.min(200, Math.ceil(length / 6));
   for (let n = 2; n < steps - 1; n++) {
@@ -230,6 +235,7 @@ def test_every_part_of_a_report_is_shown(opened: Open) -> None:
     select = browser.find_element(By.CSS_SELECTOR, "select[title=Module]")
     select.find_element(By.CSS_SELECTOR, "[value=optimized]").click()
     _until(browser, "document.querySelectorAll('.stage').length === 2")
+    assert browser.execute_script(FAULTS) == []
 
 
 def test_hostile_text_does_nothing(opened: Open) -> None:

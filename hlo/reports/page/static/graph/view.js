@@ -4,15 +4,21 @@
   const { LINE, PAD_X, PAD_Y } = hlo.labelSizes;
   const MOST_VISIBLE = 400, LEGIBLE = 0.9, LEAST = 0.4, MOST_LOOK = 2000;
 
+  let count = 0;
+
   hlo.GraphView = class {
     /** holder: an element that the drawing fills. onSelect(item or null) is told what is chosen. */
     constructor(holder, module, { onSelect = () => {}, onHover = () => {} } = {}) {
       Object.assign(this, { holder, module, onSelect, onHover, selected: null, heat: "category" });
+      // Of each drawing its own: those of one that is hidden are not drawn elsewhere either.
+      count += 1;
+      this.heads = { plain: `url(#head-${count})`, strong: `url(#strong-${count})` };
       this.layer = hlo.svg("g");
       this.svg = hlo.svg("svg", { class: "graph", tabindex: "0", role: "application",
         "aria-label": "Graph. Arrows: next node along edges. Enter: open or close. " +
           "Plus and minus: zoom. 0: all of it." },
-        hlo.svg("defs", {}, arrowHead("head"), arrowHead("head-strong")), this.layer);
+        hlo.svg("defs", {}, arrowHead(`head-${count}`, "head"),
+                             arrowHead(`strong-${count}`, "head-strong")), this.layer);
       holder.append(this.svg);
       this.viewport = new hlo.Viewport(this.svg, this.layer);
       this.svg.addEventListener("keydown", (event) => this.#key(event));
@@ -75,7 +81,7 @@
         const style = ["edge", isBack && "back", isFar && "far", isControl && "control"]
           .filter(Boolean).join(" ");
         const node = hlo.svg("path", { d: path, class: style,
-                                       "marker-end": hasHead ? "url(#head)" : null });
+                                       "marker-end": hasHead ? this.heads.plain : null });
         for (const edge of piece.edges) {
           for (const end of [edge.from.key, edge.to.key]) {
             if (!this.paths.has(end)) this.paths.set(end, new Set());
@@ -220,12 +226,12 @@
       const shown = item ?? this.selected;
       for (const path of this.lit ?? []) {
         path.classList.remove("strong");
-        if (path.hasAttribute("marker-end")) path.setAttribute("marker-end", "url(#head)");
+        if (path.hasAttribute("marker-end")) path.setAttribute("marker-end", this.heads.plain);
       }
       this.lit = shown === null ? [] : [...this.paths.get(shown.key) ?? []];
       for (const path of this.lit) {
         path.classList.add("strong");
-        if (path.hasAttribute("marker-end")) path.setAttribute("marker-end", "url(#head-strong)");
+        if (path.hasAttribute("marker-end")) path.setAttribute("marker-end", this.heads.strong);
       }
     }
 
@@ -320,8 +326,8 @@
       2 * Math.abs(a.y + a.height / 2 - b.y - b.height / 2);
   }
 
-  function arrowHead(id) {
-    return hlo.svg("marker", { id, class: id, viewBox: "0 0 8 8", refX: 7.5, refY: 4,
+  function arrowHead(id, kind) {
+    return hlo.svg("marker", { id, class: kind, viewBox: "0 0 8 8", refX: 7.5, refY: 4,
                                markerWidth: 7, markerHeight: 7, orient: "auto",
                                markerUnits: "userSpaceOnUse" },
                    hlo.svg("path", { d: "M0 0L8 4L0 8Z" }));
