@@ -187,6 +187,13 @@ def test_a_command_that_dies(file: Path) -> None:
     assert opcodes("m.reduced.hlo") == ["parameter", "tanh"]
 
 
+def test_a_pass_that_ends_the_process(file: Path) -> None:
+    body = "import os; os.kill(os.getpid(), 9)"
+    Path("plugin.py").write_text(PLUGIN.format(name="fatal", body=body))
+    said = run("m.hlo", "--pass", "fatal", "--load-pass-plugin", "plugin.py").stderr
+    assert "ended by SIGKILL; --crash is for what ends a process" in said
+
+
 def test_native_code_that_is_right(file: Path) -> None:
     for test in ("--check", "--crash"):
         done = run("m.hlo", test, "--json")
@@ -204,8 +211,8 @@ def test_an_error_of_the_verifier(file: Path) -> None:
 
 def test_files_of_tests_that_are_ended_go(file: Path) -> None:
     Path("files").mkdir()
-    # Of each two tests the second is ended where the first has passed, or after its time.
-    flags = ["m.hlo", "--test", "grep -q tanh {} || sleep 60", "--timeout", "0.5", "-j", "2"]
+    # Of two tests at a time the second is ended, if the first finds its module wrong.
+    flags = ["m.hlo", "--test", "sleep 0.1; grep -q tanh {}", "-j", "2"]
     command = [sys.executable, "-c", "from hlo_tools.reduce import main; main()", *flags]
     done = subprocess.run(command, env={**os.environ, "TMPDIR": str(Path("files").absolute())})
     assert done.returncode == 0

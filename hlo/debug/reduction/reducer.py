@@ -116,6 +116,8 @@ class Reducer:
     def _nothing_wrong(self) -> HloError:
         ended = ", ".join(self._workers.ended)
         hint = f"the test itself ended by {ended}" if ended else None
+        if set(self._workers.ended) - {"timeout"}:
+            hint = f"{hint}; --crash is for what ends a process"
         what = f"the test finds nothing wrong with {self._given.name}"
         return HloError.at("nothing-wrong", what, None, hint)
 
