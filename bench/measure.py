@@ -1,10 +1,11 @@
-"""Measure one case in this process, on one backend or on both in turns; print JSON.
+"""Measure one case in this process, on one backend or on all in turns; print JSON.
 
-    python bench/measure.py both|ours|xla CASE.hlo INPUTS.npz [SECONDS]
+    python bench/measure.py all|ours|xla CASE.hlo INPUTS.npz [SECONDS]
 
-`both` times runs in alternation, so that whatever else the machine does hits both alike, and
-compares the results; ours also runs as it is without passes. `ours` and `xla` measure a fresh
-process: from the text to the first result, and the memory that takes beside the inputs.
+`all` times runs in alternation, so that whatever else the machine does hits all alike, and compares
+the results; ours also runs as it is without passes, and where a case has functions of other
+libraries for the same job, these run, too. `ours` and `xla` measure a fresh process: from the text
+to the first result, and the memory that takes beside the inputs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -71,7 +73,42 @@ def timed(run: Run) -> float:
     return time.perf_counter() - start
 
 
-def both(text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
+def others(name: str, args: list[np.ndarray]) -> dict[str, Run]:
+    """Return functions of other libraries that do the job of a case."""
+    from cases import CASES
+
+    def run_of(function: Callable[..., Any]) -> Run:
+        def run() -> list[np.ndarray]:
+            result = function(*args)
+            return list(result) if isinstance(result, tuple) else [result]
+
+        return run
+
+    found = CASES[name].others if name in CASES else {}
+    return {library: run_of(function) for library, function in found.items()}
+
+
+def roof(text: str, args: list[np.ndarray]) -> float:
+    """Return the least seconds in which this machine could run a program.
+
+    For the operations of one with products at the speed of a large product of the type of the
+    largest array, and for the bytes of arguments and results at that of a sum of large arrays.
+    """
+    import hlo
+    from hlo.profiler.roofline import machine_peak, measured_like
+
+    module = hlo.parse(text)
+    arrays = [s for i in module.entry.parameters for _, s in i.shape.leaves()]
+    arrays += [s for _, s in module.entry.result_shape.leaves()]
+    widest = max(arrays, key=lambda s: s.byte_size).element_type.name
+    peak = machine_peak(element_types=[widest])
+    moved = sum(s.byte_size for s in arrays)
+    has_products = any(i.opcode in ("dot", "convolution") for i in module.instructions())
+    operations = hlo.compile(module, cache=False).cost["operations"] if has_products else 0
+    return float(max(operations / peak.flops[measured_like(widest)], moved / peak.bytes))
+
+
+def every(name: str, text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
     """Return the median seconds of runs and of compiling; `plain` runs are those without passes."""
     found: dict[str, Any] = {}
     runs: dict[str, Run] = {}
@@ -80,8 +117,14 @@ def both(text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
         start = time.perf_counter()
         runs[backend] = make(text, args)
         found[f"{backend} compile"] = time.perf_counter() - start
-    first, second = ([np.asarray(a) for a in run()] for run in runs.values())
-    found["difference"] = difference(first, second)
+    runs |= others(name, args)
+    first, *rest = ([np.asarray(a) for a in run()] for run in runs.values())
+    said = (
+        difference(first, result, library)
+        for library, result in zip(list(runs)[1:], rest, strict=True)
+    )
+    found["difference"] = next(filter(None, said), None)
+    found["roof"] = roof(text, args)
     runs["plain"] = ours(text, args, passes="")
     times: dict[str, list[float]] = {backend: [] for backend in runs}
     # Turns of some milliseconds: short runs are measured in a row, as programs would run them.
@@ -96,14 +139,15 @@ def both(text: str, args: list[np.ndarray], seconds: float) -> dict[str, Any]:
     return found | {f"{backend} run": median(t) for backend, t in times.items()}
 
 
-def difference(got: list[np.ndarray], want: list[np.ndarray]) -> str | None:
-    """Return how results differ from what they should be, None if they do not."""
+def difference(got: list[np.ndarray], want: list[np.ndarray], library: str) -> str | None:
+    """Return how results differ from what a library has, None if they do not."""
     from hlo.testing.compare import compare
 
     for n, (g, w) in enumerate(zip(got, want, strict=True)):
-        found = compare(g, w)
+        # Other libraries have other types of integers and of intermediate sums.
+        found = compare(g, w.astype(g.dtype) if library != "xla" else w)
         if not found.same:
-            return f"result {n}: {found}"
+            return f"result {n} beside {library}: {found}"
     return None
 
 
@@ -124,7 +168,8 @@ def main() -> None:
     with open(text_path) as file:
         text = file.read()
     args = load_inputs(inputs_path)
-    result = both(text, args, float(rest[0])) if mode == "both" else alone(mode, text, args)
+    name = Path(text_path).stem
+    result = every(name, text, args, float(rest[0])) if mode == "all" else alone(mode, text, args)
     print(json.dumps(result))
 
 

@@ -3,8 +3,12 @@
     python bench/run.py [CASE ...] [--seconds S] [--json FILE]
 
 A ratio is ours over XLA's: below one is better; `passes` is our run time over that of the program
-compiled without passes. Run time is measured in alternation in one process;
+compiled without passes, `other` that over the fastest of numpy and scipy where they do the same
+job. Run time is measured in alternation in one process;
 the time from the text to the first result and the memory beside the inputs in a fresh process each.
+`roof` is the share of our run time that the machine needs at least, for the operations of programs
+with products at the speed of a large one, or for the bytes at that of a sum of large arrays: arrays
+that the caches hold can have more than all.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
     text_path.write_text(text)
     save_inputs(str(inputs_path), args)
     found: dict[str, Any] = {"name": name}
-    for mode in ("both", "ours", "xla"):
+    for mode in ("all", "ours", "xla"):
         command = [sys.executable, MEASURE, mode, str(text_path), str(inputs_path), str(seconds)]
         env = os.environ | {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
         try:
@@ -50,9 +54,16 @@ def measure(name: str, seconds: float, folder: Path) -> dict[str, Any]:
     return found
 
 
+def other_runs(row: dict[str, Any]) -> list[float]:
+    """Return the seconds that other libraries take for a run."""
+    return [row[f"{library} run"] for library in CASES[row["name"]].others]
+
+
 def ratio(row: dict[str, Any], what: str) -> float:
     if what == "passes":
         return float(row["ours run"] / row["plain run"])
+    if what == "other":
+        return float(row["ours run"] / min(other_runs(row), default=math.nan))
     # Less than a megabyte is noise in what a process holds.
     floor = 1 << 20 if what == "memory" else 1e-9
     return float(max(row[f"ours {what}"], floor) / max(row[f"xla {what}"], floor))
@@ -60,9 +71,23 @@ def ratio(row: dict[str, Any], what: str) -> float:
 
 def line(row: dict[str, Any]) -> str:
     ratios = "".join(f"{ratio(row, what):9.2f}" for what in RATIOS)
+    other = f"{ratio(row, 'other'):9.2f}" if other_runs(row) else " " * 8 + "-"
     times = f"{row['ours run'] * 1e3:11.3f}{row['xla run'] * 1e3:11.3f}"
+    roof = f"{row['roof'] / row['ours run']:7.0%}"
     note = f"  WRONG: {row['difference']}" if row["difference"] else ""
-    return f"{row['name']:28}{ratios}{times}{note}"
+    return f"{row['name']:28}{ratios}{other}{times}{roof}{note}"
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """Return the geometric means, and of the cases that have one also beside other libraries."""
+
+    def mean(rows: list[dict[str, Any]], what: str) -> float:
+        return math.exp(sum(math.log(ratio(r, what)) for r in rows) / len(rows))
+
+    means = "".join(f"{mean(rows, what):9.2f}" for what in RATIOS)
+    shared = [r for r in rows if other_runs(r)]
+    other = f"{mean(shared, 'other'):9.2f} (of {len(shared)})" if shared else ""
+    return f"{'geometric mean of ' + str(len(rows)):28}{means}{other}"
 
 
 def main() -> int:
@@ -87,12 +112,11 @@ def main() -> int:
         if "failed" in row:
             print(f"{row['name']:28}failed: {row['failed']}")
     heads = "".join(f"{what:>9}" for what in RATIOS)
-    print(f"{'ours / XLA':28}{heads}{'ours ms':>11}{'XLA ms':>11}")
+    print(f"{'ours / XLA':28}{heads}{'other':>9}{'ours ms':>11}{'XLA ms':>11}{'roof':>7}")
     for row in good:
         print(line(row))
     if good:
-        means = [math.exp(sum(math.log(ratio(r, w)) for r in good) / len(good)) for w in RATIOS]
-        print(f"{'geometric mean of ' + str(len(good)):28}{''.join(f'{m:9.2f}' for m in means)}")
+        print(summary(good))
     return 0 if len(good) == len(rows) and not any(r["difference"] for r in good) else 1
 
 

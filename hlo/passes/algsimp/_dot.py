@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hlo.ir import Computation, Instruction
 from hlo.ir.builder import Builder, build_computation
 from hlo.ops.elementwise.casts import widens
+from hlo.passes.algsimp._fast import FAST
 from hlo.passes.algsimp._match import (
     dims_of,
     filled,
@@ -18,6 +19,7 @@ from hlo.passes.algsimp._match import (
 )
 from hlo.passes.algsimp._reducers import by_type
 from hlo.passes.algsimp._rules import rule
+from hlo.passes.rules import is_configured
 from hlo.values.types import ElementType, array
 
 STRENGTH = "dot_strength_reduction"
@@ -189,6 +191,70 @@ def dot_of_negated(inst: Instruction, b: Builder) -> Instruction | None:
         b, inst, _Side(lhs.value.operands[0], lhs.batch, lhs.contract),
         _Side(rhs.value.operands[0], rhs.batch, rhs.contract),
     )  # fmt: skip
+
+
+@rule("dot", "dot(dot(x, y), z) = dot(x, dot(y, z)); infinity and NaN may differ", approximate=True,
+      option=FAST)  # fmt: skip
+def dot_of_dot(inst: Instruction, b: Builder) -> Instruction | None:
+    sides = _sides(inst)
+    for side, other in (sides, sides[::-1]):
+        inner = side.value
+        if inner.opcode != "dot" or not is_single_use(inner) or is_configured(inner):
+            continue
+        x, y = _sides(inner)
+        if side.batch or x.batch or _arithmetic(inst) != _arithmetic(inner):
+            continue
+        if any(type_of(i) is not type_of(inst) for i in (x.value, y.value, other.value)):
+            continue  # what is between would be rounded to another type
+        is_left = side is sides[0]
+        new = _regrouped(inst, b, (x, y), side, other, is_left=is_left)
+        if new is not None:
+            return new
+    return None
+
+
+def _regrouped(
+    inst: Instruction, b: Builder, inner: tuple[_Side, _Side], side: _Side, other: _Side, *,
+    is_left: bool,
+) -> Instruction | None:  # fmt: skip
+    """Multiply by `other` first the operand of `inner` whose dimensions it contracts, if that is
+    less than half of the work.
+
+    is_left: the inner product is the left operand.
+    """
+    left, right = inner
+    count = len(left.free)
+    is_of_left = all(d < count for d in side.contract)
+    if not is_of_left and any(d < count for d in side.contract):
+        return None
+    near, far = (left, right) if is_of_left else (right, left)
+    touched = tuple(near.free[d if is_of_left else d - count] for d in side.contract)
+    if is_of_left == is_left and len(touched) < len(near.free):
+        return None  # the dimensions of the result would be in another order
+    first = _Side(near.value, (), touched)
+    left_over = math.prod(dims_of(near.value)[d] for d in near.free if d not in touched)
+    later = math.prod(dims_of(far.value)) * left_over * _columns(other)
+    if _work(*inner) + _work(side, other) < 2 * (_work(first, other) + later):
+        return None
+    pair = (first, other) if is_left else (other, first)
+    product = _dot(b, inst, *pair)
+    begin = 0 if is_left else len(other.free)
+    kept = [d for d in range(near.value.array_shape.rank) if d not in touched]
+    rest = _Side(product, (), tuple(begin + kept.index(d) for d in near.contract))
+    return _dot(b, inst, *((far, rest) if is_left else (rest, far)))
+
+
+def _work(lhs: _Side, rhs: _Side) -> int:
+    """Return the number of products that a dot without batch dimensions adds up."""
+    return math.prod(dims_of(lhs.value)) * _columns(rhs)
+
+
+def _columns(side: _Side) -> int:
+    return math.prod(dims_of(side.value)[d] for d in side.free)
+
+
+def _arithmetic(dot: Instruction) -> tuple[object, object]:
+    return dot.operand_precision, dot.algorithm
 
 
 @rule("dot", "dot(x, y) = the sum of x * y, where x or y is a vector", approximate=True,
