@@ -23,6 +23,8 @@ from tests.generators.editing import program, session
 from tests.harness.language_client import Change, Editor
 
 Times = defaultdict[str, list[float]]
+# Somebody looks at what was opened before typing.
+_LOOK_S = 1.0
 # How many lines an editor shows.
 _VISIBLE = 60
 
@@ -32,6 +34,7 @@ async def play(text: str, times: Times) -> None:
     editor = Editor()
     await editor.start(text)
     times["open"].append(editor.seconds)
+    await asyncio.sleep(_LOOK_S)
     for step in session():
         await editor.change([Change(*c) for c in step.changes])
         times[step.scene].append(editor.seconds)

@@ -89,8 +89,10 @@ def occurrences(document: Document, symbol: Symbol) -> Iterator[Occurrence]:
         statements = document.parsed.text.statements
     else:
         statements = [symbol.unit.head, *symbol.unit.statements]
+    # As a word: a letter alone is part of nearly every statement.
+    named = re.compile(rf"(?<![\w.-]){re.escape(symbol.name)}(?![\w.-])", re.A)
     for statement in statements:
-        if symbol.name not in statement.source.text:
+        if named.search(statement.source.text) is None:
             continue
         for word in words(statement):
             if word.name != symbol.name:
