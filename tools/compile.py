@@ -61,9 +61,10 @@ EMITTED = {
               "arm64-apple-darwin, "
               "riscv64-linux-gnu, i686-linux-gnu, armv7-linux-gnueabihf, wasm32, "
               "x86_64-pc-windows-msvc, ...  [default: this one]")  # fmt: skip
-@click.option("--cpu", metavar="CPU",
+@click.option("--cpu", metavar="CPU[,CPU...]",
               help="LLVM's name of the processor; native is this one, generic any of the "
-              "architecture.  [default: native, or generic with --target]")  # fmt: skip
+              "architecture. Of several, separated by commas, the first call takes the best that "
+              "is there (x86).  [default: native, or generic with --target]")  # fmt: skip
 @click.option("--features", default="", metavar="LIST",
               help="Features that the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
 @click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,
@@ -103,6 +104,7 @@ def main(
       hlo-compile model.hlo -o model.o --header model.h
       hlo-compile model.hlo -o model.o --header model.hpp --target armv7-linux-gnueabihf
       hlo-compile model.hlo -o libmodel.so --cpu x86-64-v3
+      hlo-compile model.hlo -o model.o --cpu x86-64-v2,x86-64-v3,x86-64-v4
       hlo-compile model.hlo -o model.wasm --target wasm32 --features +simd128
       hlo-compile model.hlo -o model.dll --target x86_64-w64-mingw32
       hlo-compile model.hlo -o model.o --weights w.safetensors --weights more.npz
@@ -189,12 +191,12 @@ def _compile(
     from hlo.compiler.pipeline import translate
     from hlo.compiler.weights import bake, read_weights
     from hlo.objects.headers import headers
-    from hlo.objects.targets import platform
+    from hlo.objects.targets import platforms
 
     # What can be wrong without a look at the module is said first.
     check_pipeline(passes)
-    machine = platform(*target)
-    kinds = outputs.kinds(machine)
+    machines = platforms(*target)
+    kinds = outputs.kinds(machines[0])
     symbol = outputs.symbol
     with progress(f"hlo-compile {file}"):
         module = load(file)
@@ -208,7 +210,7 @@ def _compile(
                 "shardy-xla,sharding-propagation,spmd-partitioning writes the program of each"
             )
         located = _source(file) if debug_info else None
-        code = translate(module, machine, symbol, source=located, passes=passes, verify=verify)
+        code = translate(module, machines, symbol, source=located, passes=passes, verify=verify)
         written = {}
         for path, kind in kinds.items():
             name = f"{symbol}{kind}" if path == STDOUT else Path(path).name

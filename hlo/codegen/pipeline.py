@@ -18,6 +18,7 @@ from hlo.codegen import report
 from hlo.codegen.entry.assignment import BufferAssignment, assign_buffers
 from hlo.codegen.entry.calls import KernelCache
 from hlo.codegen.entry.collectives.descriptor import Described
+from hlo.codegen.entry.constants import Constants
 from hlo.codegen.entry.emitter import EntryEmitter
 from hlo.codegen.entry.instrumentation import Instrumentation
 from hlo.codegen.entry.kernel_plans import KernelPlan, plan_kernels
@@ -139,11 +140,13 @@ def plan_program(
     aliases: Mapping[Path, tuple[int, Path]] | None = None,
     *,
     observe: Observer | None = None,
+    constants: Constants | None = None,
 ) -> PlannedProgram:
     """Return what a machine is to do for a computation.
 
     aliases: the parameter, by number and index path, whose memory each of these outputs may have.
-    observe: is told of each stage. Raises HloError for what the target has no kernels for.
+    observe: is told of each stage. constants: those of other programs, to which its own are added.
+    Raises HloError for what the target has no kernels for.
     """
     # Static shapes: dynamic dimensions are at their bounds, their sizes scalars of their own.
     result, aliases, observe = comp.root.shape, aliases or {}, observe or _ignore
@@ -167,7 +170,9 @@ def plan_program(
     # Where values lie, and what is copied.
     live = live_ranges(entry, roles)
     observe("schedule", lambda: report.schedule(entry, live))
-    assignment = assign_buffers(entry, live, plans, aliases, target.buffer_alignment)
+    assignment = assign_buffers(
+        entry, live, plans, aliases, target.buffer_alignment, constants=constants
+    )
     observe("buffers", lambda: report.buffers(assignment))
     observe("commands", lambda: report.commands(assignment.entry))
     return PlannedProgram(

@@ -136,16 +136,16 @@ def _chosen(path: str | Path, found: dict[str, Interface], name: str | None) -> 
 
 
 def _check_machine(path: str | Path, interface: Interface) -> None:
-    """Raise HloError if this processor lacks features that the code needs."""
+    """Raise HloError if this processor lacks features that all versions of the code need."""
     here = llvm.get_process_triple()
     if architecture(interface.triple) != architecture(here):
         raise HloError.at("bad-target", f"{path}: compiled for {interface.triple}, this is {here}")
     have = llvm.get_host_cpu_features()
-    missing = [f for f in interface.features if not have.get(f, True)]
-    if missing:
+    missing = [[f for f in level.features if not have.get(f, True)] for level in interface.levels]
+    if all(missing):
         raise HloError.at(
             "bad-target",
-            f"{path}: compiled for a processor with {', '.join(missing)}, which this one lacks",
+            f"{path}: compiled for a processor with {', '.join(missing[0])}, which this one lacks",
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hlo.io.arguments import Parameter
 
 if TYPE_CHECKING:
+    from hlo.codegen.entry.constants import Constants
     from hlo.codegen.pipeline import Observer, PlannedProgram
     from hlo.codegen.targets.base import Target
     from hlo.ir import Module
@@ -53,8 +54,12 @@ def plan(
 
     passes, verify: as for `hlo.compile`. observe: see `plan_program`. Raises HloError.
     """
-    from hlo.codegen.lower.relayout import with_border
-    from hlo.codegen.pipeline import plan_program
+    module = optimized(module, clock, passes=passes, verify=verify)
+    return plan_optimized(module, target, clock, observe=observe)
+
+
+def optimized(module: Module, clock: Clock, *, passes: str, verify: str) -> Module:
+    """Verify a module, and return it after the passes; it stays as it is. Raises HloError."""
     from hlo.passes import run_pipeline
     from hlo.passes.default import pipeline_of
     from hlo.verifier import verify_as
@@ -65,11 +70,27 @@ def plan(
         with clock("passes"):
             module = module.clone()
             run_pipeline(module, pipeline_of(passes, fuses=False), clock.observers)
+    return module
+
+
+def plan_optimized(
+    module: Module, target: Target, clock: Clock, *, observe: Observer | None = None,
+    constants: Constants | None = None,
+) -> PlannedProgram:  # fmt: skip
+    """Return what a machine is to do for a module, which stays as it is.
+
+    observe, constants: see `plan_program`. Raises HloError.
+    """
+    from hlo.codegen.lower.relayout import with_border
+    from hlo.codegen.pipeline import plan_program
+
     with clock("emit"):
         shared = module.attrs.get("input_output_alias", ())
         aliases = {a.output: (a.parameter, a.index) for a in shared}
         entry = with_border(module.entry, *module.program_shapes)
-        return plan_program(entry, target, aliases, observe=observe or clock.observe)
+        return plan_program(
+            entry, target, aliases, observe=observe or clock.observe, constants=constants
+        )
 
 
 def parameters_of(module: Module) -> tuple[Parameter, ...]:

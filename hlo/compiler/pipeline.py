@@ -452,51 +452,93 @@ def _collectives(emitted: Program) -> tuple[Collective, ...]:
 
 
 def translate(
-    module: Module, platform: Platform, symbol: str, *, source: str | None = None,
-    clock: Clock | None = None, passes: str = "default", verify: str = "strict",
+    module: Module, target: Platform | Sequence[Platform], symbol: str, *,
+    source: str | None = None, clock: Clock | None = None, passes: str = "default",
+    verify: str = "strict",
 ) -> Code:  # fmt: skip
     """Return a module as code for a machine, to be written to files.
 
     Raises HloError, also where results depend on constants whose values are elided.
-    symbol: name of the exported function. source: name of the HLO file for debug information; None
-    for none. passes, verify: as for `compile`.
+    target: the machine, or processors of an architecture as `platforms` has them: there is code for
+    each, of which the best that the processor runs is taken. symbol: name of the exported function.
+    source: name of the HLO file for debug information; None for none. passes, verify: as for
+    `compile`.
     """
+    from hlo.codegen.llvm import ModuleBuilder
     from hlo.compiler.constants import need_constants
     from hlo.objects.code import Code
     from hlo.objects.exports import add_exports
-    from hlo.objects.interface import Interface
+    from hlo.objects.features import needed_features
+    from hlo.objects.interface import Interface, Level
     from hlo.objects.metadata import add_metadata, add_unwinding
+    from hlo.objects.processor import choice
+    from hlo.objects.targets import Platform
+    from hlo.objects.versions import Version, joined
 
     clock = clock or Clock()
-    machine = platform.machine
-    entry, constants = f"{symbol}.entry", f"{symbol}.constants"
-    emitted = emit(
-        module, entry, platform.target, clock, is_located=source is not None, passes=passes,
-        verify=verify,
-    )  # fmt: skip
+    targets = [target] if isinstance(target, Platform) else list(target)
+    base, constants = targets[0].base, f"{symbol}.constants"
+    programs = _programs(
+        module, targets, symbol, clock, is_located=source is not None, passes=passes, verify=verify
+    )
     need_constants(module)
+    # The versions do the same in the same order: they are alike but for the code and its memory.
+    emitted = programs[-1]
     data = constant_data(emitted.constant_bytes, emitted.constants)[: emitted.constant_bytes]
     interface = Interface(
-        symbol, module.name, parameters_of(module), emitted.result, emitted.arena_bytes,
-        aliases=tuple(emitted.aliases), imports=_imports(emitted, module),
-        collectives=_collectives(emitted), uses_host=emitted.uses_host,
-        is_parallel=emitted.is_parallel, triple=machine.triple, cpu=machine.cpu,
-        features=tuple(sorted(platform.target.features)), cost=asdict(emitted.cost),
-        digest=digest([emitted.llvm.encode(), data.data]), is_native=platform.is_native,
+        symbol, module.name, parameters_of(module), emitted.result,
+        max(p.arena_bytes for p in programs), aliases=tuple(emitted.aliases),
+        imports=_imports(emitted, module), collectives=_collectives(emitted),
+        uses_host=emitted.uses_host, is_parallel=any(p.is_parallel for p in programs),
+        triple=base.machine.triple,
+        levels=tuple(
+            Level(t.machine.cpu, tuple(sorted(t.target.features)), t.is_native) for t in targets
+        ),
+        cost=asdict(emitted.cost),
+        digest=digest([*(p.llvm.encode() for p in programs), data.data]),
     )  # fmt: skip
-    _need_address_space(interface, platform)
+    for t in targets:
+        _need_address_space(interface, t)
     with clock("emit"):
-        llvm = emitted.module
-        add_exports(llvm, interface, entry, constants, data.size, platform.pointer_bits)
-        if platform.container == "coff":
-            add_unwinding(llvm)
-        add_metadata(
-            llvm, platform.flags, source, module.entry.span, f"hlo-tools {__version__}",
-            for_windows=platform.has_codeview,
-        )  # fmt: skip
+        front = ModuleBuilder(
+            base.machine.triple, base.machine.data_layout, pointer_bits=base.pointer_bits
+        )
+        add_exports(
+            front, interface, [p.entry for p in programs], constants, data.size, base.pointer_bits
+        )
+        for llvm in (front, *(p.module for p in programs)):
+            if base.container == "coff":
+                add_unwinding(llvm)
+            add_metadata(
+                llvm, base.flags, source, module.entry.span, f"hlo-tools {__version__}",
+                for_windows=base.has_codeview,
+            )  # fmt: skip
     with clock("optimize"):
-        optimized = machine.optimize(llvm.to_text(), internal=[entry])
-    return Code(interface, platform, optimized, constants, data)
+        needs = [needed_features(interface.triple, x.features) for x in interface.levels]
+        versions = [Version(t, p.module, p.entry) for t, p in zip(targets, programs, strict=True)]
+        chosen = choice(symbol, needs, base) if interface.asks_processor else ""
+        optimized = joined(front, chosen, versions, base)
+    return Code(interface, base, optimized, constants, data)
+
+
+def _programs(
+    module: Module, targets: Sequence[Platform], symbol: str, clock: Clock, *, is_located: bool,
+    passes: str, verify: str,
+) -> list[Program]:  # fmt: skip
+    """Return a module in LLVM IR for each target, all of which have the constants of the last."""
+    from hlo.codegen.entry.constants import Constants
+    from hlo.codegen.pipeline import write_program
+    from hlo.compiler.lowering import optimized, plan_optimized
+
+    module = optimized(module, clock, passes=passes, verify=verify)
+    constants = Constants(targets[0].target.buffer_alignment)
+    programs = []
+    for t in targets:
+        entry = f"{symbol}.entry" + (f".{t.machine.cpu}" if len(targets) > 1 else "")
+        planned = plan_optimized(module, t.target, clock, constants=constants)
+        with clock("emit"):
+            programs.append(write_program(planned, entry, t.target, is_located=is_located))
+    return programs
 
 
 def _need_address_space(interface: Interface, platform: Platform) -> None:
@@ -534,21 +576,21 @@ def save(
     from hlo.objects.code import kind_of
     from hlo.objects.headers import headers
     from hlo.objects.interface import need_symbol, symbol_of_file
-    from hlo.objects.targets import platform
+    from hlo.objects.targets import platforms
 
     _need(
         "save", name=(name, str | None), header=(header, str | None), target=(target, str | None),
         cpu=(cpu, str | None), features=(features, str), debug_info=(debug_info, bool),
         linker=(linker, str), passes=(passes, str), verify=(verify, str),
     )  # fmt: skip
-    kind, machine = kind_of(path), platform(target, cpu, features)
+    kind, machines = kind_of(path), platforms(target, cpu, features)
     symbol = symbol_of_file(path) if name is None else need_symbol(name)
     need_places([path] if header is None else [path, header])
     source = module()
     span = source.entry.root.span
     file = span.source.name if span is not None else None
     code = translate(
-        source, machine, symbol, source=file if debug_info else None, passes=passes, verify=verify
+        source, machines, symbol, source=file if debug_info else None, passes=passes, verify=verify
     )
     written = {path: code.write(kind, Path(path).name, linker)}
     if header is not None:

@@ -36,7 +36,8 @@ class Node:
 class LlvmModule:
     """A module of LLVM IR; globals, declarations and functions by name, metadata by number.
 
-    declarations: as LLVM IR writes them. named_metadata: the nodes of `llvm.module.flags` and
+    declarations: as LLVM IR writes them. attribute_groups: attributes that functions have as `#0`,
+    `#1`, ... by number. named_metadata: the nodes of `llvm.module.flags` and
     others. added: characters of functions that do not count where a module is divided by size.
     """
 
@@ -45,6 +46,7 @@ class LlvmModule:
     globals: dict[str, Global] = field(default_factory=dict)
     declarations: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+    attribute_groups: list[str] = field(default_factory=list)
     metadata: list[Node] = field(default_factory=list)
     named_metadata: dict[str, tuple[int, ...]] = field(default_factory=dict)
     added: dict[str, int] = field(default_factory=dict)
@@ -85,6 +87,7 @@ class LlvmModule:
             *map(str, self.globals.values()),
             *self.declarations.values(),
             *(f.text for f in self.functions.values()),
+            *(f"attributes #{n} = {{ {x} }}" for n, x in enumerate(self.attribute_groups)),
             *map(str, self.metadata),
             *(
                 f"!{name} = !{{{', '.join(f'!{n}' for n in nodes)}}}"

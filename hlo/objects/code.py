@@ -89,6 +89,7 @@ class Code:
         """The exported symbols."""
         name = self.interface.symbol
         parts = ["call", "workspace_bytes", "signature", "inputs", "outputs"]
+        parts += ["processor"] if self.interface.names_processor else []
         return [*([name] if self.interface.is_typed else []), *(f"{name}_{p}" for p in parts)]
 
     def _object(self, *, is_alone: bool = False) -> bytes:

@@ -171,6 +171,7 @@ def _body(interface: Interface) -> list[str]:
         "",
         *_host_table(interface),
         f"int status = {_call(interface)};",
+        *_refused(interface),
         "if (status != 0) {",
         f'  fprintf(stderr, "{name} returns %d{said}\\n", status{message});',
         "  return 1;",
@@ -190,6 +191,19 @@ def _body(interface: Interface) -> list[str]:
         f"for (int i = 0; i < {name}_OUTPUTS; i++) release(out[i]);",
         "release(workspace);",
         *(["release(host);"] if has_host else []),
+    ]
+
+
+def _refused(interface: Interface) -> list[str]:
+    """Return the lines for a processor that the code is not for."""
+    if not interface.asks_processor:
+        return []
+    why = "this processor lacks instructions of its code"
+    return [
+        "if (status == HLO_BAD_PROCESSOR) {",
+        f'  fprintf(stderr, "{interface.symbol} returns %d: {why}\\n", status);',
+        "  return 1;",
+        "}",
     ]
 
 

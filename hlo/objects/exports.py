@@ -11,25 +11,29 @@ from hlo.codegen.llvm import FALSE, Builder, ModuleBuilder, Val, i32, i64, ptr
 from hlo.llvm import Function
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf
 
-# The status for a missing or misaligned workspace. An entry returns 0, or the number of the
-# external function that failed, counted from one.
+# The status for a missing or misaligned workspace, and for a processor that lacks instructions of
+# the code. An entry returns 0, or the number of the external function that failed, counted from
+# one.
 BAD_WORKSPACE = -1
+BAD_PROCESSOR = -2
 
 
 def add_exports(
     module: ModuleBuilder,
     interface: Interface,
-    entry: str,
+    entries: Sequence[str],
     constants: str,
     constant_bytes: int,
     pointer_bits: int,
 ) -> None:
-    """Add C functions that call a module's entry, and what describes them.
+    """Add C functions that call an entry of a program, and what describes them.
 
-    entry: the function that code generation emitted. constants: the symbol of its data, which is
-    defined later.
+    entries: the functions that code generation emitted, one for each level. constants: the symbol
+    of their data, which is defined later, as is the function that `processor.choice` returns.
     """
     name, size = interface.symbol, f"i{pointer_bits}"
+    for entry in entries:
+        module.declare(entry, "i32", ["ptr"] * _ENTRY_ARGUMENTS)
     data = "null"
     if constant_bytes:
         data = module.define(
@@ -41,19 +45,31 @@ def add_exports(
     b = Builder(module)
     b.ret(Val(size, str(interface.workspace_bytes)))
     module.add(b.finish(Function(f"{name}_workspace_bytes", [], result=size)))
-    module.add(_generic(module, interface, entry, data, pointer_bits))
+    module.add(_generic(module, interface, entries, data, pointer_bits))
+    if interface.names_processor:
+        module.add(_processor(module, interface))
     if interface.is_typed:
         module.add(_typed(module, interface))
 
 
+_ENTRY_ARGUMENTS = 6
 _STATUS = "signext i32"
 
 
 def _generic(
-    module: ModuleBuilder, interface: Interface, entry: str, constants: str, pointer_bits: int
-) -> Function:
+    module: ModuleBuilder, interface: Interface, entries: Sequence[str], constants: str,
+    pointer_bits: int,
+) -> Function:  # fmt: skip
     """Return the function that takes arrays of pointers."""
     b, size = Builder(module), f"i{pointer_bits}"
+    level = None
+    if interface.asks_processor:
+        level = b.call(f"{interface.symbol}.choose", [], "i32")
+        unfit, fit = b.new_label("unfit"), b.new_label("fit")
+        b.branch(b.icmp("ugt", level, len(entries)), unfit, fit)
+        b.place(unfit)
+        b.ret(i32(BAD_PROCESSOR))
+        b.place(fit)
     if interface.workspace_bytes:
         address = b.cast("ptrtoint", ptr("%workspace"), size)
         is_crooked = b.icmp("ne", b.binary("and", address, ALIGNMENT - 1), 0)
@@ -76,7 +92,15 @@ def _generic(
             b.call_void("llvm.memmove.p0.p0.i64", [target, source, count, FALSE])
     host = "%host" if interface.uses_host else "null"
     args = ("%in", "%out", "%workspace", constants, "%threads", host)
-    b.ret(b.call(entry, [ptr(x) for x in args], "i32"))
+    *others, best = entries
+    for number, entry in enumerate(others, 1):
+        assert level is not None
+        lower, higher = b.new_label("lower"), b.new_label("higher")
+        b.branch(b.icmp("eq", level, number), lower, higher)
+        b.place(lower)
+        b.ret(b.call(entry, [ptr(x) for x in args], "i32"))
+        b.place(higher)
+    b.ret(b.call(best, [ptr(x) for x in args], "i32"))
     names = ["in", "out", "workspace", "threads", *(["host"] if interface.uses_host else [])]
     parameters = [f"ptr %{name}" for name in names]
     return b.finish(Function(f"{interface.symbol}_call", parameters, result=_STATUS))
@@ -99,6 +123,23 @@ def _typed(module: ModuleBuilder, interface: Interface) -> Function:
     b.ret(Val("i32", status.name))
     parameters = [f"ptr {name}" for name in (*inputs, *outputs, "%workspace", *host)]
     return b.finish(Function(interface.symbol, parameters, result=_STATUS))
+
+
+def _processor(module: ModuleBuilder, interface: Interface) -> Function:
+    """Return the function that names the level whose code the processor runs, or returns null."""
+    b, name = Builder(module), f"{interface.symbol}_processor"
+    names = [
+        ptr(_string(module, f"{name}.{number}", level.cpu.encode() + b"\0"))
+        for number, level in enumerate(interface.levels, 1)
+    ]
+    found = names[-1]
+    if interface.asks_processor:
+        level = b.call(f"{interface.symbol}.choose", [], "i32")
+        found = ptr("null")
+        for number, known in enumerate(names, 1):
+            found = b.select(b.icmp("eq", level, number), known, found)
+    b.ret(found)
+    return b.finish(Function(name, [], result="ptr"))
 
 
 # --- data ---------------------------------------------------------------------------------------

@@ -6,12 +6,22 @@ import re
 import textwrap
 
 from hlo.codegen.targets.cpu import architecture_of
+from hlo.objects.exports import BAD_PROCESSOR, BAD_WORKSPACE
 from hlo.objects.interface import ALIGNMENT, Interface, Leaf, c_type, type_note
-from hlo.objects.processor import check_function
 from hlo.runtime.outside import Import
 from hlo.version import __version__
 
-_SHARED = """\
+_SHARED = f"""\
+/* What a function returns that did nothing: the workspace is missing or not aligned, or the
+ * processor lacks instructions of the code. */
+#ifndef HLO_BAD_WORKSPACE
+#define HLO_BAD_WORKSPACE ({BAD_WORKSPACE})
+#endif
+#ifndef HLO_BAD_PROCESSOR
+#define HLO_BAD_PROCESSOR ({BAD_PROCESSOR})
+#endif
+"""
+_TYPES = """\
 #ifndef HLO_TYPES
 #define HLO_TYPES
 
@@ -65,7 +75,7 @@ def header(interface: Interface, source: str, file: str) -> str:
         "#include <stdint.h>",
         "",
         _SHARED,
-        *_check(interface),
+        _TYPES,
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
@@ -96,25 +106,26 @@ def header(interface: Interface, source: str, file: str) -> str:
 
 def _compiled_for(interface: Interface) -> list[str]:
     """Describe the target, and the features that a processor needs."""
+    levels = interface.levels
+    names = [comment(level.cpu) for level in levels]
+    for n, level in enumerate(levels):
+        if level.is_native:
+            names[n] += ": the processor that it was compiled on, not any other of the kind"
     text = (
         f"HLO module {comment(interface.module)}, compiled for {comment(interface.triple)}, "
-        f"cpu {comment(interface.cpu)}"
+        f"cpu {'; '.join(names)}."
     )
-    if interface.is_native:
-        text += ": the processor that it was compiled on, not any other of the kind"
-    text += "."
-    if interface.features:
-        text += f" It needs {', '.join(interface.features)}."
+    if len(levels) > 1:
+        text += " The first call chooses the last of them that the processor can run."
+    for level, name in zip(levels, names, strict=True):
+        if level.features:
+            subject = "It" if len(levels) == 1 else name.partition(":")[0]
+            text += f" {subject} needs {', '.join(level.features)}."
     if interface.asks_processor:
-        text += f" {interface.symbol}_processor_fits() says whether a processor has all of that."
+        without = "without them" if len(levels) == 1 else "that runs none of them"
+        text += f" On a processor {without} the functions return HLO_BAD_PROCESSOR."
     lines = textwrap.wrap(text, 96, break_long_words=False, break_on_hyphens=False)
     return [f" * {line}" for line in lines[:-1]] + [f" * {lines[-1]} */"]
-
-
-def _check(interface: Interface) -> list[str]:
-    if not interface.asks_processor:
-        return []
-    return [check_function(f"{interface.symbol}_processor_fits", interface.features)]
 
 
 def _sizes(interface: Interface) -> list[str]:
@@ -156,8 +167,11 @@ def _functions(interface: Interface) -> list[str]:
         lines.append(" * result's is overwritten, any other is copied there first.")
     lines += _workspace_note(interface)
     lines += _host_note(interface)
+    refused = "HLO_BAD_WORKSPACE"
+    if interface.asks_processor:
+        refused += " or HLO_BAD_PROCESSOR"
     lines += [
-        " * Returns 0, or -1 if the workspace is missing or not aligned. There is no other state:",
+        f" * Returns 0, or {refused}. There is no other state:",
         " * calls with different workspaces may run at the same time. */",
     ]
     if interface.is_typed:
@@ -174,6 +188,13 @@ def _functions(interface: Interface) -> list[str]:
     )  # fmt: skip
     lines += ["", f"/* {name}_WORKSPACE_BYTES, as the code has it. */"]
     lines.append(f"size_t {name}_workspace_bytes(void);")
+    if interface.names_processor:
+        lines += [
+            "",
+            "/* The processor whose code runs here, by LLVM's name; null if this one has not the",
+            " * instructions of any. */",
+            f"const char *{name}_processor(void);",
+        ]
     return lines
 
 

@@ -11,10 +11,9 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
-from hlo.codegen.targets.cpu import architecture_of
-from hlo.codegen.targets.cpu.x86 import CPUID_BITS, X86
 from hlo.errors import HloError, TextError
 from hlo.io.arguments import Parameter
+from hlo.objects.features import can_be_asked, needed_features
 from hlo.runtime.collectives import Collective
 from hlo.runtime.outside import Import
 from hlo.support.signature import shown
@@ -24,7 +23,7 @@ from hlo.values.types import ArrayShape, Shape, arrays_of, complex_part
 
 # Constants and temporary memory are aligned to so many bytes.
 ALIGNMENT = 64
-FORMAT = 3
+FORMAT = 4
 # The magic number of a signature, by which it is found without knowing its symbol.
 MAGIC = b"hlo-tools signature\n"
 # C compilers have to support this many arguments of a function.
@@ -135,15 +134,34 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Level:
+    """Code for a processor, of which an object may have several versions.
+
+    cpu: LLVM's name of the processor. features: those that the code needs, by LLVM's names.
+    is_native: made for the very processor that it was compiled on.
+    """
+
+    cpu: str
+    features: tuple[str, ...]
+    is_native: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"cpu": self.cpu, "features": self.features, "is_native": self.is_native}
+
+    @classmethod
+    def from_json(cls, parts: Mapping[str, Any]) -> Level:
+        return cls(parts["cpu"], tuple(parts["features"]), parts["is_native"])
+
+
+@dataclass(frozen=True)
 class Interface:
     """The interface of a compiled module.
 
     symbol: name of the exported function. aliases: pairs of a result leaf and an argument leaf that
     may share memory, by number. imports: the external functions that the code calls by number.
     collectives: those of several devices. uses_host: it needs the host's table, or its device ids.
-    is_parallel: some kernels are split into chunks for threads. features: the processor features
-    that the code needs, by LLVM's names. is_native: made for the very processor that it was
-    compiled on. digest: tells different code apart.
+    is_parallel: some kernels are split into chunks for threads. levels: the versions of the code,
+    the best one last. digest: tells different code apart.
     """
 
     symbol: str
@@ -157,11 +175,9 @@ class Interface:
     uses_host: bool = False
     is_parallel: bool = False
     triple: str = ""
-    cpu: str = ""
-    features: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
     cost: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
-    is_native: bool = False
 
     @cached_property
     def inputs(self) -> list[Leaf]:
@@ -185,10 +201,15 @@ class Interface:
         return [Leaf(name, name.replace(".", "_"), s) for name, s in named]
 
     @property
+    def names_processor(self) -> bool:
+        """True when the code can say which level a processor runs."""
+        return can_be_asked(self.triple)
+
+    @property
     def asks_processor(self) -> bool:
-        """True when the features can be tested at run time."""
-        is_x86 = issubclass(architecture_of(self.triple), X86)
-        return is_x86 and not CPUID_BITS.keys().isdisjoint(self.features)
+        """True when the code depends on the processor that it finds itself on."""
+        needs = [needed_features(self.triple, level.features) for level in self.levels]
+        return can_be_asked(self.triple) and (len(needs) > 1 or any(needs))
 
     @property
     def is_typed(self) -> bool:
@@ -214,11 +235,9 @@ class Interface:
             "uses_host": self.uses_host,
             "is_parallel": self.is_parallel,
             "triple": self.triple,
-            "cpu": self.cpu,
-            "features": self.features,
+            "levels": [level.to_json() for level in self.levels],
             "cost": dict(self.cost),
             "digest": self.digest,
-            "is_native": self.is_native,
         }
 
 
@@ -249,11 +268,9 @@ def _from_json(text: bytes) -> Interface:
             parts["uses_host"],
             parts["is_parallel"],
             parts["triple"],
-            parts["cpu"],
-            tuple(parts["features"]),
+            tuple(map(Level.from_json, parts["levels"])),
             parts["cost"],
             parts["digest"],
-            parts["is_native"],
         )
     except (KeyError, TypeError, TextError) as e:
         raise ValueError(f"its signature is broken: {e}") from None

@@ -1,74 +1,224 @@
-"""Detection of x86 features at run time, as a C function.
+"""Detection of the processor at run time: which level of an object's code it can run, in LLVM IR.
 
-It is in the header instead of the object because it needs inline assembly, for which llvmlite
-includes the parser of the host architecture only.
+The instructions that tell, cpuid and xgetbv, are machine code: LLVM IR cannot express them, and
+llvmlite includes the assembly parser of the host architecture only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
 from hlo.codegen.targets.cpu.x86 import CPUID_BITS
+from hlo.objects.targets import Platform
 
-# The register state that the operating system has to save on context switches (XCR0), and the bit
-# that says that xgetbv exists.
+# Bits of XCR0: the registers that the operating system saves on context switches.
+_SAVES_AVX, _SAVES_AVX512 = 0x06, 0xE6
+# The bit of cpuid that says that xgetbv exists.
+_CAN_READ_XCR0 = (1, 0, "c", 27)
 _OF_AVX = ("fma", "f16c", "xop", "fma4")
-_SAVES_AVX, _SAVES_AVX512, _CAN_BE_ASKED = 0x06, 0xE6, 27
 _REGISTERS = "abcd"
-_FUNCTION = """\
-#if defined(_MSC_VER) && !defined(__clang__)
-#include <intrin.h>
-#else
-#include <cpuid.h>
-#endif
+# What a processor is asked: leaf and subleaf of cpuid, and a register of the answer.
+_Word = tuple[int, int, str]
 
-/* 1 where the processor has all instructions that the functions below use, or 0: those would stop
- * the program. */
-static inline int {name}(void) {{
-  /* Leaf and part of cpuid, the number of a register, and the bits that have to be set there. */
-  static const unsigned needed[][4] = {{
-{rows}
-  }};
-  unsigned i, r[4];
-  for (i = 0; i < sizeof needed / sizeof needed[0]; i++) {{
-    const unsigned *at = needed[i];
-#if defined(_MSC_VER) && !defined(__clang__)
-    __cpuid((int *)r, (int)(at[0] & 0x80000000u));
-    if (r[0] < at[0]) return 0;
-    __cpuidex((int *)r, (int)at[0], (int)at[1]);
-#else
-    if ((unsigned)__get_cpuid_max(at[0] & 0x80000000u, NULL) < at[0]) return 0;
-    __cpuid_count(at[0], at[1], r[0], r[1], r[2], r[3]);
-#endif
-    if ((r[at[2]] & at[3]) != at[3]) return 0;
-  }}
-{kept}
+
+def choice(symbol: str, levels: Sequence[Collection[str]], platform: Platform) -> str:
+    """Return a function `<symbol>.choose` in LLVM IR that says what code to run.
+
+    It returns the number of the last level all of whose features the processor has, counted from
+    one, and the number behind the last if there is none; the first call asks, others remember.
+    levels: the features of each, see `needed_features`. The functions that it declares are those of
+    `instructions`.
+    """
+    call = f"{_convention(platform)} void"
+    return f"""
+@{symbol}.chosen = internal global i32 0, align 4
+define internal i32 @{symbol}.choose() alwaysinline nounwind {{
+entry:
+  %known = load atomic i32, ptr @{symbol}.chosen monotonic, align 4
+  %is.known = icmp ne i32 %known, 0
+  br i1 %is.known, label %done, label %ask
+ask:
+  %found = call i32 @{symbol}.ask()
+  store atomic i32 %found, ptr @{symbol}.chosen monotonic, align 4
+  br label %done
+done:
+  %level = phi i32 [ %known, %entry ], [ %found, %ask ]
+  ret i32 %level
 }}
+define internal i32 @{symbol}.ask() cold noinline nounwind {{
+entry:
+{_answer(levels, call, is_darwin=platform.container == "macho")}
+}}
+declare {call} @{_CPUID}(ptr, i32, i32)
+declare {call} @{_XGETBV}(ptr)
 """
-# Asked last: the bit that says that it can be is among those that are looked at.
-_KEPT = """\
-#if defined(_MSC_VER) && !defined(__clang__)
-  r[0] = (unsigned)_xgetbv(0);
-#else
-  __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(r[0]), "=d"(r[3]) : "c"(0)); /* xgetbv */
-#endif
-  /* The system keeps the wide registers of each thread. */
-  return (r[0] & {mask}u) == {mask}u;"""
 
 
-def check_function(name: str, features: Collection[str]) -> str:
-    """Return a C function that returns 1 if the processor has all the given features, else 0."""
-    masks: dict[tuple[int, int, str], int] = {}
-    for feature in sorted(CPUID_BITS.keys() & features):
-        leaf, part, register, bit = CPUID_BITS[feature]
-        masks[leaf, part, register] = masks.get((leaf, part, register), 0) | 1 << bit
-    kept = "  return 1;"
-    if any(CPUID_BITS.get(f) and (f.startswith("avx") or f in _OF_AVX) for f in features):
-        masks[1, 0, "c"] = masks.get((1, 0, "c"), 0) | 1 << _CAN_BE_ASKED
-        has_512 = any(f.startswith("avx512") for f in features)
-        kept = _KEPT.format(mask=f"0x{_SAVES_AVX512 if has_512 else _SAVES_AVX:02x}")
-    rows = [
-        f"    {{0x{leaf:x}u, {part}u, {_REGISTERS.index(register)}u, 0x{mask:08x}u}},"
-        for (leaf, part, register), mask in sorted(masks.items())
-    ]
-    return _FUNCTION.format(name=name, rows="\n".join(rows), kept=kept)
+def instructions(platform: Platform) -> str:
+    """Return the functions for the instructions that LLVM IR lacks, to be linked in last.
+
+    LLVM takes their bodies for empty: it must not optimize what calls them. They store the
+    registers eax, ebx, ecx, edx; the lower half of XCR0.
+    """
+    cpuid, xgetbv = (bytes.fromhex(code) for code in _CODE[platform.arch])
+    parts = []
+    for name, parameters, code in ((_CPUID, "ptr, i32, i32", cpuid), (_XGETBV, "ptr", xgetbv)):
+        body = "".join(f"\\{byte:02X}" for byte in code)
+        parts.append(
+            f"define {_convention(platform)} void @{name}({parameters}) naked noinline nounwind "
+            f'prologue [{len(code)} x i8] c"{body}" {{\n  unreachable\n}}\n'
+        )
+    return "".join(parts)
+
+
+def _convention(platform: Platform) -> str:
+    """Return the calling convention of the functions of machine code, the same on all systems."""
+    return "x86_64_sysvcc" if platform.arch == "x86_64" else "ccc"
+
+
+def _answer(levels: Sequence[Collection[str]], call: str, *, is_darwin: bool) -> str:
+    """Return the body of the function that asks the processor. call: of what type a call is."""
+    needs = [_needs(features) for features in levels]
+    saved = [_saved(features, is_darwin=is_darwin) for features in levels]
+    asked = {word[:2] for need in needs for word in need}
+    lines, ends = ["  %answer = alloca [4 x i32], align 4"], dict[int, str]()
+    for top in sorted({leaf & 0x80000000 for leaf, _ in asked}):
+        lines += _asked(call, f"top{top:x}", top, 0, "a")
+        ends[top] = f"%top{top:x}.a"
+    for leaf, part in sorted(asked):
+        name = f"leaf{leaf:x}.{part}"
+        words = {word for need in needs for word in need if word[:2] == (leaf, part)}
+        registers = sorted(register for _, _, register in words)
+        lines += _asked(call, name, leaf, part, registers)
+        # Beyond the last leaf the processor answers with those of another.
+        lines.append(f"  %{name}.is = icmp uge i32 {ends[leaf & 0x80000000]}, {_signed(leaf)}")
+        lines += [
+            f"  %{name}.{r}.is = select i1 %{name}.is, i32 %{name}.{r}, i32 0" for r in registers
+        ]
+    if any(saved):
+        leaf, part, register, bit = _CAN_READ_XCR0
+        lines += [
+            f"  %xsave = and i32 %leaf{leaf:x}.{part}.{register}.is, {_signed(1 << bit)}",
+            "  %has.xsave = icmp ne i32 %xsave, 0",
+            "  br i1 %has.xsave, label %wide, label %narrow",
+            "wide:",
+            f"  call {call} @{_XGETBV}(ptr %answer)",
+            "  %xcr0.read = load i32, ptr %answer, align 4",
+            "  br label %narrow",
+            "narrow:",
+            "  %xcr0 = phi i32 [ 0, %entry ], [ %xcr0.read, %wide ]",
+        ]
+    level = str(len(levels) + 1)
+    for number, (need, bits) in enumerate(zip(needs, saved, strict=True), 1):
+        tests = [(f"%leaf{n:x}.{p}.{r}.is", mask) for (n, p, r), mask in sorted(need.items())]
+        tests += [("%xcr0", bits)] if bits else []
+        fits = "true"
+        for at, (word, mask) in enumerate(tests):
+            name = f"%fits{number}.{at}"
+            lines += [
+                f"  {name}.bits = and i32 {word}, {_signed(mask)}",
+                f"  {name}.all = icmp eq i32 {name}.bits, {_signed(mask)}",
+                f"  {name} = and i1 {name}.all, {fits}",
+            ]
+            fits = name
+        lines.append(f"  %level{number} = select i1 {fits}, i32 {number}, i32 {level}")
+        level = f"%level{number}"
+    return "\n".join([*lines, f"  ret i32 {level}"])
+
+
+def _asked(call: str, name: str, leaf: int, part: int, registers: Iterable[str]) -> list[str]:
+    """Return lines that ask for a leaf and load registers of the answer."""
+    lines = [f"  call {call} @{_CPUID}(ptr %answer, i32 {_signed(leaf)}, i32 {part})"]
+    for register in registers:
+        place = _REGISTERS.index(register)
+        lines += [
+            f"  %{name}.{register}.at = getelementptr i32, ptr %answer, i32 {place}",
+            f"  %{name}.{register} = load i32, ptr %{name}.{register}.at, align 4",
+        ]
+    return lines
+
+
+def _needs(features: Collection[str]) -> dict[_Word, int]:
+    """Return the bits that have to be set in each word."""
+    bits = [CPUID_BITS[f] for f in features]
+    if any(map(_is_wide, features)):
+        bits.append(_CAN_READ_XCR0)
+    needs: dict[_Word, int] = {}
+    for leaf, part, register, bit in bits:
+        word = (leaf, part, register)
+        needs[word] = needs.get(word, 0) | 1 << bit
+    return needs
+
+
+def _saved(features: Collection[str], *, is_darwin: bool) -> int:
+    """Return the bits of XCR0 that have to be set.
+
+    is_darwin: the system saves the registers of AVX-512 once they are used, and says so only then.
+    """
+    if any(f.startswith("avx512") for f in features) and not is_darwin:
+        return _SAVES_AVX512
+    return _SAVES_AVX if any(map(_is_wide, features)) else 0
+
+
+def _is_wide(feature: str) -> bool:
+    """True for a feature that works on registers of AVX."""
+    return feature.startswith("avx") or feature in _OF_AVX
+
+
+def _signed(word: int) -> int:
+    """Return a word of 32 bits as LLVM writes it."""
+    return word - (1 << 32) if word >> 31 else word
+
+
+# --- machine code -------------------------------------------------------------------------------
+
+_CPUID, _XGETBV = "hlo.cpuid", "hlo.xgetbv"
+# The two by architecture. Of x86-64 they get arguments as on Linux.
+_CODE = {
+    "x86_64": (
+        (
+            "4989d8"  # mov r8, rbx: the caller's
+            "89f0"  # mov eax, esi
+            "89d1"  # mov ecx, edx
+            "0fa2"  # cpuid
+            "8907"  # mov [rdi], eax
+            "895f04"  # mov [rdi + 4], ebx
+            "894f08"  # mov [rdi + 8], ecx
+            "89570c"  # mov [rdi + 12], edx
+            "4c89c3"  # mov rbx, r8
+            "c3"  # ret
+        ),
+        (
+            "31c9"  # xor ecx, ecx
+            "0f01d0"  # xgetbv
+            "8907"  # mov [rdi], eax
+            "c3"  # ret
+        ),
+    ),
+    "i686": (
+        (
+            "53"  # push ebx
+            "57"  # push edi
+            "8b7c240c"  # mov edi, [esp + 12]
+            "8b442410"  # mov eax, [esp + 16]
+            "8b4c2414"  # mov ecx, [esp + 20]
+            "0fa2"  # cpuid
+            "8907"  # mov [edi], eax
+            "895f04"  # mov [edi + 4], ebx
+            "894f08"  # mov [edi + 8], ecx
+            "89570c"  # mov [edi + 12], edx
+            "5f"  # pop edi
+            "5b"  # pop ebx
+            "c3"  # ret
+        ),
+        (
+            "57"  # push edi
+            "8b7c2408"  # mov edi, [esp + 8]
+            "31c9"  # xor ecx, ecx
+            "0f01d0"  # xgetbv
+            "8907"  # mov [edi], eax
+            "5f"  # pop edi
+            "c3"  # ret
+        ),
+    ),
+}

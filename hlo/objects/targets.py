@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 from hlo.codegen.targets.cpu import ARCHITECTURES, architecture_of, cpu_target
 from hlo.codegen.targets.cpu.base import Cpu
 from hlo.errors import HloError, did_you_mean
+from hlo.objects.features import can_be_asked, needed_features
 from hlo.runtime.jit import Machine, host_machine
 
 
@@ -61,6 +62,21 @@ class Platform:
     @property
     def arch(self) -> str:
         return architecture(self.machine.triple)
+
+    @property
+    def base(self) -> Platform:
+        """The target of all code that runs before the processor is known, as of any of its kind.
+
+        It is the target itself where processors cannot be asked what they are.
+        """
+        cpu = ARCHITECTURES[self.arch]
+        features = ",".join(filter(None, (cpu.baseline, cpu.always)))
+        if not can_be_asked(self.machine.triple) or (
+            (self.machine.cpu, self.machine.features) == (cpu.generic, features)
+        ):
+            return self
+        machine = Machine(self.machine.triple, cpu.generic, features, cpu.abi)
+        return Platform(machine, cpu_target(machine.triple, machine.data_layout, features))
 
     @property
     def compiler(self) -> str:
@@ -115,6 +131,40 @@ class Platform:
 def _system(triple: str) -> list[str]:
     """Return the operating system and environment of a triple."""
     return [part for part in triple.split("-")[1:] if part not in ("unknown", "pc", "apple")]
+
+
+def platforms(
+    triple: str | None = None, cpu: str | None = None, features: str = ""
+) -> tuple[Platform, ...]:
+    """Return a target for each of several processors of an architecture, the best one last.
+
+    cpu: their names, separated by commas; else as `platform`. One is better than another if it has
+    wider vectors, or more features. Raises HloError.
+    """
+    names = [name.strip() for name in (cpu or "").split(",")]
+    if len(names) == 1:
+        return (platform(triple, cpu, features),)
+    for name in names:
+        if not name:
+            raise HloError.at("bad-target", f"cpu {cpu!r}: a name is missing")
+    arch = architecture(triple or llvm.get_process_triple())
+    if not can_be_asked(arch):
+        raise HloError.at(
+            "bad-target", f"cpu {cpu!r}: code for several processors is possible for x86_64 and "
+            f"i686, where it can ask which one it runs on, not for {arch}",
+        )  # fmt: skip
+    found = [platform(triple, name, features) for name in names]
+    known = [one.machine.cpu for one in found]
+    for name, same in zip(names, known, strict=True):
+        if known.count(same) > 1:
+            also = "" if name == same else f", which is {name}"
+            raise HloError.at("bad-target", f"cpu {cpu!r}: {same} is there twice{also}")
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(found: Platform) -> tuple[int, int]:
+    known = needed_features(found.machine.triple, found.target.features)
+    return found.target.vector_bits, len(known)
 
 
 def platform(triple: str | None = None, cpu: str | None = None, features: str = "") -> Platform:

@@ -215,9 +215,10 @@ def _constructor(interface: Interface, name: str) -> list[str]:
     else:
         lines = [f"  {name}() : {arena} {{"]
     if interface.asks_processor:
-        lines.append(
-            f'    if (!{symbol}_processor_fits()) fail(0, "{symbol}: made for another processor");'
-        )
+        lines += [
+            f"    if ({symbol}_processor() == nullptr)",
+            f'      fail(HLO_BAD_PROCESSOR, "{symbol}: the processor lacks instructions of it");',
+        ]
     lines.append("  }")
     return [*lines, ""]
 

@@ -66,14 +66,9 @@ class Machine:
         """LLVM's data layout string."""
         return str(self._llvm.target_data)
 
-    def optimize(self, text: str, internal: Sequence[str] = ()) -> llvm.ModuleRef:
-        """Parse LLVM IR and run the optimization pipeline.
-
-        internal: functions that get internal linkage.
-        """
+    def optimize(self, text: str) -> llvm.ModuleRef:
+        """Parse LLVM IR and run the optimization pipeline."""
         module = llvm.parse_assembly(text)
-        for name in internal:
-            module.get_function(name).linkage = "internal"
         _optimize(module, self._llvm)
         return module
 

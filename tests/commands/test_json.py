@@ -204,6 +204,7 @@ def test_hlo_opt_writes_the_report_to_a_file() -> None:
         ["m.hlo", "-o", "m.o", "--header", "m.h"],
         ["scalar.hlo", "-o", "s.o", "--cpu=generic"],
         ["scalar.hlo", "-o", "s.o", "--target=aarch64-linux-gnu"],
+        ["scalar.hlo", "-o", "s.o", "--target=x86_64-linux-gnu", "--cpu=x86-64-v2,x86-64-v3"],
     ],
 )
 def test_hlo_compile(args: list[str]) -> None:

@@ -363,46 +363,6 @@ def test_what_a_header_says() -> None:
     assert "p_1: bf16[6]{0}, 12 bytes (the bits of bf16), p.1 in the module" in text
 
 
-@pytest.mark.parametrize(
-    ("cpu", "emulated", "fits"),
-    [
-        ("x86-64", "Nehalem", 1),
-        ("x86-64-v2", "Nehalem", 1),
-        ("x86-64-v3", "Nehalem", 0),
-        ("x86-64-v3", "max", 1),
-        ("x86-64-v4", "max", 0),
-    ],
-)
-def test_a_program_asks_whether_the_processor_fits(
-    tmp_path: Path, cpu: str, emulated: str, fits: int
-) -> None:
-    machine = Machine("x86_64-linux-gnu", cpu, runner=("qemu-x86_64", "-cpu", emulated))
-    machine.need()
-    if platform().arch != "x86_64":
-        pytest.skip("the C compiler at hand is for another processor")
-    (tmp_path / "m.h").write_text(header(machine.code(SMALL).interface, "m.hlo", "m.h"))
-    driver = '#include "m.h"\n#include <stdio.h>\n'
-    driver += 'int main(void) { printf("%d", m_processor_fits()); return 0; }\n'
-    (tmp_path / "driver.c").write_text(driver)
-    run_command(["cc", *STRICT, "-static", "driver.c", "-o", "driver"], tmp_path)
-    assert run_command([*machine.runner, "./driver"], tmp_path) == str(fits)
-
-
-def test_a_header_says_which_processor_the_code_needs() -> None:
-    def said(*target: str) -> str:
-        text = header(Machine(*target).code(SMALL).interface, "m.hlo", "m.h")
-        return re.sub(r"\s+\*\s+", " ", text.partition("*/")[0])
-
-    assert "cpu x86-64. It needs cmov, cx8, mmx, sse, sse2. m_proc" in said("x86_64-linux-gnu")
-    assert "avx2, bmi, bmi2," in said("x86_64-linux-gnu", "x86-64-v3")
-    assert said("aarch64-linux-gnu").endswith("aarch64-unknown-linux-gnu, cpu generic. ")
-    host = platform()
-    native = header(NATIVE.code(SMALL).interface, "m.hlo", "m.h")
-    assert f"cpu {host.machine.cpu}: the processor that it was compiled on" in re.sub(
-        r"\s+\*\s+", " ", native
-    )
-
-
 def test_names_for_c() -> None:
     assert identifiers(["x", "x", "a.1", "a-1", "int", "0", "out0", ""], ["out0"]) == [
         "x", "x_2", "a_1", "a_1_2", "int_2", "p0", "out0_2", "p",
@@ -425,7 +385,8 @@ def test_nothing_but_the_interface_is_visible(tmp_path: Path) -> None:
     (tmp_path / "libm.so").write_bytes(NATIVE.code(MIXED).write(".so", "libm.so"))
     defined = run_command(["nm", "-D", "--defined-only", "libm.so"], tmp_path).splitlines()
     symbols = {line.split()[-1] for line in defined}
-    parts = ("call", "workspace_bytes", "signature", "inputs", "outputs")
+    parts = ["call", "workspace_bytes", "signature", "inputs", "outputs"]
+    parts += ["processor"] if platform().arch in ("x86_64", "i686") else []
     assert symbols == {"m", *(f"m_{p}" for p in parts)}
     assert undefined(NATIVE, tmp_path / "m.o") <= LIBC
 
@@ -680,7 +641,7 @@ def test_a_dll(tmp_path: Path) -> None:
     assert data[:2] == b"MZ" and data == code.write(".dll", "m.dll")
     (tmp_path / "m.dll").write_bytes(data)
     said = run_command(["llvm-readobj", "--coff-exports", "m.dll"], tmp_path)
-    parts = ("call", "inputs", "outputs", "signature", "workspace_bytes")
+    parts = ("call", "inputs", "outputs", "processor", "signature", "workspace_bytes")
     assert re.findall(r"Name: (\S+)", said) == ["m", *(f"m_{p}" for p in parts)]
 
 
@@ -1197,7 +1158,7 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         "text.so": (b"text", "not a library written by hlo-compile"),
         "other.so": (other, "compiled for aarch64-unknown-linux-gnu"),
         "cut.so": (good[: len(good) // 2], "written by hlo-compile|cannot be loaded"),
-        "newer.so": (good.replace(b'"format": 3', b'"format": 9'), "format 9"),
+        "newer.so": (good.replace(b'"format": 4', b'"format": 9'), "format 9"),
         "broken.so": (good.replace(b'"parameters"', b'"paranoters"'), "signature is broken"),
         "needs.so": (good.replace(b'"avx2"', b'"sse5"'), ""),
     }
@@ -1216,7 +1177,8 @@ def test_a_library_for_a_better_processor(tmp_path: Path, monkeypatch: pytest.Mo
     import llvmlite.binding as llvm
 
     (interface,) = find_interfaces(path.read_bytes())
-    lacking = next(f for f in interface.features if f in llvm.get_host_cpu_features())
+    (level,) = interface.levels
+    lacking = next(f for f in level.features if f in llvm.get_host_cpu_features())
     monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: {lacking: False})
     with pytest.raises(HloError, match=f"{lacking}, which this one lacks"):
         hlo.load_library(path)

@@ -71,25 +71,30 @@ def assign_buffers(
     plans: Mapping[Instruction, KernelPlan],
     aliases: Mapping[Path, tuple[int, Path]],
     alignment: int,
+    *,
+    constants: Constants | None = None,
 ) -> BufferAssignment:
     """Return the buffers of the values of a flattened computation tree.
 
     aliases: the parameter, by number and path, that each of these outputs may overwrite.
-    alignment: of offsets, in bytes: a power of two.
+    alignment: of offsets, in bytes: a power of two. constants: those of other programs, to which
+    those of this one are added.
     """
-    return _Assigner(live, plans, alignment).assign(entry, aliases)
+    constants = Constants(alignment) if constants is None else constants
+    return _Assigner(live, plans, alignment, constants).assign(entry, aliases)
 
 
 class _Assigner:
     """Visits instructions in execution order."""
 
     def __init__(
-        self, live: Liveness, plans: Mapping[Instruction, KernelPlan], alignment: int
-    ) -> None:
+        self, live: Liveness, plans: Mapping[Instruction, KernelPlan], alignment: int,
+        constants: Constants,
+    ) -> None:  # fmt: skip
         self.live = live
         self.roles = live.roles
         self.plans = plans
-        self.constants = Constants(alignment)
+        self.constants = constants
         self._alignment = alignment
         self.buffers: list[Buffer] = []
         self.values: dict[Storage, Buffer | None] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from hlo.codegen.targets.cpu.base import Cpu
 
 # Features that LLVM's code generation depends on, by its names, with their `cpuid` bits: leaf and
@@ -32,8 +34,12 @@ CPUID_BITS: dict[str, tuple[int, int, str, int]] = {
 
 
 class X86(Cpu):
-    """What 64 and 32 bits have in common."""
+    """What 64 and 32 bits have in common.
 
+    implied: the features of `CPUID_BITS` that all of the architecture have.
+    """
+
+    implied: ClassVar[frozenset[str]] = frozenset()
     probed = tuple(sorted(CPUID_BITS))
 
     @property
@@ -65,6 +71,7 @@ class X86(Cpu):
 
 class X86_64(X86):
     name = "x86_64"
+    implied = frozenset({"cmov", "cx8", "mmx", "sse", "sse2"})
     aliases = ("amd64", "x86-64")
     generic = "x86-64"
     tools = "x86_64-linux-gnu"
