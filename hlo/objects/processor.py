@@ -12,7 +12,7 @@ from hlo.codegen.targets.cpu.x86 import CPUID_BITS
 from hlo.objects.targets import Platform
 
 # Bits of XCR0: the registers that the operating system saves on context switches.
-_SAVES_AVX, _SAVES_AVX512 = 0x06, 0xE6
+_SAVES_AVX, _SAVES_AVX512, _SAVES_APX = 0x06, 0xE6, 1 << 19
 # The bit of cpuid that says that xgetbv exists.
 _CAN_READ_XCR0 = (1, 0, "c", 27)
 _OF_AVX = ("fma", "f16c", "xop", "fma4")
@@ -30,6 +30,7 @@ def choice(symbol: str, levels: Sequence[Collection[str]], platform: Platform) -
     `instructions`.
     """
     call = f"{_convention(platform)} void"
+    tables = " uwtable" if platform.container == "coff" else ""
     return f"""
 @{symbol}.chosen = internal global i32 0, align 4
 define internal i32 @{symbol}.choose() alwaysinline nounwind {{
@@ -45,7 +46,7 @@ done:
   %level = phi i32 [ %known, %entry ], [ %found, %ask ]
   ret i32 %level
 }}
-define internal i32 @{symbol}.ask() cold noinline nounwind {{
+define internal i32 @{symbol}.ask() cold noinline nounwind{tables} {{
 entry:
 {_answer(levels, call, is_darwin=platform.container == "macho")}
 }}
@@ -141,7 +142,7 @@ def _asked(call: str, name: str, leaf: int, part: int, registers: Iterable[str])
 def _needs(features: Collection[str]) -> dict[_Word, int]:
     """Return the bits that have to be set in each word."""
     bits = [CPUID_BITS[f] for f in features]
-    if any(map(_is_wide, features)):
+    if _saved(features, is_darwin=False):
         bits.append(_CAN_READ_XCR0)
     needs: dict[_Word, int] = {}
     for leaf, part, register, bit in bits:
@@ -155,14 +156,14 @@ def _saved(features: Collection[str], *, is_darwin: bool) -> int:
 
     is_darwin: the system saves the registers of AVX-512 once they are used, and says so only then.
     """
-    if any(f.startswith("avx512") for f in features) and not is_darwin:
-        return _SAVES_AVX512
-    return _SAVES_AVX if any(map(_is_wide, features)) else 0
-
-
-def _is_wide(feature: str) -> bool:
-    """True for a feature that works on registers of AVX."""
-    return feature.startswith("avx") or feature in _OF_AVX
+    bits = 0
+    for feature in features:
+        if feature.startswith("avx") or feature in _OF_AVX:
+            is_long = feature.startswith("avx512") and not is_darwin
+            bits |= _SAVES_AVX512 if is_long else _SAVES_AVX
+        elif feature == "egpr":
+            bits |= _SAVES_APX
+    return bits
 
 
 def _signed(word: int) -> int:

@@ -141,12 +141,13 @@ def platforms(
     cpu: their names, separated by commas; else as `platform`. One is better than another if it has
     wider vectors, or more features. Raises HloError.
     """
-    names = [name.strip() for name in (cpu or "").split(",")]
+    if cpu is None:
+        return (platform(triple, None, features),)
+    names = [name.strip() for name in cpu.split(",")]
+    if "" in names:
+        raise HloError.at("bad-target", f"cpu {cpu!r}: a name is missing")
     if len(names) == 1:
-        return (platform(triple, cpu, features),)
-    for name in names:
-        if not name:
-            raise HloError.at("bad-target", f"cpu {cpu!r}: a name is missing")
+        return (platform(triple, names[0], features),)
     arch = architecture(triple or llvm.get_process_triple())
     if not can_be_asked(arch):
         raise HloError.at(

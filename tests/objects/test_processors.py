@@ -188,12 +188,21 @@ def test_a_mac_saves_wide_registers_when_they_are_used() -> None:
     assert "and i32 %xcr0, 6\n" in choice("m", features, platform("x86_64-apple-darwin"))
 
 
+def test_code_for_apx_asks_for_it() -> None:
+    (level,) = compiled("diamondrapids").interface.levels
+    assert "egpr" in level.features
+    asked = choice("m", [["egpr"]], platform("x86_64-linux-gnu"))
+    assert f"and i32 %leaf7.1.d.is, {1 << 21}\n" in asked and f"%xcr0, {1 << 19}\n" in asked
+
+
 # --- what is in an object -----------------------------------------------------------------------
 
 
 def test_each_level_has_code_of_its_own_and_all_share_constants(tmp_path: Path) -> None:
     need("nm", "objdump")
-    (tmp_path / "m.o").write_bytes(compiled(LEVELS).write(".o", "m.o"))
+    code = compiled(LEVELS)
+    assert code.constants.size == compiled("x86-64-v3").constants.size == 4 * 30 * 2
+    (tmp_path / "m.o").write_bytes(code.write(".o", "m.o"))
     symbols = [line.split()[-2:] for line in run_command(["nm", "m.o"], tmp_path).splitlines()]
     parts = ("call", "inputs", "outputs", "processor", "signature", "workspace_bytes")
     assert {name for kind, name in symbols if kind in "TRD" and "." not in name} == {
@@ -241,6 +250,9 @@ def test_objects_of_other_systems(tmp_path: Path, triple: str) -> None:
     assert {f"{start}{n}" for n in ("m", "m_call", "m_processor", "hlo.cpuid")} <= names
     listing = run_command(["llvm-objdump", "-d", "--no-show-raw-insn", "m.o"], tmp_path)
     assert "cpuid" in listing and "xgetbv" in listing and "ymm" in listing
+    if not start:
+        unwound = run_command(["llvm-readobj", "--unwind", "m.o"], tmp_path)
+        assert {"m_call", "m.ask"} <= set(re.findall(r"StartAddress: (\S+)", unwound))
 
 
 @pytest.mark.parametrize("kind", [".o", ".ll", ".s"])
@@ -303,6 +315,7 @@ def test_a_library_takes_the_level_that_is_there(
     ("target", "words"),
     [
         (("x86_64-linux-gnu", "x86-64-v2,"), "a name is missing"),
+        (("x86_64-linux-gnu", ""), "a name is missing"),
         (("x86_64-linux-gnu", "generic,x86-64"), "x86-64 is there twice"),
         (("x86_64-linux-gnu", "x86-64-v3,x86-64-v3"), "x86-64-v3 is there twice"),
         (("x86_64-linux-gnu", "x86-64-v2,znver99"), "did you mean 'znver"),

@@ -26,7 +26,8 @@ CPUID_BITS: dict[str, tuple[int, int, str, int]] = {
         }),
         (7, 0, "d", {"avx512fp16": 23}),
         (7, 1, "a", {"avxvnni": 4, "avx512bf16": 5, "avxifma": 23}),
-        (7, 1, "d", {"avxvnniint8": 4, "avxneconvert": 5, "avxvnniint16": 10}),
+        # The further registers stand for all of APX.
+        (7, 1, "d", {"avxvnniint8": 4, "avxneconvert": 5, "avxvnniint16": 10, "egpr": 21}),
         (0x80000001, 0, "c", {"lzcnt": 5, "sse4a": 6, "xop": 11, "fma4": 16, "tbm": 21}),
     )
     for name, bit in names.items()
@@ -84,5 +85,7 @@ class I686(X86):
     aliases = ("i386", "i486", "i586")
     baseline = "+sse2"
     generic = "pentium4"
+    # LLVM takes it for granted where there are no 64-bit registers.
+    probed = tuple(sorted(CPUID_BITS.keys() - {"egpr"}))
     c_pointer_bits = 32
     tools = "i686-linux-gnu"
