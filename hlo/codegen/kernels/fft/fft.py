@@ -2,9 +2,9 @@
 
 A kernel copies rows to the workspace, with separate real and imaginary parts, transforms them
 there, and writes them to the result; several adjacent rows at once, so that vectors run across
-them. Lengths with a large prime factor are convolutions of a longer, good length (Bluestein). Real
-rows of even length are transformed as complex ones of half the length. An inverse transform is the
-forward one with real and imaginary parts exchanged.
+them. Lengths with a large prime factor are convolutions (`engines.py`). Real rows of even length
+are transformed as complex ones of half the length. An inverse transform is the forward one with
+real and imaginary parts exchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import numpy as np
 
 from hlo.analysis.fusion.roles import Role
 from hlo.codegen.kernels.fft.dft import Complex, Lanes
-from hlo.codegen.kernels.fft.lines import Engine, WorkSpace, roots_table
+from hlo.codegen.kernels.fft.engines import Engine
+from hlo.codegen.kernels.fft.lines import WorkSpace, roots_table
 from hlo.codegen.llvm import Index, Val, float_const
 from hlo.codegen.loops.element import Indices, physical_index
 from hlo.codegen.loops.kernel import Kernel, planner, slot_of, split_index

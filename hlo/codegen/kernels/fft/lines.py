@@ -1,4 +1,4 @@
-"""Fourier transforms of rows in the workspace: by small factors, or as a convolution."""
+"""Fourier transforms of rows in the workspace, of lengths with small prime factors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ import numpy as np
 from hlo.codegen.kernels.fft.dft import (
     Complex,
     Lanes,
-    good_length,
     interleaved,
-    is_direct,
     radices,
     roots_of_unity,
 )
-from hlo.codegen.llvm import POLLED_COST, Builder, Index, Val, float_const, ptr
+from hlo.codegen.llvm import POLLED_COST, Builder, Index, Val, ptr
 from hlo.codegen.loops.kernel import Kernel
 from hlo.codegen.loops.vectors import define, vector_at
 from hlo.codegen.scalar import operations as scalar
@@ -44,16 +42,20 @@ class _Stage:
 
 @dataclass(frozen=True)
 class Transform:
-    """The transform of `lines` interleaved rows of n complex numbers in the workspace."""
+    """The transform of `lines` interleaved rows of n complex numbers in the workspace.
+
+    room: how many numbers of a row the workspace has behind those.
+    """
 
     n: int
     lines: int
     part: ElementType
     lanes: int
     stages: tuple[_Stage, ...]
+    room: int = 0
 
     @staticmethod
-    def of(n: int, lines: int, part: ElementType, target: Target) -> Transform:
+    def of(n: int, lines: int, part: ElementType, target: Target, room: int = 0) -> Transform:
         """Choose the stages of a transform for a machine's vectors."""
         lanes = max(1, target.vector_bits // part.bits)
         stages, span, length = [], lines, n
@@ -62,7 +64,7 @@ class Transform:
             wide = span < lanes and lanes % span == 0
             stages.append(_Stage(r, span, length, wide))
             span *= r
-        return Transform(n, lines, part, lanes, tuple(stages))
+        return Transform(n, lines, part, lanes, tuple(stages), room)
 
     @property
     def type(self) -> str:
@@ -71,7 +73,7 @@ class Transform:
     @property
     def size(self) -> int:
         """Elements of one plane of the workspace."""
-        return self.n * self.lines
+        return (self.n + self.room) * self.lines
 
     def tables(self) -> list[np.ndarray]:
         """Return the twiddle factors of each stage."""
@@ -97,7 +99,7 @@ class Transform:
 
         params = [f"ptr noalias readonly %table{n}" for n in range(len(tables))]
         name = define(
-            k.b.module, f"fft.{self.part}.{self.n}x{self.lines}",
+            k.b.module, f"fft.{self.part}.{self.n}x{self.lines}.{self.size}",
             ", ".join(["ptr noalias %here", "ptr noalias %other", *params]), write,
         )  # fmt: skip
         k.b.call_void(name, [ptr(x) for x in (here, other, *tables)])
@@ -230,91 +232,28 @@ class WorkSpace:
         self.here, self.other = bases
 
     def load(self, at: Index) -> Complex:
-        return self._load(self.here, at)
-
-    def _load(self, base: str, at: Index) -> Complex:
         b, t = self.k.b, self.t.type
         re, im = (
-            b.load(t, b.element_address(base, t, b.add(at, p * self.t.size))) for p in range(2)
+            b.load(t, b.element_address(self.here, t, b.add(at, p * self.t.size))) for p in range(2)
         )
         return re, im
 
     def store(self, value: Complex, at: Index) -> None:
+        self._store(self.here, value, at)
+
+    def store_in_other(self, value: Complex, at: Index) -> None:
+        """Store a number in the other buffer."""
+        self._store(self.other, value, at)
+
+    def _store(self, base: str, value: Complex, at: Index) -> None:
         b, t = self.k.b, self.t.type
         for p, part in enumerate(value):
-            address = b.element_address(self.here, t, b.add(at, p * self.t.size))
-            b.store(part, address)
+            b.store(part, b.element_address(base, t, b.add(at, p * self.t.size)))
+
+    def exchange(self) -> None:
+        """Go on with the other buffer."""
+        self.here, self.other = self.other, self.here
 
     def transform(self, tables: Sequence[str]) -> None:
-        result = self.t.emit(self.k, tables, self.here, self.other)
-        if result != self.here:
-            self.here, self.other = self.other, self.here
-
-
-@dataclass(frozen=True)
-class Engine:
-    """A complex transform of any length on rows in the workspace.
-
-    n: the length; inner: the transform to use, of a longer length if there are large prime factors.
-    """
-
-    n: int
-    inner: Transform
-
-    @staticmethod
-    def of(n: int, lines: int, part: ElementType, target: Target) -> Engine:
-        length = n if is_direct(n) else good_length(2 * n - 1)
-        return Engine(n, Transform.of(length, lines, part, target))
-
-    @property
-    def is_direct(self) -> bool:
-        return self.n == self.inner.n
-
-    def tables(self) -> list[np.ndarray]:
-        found = self.inner.tables()
-        if self.is_direct:
-            return found
-        # exp(-i pi j^2 / n), and the transform of the sequence that is convolved with.
-        j, m = np.arange(self.n), self.inner.n
-        chirp = roots_of_unity(2 * self.n, j * j)
-        kernel = np.zeros(m, np.complex128)
-        kernel[: self.n] = chirp[0] - 1j * chirp[1]
-        kernel[m - self.n + 1 :] = kernel[self.n - 1 : 0 : -1]
-        spectrum = np.fft.fft(kernel) / m
-        part = self.inner.part.dtype
-        planes = np.stack([spectrum.real, spectrum.imag]).astype(part)
-        return [*found, np.stack(chirp).astype(part), planes]
-
-    def emit(self, work: WorkSpace, tables: Sequence[str]) -> None:
-        """Transform the rows in the workspace."""
-        if self.is_direct:
-            work.transform(tables)
-            return
-        *inner, chirp, spectrum = tables
-        m, lines, b = self.inner.n, self.inner.lines, work.k.b
-        self._multiply(work, chirp, self.n, swap=False)
-        with b.loop(self.n * lines, m * lines, rolled=True) as at:
-            zero = float_const(self.inner.type, 0.0)
-            work.store((zero, zero), at)
-        work.transform(inner)
-        # The inverse transform is the forward one with real and imaginary parts exchanged.
-        self._multiply(work, spectrum, m, swap=True)
-        work.transform(inner)
-        self._swap(work)
-        self._multiply(work, chirp, self.n, swap=False)
-
-    def _multiply(self, work: WorkSpace, table: str, count: int, *, swap: bool) -> None:
-        b, t, lines = work.k.b, self.inner.type, self.inner.lines
-        lanes = Lanes(b, t, 1)
-        with b.loop(0, count) as j:
-            factor = [b.load(t, b.element_address(table, t, b.add(j, p * count))) for p in range(2)]
-            with b.loop(0, lines, rolled=True) as line:
-                at = b.add(b.mul(j, lines), line)
-                re, im = lanes.multiply(work.load(at), (factor[0], factor[1]))
-                work.store((im, re) if swap else (re, im), at)
-
-    def _swap(self, work: WorkSpace) -> None:
-        b = work.k.b
-        with b.loop(0, self.n * self.inner.lines, rolled=True) as at:
-            re, im = work.load(at)
-            work.store((im, re), at)
+        if self.t.emit(self.k, tables, self.here, self.other) != self.here:
+            self.exchange()
