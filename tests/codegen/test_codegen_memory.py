@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.harness.run_compiled import check, compiled
+from tests.harness.run_compiled import check, compiled, compiled_for
 
 X = np.arange(1, 7, dtype=np.int32)
 Y = np.arange(10, 16, dtype=np.int32)
@@ -411,3 +411,16 @@ ENTRY e {
 }
 """
     check(text, [np.arange(12, dtype=np.float32).reshape(3, 4)])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [(1 << 18) - 1, 1 << 18, (1 << 18) + 1, 300_007])
+def test_a_large_array_that_is_updated_is_copied_in_blocks(size: int, threads: int) -> None:
+    text = f"""HloModule m
+      ENTRY e {{ x = f32[{size}] parameter(0) u = f32[3] parameter(1) i = s32[] parameter(2)
+        ROOT r = f32[{size}] dynamic-update-slice(x, u, i) }}"""
+    x, want = np.arange(size, dtype=np.float32), np.arange(size, dtype=np.float32)
+    want[70_000:70_003] = [-1, -2, -3]
+    exe = compiled_for(text, threads)
+    np.testing.assert_array_equal(exe(x, np.float32([-1, -2, -3]), np.int32(70_000)), want)
+    assert x[70_000] == 70_000

@@ -12,12 +12,18 @@ from hlo.codegen.entry.commands import Block, Loop, Move, StoreScalar
 from hlo.codegen.entry.imports import Imports
 from hlo.codegen.llvm import FALSE, POLLED_COST, Builder, ModuleBuilder, i64, ptr
 from hlo.codegen.loops.address import num_positions, store, store_position, store_prefix
+from hlo.codegen.loops.vectors import define
 from hlo.codegen.plan.liveness import Liveness, Path, Storage
 from hlo.codegen.scalar.operations import Value
-from hlo.codegen.targets.base import LlvmTarget
+from hlo.codegen.targets.base import Extent, LlvmTarget
 from hlo.ir import Instruction
 from hlo.values.layout.plain import is_empty, is_plain, size_bytes
 from hlo.values.types import ArrayShape
+
+_MEMCPY = "llvm.memcpy.p0.p0.i64"
+# Arrays from this size on are copied by all threads, in blocks: one alone does not reach the
+# memory's bandwidth.
+_SHARED_COPY_BYTES, _COPY_BLOCK = 1 << 20, 1 << 16
 
 
 @dataclass
@@ -89,7 +95,22 @@ class EntryState:
 
     def copy_bytes(self, source: str, target: str, shape: ArrayShape) -> None:
         """Copy an array between two addresses."""
-        self.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1 immarg"])
-        args = [ptr(target), ptr(source), i64(size_bytes(shape)), FALSE]
-        self.b.call_void("llvm.memcpy.p0.p0.i64", args)
-        self.spend(size_bytes(shape) / 4)
+        self.module.declare(_MEMCPY, "void", ["ptr", "ptr", "i64", "i1 immarg"])
+        size = size_bytes(shape)
+        if size < _SHARED_COPY_BYTES:
+            self.b.call_void(_MEMCPY, [ptr(target), ptr(source), i64(size), FALSE])
+            self.spend(size / 4)
+            return
+        parameters = "ptr %target, ptr %source, i64 %size, i64 %begin, i64 %end"
+        function = define(self.module, "copy.blocks", parameters, _copy_blocks)
+        extent = Extent(-(-size // _COPY_BLOCK), _COPY_BLOCK / 4)
+        arguments = [ptr(target), ptr(source), i64(size)]
+        self.spend(self.kernels.launcher.launch(function, arguments, extent))
+
+
+def _copy_blocks(b: Builder) -> None:
+    """Copy the blocks from `%begin` to `%end`, of which the last may be shorter."""
+    first = b.mul("%begin", _COPY_BLOCK)
+    count = b.sub(b.minimum(b.mul("%end", _COPY_BLOCK), "%size"), first)
+    places = [ptr(b.element_address(base, "i8", first)) for base in ("%target", "%source")]
+    b.call_void(_MEMCPY, [*places, i64(count), FALSE])
