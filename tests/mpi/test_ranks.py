@@ -163,14 +163,16 @@ def test_whole_arrays_are_cut_on_every_rank_and_put_together_by_the_first(tmp_pa
 def test_a_client_has_the_devices_of_all_ranks(tmp_path: Path) -> None:
     script = tmp_path / "client.py"
     script.write_text(
-        "import numpy as np\nimport hlo\nfrom hlo.mpi import World\n"
+        "import sys\nimport numpy as np\nimport hlo\nfrom hlo.mpi import World\n"
         "client = hlo.Client(world=World(2))\n"
         "b = hlo.XlaBuilder('sums')\n"
         "program = b.build(b.cross_replica_sum(b.parameter(0, 's32[]')))\n"
         "module = program.module()\nmodule.attrs['replica_count'] = client.device_count\n"
         "loaded = client.compile(module)\n"
         "sums = client.execute_replicated(loaded, [[np.int32(10**d)] for d in client.devices])\n"
-        "print(client.devices, [int(np.asarray(x)) for x in sums])\n"
+        # At once: print writes piece by piece where output has no buffer, and ranks take turns.
+        "line = f'{client.devices} {[int(np.asarray(x)) for x in sums]}'\n"
+        "sys.stdout.write(line + '\\n')\n"
     )
     done = mpiexec(2, str(script))
     assert done.returncode == 0, done.stderr
