@@ -534,7 +534,7 @@ def _programs(
     constants = Constants(targets[0].target.buffer_alignment)
     programs = []
     for t in targets:
-        entry = f"{symbol}.entry" + (f".{t.machine.cpu}" if len(targets) > 1 else "")
+        entry = f"{symbol}.entry" + (f".{t.symbol_suffix}" if len(targets) > 1 else "")
         planned = plan_optimized(module, t.target, clock, constants=constants)
         with clock("emit"):
             programs.append(write_program(planned, entry, t.target, is_located=is_located))

@@ -93,6 +93,11 @@ class Platform:
         return f"{ARCHITECTURES[self.arch].tools}-gcc"
 
     @property
+    def symbol_suffix(self) -> str:
+        """The processor as a part of symbols, which all assemblers take without quotes."""
+        return self.machine.cpu.replace("-", "_")
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """Module flags that the code needs."""
         return ARCHITECTURES[self.arch].flags
@@ -155,9 +160,10 @@ def platforms(
             f"i686, where it can ask which one it runs on, not for {arch}",
         )  # fmt: skip
     found = [platform(triple, name, features) for name in names]
-    known = [one.machine.cpu for one in found]
-    for name, same in zip(names, known, strict=True):
-        if known.count(same) > 1:
+    known = [one.symbol_suffix for one in found]
+    for name, one, suffix in zip(names, found, known, strict=True):
+        if known.count(suffix) > 1:
+            same = one.machine.cpu
             also = "" if name == same else f", which is {name}"
             raise HloError.at("bad-target", f"cpu {cpu!r}: {same} is there twice{also}")
     return tuple(sorted(found, key=_rank))
@@ -260,8 +266,9 @@ module = llvm.parse_assembly({_TRIAL!r})
 module.triple = triple
 print(machine.emit_assembly(module))
 # A function that needs a feature is put into another only where the processor has that.
+before = features and features + ","
 needing = "".join(
-    f'define internal void @f{{i}}() "target-features"="+{{name}}" {{{{\\n'
+    f'define internal void @f{{i}}() "target-features"="{{before}}+{{name}}" {{{{\\n'
     f'  call void @have(i32 {{i}})\\n  ret void\\n}}}}\\n'
     for i, name in enumerate(names))
 calls = "".join(f"  call void @f{{i}}()\\n" for i in range(len(names)))

@@ -37,7 +37,7 @@ def joined(
             _require(version.module, version.platform)
         module = version.platform.machine.optimize(version.module.to_text())
         if len(versions) > 1:
-            _rename_locals(module, version.platform.machine.cpu)
+            _rename_locals(module, version.platform.symbol_suffix)
         whole.link_in(module)
         whole.get_function(version.entry).linkage = "internal"
     if choice:

@@ -943,6 +943,7 @@ def test_targets_that_cannot_be(target: tuple[str, ...], words: str) -> None:
         (("x86_64-linux-gnu", "x86-64-v3"), 256),
         (("x86_64-linux-gnu", "x86-64-v4"), 512),
         (("x86_64-linux-gnu", None, "+avx2"), 256),
+        (("x86_64-linux-gnu", "x86-64-v3", "-fma"), 256),
         (("aarch64-linux-gnu",), 128),
         (("arm64-apple-darwin",), 128),
         (("riscv64-linux-gnu",), 32),
