@@ -64,7 +64,8 @@ EMITTED = {
 @click.option("--cpu", metavar="CPU[,CPU...]",
               help="LLVM's name of the processor; native is this one, generic any of the "
               "architecture. Of several, separated by commas, the first call takes the best that "
-              "is there (x86).  [default: native, or generic with --target]")  # fmt: skip
+              "is there (x86).  [default: native for an x86 without --target, else "
+              "generic]")  # fmt: skip
 @click.option("--features", default="", metavar="LIST",
               help="Features that the processor has or lacks, as in +avx2,-fma.")  # fmt: skip
 @click.option("-g/-g0", "--debug-info/--no-debug-info", "debug_info", default=True,

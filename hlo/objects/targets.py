@@ -143,11 +143,13 @@ def platforms(
 ) -> tuple[Platform, ...]:
     """Return a target for each of several processors of an architecture, the best one last.
 
-    cpu: their names, separated by commas; else as `platform`. One is better than another if it has
-    wider vectors, or more features. Raises HloError.
+    cpu: their names, separated by commas; by default this processor if no triple is given and code
+    can ask which one it finds itself on, else any of the architecture. Else as `platform`. One is
+    better than another if it has wider vectors, or more features. Raises HloError.
     """
     if cpu is None:
-        return (platform(triple, None, features),)
+        is_own = triple is None and can_be_asked(llvm.get_process_triple())
+        cpu = "native" if is_own else "generic"
     names = [name.strip() for name in cpu.split(",")]
     if "" in names:
         raise HloError.at("bad-target", f"cpu {cpu!r}: a name is missing")

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -297,6 +298,20 @@ def test_a_header_says_which_processors_the_code_is_for() -> None:
     assert "x86-64-v2 needs cmov, cx8, mmx, popcnt," in several
     assert said("aarch64-linux-gnu").endswith("aarch64-unknown-linux-gnu, cpu generic. ")
     assert f"cpu {platform().machine.cpu}: the processor that it was compiled on" in said()
+
+
+def test_the_default_is_this_processor_only_where_code_can_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import llvmlite.binding as llvm
+
+    for arch in ("aarch64", "riscv64"):
+        monkeypatch.setattr(llvm, "get_process_triple", partial("{}-linux-gnu".format, arch))
+        (only,) = platforms()
+        assert only.arch == arch and not only.is_native
+    monkeypatch.undo()
+    (only,) = platforms()
+    assert only.is_native == (only.arch in ("x86_64", "i686"))
 
 
 def test_a_library_takes_the_level_that_is_there(
