@@ -57,6 +57,7 @@ from hlo.passes.default import pipeline_of
 from hlo.passes.observers import VerifyEach
 from hlo.runtime.executable import Executable
 from hlo.runtime.jit import host_machine
+from hlo.support.memory import collector_paused
 from hlo.testing.compare import compare, is_inexact, nudged, spread
 from hlo.testing.sampling import random_value
 from hlo.values.arrays import actual
@@ -376,7 +377,10 @@ def _is_stable(want: np.ndarray, near: np.ndarray, got: np.ndarray) -> bool:
 
 @contextlib.contextmanager
 def _timer(seconds: float) -> Iterator[None]:
-    """Raise Slow after seconds of this process's own time, in whatever thread they are spent."""
+    """Raise Slow after seconds of this process's own time, in whatever thread they are spent.
+
+    The garbage of what ran before is none of it; what is raised while it is collected gets lost.
+    """
     end, done, main = time.process_time() + seconds, threading.Event(), threading.get_ident()
 
     def watch() -> None:
@@ -392,7 +396,8 @@ def _timer(seconds: float) -> Iterator[None]:
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        yield
+        with collector_paused():
+            yield
     finally:
         done.set()
         watcher.join()
