@@ -11,35 +11,18 @@ Python's, beside the time of calls of native code on the clock outside.
 
 from __future__ import annotations
 
-import argparse
 import time
 from statistics import median
+
+from overhead import FEWEST, Timed, run
 
 import hlo
 from hlo.profiler.measure import compile_profiled
 from hlo.runtime.executable import Executable
 
-_FEWEST = 3
 # None of the runs that take longer is undisturbed on a machine that others load: their time is that
 # of the processors, with what is around native code.
 _LONG_S = 0.01
-
-
-class Timed:
-    """A plain executable whose native code is timed as the profiled one's is."""
-
-    def __init__(self, executable: Executable) -> None:
-        self.run_values = executable.run_values
-        self.seconds = 0.0
-        call = executable._call
-
-        def timed(watch: int) -> int:
-            start = time.perf_counter()
-            status = call(watch)
-            self.seconds += time.perf_counter() - start
-            return status
-
-        executable._call = timed
 
 
 def _measure(path: str, threads: int | None, seconds: float) -> str:
@@ -58,7 +41,7 @@ def _measure(path: str, threads: int | None, seconds: float) -> str:
     batch = max(1, round(0.0005 / once))
     profiled.forget()
     ratios, least = [], [float("inf")] * 2
-    while time.perf_counter() - start < seconds or len(ratios) < _FEWEST:
+    while time.perf_counter() - start < seconds or len(ratios) < FEWEST:
         plain.seconds, before = 0.0, len(profiled.runs.native_s)
         begin = time.process_time()
         for _ in range(batch):
@@ -80,20 +63,6 @@ def _measure(path: str, threads: int | None, seconds: float) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE")
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each module")
-    given = parser.parse_args()
-    print(
-        f"{'plain us':>12} {'profiled us':>12} {'median':>8} {'least':>8} {'sum':>8} lines  module"
-    )
-    for path in given.files:
-        print(_measure(path, given.threads, given.seconds), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    columns = f"{'plain us':>12} {'profiled us':>12} {'median':>8} {'least':>8} {'sum':>8} lines"
+    run(__doc__, columns, _measure)

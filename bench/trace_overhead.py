@@ -9,11 +9,10 @@ ratio (median over the rounds, and of the least times), and how many values and 
 
 from __future__ import annotations
 
-import argparse
 import time
 from statistics import median
 
-from profile_overhead import Timed
+from overhead import FEWEST, Timed, run
 
 import hlo
 from hlo.compiler.pipeline import compile_instrumented
@@ -21,13 +20,11 @@ from hlo.debug.trace.running import optimized
 from hlo.debug.trace.stored import Probes
 from hlo.runtime.executable import Executable
 
-_FEWEST = 3
-
 
 def _measure(path: str, threads: int | None, seconds: float) -> str:
     module = hlo.load(path)
-    run = optimized(module, "default", "strict")
-    executable = hlo.compile(run, threads=threads, cache=False, passes="", verify="lenient")
+    program = optimized(module, "default", "strict")
+    executable = hlo.compile(program, threads=threads, cache=False, passes="", verify="lenient")
     assert isinstance(executable, Executable)
     plain = Timed(executable)
     probes = Probes()
@@ -38,7 +35,9 @@ def _measure(path: str, threads: int | None, seconds: float) -> str:
         probes.state[0] = 0
 
     probes.on_full = empty
-    traced = Timed(compile_instrumented(run, probes, threads=threads, passes="", verify="lenient"))
+    traced = Timed(
+        compile_instrumented(program, probes, threads=threads, passes="", verify="lenient")
+    )
     values = hlo.random_inputs(module)
     start = time.perf_counter()
     plain.run_values(values)
@@ -49,7 +48,7 @@ def _measure(path: str, threads: int | None, seconds: float) -> str:
     size = sum(p.shape.byte_size for p in probes.places)
     batch = max(1, round(0.005 / once))
     ratios, least = [], [float("inf")] * 2
-    while time.perf_counter() - start < seconds or len(ratios) < _FEWEST:
+    while time.perf_counter() - start < seconds or len(ratios) < FEWEST:
         plain.seconds = traced.seconds = 0.0
         for _ in range(batch):
             plain.run_values(values)
@@ -63,21 +62,8 @@ def _measure(path: str, threads: int | None, seconds: float) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("files", nargs="+", metavar="FILE")
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each module")
-    given = parser.parse_args()
-    print(
-        f"{'plain us':>12} {'traced us':>12} {'median':>8} {'least':>8} {'values':>8} {'MB':>10}"
-        "  module"
-    )
-    for path in given.files:
-        print(_measure(path, given.threads, given.seconds), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    columns = (
+        f"{'plain us':>12} {'traced us':>12} {'median':>8} {'least':>8} {'values':>8} {'MB':>10}"
+    )
+    run(__doc__, columns, _measure)

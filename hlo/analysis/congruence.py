@@ -7,6 +7,7 @@ from typing import Any
 
 from hlo.analysis.effects import Effects
 from hlo.ir import Computation, Instruction
+from hlo.ir.computation import callees_first
 from hlo.ops import Trait
 from hlo.values.types import without_layout
 
@@ -34,22 +35,13 @@ class Congruence:
 
     def number(self, comp: Computation) -> int:
         """Return a number that equal computations share."""
-        found = self._numbers.get(comp)
-        if found is not None:
-            return found
-        # Callees first, with an explicit stack: calls may be nested deeply.
-        stack = [comp]
-        while stack:
-            top = stack[-1]
-            self._numbers.setdefault(top, -1)  # what has one ends a call cycle of invalid modules
-            callees = (c for i in top.call_sites for c in i.called_computations)
-            missing = [c for c in callees if c not in self._numbers]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            key = self._computation(top, self._effects)
-            self._numbers[top] = self._classes.setdefault(key, len(self._classes))
+        if comp not in self._numbers:
+            new = callees_first([comp], self._numbers)
+            # What has a number ends a call cycle, which an invalid module may have.
+            self._numbers.update(dict.fromkeys(new, -1))
+            for callee in new:
+                key = self._computation(callee, self._effects)
+                self._numbers[callee] = self._classes.setdefault(key, len(self._classes))
         return self._numbers[comp]
 
     def value(self, inst: Instruction, *, layouts: bool = True) -> Hashable:

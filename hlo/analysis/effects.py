@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from hlo.ir import Computation, Instruction
+from hlo.ir.computation import callees_first
 from hlo.ops import OPS, Trait
 
 # Effects, as bits since they are queried for every instruction.
@@ -40,23 +41,14 @@ class Effects:
         self._bits: dict[Computation, int] = {}
 
     def _of_computation(self, comp: Computation) -> int:
-        found = self._bits.get(comp)
-        if found is not None:
-            return found
-        stack = [comp]
-        while stack:
-            top = stack[-1]
-            self._bits.setdefault(top, 0)
-            callees = (c for i in top.call_sites for c in i.called_computations)
-            missing = [c for c in callees if c not in self._bits]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            bits = 0
-            for inst in top:
-                bits |= self._of(inst)
-            self._bits[top] = bits
+        if comp not in self._bits:
+            new = callees_first([comp], self._bits)
+            self._bits.update(dict.fromkeys(new, 0))
+            for callee in new:
+                bits = 0
+                for inst in callee:
+                    bits |= self._of(inst)
+                self._bits[callee] = bits
         return self._bits[comp]
 
     def _of(self, inst: Instruction) -> int:

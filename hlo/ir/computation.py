@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hlo.errors import Span, did_you_mean
@@ -318,6 +318,39 @@ class Computation:
     def __repr__(self) -> str:
         what = f"{self.name}: {self.signature}" if self._root is not None else self.name
         return f"<Computation {what}, {counted(len(self), 'instruction')}>"
+
+
+def callees_first(
+    starts: Iterable[Computation], known: Container[Computation] = ()
+) -> list[Computation]:
+    """Return computations and all that they call, each after those that its instructions call.
+
+    known: those that are left out, with what only they call. Call cycles, which only an invalid
+    module has, are broken where the traversal meets them.
+    """
+    done: set[Computation] = set()
+    order: list[Computation] = []
+
+    def callees(comp: Computation) -> Iterator[Computation]:
+        for inst in comp.call_sites:
+            yield from inst.called_computations
+
+    for start in starts:
+        if start in done or start in known:
+            continue
+        done.add(start)
+        stack = [(start, callees(start))]
+        while stack:
+            comp, rest = stack[-1]
+            for callee in rest:
+                if callee not in done and callee not in known:
+                    done.add(callee)
+                    stack.append((callee, callees(callee)))
+                    break
+            else:
+                order.append(comp)
+                stack.pop()
+    return order
 
 
 def counted(count: int, what: str) -> str:

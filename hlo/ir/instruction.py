@@ -74,7 +74,7 @@ class Instruction(OpView):
             hint = did_you_mean(opcode, OPS)
             raise ValueError(f"there is no opcode {opcode!r}{f'; {hint}' if hint else ''}")
         self.name = name
-        self.opcode: str = spec.name
+        self.opcode = spec.name
         self.spec: OpSpec = spec
         self.shape = shape
         self.operands: list[Instruction] = list(operands)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from hlo.errors import Source
-from hlo.ir.computation import Computation, counted, unknown_name
+from hlo.ir.computation import Computation, callees_first, counted, unknown_name
 from hlo.ir.instruction import Instruction
 from hlo.support.signature import need
 from hlo.support.trees import Trees
@@ -221,29 +221,7 @@ class Module:
 
         Call cycles, which only an invalid module has, are broken where the traversal meets them.
         """
-        done: set[Computation] = set()
-        order: list[Computation] = []
-
-        def callees(comp: Computation) -> Iterator[Computation]:
-            for inst in comp.call_sites:
-                yield from inst.called_computations
-
-        for start in self.computations:
-            if start in done:
-                continue
-            done.add(start)
-            stack = [(start, callees(start))]
-            while stack:
-                comp, rest = stack[-1]
-                for callee in rest:
-                    if callee not in done:
-                        done.add(callee)
-                        stack.append((callee, callees(callee)))
-                        break
-                else:
-                    order.append(comp)
-                    stack.pop()
-        return order
+        return callees_first(self.computations)
 
     def callers(self) -> dict[Computation, list[Instruction]]:
         """Return the instructions that call each computation."""

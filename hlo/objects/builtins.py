@@ -14,6 +14,7 @@ from functools import cache
 import llvmlite.binding as llvm
 
 from hlo.objects.memory import memory_functions
+from hlo.objects.parsing import parsed_for
 from hlo.objects.targets import Platform
 
 
@@ -39,8 +40,7 @@ def with_builtins(
         if needed == defined:
             break
         defined = needed
-        head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-        added = llvm.parse_assembly(head + _with_shared({n: known[n] for n in sorted(defined)}))
+        added = parsed_for(module, _with_shared({n: known[n] for n in sorted(defined)}))
         names = [f.name for f in added.functions if not f.is_declaration]
         found = module.clone()
         found.link_in(added)

@@ -15,6 +15,7 @@ from hlo.objects.builtins import with_builtins
 from hlo.objects.exports import Reserved, spelled_constants
 from hlo.objects.interface import Interface
 from hlo.objects.link import link
+from hlo.objects.parsing import parsed_for
 from hlo.objects.targets import Platform
 from hlo.objects.wasm import link_wasm
 
@@ -133,6 +134,5 @@ class Code:
 def _linked_in(module: llvm.ModuleRef, definition: str) -> llvm.ModuleRef:
     """Return a module with its constants defined."""
     found = module.clone()
-    head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-    found.link_in(llvm.parse_assembly(head + definition))
+    found.link_in(parsed_for(module, definition))
     return found

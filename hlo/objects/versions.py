@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 
 from hlo.llvm import LlvmModule
+from hlo.objects.parsing import parsed_for
 from hlo.objects.processor import instructions
 from hlo.objects.targets import Platform
 
@@ -41,7 +42,7 @@ def joined(
         whole.link_in(module)
         whole.get_function(version.entry).linkage = "internal"
     if choice:
-        added = llvm.parse_assembly(_head(whole) + instructions(base))
+        added = parsed_for(whole, instructions(base))
         names = [f.name for f in added.functions]
         whole.link_in(added)
         for name in names:
@@ -65,7 +66,3 @@ def _rename_locals(module: llvm.ModuleRef, suffix: str) -> None:
     for value in (*module.functions, *module.global_variables):
         if value.linkage in _LOCAL and not value.is_declaration:
             value.name = f"{value.name}.{suffix}"
-
-
-def _head(module: llvm.ModuleRef) -> str:
-    return f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'

@@ -78,14 +78,10 @@ class OpView(AttributeAccessors):
     __slots__ = ()
 
     name: str
+    opcode: str
     shape: Shape
     attrs: Mapping[str, Any]
     annotations: Mapping[str, Any]
-
-    @property
-    def opcode(self) -> str:
-        """The opcode as HLO spells it, a key of `hlo.OPS`."""
-        raise NotImplementedError
 
     @property
     def operand_shapes(self) -> Sequence[Shape]:
@@ -98,7 +94,6 @@ class OpRecord(OpView):
 
     __slots__ = ("annotations", "attrs", "name", "opcode", "operand_shapes", "shape")
 
-    opcode: str
     operand_shapes: Sequence[Shape]
 
     def __init__(

@@ -18,10 +18,18 @@ import numpy as np
 
 from hlo.values.types import ElementType
 
-# Words of a row.
-ROW = 8
 # The least and the greatest key: what an empty minimum and maximum are.
 LEAST, GREATEST = -(2**63), 2**63 - 1
+
+_ADDED = "add i64 {x}, {y}"
+# The words of a row: its name and type, what it is of no elements, and of two parts.
+_WORDS = (
+    ("low", "i64", str(GREATEST), "call i64 @llvm.smin.i64(i64 {x}, i64 {y})"),
+    ("high", "i64", str(LEAST), "call i64 @llvm.smax.i64(i64 {x}, i64 {y})"),
+    ("sum", "double", "0.0", "fadd double {x}, {y}"),
+    *((name, "i64", "0", _ADDED) for name in ("nan", "inf", "zero", "small", "n")),
+)
+ROW = len(_WORDS)
 
 _ROWS = """
 @hlo_trace_state = external global [2 x i64]
@@ -33,68 +41,14 @@ declare i64 @llvm.smax.i64(i64, i64)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
 
-define internal void @clear(ptr %row) alwaysinline {{
-  store i64 9223372036854775807, ptr %row
-  %a = getelementptr i64, ptr %row, i64 1
-  store i64 -9223372036854775808, ptr %a
-  %b = getelementptr i64, ptr %row, i64 2
-  store double 0.0, ptr %b
-  %c = getelementptr i64, ptr %row, i64 3
-  store i64 0, ptr %c
-  %d = getelementptr i64, ptr %row, i64 4
-  store i64 0, ptr %d
-  %e = getelementptr i64, ptr %row, i64 5
-  store i64 0, ptr %e
-  %f = getelementptr i64, ptr %row, i64 6
-  store i64 0, ptr %f
-  %g = getelementptr i64, ptr %row, i64 7
-  store i64 0, ptr %g
-  ret void
-}}
-
-define internal void @join(ptr %row, i64 %low, i64 %high, double %sum, 
-    i64 %nan, i64 %inf, i64 %zero, i64 %small, i64 %n) alwaysinline {{
-  %low0 = load i64, ptr %row
-  %low1 = call i64 @llvm.smin.i64(i64 %low0, i64 %low)
-  store i64 %low1, ptr %row
-  %a = getelementptr i64, ptr %row, i64 1
-  %high0 = load i64, ptr %a
-  %high1 = call i64 @llvm.smax.i64(i64 %high0, i64 %high)
-  store i64 %high1, ptr %a
-  %b = getelementptr i64, ptr %row, i64 2
-  %sum0 = load double, ptr %b
-  %sum1 = fadd double %sum0, %sum
-  store double %sum1, ptr %b
-  %c = getelementptr i64, ptr %row, i64 3
-  %nan0 = load i64, ptr %c
-  %nan1 = add i64 %nan0, %nan
-  store i64 %nan1, ptr %c
-  %d = getelementptr i64, ptr %row, i64 4
-  %inf0 = load i64, ptr %d
-  %inf1 = add i64 %inf0, %inf
-  store i64 %inf1, ptr %d
-  %e = getelementptr i64, ptr %row, i64 5
-  %zero0 = load i64, ptr %e
-  %zero1 = add i64 %zero0, %zero
-  store i64 %zero1, ptr %e
-  %f = getelementptr i64, ptr %row, i64 6
-  %small0 = load i64, ptr %f
-  %small1 = add i64 %small0, %small
-  store i64 %small1, ptr %f
-  %g = getelementptr i64, ptr %row, i64 7
-  %n0 = load i64, ptr %g
-  %n1 = add i64 %n0, %n
-  store i64 %n1, ptr %g
-  ret void
-}}
-
+{functions}
 define internal void @append(i64 %id, ptr %row) alwaysinline {{
   %at = load i64, ptr @hlo_trace_state
   %event = getelementptr i64, ptr @hlo_trace_events, i64 %at
   store i64 %id, ptr %event
   %to = getelementptr i64, ptr %event, i64 1
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %row, i64 {row}8, i1 false)
-  %loops = getelementptr i64, ptr %event, i64 {row1}
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %row, i64 {row_bytes}, i1 false)
+  %loops = getelementptr i64, ptr %event, i64 {loops_at}
   call void @llvm.memcpy.p0.p0.i64(ptr %loops, ptr @hlo_trace_active, i64 {depth_bytes}, i1 false)
   %next = add i64 %at, {words}
   store i64 %next, ptr @hlo_trace_state
@@ -108,12 +62,35 @@ flush:
 done:
   ret void
 }}
-""".replace("{row}8", str(8 * ROW)).replace("{row1}", str(1 + ROW))
+"""
 
 
 def rows_ir(depth: int) -> str:
     """Return functions that write rows, and append them to the events. depth: of nested loops."""
-    return _ROWS.format(words=1 + ROW + depth, row=ROW, depth_bytes=8 * depth)
+    return _ROWS.format(
+        functions=_clear_and_join(), words=1 + ROW + depth, row_bytes=8 * ROW, loops_at=1 + ROW,
+        depth_bytes=8 * depth,
+    )  # fmt: skip
+
+
+def _clear_and_join() -> str:
+    """Return the functions that begin a row, and that add what other elements have."""
+    clear, join, parameters = [], [], ["ptr %row"]
+    for at, (name, kind, empty, joined) in enumerate(_WORDS):
+        place = f"  %{name}.at = getelementptr i64, ptr %row, i64 {at}"
+        clear += [place, f"  store {kind} {empty}, ptr %{name}.at"]
+        join += [
+            place,
+            f"  %{name}.old = load {kind}, ptr %{name}.at",
+            f"  %{name}.new = {joined.format(x=f'%{name}.old', y=f'%{name}')}",
+            f"  store {kind} %{name}.new, ptr %{name}.at",
+        ]
+        parameters.append(f"{kind} %{name}")
+    return "\n".join([
+        "define internal void @clear(ptr %row) alwaysinline {", *clear, "  ret void", "}",
+        f"define internal void @join({', '.join(parameters)}) alwaysinline {{", *join,
+        "  ret void", "}",
+    ])  # fmt: skip
 
 
 def is_whole(et: ElementType) -> bool:

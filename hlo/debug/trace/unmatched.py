@@ -7,8 +7,8 @@ import fnmatch
 from hlo.debug.trace.record import Trace
 from hlo.debug.trace.selection import Selection
 from hlo.errors import did_you_mean
-from hlo.ir import Computation, Instruction, Module
-from hlo.ops import Trait
+from hlo.ir import Instruction, Module
+from hlo.ir.calls import applied_computations
 
 
 def unmatched(trace: Trace, select: Selection, given: Module, run: Module) -> list[str]:
@@ -33,8 +33,8 @@ def _reason(pattern: str, select: Selection, given: Module, run: Module) -> str:
         return "the passes leave no instruction of such a name; --passes '' shows it"
     if not any(map(select.takes, has)):
         return "no other pattern matches it"
-    reached = _running(run)
-    if not any(i.parent in reached for i in has):
+    applied = applied_computations(run)
+    if all(i.parent in applied for i in has):
         comp = has[0].parent
         name = comp.name if comp is not None else ""
         return f"{name} is applied to elements: such functions are not looked into"
@@ -43,18 +43,3 @@ def _reason(pattern: str, select: Selection, given: Module, run: Module) -> str:
 
 def _named(module: Module, pattern: str) -> list[Instruction]:
     return [i for i in module.instructions() if fnmatch.fnmatchcase(i.name, pattern)]
-
-
-def _running(module: Module) -> set[Computation]:
-    """Return the computations that run on whole values."""
-    found: set[Computation] = set()
-    pending = [module.entry]
-    while pending:
-        comp = pending.pop()
-        if comp in found:
-            continue
-        found.add(comp)
-        for inst in comp:
-            if inst.spec.has(Trait.CALL | Trait.CONTROL_FLOW) or inst.opcode == "async-start":
-                pending += inst.called_computations
-    return found
